@@ -1,0 +1,1 @@
+"""pytest plugin: collects parity files, one item per Cell and side."""

@@ -1,0 +1,1 @@
+"""What a model can be run by, one file a side."""

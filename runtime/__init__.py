@@ -1,0 +1,1 @@
+"""Cell IR, its ops, autodiff and executors."""

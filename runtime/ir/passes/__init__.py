@@ -1,0 +1,1 @@
+"""Program transformations, one a file."""

@@ -1,0 +1,1 @@
+"""The ops of Cell IR, one file a family."""
