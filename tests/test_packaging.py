@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -25,9 +26,9 @@ inputs = (torch.randn(2, 3),)
 """
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run(*command: str | Path, cwd: Path, code: int = 0) -> str:
     done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
@@ -123,7 +124,11 @@ def test_installed_command_prints_help(scripts: Path, tmp_path: Path) -> None:
 def test_installed_command_judges_a_model(scripts: Path, tmp_path: Path) -> None:
     (tmp_path / "tiny.py").write_text(MODEL_FILE)
     run(scripts / "parity", "run", "tiny.py", "--json", "tiny.json", cwd=tmp_path)
-    assert (tmp_path / "tiny.json").exists()
+    assert json.loads((tmp_path / "tiny.json").read_text())
+
+
+def test_installed_command_refuses_a_missing_file(scripts: Path, tmp_path: Path) -> None:
+    run(scripts / "parity", "run", "absent.py", cwd=tmp_path, code=2)
 
 
 def test_installed_plugin_collects_a_model(scripts: Path, tmp_path: Path) -> None:
