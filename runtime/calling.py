@@ -1,0 +1,103 @@
+"""Calling a program as a function: structured arguments in, structured result and gradients out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .autodiff import GradientProgram, differentiate
+from .errors import UsageError
+from .interpreter import execute
+from .ir.program import Program
+from .ir.types import BFLOAT16, Value, is_floating
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Gradients of one run.
+
+    Attributes:
+        inputs: one entry per tensor input in flat order; None where the input isn't floating-point.
+        parameters: by qualified name; frozen parameters are left out, unused ones are zero.
+    """
+
+    inputs: tuple[Array | None, ...]
+    parameters: dict[str, Array]
+
+
+def as_array(tensor: Any) -> Array:
+    """A NumPy array with the data of an array or of a torch tensor (bfloat16 too)."""
+    if isinstance(tensor, (np.ndarray, np.generic)):
+        return np.asarray(tensor)
+    detached = tensor.detach().cpu()
+    if str(detached.dtype) == "torch.bfloat16":
+        return np.asarray(detached.float().numpy().astype(BFLOAT16))
+    return np.asarray(detached.resolve_conj().resolve_neg().numpy())
+
+
+def flat_inputs(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
+    """The arrays of `program.inputs`, found in the arguments; `UsageError` if the structures differ."""
+    if program.arguments.kind != "tuple" or len(program.arguments.children) != 2:
+        raise UsageError("the program has no call structure: run it with runtime.execute")
+    return [as_array(leaf) for leaf in tree.match(program.arguments, (args, kwargs), "")]
+
+
+def call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`Program.__call__`."""
+    return tree.unflatten(program.result, execute(program, flat_inputs(program, args, kwargs)))
+
+
+def gradient_program(program: Program) -> GradientProgram:
+    """The gradient program of `program`, built once."""
+    found = program.__dict__.get("_gradient_program")
+    if found is None:
+        found = program.__dict__["_gradient_program"] = differentiate(program)
+    assert isinstance(found, GradientProgram)
+    return found
+
+
+def value_and_grad(
+    program: Program, args: tuple[Any, ...], kwargs: dict[str, Any], cotangents: list[Any] | None
+) -> tuple[Any, Gradients]:
+    """`Program.value_and_grad`."""
+    inputs = flat_inputs(program, args, kwargs)
+    floating = [value for value in program.outputs if is_floating(value.dtype)]
+    if cotangents is None:
+        outputs = execute(program, inputs) if any(_symbolic(value) for value in floating) else []
+        by_value = dict(zip(program.outputs, outputs, strict=False))
+        seeds = [np.ones(by_value[v].shape if v in by_value else v.shape, v.dtype) for v in floating]  # type: ignore[arg-type]
+    else:
+        seeds = _checked_cotangents(floating, cotangents)
+    backward = gradient_program(program)
+    gradients = [*backward.input_gradients, *backward.parameter_gradients.values()]
+    wanted = [*program.outputs, *(value for value in gradients if value is not None)]
+    results = execute(backward.program, [*inputs, *seeds], wanted=wanted)
+    computed = dict(zip(wanted, results, strict=True))
+    of_inputs = tuple(
+        None if not is_floating(array.dtype) else np.zeros_like(array) if value is None else computed[value]
+        for value, array in zip(backward.input_gradients, inputs, strict=True)
+    )
+    of_parameters = {
+        name: np.zeros_like(program.constant_data[program.parameters[name].value]) if value is None else computed[value]
+        for name, value in backward.parameter_gradients.items()
+    }
+    result = tree.unflatten(program.result, results[: len(program.outputs)])
+    return result, Gradients(of_inputs, of_parameters)
+
+
+def _symbolic(value: Value) -> bool:
+    return not all(isinstance(dim, int) for dim in value.shape)
+
+
+def _checked_cotangents(floating: list[Value], cotangents: list[Any]) -> list[Array]:
+    if len(cotangents) != len(floating):
+        raise UsageError(
+            f"needed {len(floating)} cotangents, one per floating-point output, given {len(cotangents)}"
+        )
+    arrays = [as_array(cotangent) for cotangent in cotangents]
+    return [array.astype(value.dtype, copy=False) for value, array in zip(floating, arrays, strict=True)]

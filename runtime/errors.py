@@ -1,0 +1,54 @@
+"""The exceptions people see, and the exit code that the command line gives for each.
+
+    CellbridgeError
+    |-- UsageError              2   the command line, the model file or an argument is wrong
+    |-- ConversionError         3   the model can't be converted
+    |   `-- UnsupportedOperators    3   it uses operators that have no mapping (all are listed)
+    |-- ShapeError              2   operands of an op don't fit together
+    |-- ProgramError            2   a program (built or loaded) breaks a rule of the IR
+    `-- ParityError             1   two networks are not the same (raised by `raise_if_failed`)
+"""
+
+from __future__ import annotations
+
+
+class CellbridgeError(Exception):
+    """Base of all errors raised on purpose; `exit_code` is what the command line returns."""
+
+    exit_code = 2
+
+
+class UsageError(CellbridgeError):
+    """What the user gave (command line, model file, argument) is wrong."""
+
+
+class ConversionError(CellbridgeError):
+    """A model can't be converted."""
+
+    exit_code = 3
+
+
+class UnsupportedOperators(ConversionError):
+    """A model uses operators that have no mapping.
+
+    Attributes:
+        operators: one `(operator, cell path, source line)` per use, in graph order.
+    """
+
+    def __init__(self, message: str, operators: list[tuple[str, str, str]]) -> None:
+        super().__init__(message)
+        self.operators = operators
+
+
+class ShapeError(CellbridgeError):
+    """The operands of an op have dtypes or shapes that don't fit together."""
+
+
+class ProgramError(CellbridgeError):
+    """A program breaks a rule of the IR, or a saved one can't be read."""
+
+
+class ParityError(CellbridgeError, AssertionError):
+    """Two sides are not the same network."""
+
+    exit_code = 1

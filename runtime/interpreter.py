@@ -1,0 +1,154 @@
+"""The interpreter: walks a program node by node with the NumPy kernels. It is the reference executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import CellbridgeError, ProgramError, ShapeError, UsageError
+from .ir.dims import Dim, SymbolicDim, evaluate
+from .ir.program import Program
+from .ir.types import Node, Value
+from .ops.registry import Op
+from .ops.registry import evaluate as evaluate_op
+from .ops.registry import get
+
+Array = np.ndarray[Any, Any]
+Observer = Callable[[Node, Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node made ready to run: its op, whether attributes hold symbolic sizes, and the values that die with it."""
+
+    node: Node
+    op: Op
+    symbolic: bool
+    last_uses: tuple[Value, ...]
+
+
+def execute(
+    program: Program,
+    inputs: Sequence[Array],
+    *,
+    wanted: Sequence[Value] | None = None,
+    draws: Mapping[str, Array] | None = None,
+    observe: Observer | None = None,
+) -> list[Array]:
+    """Run a program.
+
+    Args:
+        program: what to run.
+        inputs: one array per `program.inputs`, with their dtypes and shapes.
+        wanted: the values to return; `program.outputs` if not given.
+        draws: results of random nodes by value name, to be replayed; others are drawn.
+        observe: called with each `boundary` node and its array; what it returns takes the array's place. With an
+            observer every boundary is computed, otherwise only what `wanted` needs.
+
+    Returns:
+        One array per wanted value.
+
+    Raises:
+        UsageError: inputs of another count, dtype or shape than the program's.
+        CellbridgeError: an op failed; the message names the op, its operands, the Cell and the source line.
+    """
+    wanted = program.outputs if wanted is None else wanted
+    environment: dict[Value, Array] = dict(program.constant_data)
+    sizes = bind(program, inputs)
+    environment.update(zip(program.inputs, inputs, strict=True))
+    with np.errstate(all="ignore"):
+        for step in plan(program, wanted, every_boundary=observe is not None):
+            node = step.node
+            operands = [None if value is None else environment[value] for value in node.inputs]
+            if draws is not None and node.outputs and node.outputs[0].name in draws:
+                results: tuple[Array, ...] = (draws[node.outputs[0].name].astype(node.outputs[0].dtype, copy=False),)
+            else:
+                results = _run(program, step, operands, sizes)
+            if observe is not None and node.op == "boundary":
+                results = (observe(node, results[0]),)
+            environment.update(zip(node.outputs, results, strict=True))
+            for value in step.last_uses:
+                del environment[value]
+    return [environment[value] for value in wanted]
+
+
+def plan(program: Program, wanted: Sequence[Value], *, every_boundary: bool = False) -> list[Step]:
+    """The nodes that `wanted` needs (and those that every boundary needs), in order."""
+    key = (tuple(wanted), every_boundary)
+    plans: dict[Any, list[Step]] = program.__dict__.setdefault("_plans", {})
+    if key not in plans:
+        plans[key] = _plan(program, wanted, every_boundary)
+    return plans[key]
+
+
+def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> list[Step]:
+    needed = set(wanted)
+    used_later = set(wanted)
+    steps: list[Step] = []
+    kept = set(program.constant_data) | set(program.inputs)
+    for node in reversed(program.nodes):
+        if not (needed.intersection(node.outputs) or (every_boundary and node.op == "boundary")):
+            continue
+        operands = {value for value in node.inputs if value is not None}
+        last_uses = {value for value in operands | set(node.outputs) if value not in used_later} - kept
+        symbolic = any(_is_symbolic(attribute) for attribute in node.attributes.values())
+        steps.append(Step(node, get(node.op), symbolic, tuple(last_uses)))
+        needed |= operands
+        used_later |= operands
+    return steps[::-1]
+
+
+def bind(program: Program, inputs: Sequence[Array]) -> dict[str, int]:
+    """Sizes of the program's symbols, read off the shapes of `inputs`; `UsageError` if the inputs don't fit."""
+    if len(inputs) != len(program.inputs):
+        raise UsageError(f"the program takes {len(program.inputs)} tensors, given {len(inputs)}")
+    sizes: dict[str, int] = {}
+    expressions: list[tuple[str, Dim, int]] = []
+    labels = program.arguments.paths() if len(program.arguments.paths()) == len(inputs) else None
+    for i, (value, array) in enumerate(zip(program.inputs, inputs, strict=True)):
+        where = f"input {value.name!r}" + (f" (argument {labels[i]})" if labels else "")
+        if array.dtype != value.dtype or array.ndim != len(value.shape):
+            raise UsageError(f"{where}: needed {value.type}, given {array.dtype.name}{list(array.shape)}")
+        for axis, (dim, size) in enumerate(zip(value.shape, array.shape, strict=True)):
+            name = next(iter(dim.symbols())) if isinstance(dim, SymbolicDim) and len(dim.symbols()) == 1 else None
+            if name is not None and str(dim) == name and name not in sizes:
+                sizes[name] = size
+            else:
+                expressions.append((f"{where}, dimension {axis}", dim, size))
+    for where, dim, size in expressions:
+        needed = evaluate(dim, sizes)
+        if needed != size:
+            raise UsageError(f"{where}: needed size {dim}{'' if needed == dim else f' = {needed}'}, given {size}")
+    return sizes
+
+
+def _is_symbolic(attribute: Any) -> bool:
+    if isinstance(attribute, tuple):
+        return any(_is_symbolic(item) for item in attribute)
+    return isinstance(attribute, SymbolicDim)
+
+
+def _resolve(attribute: Any, sizes: Mapping[str, int]) -> Any:
+    if isinstance(attribute, tuple):
+        return tuple(_resolve(item, sizes) for item in attribute)
+    return attribute.evaluate(sizes) if isinstance(attribute, SymbolicDim) else attribute
+
+
+def _run(program: Program, step: Step, operands: list[Array | None], sizes: Mapping[str, int]) -> tuple[Array, ...]:
+    node = step.node
+    attributes = dict(node.attributes)
+    if step.symbolic:
+        attributes = {name: _resolve(value, sizes) for name, value in attributes.items()}
+    try:
+        return evaluate_op(step.op, operands, attributes, tuple(value.type for value in node.outputs))
+    except ProgramError:
+        raise
+    except (ShapeError, ValueError, IndexError, TypeError, ZeroDivisionError, MemoryError) as error:
+        shown = ", ".join("absent" if x is None else f"{x.dtype.name}{list(x.shape)}" for x in operands)
+        raise CellbridgeError(
+            f"op {node.op}({shown}) failed in Cell {program.calls[node.cell]}: {error}"
+            + (f"\n  at {node.source}" if node.source else "")
+        ) from error

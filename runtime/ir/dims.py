@@ -1,0 +1,223 @@
+"""Dimensions: Python integers, or expressions over named symbols that are bound when a program runs.
+
+A `SymbolicDim` is kept as a polynomial with integer coefficients, so that equal dimensions compare equal however they
+were computed: `(batch + 1) * 2 == 2 * batch + 2`. What is not polynomial (`//`, `%`, `max`, `min`) is an opaque factor.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Union
+
+Dim = Union[int, "SymbolicDim"]
+Factor = Union[str, tuple[str, "SymbolicDim", "SymbolicDim"]]
+Monomial = tuple[Factor, ...]
+
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "max": max,
+    "min": min,
+}
+
+
+class SymbolicDim:
+    """An integer expression over symbols; supports `+ - * // %`, equality and hashing.
+
+    Ordering is not defined: whether `n < 4` isn't known before the program runs, and asking raises `TypeError`.
+    """
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms: tuple[tuple[Monomial, int], ...] = tuple(
+            sorted(((m, c) for m, c in terms.items() if c), key=lambda term: (-len(term[0]), str(term[0])))
+        )
+
+    def __add__(self, other: Dim) -> Dim:
+        terms = dict(self.terms)
+        for monomial, coefficient in _symbolic(other).terms:
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+        return _simplified(terms)
+
+    def __mul__(self, other: Dim) -> Dim:
+        terms: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in _symbolic(other).terms:
+                monomial = tuple(sorted(left + right, key=str))
+                terms[monomial] = terms.get(monomial, 0) + a * b
+        return _simplified(terms)
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + other * -1
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return self * -1 + other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        quotient = _exact_quotient(self, other)
+        return quotient if quotient is not None else _opaque("//", self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return _opaque("//", other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return 0 if _exact_quotient(self, other) is not None else _opaque("%", self, other)
+
+    def __rmod__(self, other: Dim) -> Dim:
+        return _opaque("%", other, self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SymbolicDim) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __index__(self) -> int:
+        raise TypeError(f"dimension {self} is symbolic: its size is known only when the program runs")
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"dimension {self} is symbolic: whether it is zero is known only when the program runs")
+
+    def __str__(self) -> str:
+        return " + ".join(_term_text(m, c) for m, c in self.terms).replace("+ -", "- ")
+
+    __repr__ = __str__
+
+    def evaluate(self, sizes: Mapping[str, int]) -> int:
+        """The size for given symbol sizes; `KeyError` names a symbol without one."""
+        total = 0
+        for monomial, coefficient in self.terms:
+            product = coefficient
+            for factor in monomial:
+                if isinstance(factor, str):
+                    product *= sizes[factor]
+                else:
+                    name, a, b = factor
+                    product *= _FUNCTIONS[name](a.evaluate(sizes), b.evaluate(sizes))
+            total += product
+        return total
+
+    def symbols(self) -> set[str]:
+        """Names of the symbols in the expression."""
+        found: set[str] = set()
+        for monomial, _ in self.terms:
+            for factor in monomial:
+                found |= {factor} if isinstance(factor, str) else factor[1].symbols() | factor[2].symbols()
+        return found
+
+
+def symbol(name: str) -> SymbolicDim:
+    """The dimension called `name`."""
+    return SymbolicDim({(name,): 1})
+
+
+def maximum(a: Dim, b: Dim) -> Dim:
+    """The larger of two dimensions."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else _opaque("max", a, b)
+
+
+def minimum(a: Dim, b: Dim) -> Dim:
+    """The smaller of two dimensions."""
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else _opaque("min", a, b)
+
+
+def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:
+    """`dim` as an integer, for given symbol sizes."""
+    return dim if isinstance(dim, int) else dim.evaluate(sizes)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of dimensions (1 for none)."""
+    total: Dim = 1
+    for dim in dims:
+        total = total * dim
+    return total
+
+
+def parse(text: str) -> Dim:
+    """The dimension that `str` wrote, e.g. `"2*batch + 1"`, `"(s0 + 1)//2"`; `ValueError` for anything else."""
+    try:
+        return _from_ast(ast.parse(text, mode="eval").body)
+    except (SyntaxError, KeyError) as error:
+        raise ValueError(f"not a dimension: {text!r}") from error
+
+
+def _from_ast(node: ast.expr) -> Dim:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name):
+            return symbol(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _from_ast(operand) * -1
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _from_ast(left), _from_ast(right)
+            match op:
+                case ast.Add():
+                    return a + b
+                case ast.Sub():
+                    return a - b
+                case ast.Mult():
+                    return a * b
+                case ast.FloorDiv():
+                    return a // b
+                case ast.Mod():
+                    return a % b
+        case ast.Call(func=ast.Name(id=name), args=[left, right]):
+            return {"max": maximum, "min": minimum}[name](_from_ast(left), _from_ast(right))
+    raise ValueError(f"not a dimension: {ast.unparse(node)!r}")
+
+
+def _symbolic(dim: Dim) -> SymbolicDim:
+    return dim if isinstance(dim, SymbolicDim) else SymbolicDim({(): dim})
+
+
+def _simplified(terms: Mapping[Monomial, int]) -> Dim:
+    dim = SymbolicDim(terms)
+    if not dim.terms:
+        return 0
+    if len(dim.terms) == 1 and dim.terms[0][0] == ():
+        return dim.terms[0][1]
+    return dim
+
+
+def _opaque(name: str, a: Dim, b: Dim) -> SymbolicDim:
+    return SymbolicDim({((name, _symbolic(a), _symbolic(b)),): 1})
+
+
+def _exact_quotient(numerator: SymbolicDim, divisor: Dim) -> Dim | None:
+    """The quotient where it is exact whatever the sizes are, by an integer or by a single term; else None."""
+    divisor_terms = _symbolic(divisor).terms
+    if len(divisor_terms) != 1:
+        return 1 if numerator == divisor else None
+    factors, coefficient = divisor_terms[0]
+    quotient: dict[Monomial, int] = {}
+    for monomial, c in numerator.terms:
+        rest = list(monomial)
+        for factor in factors:
+            if factor not in rest:
+                return None
+            rest.remove(factor)
+        if c % coefficient:
+            return None
+        quotient[tuple(rest)] = c // coefficient
+    return _simplified(quotient)
+
+
+def _term_text(monomial: Monomial, coefficient: int) -> str:
+    factors = [f if isinstance(f, str) else _factor_text(*f) for f in monomial]
+    if coefficient != 1 or not factors:
+        factors.insert(0, str(coefficient))
+    return "*".join(factors) if not (coefficient == -1 and monomial) else "-" + "*".join(factors[1:])
+
+
+def _factor_text(name: str, a: SymbolicDim, b: SymbolicDim) -> str:
+    return f"{name}({a}, {b})" if name in ("max", "min") else f"(({a}){name}({b}))"

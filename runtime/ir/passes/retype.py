@@ -1,0 +1,63 @@
+"""`retype`: the same program in another floating-point dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..program import Program
+from ..types import Buffer, Constant, DTypeLike, Node, Parameter, Value, as_dtype, is_floating
+
+
+def retype(program: Program, dtype: DTypeLike) -> Program:
+    """Give every floating-point value, and every floating-point dtype among the attributes, the dtype `dtype`.
+
+    A cast from one floating-point dtype to another so becomes a cast from `dtype` to itself.
+
+    Raises:
+        TypeError: `dtype` isn't floating-point.
+    """
+    target = as_dtype(dtype)
+    if not is_floating(target):
+        raise TypeError(f"astype needs a floating-point dtype, given {target.name}")
+    renewed: dict[Value, Value] = {}
+
+    def new(value: Value) -> Value:
+        if value not in renewed:
+            kind = target if is_floating(value.dtype) else value.dtype
+            renewed[value] = Value(value.name, value.type.with_dtype(kind))
+        return renewed[value]
+
+    def optional(value: Value | None) -> Value | None:
+        return None if value is None else new(value)
+
+    def attribute(item: Any) -> Any:
+        return target if isinstance(item, np.dtype) and is_floating(item) else item
+
+    def data(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array.astype(target) if is_floating(array.dtype) else array
+
+    return Program(
+        inputs=tuple(new(value) for value in program.inputs),
+        outputs=tuple(new(value) for value in program.outputs),
+        nodes=tuple(
+            Node(
+                node.op,
+                tuple(optional(value) for value in node.inputs),
+                {name: attribute(item) for name, item in node.attributes.items()},
+                tuple(new(value) for value in node.outputs),
+                node.cell,
+                node.source,
+            )
+            for node in program.nodes
+        ),
+        parameters={n: Parameter(new(p.value), data(p.data), p.trainable) for n, p in program.parameters.items()},
+        buffers={n: Buffer(new(b.value), data(b.data), optional(b.update)) for n, b in program.buffers.items()},
+        # a constant keeps the digits it has: it is rounded when it is used
+        constants=tuple(Constant(new(c.value), c.data) for c in program.constants),
+        calls=program.calls,
+        arguments=program.arguments,
+        result=program.result,
+        train=program.train,
+    )

@@ -1,0 +1,56 @@
+"""A program as readable text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .program import Program
+from .types import Node, Value
+
+
+def text(program: Program) -> str:
+    """The program, one line per node, under a heading for each Cell it enters.
+
+    Scalars stand where they are used; boundaries show which of a Cell's tensors a value is.
+    """
+    scalars = {c.value: repr(c.data.item()) for c in program.constants if c.data.ndim == 0}
+    lines = [f"program {program.calls[0].class_name}({', '.join(map(str, program.inputs))}):"]
+    lines += [f"  parameter {n}: {p.value.type}{'' if p.trainable else ' frozen'}" for n, p in program.parameters.items()]
+    lines += [
+        f"  buffer {n}: {b.value.type}{f' <- %{b.update.name}' if b.update else ''}" for n, b in program.buffers.items()
+    ]
+    lines += [f"  constant {c.value}" for c in program.constants if c.data.ndim]
+    names = {p.value: name for name, p in program.parameters.items()}
+    names |= {b.value: name for name, b in program.buffers.items()}
+    current = None
+    for node in program.nodes:
+        if node.cell != current:
+            current = node.cell
+            call = program.calls[current]
+            lines.append(f"  {call} {call.class_name}")
+        lines.append(f"    {_node_text(node, scalars, names)}")
+    lines.append(f"  return {', '.join(f'%{value.name}' for value in program.outputs)}")
+    return "\n".join(lines)
+
+
+def _node_text(node: Node, scalars: dict[Value, str], names: dict[Value, str]) -> str:
+    operands = ", ".join(
+        "absent" if v is None else scalars.get(v) or (f"@{names[v]}" if v in names else f"%{v.name}")
+        for v in node.inputs
+    )
+    if node.op == "boundary":
+        return f"{node.outputs[0]} = {node.attributes['kind']} {node.attributes['slot']} {operands}"
+    attributes = ", ".join(f"{name}={attribute_text(value)}" for name, value in node.attributes.items())
+    outputs = ", ".join(map(str, node.outputs))
+    return f"{outputs} = {node.op}({operands}{', ' if operands and attributes else ''}{attributes})"
+
+
+def attribute_text(value: Any) -> str:
+    """An attribute as it is printed: dtypes by name, tuples in parentheses."""
+    if isinstance(value, np.dtype):
+        return value.name
+    if isinstance(value, tuple):
+        return "(" + ", ".join(attribute_text(item) for item in value) + ")"
+    return str(value)

@@ -1,0 +1,134 @@
+"""`Program`: a graph of ops in static single assignment, and the tree of Cells it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..tree import Structure
+from .types import Buffer, CellCall, Constant, DTypeLike, Node, Parameter, Value
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from ..calling import Gradients
+    from .cells import Cell
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One network, ready to run.
+
+    Attributes:
+        inputs: the tensor inputs, in flat order of the call's arguments.
+        outputs: the tensor outputs, in flat order of the result.
+        nodes: in an order in which every value is computed before it is used.
+        parameters: by qualified name, as in `named_parameters()`; a shared one stands once.
+        buffers: by qualified name; what a run changes has an `update`.
+        constants: tensors fixed in the program.
+        calls: the Cell calls in order of entry; `calls[0]` is the root.
+        arguments: structure of `(args, kwargs)`, whose leaves are the inputs.
+        result: structure of the returned object, whose leaves are the outputs.
+        train: whether it was captured in train mode.
+    """
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    nodes: tuple[Node, ...]
+    parameters: dict[str, Parameter]
+    buffers: dict[str, Buffer]
+    constants: tuple[Constant, ...]
+    calls: tuple[CellCall, ...]
+    arguments: Structure
+    result: Structure
+    train: bool = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run forward in the interpreter.
+
+        Args:
+            *args: as the captured module takes them; tensors may be torch tensors or arrays.
+            **kwargs: likewise.
+
+        Returns:
+            The module's result with NumPy arrays in place of tensors.
+
+        Raises:
+            UsageError: the arguments don't have the structure, dtypes or shapes that were captured.
+        """
+        from ..calling import call
+
+        return call(self, args, kwargs)
+
+    def value_and_grad(self, *args: Any, cotangents: Iterable[Any] | None = None, **kwargs: Any) -> tuple[Any, Gradients]:
+        """Run forward and backward in the interpreter.
+
+        Args:
+            *args: as for a call.
+            cotangents: one array per floating-point output, in flat order; ones if not given.
+            **kwargs: as for a call.
+
+        Returns:
+            The result, and `Gradients` with `inputs` (one entry per tensor input in flat order, None where not
+            differentiable) and `parameters` (by name; frozen ones are left out).
+        """
+        from ..calling import value_and_grad
+
+        return value_and_grad(self, args, kwargs, None if cotangents is None else list(cotangents))
+
+    def cells(self) -> list[Cell]:
+        """The Cells, one per call, parents before children; each can be cut out and run alone."""
+        from .cells import cells
+
+        return cells(self)
+
+    def astype(self, dtype: DTypeLike) -> Program:
+        """The same program with every floating-point value in `dtype`, parameters and casts included."""
+        from .passes.retype import retype
+
+        return retype(self, dtype)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to `path`, one zip file of JSON and safetensors, whole or not at all; `runtime.load` reads it."""
+        from ..saving import save
+
+        save(self, path)
+
+    def __str__(self) -> str:
+        from .printer import text
+
+        return text(self)
+
+    def __repr__(self) -> str:
+        root = self.calls[0].class_name if self.calls else "?"
+        return f"<Program of {root}: {len(self.nodes)} nodes, {len(self.parameters)} parameters, {len(self.calls)} Cells>"
+
+    @cached_property
+    def producers(self) -> dict[Value, Node]:
+        """The node that computes each value."""
+        return {value: node for node in self.nodes for value in node.outputs}
+
+    @cached_property
+    def constant_data(self) -> dict[Value, Array]:
+        """Data of constants, parameters and buffers, each in its value's dtype."""
+        stored: list[Constant | Parameter | Buffer] = [
+            *self.constants,
+            *self.parameters.values(),
+            *self.buffers.values(),
+        ]
+        return {item.value: np.asarray(item.data).astype(item.value.dtype, copy=False) for item in stored}
+
+    @property
+    def updates(self) -> dict[str, Value]:
+        """The values that buffers get, by buffer name."""
+        return {name: buffer.update for name, buffer in self.buffers.items() if buffer.update is not None}
+
+    def replace(self, **changes: Any) -> Program:
+        """A copy with some fields changed."""
+        return replace(self, **changes)

@@ -1,0 +1,156 @@
+"""The types of the Cell IR: `Type`, `Value`, `Node`, `CellCall` and what they are made of.
+
+All are immutable. A program that differs is another program: passes build new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .dims import Dim
+
+BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+FLOAT16: np.dtype[Any] = np.dtype(np.float16)
+FLOAT32: np.dtype[Any] = np.dtype(np.float32)
+FLOAT64: np.dtype[Any] = np.dtype(np.float64)
+INT32: np.dtype[Any] = np.dtype(np.int32)
+INT64: np.dtype[Any] = np.dtype(np.int64)
+BOOL: np.dtype[Any] = np.dtype(np.bool_)
+
+DTypeLike = Any  # a name such as "bfloat16", a NumPy dtype or scalar type
+Attributes = Mapping[str, Any]  # bool, int, float, str, None, dtype, Dim, or tuples of these
+
+
+def as_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """The NumPy dtype for a name (`"bfloat16"` too), a scalar type or a dtype; `TypeError` if there is none."""
+    return BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
+
+
+def is_floating(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` is float64, float32, float16 or bfloat16."""
+    return dtype == BFLOAT16 or np.issubdtype(dtype, np.floating)
+
+
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` is float16 or bfloat16."""
+    return dtype in (FLOAT16, BFLOAT16)
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Dtype and shape of a tensor; dimensions are integers or symbolic."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[Dim, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def with_shape(self, shape: tuple[Dim, ...]) -> Type:
+        """The same dtype with another shape."""
+        return Type(self.dtype, tuple(shape))
+
+    def with_dtype(self, dtype: np.dtype[Any]) -> Type:
+        """The same shape with another dtype."""
+        return Type(dtype, self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value:
+    """One tensor of a program: assigned once, known by its name. Compared by identity."""
+
+    name: str
+    type: Type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the elements."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Shape; dimensions are integers or symbolic."""
+        return self.type.shape
+
+    def __str__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a node came from: a line of the user's (or a library's) file, and the operator it was there."""
+
+    file: str
+    line: int
+    text: str
+    operator: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.text}" if self.file else self.operator
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Node:
+    """One application of an op. `cell` is the index of the Cell call it belongs to in `Program.calls`."""
+
+    op: str
+    inputs: tuple[Value | None, ...]
+    attributes: Attributes
+    outputs: tuple[Value, ...]
+    cell: int = 0
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CellCall:
+    """One call of one Cell.
+
+    `path` is the module path (`""` for the root), `index` counts the calls of that path from 0, `parent` is the index
+    in `Program.calls` of the calling Cell (None for the root). The values at its boundary are marked in the graph by
+    nodes of the op `boundary`.
+    """
+
+    path: str
+    class_name: str
+    index: int = 0
+    parent: int | None = None
+
+    def __str__(self) -> str:
+        name = self.path or "(root)"
+        return f"{name}@{self.index}" if self.index else name
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Parameter:
+    """A trainable (or frozen) tensor of a program, by its qualified name."""
+
+    value: Value
+    data: np.ndarray[Any, Any]
+    trainable: bool = True
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Buffer:
+    """A tensor of state that isn't trained; `update` is the value it gets when the program has run."""
+
+    value: Value
+    data: np.ndarray[Any, Any]
+    update: Value | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Constant:
+    """A tensor fixed in the program. `data` may be wider than the value's dtype (a Python number keeps all its digits)."""
+
+    value: Value
+    data: np.ndarray[Any, Any] = field(repr=False)

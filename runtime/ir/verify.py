@@ -1,0 +1,72 @@
+"""`verify`: whether a program keeps the rules of the IR."""
+
+from __future__ import annotations
+
+from ..errors import CellbridgeError, ProgramError
+from ..ops.registry import get
+from .program import Program
+from .types import Node, Value
+
+
+def verify(program: Program) -> None:
+    """Check a program: single assignment, definition before use, known ops and attributes, inferred types, Cell tree.
+
+    Raises:
+        ProgramError: the first rule that is broken, the node, its Cell and its source line.
+    """
+    _verify_cells(program)
+    defined: set[Value] = set()
+    names: set[str] = set()
+
+    def define(value: Value, where: str) -> None:
+        if value in defined or value.name in names:
+            raise ProgramError(f"{where}: value {value} is assigned twice")
+        defined.add(value)
+        names.add(value.name)
+
+    for value in program.inputs:
+        define(value, "inputs")
+    for value, data in program.constant_data.items():
+        define(value, "constants")
+        if tuple(data.shape) != value.shape:
+            raise ProgramError(f"value {value} has data of shape {data.shape}")
+    for node in program.nodes:
+        where = f"op {node.op} in Cell {program.calls[node.cell]}" + (f" at {node.source}" if node.source else "")
+        for operand in node.inputs:
+            if operand is not None and operand not in defined:
+                raise ProgramError(f"{where}: operand {operand} is used before it is computed")
+        _verify_types(node, where)
+        for value in node.outputs:
+            define(value, where)
+    for value in (*program.outputs, *program.updates.values()):
+        if value not in defined:
+            raise ProgramError(f"output {value} is never computed")
+    for kind, leaves, values in (
+        ("arguments", program.arguments.paths(), program.inputs),
+        ("result", program.result.paths(), program.outputs),
+    ):
+        if len(leaves) != len(values):
+            raise ProgramError(f"the {kind} hold {len(leaves)} tensors, the program has {len(values)}")
+
+
+def _verify_types(node: Node, where: str) -> None:
+    op = get(node.op)
+    try:
+        attributes = op.attributes(dict(node.attributes))
+        types = op.infer_types([None if v is None else v.type for v in node.inputs], attributes)
+    except (CellbridgeError, TypeError) as error:
+        raise ProgramError(f"{where}: {error}") from error
+    given = tuple(value.type for value in node.outputs)
+    if types != given:
+        raise ProgramError(f"{where}: outputs are {', '.join(map(str, given))}, inferred {', '.join(map(str, types))}")
+
+
+def _verify_cells(program: Program) -> None:
+    if not program.calls or program.calls[0].path or program.calls[0].parent is not None:
+        raise ProgramError("the first Cell call must be the root: path '' without a parent")
+    for position, call in enumerate(program.calls[1:], start=1):
+        if call.parent is None or not 0 <= call.parent < position:
+            raise ProgramError(f"Cell call {call}: its parent must be an earlier call, given {call.parent}")
+    for node in program.nodes:
+        if not 0 <= node.cell < len(program.calls):
+            raise ProgramError(f"op {node.op} belongs to Cell call {node.cell}, there are {len(program.calls)}")

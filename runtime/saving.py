@@ -1,0 +1,203 @@
+"""Saving and loading programs: one zip file with `program.json` and `tensors.safetensors`. Nothing is pickled."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from .errors import CellbridgeError, ProgramError, UsageError
+from .ir.dims import Dim, SymbolicDim, parse
+from .ir.program import Program
+from .ir.types import Buffer, CellCall, Constant, Node, Parameter, Source, Type, Value, as_dtype
+from .ir.verify import verify
+from .tree import Structure
+
+FORMAT = "cellbridge program"
+VERSION = 1
+
+_GRAPH = "program.json"
+_TENSORS = "tensors.safetensors"
+
+
+def save(program: Program, path: str | os.PathLike[str]) -> None:
+    """Write a program to `path`, whole or not at all.
+
+    Raises:
+        UsageError: the file can't be written.
+    """
+    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    for kind, items in (("parameter", program.parameters), ("buffer", program.buffers)):
+        tensors |= {f"{kind}:{name}": np.ascontiguousarray(item.data) for name, item in items.items()}
+    tensors |= {f"constant:{c.value.name}": np.ascontiguousarray(c.data) for c in program.constants}
+    shapes = {name: list(array.shape) for name, array in tensors.items() if array.ndim == 0}
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise UsageError(f"can't write {target}: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(_GRAPH, json.dumps(_to_json(program) | {"scalars": sorted(shapes)}, indent=1))
+            archive.writestr(_TENSORS, safetensors.numpy.save(tensors))
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> Program:
+    """Read a program that `Program.save` wrote; nothing in the file is executed.
+
+    Raises:
+        UsageError: there is no such file.
+        ProgramError: the file isn't a saved program, is damaged, or breaks a rule of the IR.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            written = json.loads(archive.read(_GRAPH))
+            tensors = safetensors.numpy.load(archive.read(_TENSORS))
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {os.fspath(path)}") from error
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, safetensors.SafetensorError) as error:
+        raise ProgramError(f"{os.fspath(path)} is not a saved program, or it is damaged: {error}") from error
+    if not isinstance(written, dict) or written.get("format") != FORMAT:
+        raise ProgramError(f"{os.fspath(path)} is not a saved program")
+    if written.get("version") != VERSION:
+        raise ProgramError(
+            f"{os.fspath(path)} has version {written.get('version')} of the format, this cellbridge reads {VERSION}"
+        )
+    try:
+        program = _from_json(written, tensors)
+        verify(program)
+    except CellbridgeError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ProgramError(f"{os.fspath(path)} is damaged: {type(error).__name__}: {error}") from error
+    return program
+
+
+def _to_json(program: Program) -> dict[str, Any]:
+    sources = list(dict.fromkeys(node.source for node in program.nodes if node.source is not None))
+    numbers = {source: i for i, source in enumerate(sources)}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "train": program.train,
+        "inputs": [_value_to_json(value) for value in program.inputs],
+        "outputs": [value.name for value in program.outputs],
+        "parameters": {
+            n: {"value": _value_to_json(p.value), "trainable": p.trainable} for n, p in program.parameters.items()
+        },
+        "buffers": {
+            n: {"value": _value_to_json(b.value), "update": b.update.name if b.update else None}
+            for n, b in program.buffers.items()
+        },
+        "constants": [_value_to_json(c.value) for c in program.constants],
+        "calls": [[c.path, c.class_name, c.index, c.parent] for c in program.calls],
+        "sources": [[s.file, s.line, s.text, s.operator] for s in sources],
+        "nodes": [
+            {
+                "op": node.op,
+                "inputs": [value.name if value is not None else None for value in node.inputs],
+                "attributes": {name: _attribute_to_json(value) for name, value in node.attributes.items()},
+                "outputs": [_value_to_json(value) for value in node.outputs],
+                "cell": node.cell,
+                "source": numbers[node.source] if node.source is not None else None,
+            }
+            for node in program.nodes
+        ],
+        "arguments": program.arguments.to_json(),
+        "result": program.result.to_json(),
+    }
+
+
+def _from_json(written: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]) -> Program:
+    values: dict[str, Value] = {}
+    scalars = set(written["scalars"])
+
+    def new(item: list[Any]) -> Value:
+        value = _value_from_json(item)
+        if value.name in values:
+            raise ProgramError(f"value {value.name!r} is assigned twice")
+        values[value.name] = value
+        return value
+
+    def data(key: str) -> np.ndarray[Any, Any]:
+        return tensors[key].reshape(()) if key in scalars else tensors[key]
+
+    inputs = tuple(new(item) for item in written["inputs"])
+    parameters = {
+        n: Parameter(new(p["value"]), data(f"parameter:{n}"), bool(p["trainable"]))
+        for n, p in written["parameters"].items()
+    }
+    buffer_values = {n: new(b["value"]) for n, b in written["buffers"].items()}
+    constant_values = [new(item) for item in written["constants"]]
+    sources = [Source(str(f), int(line), str(text), str(op)) for f, line, text, op in written["sources"]]
+    nodes = []
+    for item in written["nodes"]:
+        operands = tuple(None if name is None else values[name] for name in item["inputs"])
+        attributes = {name: _attribute_from_json(value) for name, value in item["attributes"].items()}
+        outputs = tuple(new(value) for value in item["outputs"])
+        source = None if item["source"] is None else sources[item["source"]]
+        nodes.append(Node(item["op"], operands, attributes, outputs, item["cell"], source))
+    return Program(
+        inputs=inputs,
+        outputs=tuple(values[name] for name in written["outputs"]),
+        nodes=tuple(nodes),
+        parameters=parameters,
+        buffers={
+            n: Buffer(buffer_values[n], data(f"buffer:{n}"), None if b["update"] is None else values[b["update"]])
+            for n, b in written["buffers"].items()
+        },
+        constants=tuple(Constant(value, data(f"constant:{value.name}")) for value in constant_values),
+        calls=tuple(CellCall(path, class_name, index, parent) for path, class_name, index, parent in written["calls"]),
+        arguments=Structure.from_json(written["arguments"]),
+        result=Structure.from_json(written["result"]),
+        train=bool(written["train"]),
+    )
+
+
+def _value_to_json(value: Value) -> list[Any]:
+    return [value.name, value.dtype.name, [_dim_to_json(dim) for dim in value.shape]]
+
+
+def _value_from_json(item: list[Any]) -> Value:
+    name, dtype, shape = item
+    return Value(str(name), Type(as_dtype(dtype), tuple(_dim_from_json(dim) for dim in shape)))
+
+
+def _dim_to_json(dim: Dim) -> int | str:
+    return dim if isinstance(dim, int) else str(dim)
+
+
+def _dim_from_json(dim: int | str) -> Dim:
+    return parse(dim) if isinstance(dim, str) else int(dim)
+
+
+def _attribute_to_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_attribute_to_json(item) for item in value]
+    if isinstance(value, np.dtype):
+        return {"dtype": value.name}
+    if isinstance(value, SymbolicDim):
+        return {"dim": str(value)}
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"float": str(value)}
+    return value
+
+
+def _attribute_from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_attribute_from_json(item) for item in value)
+    if isinstance(value, dict):
+        ((kind, text),) = value.items()
+        return {"dtype": as_dtype, "dim": parse, "float": float}[kind](text)
+    return value

@@ -1,0 +1,198 @@
+"""Building programs by running Python: `Traced` stands for a value of a program under construction.
+
+An op that is called with a `Traced` operand appends a node to that operand's `Builder`. Capture, gradients and passes
+all build programs this way, so an op's `vjp` rule is the same code whether it computes or records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from .ir.dims import Dim, SymbolicDim
+from .ir.types import Constant, Node, Source, Type, Value, as_dtype
+
+if TYPE_CHECKING:
+    from .ir.program import Program
+    from .ops.registry import Op
+
+Tensor = Union["Traced", np.ndarray[Any, Any]]
+"""What ops take and return: a traced value, or an array."""
+
+
+class Traced:
+    """A value of the program that `builder` is building."""
+
+    __array_ufunc__ = None  # NumPy leaves `array * traced` to us
+
+    def __init__(self, builder: Builder, value: Value) -> None:
+        self.builder = builder
+        self.value = value
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the elements."""
+        return self.value.dtype
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Shape; dimensions may be symbolic."""
+        return self.value.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.value.shape)
+
+    def __add__(self, other: Any) -> Any:
+        return _op("add")(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _op("add")(other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _op("sub")(self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _op("sub")(other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _op("mul")(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _op("mul")(other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _op("div")(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _op("div")(other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _op("matmul")(self, other)
+
+    def __neg__(self) -> Any:
+        return _op("neg")(self)
+
+    def __repr__(self) -> str:
+        return f"Traced({self.value})"
+
+
+class Builder:
+    """Collects the nodes and constants of a program under construction, with unique value names.
+
+    New nodes belong to the Cell call `cell` and carry `source`, as set by `at`.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.constants: list[Constant] = []
+        self.cell = 0
+        self.source: Source | None = None
+        self._names: dict[str, int] = {}
+        self._scalars: dict[tuple[str, str], Value] = {}
+
+    @classmethod
+    def continuing(cls, program: Program) -> Builder:
+        """A builder that starts with the nodes, constants and names of `program`."""
+        builder = cls()
+        builder.nodes = list(program.nodes)
+        builder.constants = list(program.constants)
+        for value in (*program.inputs, *program.constant_data, *program.producers):
+            builder.reserve(value.name)
+        for constant in program.constants:
+            if constant.data.ndim == 0:
+                builder._scalars[_scalar_key(constant.value.dtype, constant.data)] = constant.value
+        return builder
+
+    @contextlib.contextmanager
+    def at(self, cell: int, source: Source | None) -> Iterator[None]:
+        """Within the context, new nodes belong to Cell call `cell` and come from `source`."""
+        before = self.cell, self.source
+        self.cell, self.source = cell, source
+        try:
+            yield
+        finally:
+            self.cell, self.source = before
+
+    def name(self, stem: str) -> str:
+        """A value name that isn't taken yet: `stem`, or `stem` with a number."""
+        candidate = stem
+        while candidate in self._names:
+            self._names[stem] += 1
+            candidate = f"{stem}_{self._names[stem]}"
+        self._names.setdefault(candidate, 0)
+        return candidate
+
+    def reserve(self, name: str) -> None:
+        """Mark a name as taken."""
+        self._names.setdefault(name, 0)
+
+    def new_value(self, stem: str, type: Type) -> Traced:
+        """A value that no node computes: an input, parameter or buffer of the program."""
+        return Traced(self, Value(self.name(stem), type))
+
+    def constant(self, data: Any, dtype: Any = None) -> Traced:
+        """A constant; a Python number keeps all its digits whatever `dtype` is. Equal scalars are one constant."""
+        array = np.asarray(data)
+        kind = as_dtype(dtype) if dtype is not None else array.dtype
+        key = _scalar_key(kind, array) if array.ndim == 0 else None
+        if key is not None and key in self._scalars:
+            return Traced(self, self._scalars[key])
+        value = Value(self.name("constant"), Type(kind, array.shape))
+        if key is not None:
+            self._scalars[key] = value
+        self.constants.append(Constant(value, array))
+        return Traced(self, value)
+
+    def append(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """Append a node; Python numbers and arrays among `inputs` become constants. Returns the traced output(s)."""
+        dtype = next(x.dtype for x in inputs if isinstance(x, Traced))
+        values = [self._as_value(x, dtype) for x in inputs]
+        attributes = {name: _plain(value) for name, value in attributes.items()}
+        types = op.infer_types([None if v is None else v.type for v in values], attributes)
+        outputs = tuple(Value(self.name(op.name), type) for type in types)
+        self.nodes.append(Node(op.name, tuple(values), attributes, outputs, self.cell, self.source))
+        traced = tuple(Traced(self, value) for value in outputs)
+        return traced[0] if len(traced) == 1 else traced
+
+    def create(self, op: Op, **attributes: Any) -> Any:
+        """Append a node of an op that has no operands (`full`, `arange`, `bernoulli`)."""
+        complete = {name: _plain(value) for name, value in op.attributes(attributes).items()}
+        types = op.infer_types([], complete)
+        outputs = tuple(Value(self.name(op.name), type) for type in types)
+        self.nodes.append(Node(op.name, (), complete, outputs, self.cell, self.source))
+        return Traced(self, outputs[0])
+
+    def _as_value(self, operand: Any, dtype: np.dtype[Any]) -> Value | None:
+        if operand is None:
+            return None
+        if isinstance(operand, Traced):
+            if operand.builder is not self:
+                raise ValueError(f"{operand!r} belongs to another program")
+            return operand.value
+        return self.constant(operand, None if hasattr(operand, "dtype") else dtype).value
+
+
+def _scalar_key(dtype: np.dtype[Any], array: np.ndarray[Any, Any]) -> tuple[str, str]:
+    return dtype.name, repr(array.item())
+
+
+def _plain(attribute: Any) -> Any:
+    """An attribute as the IR keeps it: tuples for lists, Python numbers for NumPy ones."""
+    if isinstance(attribute, (list, tuple)):
+        return tuple(_plain(item) for item in attribute)
+    if isinstance(attribute, np.generic):
+        return attribute.item()
+    if attribute is None or isinstance(attribute, (bool, int, float, complex, str, np.dtype, SymbolicDim)):
+        return attribute
+    raise TypeError(f"not an attribute of an op: {attribute!r}")
+
+
+def _op(name: str) -> Op:
+    from .ops.registry import get
+
+    return get(name)

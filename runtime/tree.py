@@ -1,0 +1,152 @@
+"""Nested arguments and results: tuples, lists and dicts with tensors as leaves, flattened and rebuilt.
+
+A `Structure` is what is left when the tensors are taken out: it can be compared, printed, and written as JSON.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """The shape of a nested object.
+
+    `kind` is "tensor" (a leaf), "constant" (a leaf that isn't a tensor; `constant` is its value), or a container:
+    "tuple", "list", "dict", "namedtuple". `keys` are a dict's keys or a namedtuple's fields, `name` its class name.
+    """
+
+    kind: str
+    children: tuple[Structure, ...] = ()
+    keys: tuple[Any, ...] = ()
+    name: str = ""
+    constant: Any = None
+
+    def paths(self, prefix: str = "") -> list[str]:
+        """Where each tensor stands, in flat order, e.g. `[0]`, `['mask']`, `[1][0]`."""
+        if self.kind == "tensor":
+            return [prefix]
+        labels = self.keys if self.keys else range(len(self.children))
+        pairs = zip(labels, self.children, strict=True)
+        return [path for label, child in pairs for path in child.paths(f"{prefix}[{label!r}]")]
+
+    def to_json(self) -> Any:
+        """As JSON values."""
+        if self.kind == "tensor":
+            return "tensor"
+        if self.kind == "constant":
+            return {"constant": self.constant}
+        written: dict[str, Any] = {self.kind: [child.to_json() for child in self.children]}
+        if self.keys:
+            written["keys"] = list(self.keys)
+        if self.name:
+            written["name"] = self.name
+        return written
+
+    @staticmethod
+    def from_json(written: Any) -> Structure:
+        """The structure that `to_json` wrote; `ValueError` for anything else."""
+        if written == "tensor":
+            return TENSOR
+        if isinstance(written, dict):
+            if "constant" in written:
+                return Structure("constant", constant=written["constant"])
+            for kind in ("tuple", "list", "dict", "namedtuple"):
+                if kind in written:
+                    children = tuple(Structure.from_json(child) for child in written[kind])
+                    return Structure(kind, children, tuple(written.get("keys", ())), written.get("name", ""))
+        raise ValueError(f"not a structure: {written!r}")
+
+
+TENSOR = Structure("tensor")
+
+
+def is_tensor(leaf: Any) -> bool:
+    """Whether a leaf is an array or a tensor of a framework."""
+    return isinstance(leaf, (np.ndarray, np.generic)) or (hasattr(leaf, "detach") and hasattr(leaf, "numpy"))
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The tensors in `tree` in order, and the structure around them."""
+    leaves: list[Any] = []
+    return leaves, _flatten(tree, leaves)
+
+
+def _flatten(tree: Any, leaves: list[Any]) -> Structure:
+    if is_tensor(tree):
+        leaves.append(tree)
+        return TENSOR
+    if isinstance(tree, Mapping):
+        children = tuple(_flatten(child, leaves) for child in tree.values())
+        return Structure("dict", children, tuple(tree))
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        children = tuple(_flatten(child, leaves) for child in tree)
+        return Structure("namedtuple", children, tree._fields, type(tree).__name__)
+    if isinstance(tree, (tuple, list)):
+        children = tuple(_flatten(child, leaves) for child in tree)
+        return Structure("tuple" if isinstance(tree, tuple) else "list", children)
+    return Structure("constant", constant=tree)
+
+
+def unflatten(structure: Structure, leaves: list[Any]) -> Any:
+    """The nested object of that structure with `leaves` as its tensors; dict subclasses come back as dicts."""
+    remaining = iter(leaves)
+    tree = _unflatten(structure, lambda: next(remaining))
+    if list(remaining):
+        raise ValueError(f"{len(leaves)} leaves are more than {structure} holds")
+    return tree
+
+
+def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
+    if structure.kind == "tensor":
+        return take()
+    if structure.kind == "constant":
+        return structure.constant
+    children = [_unflatten(child, take) for child in structure.children]
+    if structure.kind == "dict":
+        return dict(zip(structure.keys, children, strict=True))
+    if structure.kind == "namedtuple":
+        return namedtuple(structure.name, structure.keys)(*children)  # type: ignore[misc]
+    return tuple(children) if structure.kind == "tuple" else children
+
+
+def match(expected: Structure, given: Any, where: str = "") -> list[Any]:
+    """The tensors of `given` in the order of `expected`; dict keys may stand in any order.
+
+    Raises:
+        UsageError: the structures differ; the message says where.
+    """
+    if expected.kind == "tensor":
+        if not is_tensor(given):
+            raise UsageError(f"argument {where}: needed a tensor, given {type(given).__name__} ({given!r})")
+        return [given]
+    if expected.kind == "constant":
+        if is_tensor(given) or given != expected.constant:
+            raise UsageError(
+                f"argument {where}: the program was captured with {expected.constant!r}, given "
+                f"{'a tensor' if is_tensor(given) else repr(given)}; capture it again with this value"
+            )
+        return []
+    if expected.kind == "dict":
+        if not isinstance(given, Mapping) or set(given) != set(expected.keys):
+            keys = sorted(map(str, given)) if isinstance(given, Mapping) else type(given).__name__
+            raise UsageError(f"argument {where}: needed the keys {sorted(map(str, expected.keys))}, given {keys}")
+        items = [given[key] for key in expected.keys]
+    else:
+        if not isinstance(given, (tuple, list)) or len(given) != len(expected.children):
+            count = len(given) if isinstance(given, (tuple, list)) else type(given).__name__
+            raise UsageError(f"argument {where}: needed {len(expected.children)} values, given {count}")
+        items = list(given)
+    labels = expected.keys or range(len(items))
+    return [
+        leaf
+        for label, child, item in zip(labels, expected.children, items, strict=True)
+        for leaf in match(child, item, f"{where}[{label!r}]")
+    ]
