@@ -1,0 +1,129 @@
+"""Seeing a torch network run, Cell by Cell: hooks at every module boundary.
+
+Capture and the torch side of a parity run both watch a module through `watch`, so that what one calls "output `[0]` of
+the second call of `encoder.layer`" is the same tensor for the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ...runtime.ir.types import CellCall
+
+
+class Visitor(Protocol):
+    """What is told of the calls; the tensors it returns take the place of the ones it was given."""
+
+    def enter(self, number: int, call: CellCall, module: torch.nn.Module) -> None:
+        """A Cell is called; `number` counts the calls of the whole run from 0 (the root)."""
+
+    def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor goes into the Cell; `position` counts the call's tensors, `slot` names this one."""
+
+    def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor comes out of the Cell."""
+
+    def leave(self, number: int, module: torch.nn.Module) -> None:
+        """The Cell has returned."""
+
+
+@contextlib.contextmanager
+def watch(root: torch.nn.Module, visitor: Visitor) -> Iterator[None]:
+    """Within the context, calls of `root` and of the modules in it are reported to `visitor`.
+
+    The visitor must return new tensors (a clone, not a view), so that each boundary crossing is a tensor of its own. A
+    module that changes its input in place still does: the change is copied back when it returns.
+    """
+    watcher = _Watcher(visitor)
+    handles: list[Any] = []
+    for path, module in root.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            continue  # compiled: Python hooks can't see into it, its parent's boundary does
+        before, after = watcher.hooks(path, is_root=module is root)
+        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        handles.append(module.register_forward_hook(after, with_kwargs=True))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class _Watcher:
+    def __init__(self, visitor: Visitor) -> None:
+        self.visitor = visitor
+        self.count = 0
+        self.calls_of: dict[str, int] = {}
+        # number of the call, and for each input tensor (original, what the visitor returned, its version then)
+        self.stack: list[tuple[int, list[tuple[torch.Tensor, torch.Tensor, int]]]] = []
+
+    def hooks(self, path: str, *, is_root: bool) -> tuple[Any, Any]:
+        def before(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+            if is_root:  # a new run
+                self.count, self.stack = 0, []
+                self.calls_of.clear()
+            number = self.count
+            self.count += 1
+            index = self.calls_of.get(path, 0)
+            self.calls_of[path] = index + 1
+            parent = self.stack[-1][0] if self.stack else None
+            self.visitor.enter(number, CellCall(path, type(module).__name__, index, parent), module)
+            passed: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+            leaves, spec = pytree.tree_flatten((args, kwargs))
+            for position, (place, slot) in enumerate(input_slots(module, args, kwargs)):
+                original = leaves[place]
+                leaves[place] = self.visitor.input(number, position, slot, original)
+                passed.append((original, leaves[place], leaves[place]._version))
+            self.stack.append((number, passed))
+            return pytree.tree_unflatten(leaves, spec)
+
+        def after(module: torch.nn.Module, args: Any, kwargs: Any, result: Any) -> Any:
+            number, passed = self.stack.pop()
+            for original, given, version in passed:
+                if given._version != version:
+                    original.copy_(given)
+            leaves, spec = pytree.tree_flatten_with_path(result)
+            values = [leaf for _, leaf in leaves]
+            position = 0
+            for place, (key, leaf) in enumerate(leaves):
+                if isinstance(leaf, torch.Tensor):
+                    values[place] = self.visitor.output(number, position, pytree.keystr(key) or "result", leaf)
+                    position += 1
+            self.visitor.leave(number, module)
+            return pytree.tree_unflatten(values, spec)
+
+        return before, after
+
+
+def input_slots(module: torch.nn.Module, args: Any, kwargs: Any) -> list[tuple[int, str]]:
+    """The tensors of a call, in the order of the parameters of `forward`: (place among all leaves, name)."""
+    named = _argument_names(module, args, kwargs)
+    found: list[tuple[int, int, str]] = []
+    leaves, _ = pytree.tree_flatten_with_path((args, kwargs))
+    for place, (key, leaf) in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor):
+            is_keyword, argument = key[0].idx == 1, key[1]
+            order, name = named[argument.key if is_keyword else argument.idx]
+            found.append((order, place, name + pytree.keystr(key[2:])))
+    return [(place, slot) for _, place, slot in sorted(found)]
+
+
+def _argument_names(module: torch.nn.Module, args: Any, kwargs: Any) -> dict[Any, tuple[int, str]]:
+    """For each positional index and keyword: where its parameter stands in the signature of `forward`, and its name."""
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+    order = {p.name: i for i, p in enumerate(parameters)}
+    names: dict[Any, tuple[int, str]] = {}
+    for i in range(len(args)):
+        name = positional[i].name if i < len(positional) else f"{rest}[{i - len(positional)}]"
+        names[i] = (order.get(name, order.get(rest, len(order))), name)
+    for key in kwargs:
+        names[key] = (order.get(key, len(order)), key)
+    return names

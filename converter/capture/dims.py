@@ -1,0 +1,89 @@
+"""Symbolic sizes: from torch's SymPy expressions to the dimensions of the IR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ...runtime.errors import ConversionError
+from ...runtime.ir.dims import Dim, maximum, minimum, symbol
+
+
+def as_dim(size: Any, names: Mapping[str, str]) -> Dim:
+    """An int or `torch.SymInt` as a dimension; symbols are renamed by `names`."""
+    return size if isinstance(size, int) else from_sympy(size.node.expr, names)
+
+
+def from_sympy(expr: Any, names: Mapping[str, str]) -> Dim:
+    """A SymPy expression as a dimension; `ConversionError` for one that isn't made of `+ - * // %`, max and min."""
+    if expr.is_Integer:
+        return int(expr)
+    if expr.is_Symbol:
+        return symbol(names.get(str(expr), str(expr)))
+    arguments = [from_sympy(argument, names) for argument in expr.args]
+    kind = type(expr).__name__
+    if expr.is_Add:
+        return sum(arguments[1:], start=arguments[0])
+    if expr.is_Mul:
+        total: Dim = 1
+        for argument in arguments:
+            total = total * argument
+        return total
+    if expr.is_Pow and isinstance(arguments[1], int) and arguments[1] >= 0:
+        total = 1
+        for _ in range(arguments[1]):
+            total = total * arguments[0]
+        return total
+    if kind in ("FloorDiv", "CleanDiv", "IntTrueDiv"):
+        return arguments[0] // arguments[1]
+    if kind in ("Mod", "PythonMod"):
+        return arguments[0] % arguments[1]
+    if kind in ("Max", "Min"):
+        combine = maximum if kind == "Max" else minimum
+        total = arguments[0]
+        for argument in arguments[1:]:
+            total = combine(total, argument)
+        return total
+    raise ConversionError(f"the size expression {expr} ({kind}) can't be expressed in a program")
+
+
+def symbol_names(args: Any, kwargs: Any, dynamic_shapes: Any, placeholders: list[torch.Tensor]) -> dict[str, str]:
+    """Names for torch's symbols: what the user called the dimension in `dynamic_shapes`, where that is a plain symbol.
+
+    Args:
+        args: positional arguments of the capture.
+        kwargs: keyword arguments of the capture.
+        dynamic_shapes: as `torch.export.export` takes it.
+        placeholders: the fake tensors of the graph's inputs, in flat order.
+    """
+    names: dict[str, str] = {}
+    if dynamic_shapes is None:
+        return names
+    specs = list(dynamic_shapes.values()) if isinstance(dynamic_shapes, dict) else list(dynamic_shapes)
+    values: list[Any] = list(args) + list(kwargs.values())
+    if isinstance(dynamic_shapes, dict) and kwargs and set(dynamic_shapes) == set(kwargs):
+        specs = [dynamic_shapes[key] for key in kwargs]
+    flat: list[tuple[torch.Tensor, Any]] = []
+    for value, spec in zip(values, specs, strict=False):
+        _flatten_specs(value, spec, flat)
+    for fake, (_, spec) in zip(placeholders, flat, strict=False):
+        entries = spec.items() if isinstance(spec, dict) else enumerate(spec or ())
+        for axis, dim in entries:
+            name = dim if isinstance(dim, str) else getattr(dim, "__name__", None)
+            size = fake.shape[axis]
+            if name and str(name).isidentifier() and not isinstance(size, int) and size.node.expr.is_Symbol:
+                names.setdefault(str(size.node.expr), str(name))
+    return names
+
+
+def _flatten_specs(value: Any, spec: Any, flat: list[tuple[torch.Tensor, Any]]) -> None:
+    if isinstance(value, torch.Tensor):
+        flat.append((value, spec))
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            _flatten_specs(item, spec[i] if spec is not None else None, flat)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _flatten_specs(item, spec[key] if spec is not None else None, flat)

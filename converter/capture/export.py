@@ -1,0 +1,249 @@
+"""`from_torch`: a torch module becomes a program."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from ...runtime import tree
+from ...runtime.calling import as_array
+from ...runtime.errors import ConversionError, UsageError
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Buffer, Constant, Parameter, Type
+from ...runtime.ir.verify import verify
+from ...runtime.tracing import Builder, Traced
+from . import tables  # noqa: F401  (fills the table)
+from .cell_hooks import watch
+from .dims import as_dim, symbol_names
+from .marks import Marker
+from .refusals import explained
+from .table import TABLE, Unsupported, numpy_dtype
+from .translate import Translator
+
+
+def from_torch(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    train: bool = False,
+) -> Program:
+    """Capture a module as a program.
+
+    Args:
+        module: any module that `torch.export` takes; it is left as it was.
+        args: positional example inputs; their tensors' dtypes and shapes become those of the program.
+        kwargs: keyword example inputs.
+        dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it.
+        train: capture train mode (batch statistics, dropout) instead of eval mode.
+
+    Returns:
+        The program, with a copy of the module's parameters and buffers.
+
+    Raises:
+        UsageError: the inputs don't fit the module.
+        UnsupportedOperators: operators without a translation; all are listed with Cell path and source line.
+        ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
+    """
+    if not isinstance(args, tuple):
+        raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
+    keywords = dict(kwargs or {})
+    modes = {m: m.training for m in module.modules()}
+    marker = Marker()
+    module.train(train)
+    try:
+        exported = _export(module, args, keywords, dynamic_shapes, marker)
+    finally:
+        for m, mode in modes.items():
+            m.training = mode
+    return _program(module, args, keywords, dynamic_shapes, train, marker, exported)
+
+
+def _export(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, marker: Marker
+) -> torch.export.ExportedProgram:
+    with warnings.catch_warnings(), explained(module, args, kwargs), watch(module, marker), torch.enable_grad():
+        warnings.simplefilter("ignore")
+        exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        return exported.run_decompositions(_decompositions())  # makes in-place operators functional, too
+
+
+@functools.cache
+def _decompositions() -> dict[Any, Any]:
+    """How torch takes apart the operators that the table lacks; those it has stay whole.
+
+    Random operators stay whole too: their draws are recorded and replayed one for one.
+    """
+    return {
+        operator: rule
+        for operator, rule in torch.export.default_decompositions().items()
+        if str(operator) not in TABLE and torch.Tag.nondeterministic_seeded not in operator.tags
+    }
+
+
+def _program(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic_shapes: Any,
+    train: bool,
+    marker: Marker,
+    exported: torch.export.ExportedProgram,
+) -> Program:
+    graph = exported.graph_module
+    fakes = {n.name: n.meta.get("val") for n in graph.graph.nodes if n.op == "placeholder"}
+    specs = exported.graph_signature.input_specs
+    user_fakes = [
+        fakes[s.arg.name]
+        for s in specs
+        if s.kind is InputKind.USER_INPUT and isinstance(fakes.get(s.arg.name), torch.Tensor)
+    ]
+    names = symbol_names(args, kwargs, dynamic_shapes, user_fakes)
+    builder = Builder()
+    translator = Translator(builder, marker, names)
+    states = _State(module, builder)
+    inputs: list[Traced] = []
+    arguments: list[Any] = []
+    for spec in specs:
+        fake = fakes.get(spec.arg.name)
+        if spec.kind is InputKind.USER_INPUT:
+            if isinstance(fake, torch.Tensor):
+                shape = tuple(as_dim(size, names) for size in fake.shape)
+                inputs.append(builder.new_value(spec.arg.name, Type(_dtype(fake, spec.arg.name), shape)))
+                arguments.append(inputs[-1])
+            else:
+                arguments.append(as_dim(fake, names) if isinstance(fake, torch.SymInt) else fake)
+        elif spec.kind is InputKind.PARAMETER:
+            arguments.append(states.parameter(spec.target))
+        elif spec.kind is InputKind.BUFFER:
+            arguments.append(states.buffer(spec.target))
+        elif spec.kind is InputKind.CONSTANT_TENSOR:
+            arguments.append(states.constant(spec.target, exported.constants[spec.target]))
+        else:
+            raise ConversionError(f"the model takes an input of a kind that can't be converted: {spec}")
+    outputs = translator.run(graph, arguments)
+    translator.finish()
+    results: list[Any] = []
+    for spec, value in zip(exported.graph_signature.output_specs, outputs, strict=True):
+        if spec.kind is OutputKind.USER_OUTPUT:
+            results.append(value)
+        elif spec.kind is OutputKind.BUFFER_MUTATION:
+            states.update(spec.target, value)
+        else:
+            raise ConversionError(
+                f"the model changes {spec.target!r}, an input or parameter, in place ({spec.kind.name}); "
+                "return the changed tensor instead"
+            )
+    flat_args, arguments_structure = _structure((args, kwargs))
+    tensors = [x for x in flat_args if isinstance(x, torch.Tensor)]
+    assert len(tensors) == len(inputs), "torch.export saw other tensors than the call holds"
+    out_spec = exported.call_spec.out_spec
+    assert out_spec is not None
+    result = _result_structure(out_spec, results)
+    program = Program(
+        inputs=tuple(x.value for x in inputs),
+        outputs=tuple(x.value for x in results if isinstance(x, Traced)),
+        nodes=tuple(builder.nodes),
+        parameters=states.parameters,
+        buffers=states.buffers,
+        constants=tuple(builder.constants),
+        calls=tuple(marker.calls),
+        arguments=arguments_structure,
+        result=result,
+        train=train,
+    )
+    verify(program)
+    return program
+
+
+class _State:
+    """Parameters, buffers and constants of a module as values of a program; a shared tensor is one value."""
+
+    def __init__(self, module: torch.nn.Module, builder: Builder) -> None:
+        self.builder = builder
+        self.parameters: dict[str, Parameter] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self.canonical: dict[int, str] = {}
+        self.module_buffers = dict(module.named_buffers(remove_duplicate=False))
+        self.all_parameters = dict(module.named_parameters(remove_duplicate=False))
+        for name, parameter in module.named_parameters():
+            self.canonical[id(parameter)] = name
+            traced = self._value(name, parameter)
+            self.parameters[name] = Parameter(traced.value, as_array(parameter).copy(), parameter.requires_grad)
+        for name, buffer in module.named_buffers():
+            self.canonical[id(buffer)] = name
+            traced = self._value(name, buffer)
+            self.buffers[name] = Buffer(traced.value, as_array(buffer).copy())
+
+    def _value(self, name: str, tensor: torch.Tensor) -> Traced:
+        return self.builder.new_value(name, Type(_dtype(tensor, name), tuple(tensor.shape)))
+
+    def parameter(self, target: str) -> Traced:
+        return Traced(self.builder, self.parameters[self.canonical[id(self.all_parameters[target])]].value)
+
+    def buffer(self, target: str) -> Traced:
+        return Traced(self.builder, self.buffers[self._buffer_name(target)].value)
+
+    def _buffer_name(self, target: str) -> str:
+        return self.canonical[id(self.module_buffers[target])]
+
+    def constant(self, target: str, data: Any) -> Traced:
+        """A tensor that the model made or held outside of its parameters and buffers."""
+        traced = self._value(target, data)
+        self.builder.constants.append(Constant(traced.value, as_array(data).copy()))
+        return traced
+
+    def update(self, target: str, value: Traced) -> None:
+        name = self._buffer_name(target)
+        before = self.buffers[name]
+        self.buffers[name] = Buffer(before.value, before.data, value.value)
+
+
+def _dtype(tensor: torch.Tensor, name: str) -> Any:
+    try:
+        return numpy_dtype(tensor.dtype)
+    except Unsupported as reason:
+        raise ConversionError(f"tensor {name!r}: {reason} can't be converted") from None
+
+
+def _structure(call: Any) -> tuple[list[Any], tree.Structure]:
+    leaves, structure = tree.flatten(call)
+    return leaves, structure
+
+
+def _result_structure(spec: pytree.TreeSpec, results: list[Any]) -> tree.Structure:
+    """The structure of the module's result; containers that only torch knows (a dataclass, say) become dicts."""
+    children = spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
+    remaining = iter(results)
+
+    def build(spec: pytree.TreeSpec) -> tree.Structure:
+        if spec.is_leaf():
+            value = next(remaining)
+            return tree.TENSOR if isinstance(value, Traced) else tree.Structure("constant", constant=value)
+        nested = spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
+        parts = tuple(build(child) for child in nested)
+        if spec.type in (tuple, list):
+            return tree.Structure(spec.type.__name__, parts)
+        if isinstance(spec.type, type) and issubclass(spec.type, tuple):
+            return tree.Structure("namedtuple", parts, tuple(spec.type._fields), spec.type.__name__)
+        keys = spec.context
+        if spec.type is not dict:  # a registered class: its keys are the names in its flattening context
+            keys = next((c for c in _sequences(spec.context) if len(c) == len(parts)), range(len(parts)))
+        return tree.Structure("dict", parts, tuple(keys), "" if spec.type is dict else spec.type.__name__)
+
+    del children
+    return build(spec)
+
+
+def _sequences(context: Any) -> list[Any]:
+    """The sequences of names in a pytree context, outermost first."""
+    if isinstance(context, (list, tuple)):
+        return [context, *(found for item in context for found in _sequences(item))] if context else []
+    return [list(context)] if isinstance(context, Mapping) else []

@@ -1,0 +1,92 @@
+"""When `torch.export` refuses a model: what it refused, where, and what to change."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ...runtime.errors import CellbridgeError, ConversionError, UsageError
+
+_ADVICE = (
+    (
+        re.compile(r"data-dependent|GuardOnDataDependentSymNode|Eq\(u\d+|u\d+", re.IGNORECASE),
+        "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
+        "and choose with torch.where, use torch.cond, or move the decision out of forward",
+    ),
+    (
+        re.compile(r"[Cc]onstraints? violated|dynamic_shapes|mark_dynamic|specialized"),
+        "dynamic_shapes doesn't fit the model: fix the dimension, or change the range as torch suggests above",
+    ),
+)
+
+
+@contextlib.contextmanager
+def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
+    """Turn what `torch.export` raises within the context into a `ConversionError` (or `UsageError`).
+
+    Whether the inputs or the export are at fault is told by running the module itself on the inputs.
+    """
+    try:
+        yield
+    except (CellbridgeError, KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001  torch.export passes on whatever the model's code raises
+        _raise_if_eager_fails(module, args, kwargs)
+        message = str(error).strip()
+        advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
+        lines = [f"torch.export refuses the model: {type(error).__name__}: {_first_lines(message)}"]
+        place = _user_frame(error) or _frame_in_message(message)
+        if place:
+            lines.append(f"  at {place}")
+        if advice:
+            lines.append(f"  what to do: {advice}")
+        raise ConversionError("\n".join(lines)) from error
+
+
+def _raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    import copy
+
+    try:
+        with torch.no_grad():
+            copy.deepcopy(module)(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001  the model's own code raises it
+        place = _user_frame(error)
+        shapes = ", ".join(_described(x) for x in (*args, *kwargs.values()))
+        raise UsageError(
+            f"the model doesn't run on its inputs ({shapes}): {type(error).__name__}: {_first_lines(str(error))}"
+            + (f"\n  at {place}" if place else "")
+        ) from error
+
+
+def _described(x: Any) -> str:
+    return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}" if isinstance(x, torch.Tensor) else repr(x)[:40]
+
+
+def _first_lines(message: str, count: int = 4) -> str:
+    lines = [line.rstrip() for line in message.splitlines() if line.strip()]
+    return "\n  ".join(lines[:count])
+
+
+def _user_frame(error: BaseException) -> str | None:
+    """The innermost frame of the traceback that isn't in a library."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else None
+
+
+def _frame_in_message(message: str) -> str | None:
+    frames = re.findall(r'File "([^"]+)", line (\d+), in [^\n]*\n\s*([^\n]*)', message)
+    own = [f for f in frames if _is_users(f[0])]
+    return f"{own[-1][0]}:{own[-1][1]}: {own[-1][2].strip()}" if own else None
+
+
+def _is_users(filename: str) -> bool:
+    here = __file__.rsplit("converter", 1)[0]
+    inside = (f"{here}converter", f"{here}parity", f"{here}runtime")
+    return "site-packages" not in filename and "<" not in filename and not filename.startswith(inside) and (
+        "/lib/python" not in filename
+    )

@@ -1,0 +1,138 @@
+"""The table of ATen operators: for each, the function that writes it in ops of the IR.
+
+A function's docstring is the schema of the operator; its parameters are those of the schema (what says only where a
+tensor lives in memory is dropped). It gets a `Context` first and returns a traced value, or a tuple of them:
+
+    @aten("aten.relu.default")
+    def relu(context, self):
+        "relu(Tensor self) -> Tensor"
+        return activation.relu(self)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...runtime.ir.dims import Dim, SymbolicDim
+from ...runtime.ir.types import BFLOAT16, Type
+from ...runtime.ops import creation, elementwise
+from ...runtime.tracing import Builder, Traced
+
+Translation = Callable[..., Any]
+
+TABLE: dict[str, Translation] = {}
+
+# arguments that say where and how a tensor lies in memory, not what it holds
+PLACEMENT = frozenset({"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy"})
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a translation needs to know beside its operands.
+
+    Attributes:
+        builder: of the program under construction.
+        types: dtype and shape of each output, as torch inferred them; None for an output that isn't a tensor.
+        used: for each output, whether anything takes it; one that nothing takes may be given as None.
+    """
+
+    builder: Builder
+    types: tuple[Type | None, ...]
+    used: tuple[bool, ...]
+
+    @property
+    def type(self) -> Type:
+        """Type of the first output."""
+        first = self.types[0]
+        assert first is not None
+        return first
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Shape of the first output, symbolic sizes included."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the first output."""
+        return self.type.dtype
+
+
+class Unsupported(Exception):
+    """Raised by a translation for a use of the operator that it doesn't cover; the text says which."""
+
+
+def aten(*targets: str) -> Callable[[Translation], Translation]:
+    """Enter a translation for operators named as torch prints them, e.g. `"aten.add.Tensor"`; a name taken raises."""
+
+    def enter(translation: Translation) -> Translation:
+        for target in targets:
+            if target in TABLE:
+                raise ValueError(f"{target} is already in the table")
+            TABLE[target] = translation
+        return translation
+
+    return enter
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    """The NumPy dtype of a torch dtype; `Unsupported` for quantized and complex ones."""
+    if dtype == torch.bfloat16:
+        return BFLOAT16
+    name = str(dtype).removeprefix("torch.")
+    try:
+        found: np.dtype[Any] = np.dtype(name)
+    except TypeError:
+        raise Unsupported(f"dtype {dtype}") from None
+    if found.kind == "c":
+        raise Unsupported(f"dtype {dtype}")
+    return found
+
+
+def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
+    """The torch dtype of a NumPy dtype."""
+    found = getattr(torch, dtype.name)
+    assert isinstance(found, torch.dtype)
+    return found
+
+
+def promoted(*operands: Any) -> np.dtype[Any]:
+    """The dtype to which torch promotes tensors (0-dimensional ones weakly), Python numbers and symbolic sizes."""
+    stand_ins = [
+        torch.empty((1,) * x.ndim, dtype=torch_dtype(x.dtype), device="meta")
+        if isinstance(x, Traced)
+        else 1 if isinstance(x, SymbolicDim) else x
+        for x in operands
+    ]
+    result = stand_ins[0]
+    for other in stand_ins[1:]:
+        kind = torch.result_type(result, other)
+        rank = max(getattr(result, "ndim", 0), getattr(other, "ndim", 0))
+        result = torch.empty((1,) * rank, dtype=kind, device="meta")
+    return numpy_dtype(result.dtype)
+
+
+def cast(x: Traced, dtype: np.dtype[Any]) -> Traced:
+    """`x` in `dtype`; itself where it already is."""
+    if x.dtype == dtype:
+        return x
+    result: Traced = elementwise.cast(x, dtype=dtype)
+    return result
+
+
+def operands(context: Context, dtype: np.dtype[Any], *values: Any) -> list[Any]:
+    """Tensors, Python numbers and symbolic sizes as traced values of one dtype."""
+    return [cast(x, dtype) if isinstance(x, Traced) else scalar(context, x, dtype) for x in values]
+
+
+def scalar(context: Context, number: Any, dtype: np.dtype[Any]) -> Traced:
+    """A Python number or a symbolic size as a traced value without dimensions."""
+    if isinstance(number, SymbolicDim):
+        full: Traced = context.builder.create(creation.full, shape=(), value=number, dtype=dtype)
+        return full
+    return context.builder.constant(number, dtype)

@@ -1,0 +1,184 @@
+"""From an exported torch graph to a program: walks the FX nodes and applies the ATen table."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import fx
+
+from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
+from ...runtime.ir.types import CellCall, Source, Type
+from ...runtime.ops import boundary as boundary_ops
+from ...runtime.tracing import Builder, Traced
+from .dims import as_dim
+from .marks import BOUNDARY, Marker
+from .table import PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<text>[^\n]*)')
+_CALL_INDEX = re.compile(r"@(\d+)$")
+
+
+class Translator:
+    """Translates one exported graph, and the graphs nested in it, into nodes of `builder`."""
+
+    def __init__(self, builder: Builder, marker: Marker, names: Mapping[str, str]) -> None:
+        self.builder = builder
+        self.marker = marker
+        self.names = names
+        self.numbers = {(call.path, call.index): number for number, call in enumerate(marker.calls)}
+        self.missing: list[tuple[str, str, str]] = []
+
+    def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
+        """Translate the graph of `module` on traced `arguments`; its outputs, flat."""
+        environment: dict[fx.Node, Any] = {}
+        remaining = iter(arguments)
+        outputs: list[Any] = []
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                environment[node] = next(remaining)
+            elif node.op == "get_attr":
+                environment[node] = getattr(module, node.target)
+            elif node.op == "output":
+                outputs = fx.map_arg(node.args[0], lambda n: environment[n])  # type: ignore[assignment]
+            else:
+                environment[node] = self._node(node, environment)
+        return list(outputs)
+
+    def finish(self) -> None:
+        """Raise `UnsupportedOperators` listing all that couldn't be translated, if anything."""
+        if self.missing:
+            unique = list(dict.fromkeys(self.missing))
+            lines = [f"  {name}\n      in Cell {cell}, {source}" for name, cell, source in unique]
+            count = f"{len(unique)} use{'s' if len(unique) > 1 else ''} of operators"
+            raise UnsupportedOperators(
+                f"the model can't be converted: {count} without a translation\n" + "\n".join(lines), unique
+            )
+
+    def _node(self, node: fx.Node, environment: Mapping[fx.Node, Any]) -> Any:
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+            return as_dim(value, self.names)
+        args = self._resolve(node.args, environment)
+        kwargs = {k: self._resolve(v, environment) for k, v in node.kwargs.items() if k not in PLACEMENT}
+        if node.target is operator.getitem:
+            return args[0][args[1]]
+        cell, source = self._cell(node), _source(node)
+        with self.builder.at(cell, source):
+            if node.target is BOUNDARY:
+                return self._boundary(*args)
+            if node.target is torch.ops.higher_order.wrap_with_set_grad_enabled:
+                return self._grad_mode(*args)
+            return self._translate(node, args, kwargs, cell, source)
+
+    def _translate(self, node: fx.Node, args: Any, kwargs: Any, cell: int, source: Source) -> Any:
+        translation = TABLE.get(str(node.target))
+        values = node.meta.get("val")
+        try:
+            types = self._types(values)
+            if translation is None:
+                raise Unsupported("")
+            result = translation(Context(self.builder, types, _used(node, len(types))), *args, **kwargs)
+        except Unsupported as reason:
+            call = self.marker.calls[cell]
+            shown = f"{node.target}{f' ({reason})' if str(reason) else ''}"
+            self.missing.append((shown, str(call), str(source)))
+            return self._placeholder(values)
+        except CellbridgeError as error:
+            raise ConversionError(
+                f"{node.target} in Cell {self.marker.calls[cell]} was translated wrongly: {error}\n  at {source}\n"
+                "  a fault in cellbridge, please report it"
+            ) from error
+        self._check(node, types, result, source)
+        return result
+
+    def _check(self, node: fx.Node, types: tuple[Type | None, ...], result: Any, source: Source) -> None:
+        """Hold what the ops inferred against what torch inferred."""
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        for expected, traced in zip(types, results, strict=False):
+            if expected is None or not isinstance(traced, Traced):
+                continue
+            same = traced.dtype == expected.dtype and len(traced.shape) == len(expected.shape)
+            if not same or any(
+                a != b for a, b in zip(traced.shape, expected.shape, strict=True) if isinstance(a, int) and isinstance(b, int)
+            ):
+                raise ConversionError(
+                    f"{node.target} was translated wrongly: it gives {traced.value.type}, torch says {expected}\n"
+                    f"  at {source}\n  a fault in cellbridge, please report it"
+                )
+
+    def _types(self, values: Any) -> tuple[Type | None, ...]:
+        items = values if isinstance(values, (tuple, list)) else (values,)
+        return tuple(self._type(item) if isinstance(item, torch.Tensor) else None for item in items)
+
+    def _type(self, tensor: torch.Tensor) -> Type:
+        return Type(numpy_dtype(tensor.dtype), tuple(as_dim(size, self.names) for size in tensor.shape))
+
+    def _placeholder(self, values: Any) -> Any:
+        """Something to go on with after an operator that can't be translated, so that all are found."""
+        if isinstance(values, (tuple, list)):
+            return tuple(self._placeholder(value) for value in values)
+        if not isinstance(values, torch.Tensor):
+            return None
+        try:
+            return self.builder.new_value("missing", self._type(values))
+        except Unsupported:
+            self.finish()
+            raise
+
+    def _boundary(self, x: Traced, call: int, position: int, is_output: bool) -> Any:
+        kind = "output" if is_output else "input"
+        # a call's input boundaries belong to the Cell itself: what it computes of them is inside
+        with self.builder.at(call, self.builder.source):
+            slot = self.marker.slots[call, position, is_output]
+            return boundary_ops.boundary(x, call=call, kind=kind, slot=slot)
+
+    def _grad_mode(self, enabled: bool, body: fx.GraphModule, *arguments: Any) -> Any:
+        """A region under `torch.no_grad()` (or enable_grad): its ops in place, no gradient through its outputs."""
+        outputs = self.run(body, list(arguments))
+        if enabled:
+            return outputs
+        return [boundary_ops.stop_gradient(x) if isinstance(x, Traced) else x for x in outputs]
+
+    def _resolve(self, argument: Any, environment: Mapping[fx.Node, Any]) -> Any:
+        if isinstance(argument, fx.Node):
+            return environment[argument]
+        if isinstance(argument, (list, tuple)):
+            return [self._resolve(item, environment) for item in argument]
+        if isinstance(argument, torch.dtype):
+            return numpy_dtype(argument)
+        return argument
+
+    def _cell(self, node: fx.Node) -> int:
+        """Number of the innermost known call that the node ran in."""
+        for key, (path, _) in reversed((node.meta.get("nn_module_stack") or {}).items()):
+            index = _CALL_INDEX.search(key)
+            number = self.numbers.get((path, int(index[1]) if index else 0))
+            if number is not None:
+                return number
+        return 0
+
+
+def _used(node: fx.Node, count: int) -> tuple[bool, ...]:
+    """Which of the outputs of a node anything takes."""
+    if not isinstance(node.meta.get("val"), (tuple, list)):
+        return (bool(node.users),)
+    taken = {user.args[1] for user in node.users if user.target is operator.getitem}
+    return tuple(position in taken for position in range(count))
+
+
+def _source(node: fx.Node) -> Source:
+    """The line that the node comes from: the innermost frame of the user's own files, else of any file."""
+    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    own = [f for f in frames if "site-packages" not in f["file"] and "/torch/" not in f["file"]]
+    chosen = (own or frames or [None])[-1]
+    name = str(node.target)
+    return Source(chosen["file"], int(chosen["line"]), chosen["text"].strip(), name) if chosen else Source("", 0, "", name)
+
+
+def root_call(module: torch.nn.Module) -> CellCall:
+    """The root's call, for a module whose hooks never fired."""
+    return CellCall("", type(module).__name__)
