@@ -1,0 +1,244 @@
+"""The command `parity`."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..runtime.errors import CellbridgeError
+from . import files
+from .model_file import load
+from .progress import TerminalProgress
+
+if TYPE_CHECKING:
+    from ..runtime.ir.program import Program
+    from .results import Report
+
+EXIT_CODES = """\b
+Exit codes:
+  0    parity holds (or what was asked for is done)
+  1    parity fails
+  2    the command line or the model file is wrong
+  3    the model can't be converted
+  70   a fault of parity itself: please report it
+  130  interrupted (Ctrl-C)
+"""
+INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Command(click.Command):
+    """A command whose errors are one message on stderr and an exit code; `-v` adds the traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CellbridgeError as error:
+            _say(error, str(error), ctx)
+            raise click.exceptions.Exit(error.exit_code) from error
+        except KeyboardInterrupt as error:
+            click.echo("interrupted; no file was left half-written", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from error
+        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:
+            text = f"this is a fault of parity, not of your model: {type(error).__name__}: {error}"
+            _say(error, f"{text}\nPlease report it with the output of -v.", ctx)
+            raise click.exceptions.Exit(INTERNAL_ERROR) from error
+
+
+def _say(error: Exception, message: str, ctx: click.Context) -> None:
+    if ctx.params.get("verbose"):
+        click.echo("".join(traceback.format_exception(error)), err=True)
+    click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+    click.echo(message, err=True)
+
+
+def _checked(model: str, seed: int, **options: Any) -> Report:
+    """The report on a model file; torch is loaded here, so that `--help` is quick."""
+    with TerminalProgress() as progress:
+        progress.stage(f"load {model}", None)
+        user_file = load(model, seed)
+        from .engine import check
+
+        return check(
+            user_file.module,
+            user_file.args,
+            user_file.kwargs,
+            loss=user_file.loss,
+            dynamic_shapes=user_file.dynamic_shapes,
+            model=user_file.name,
+            seed=seed,
+            progress=progress,
+            **options,
+        )
+
+
+def _converted(model: str, seed: int) -> Program:
+    with TerminalProgress() as progress:
+        progress.stage(f"load {model}", None)
+        user_file = load(model, seed)
+        from ..converter import from_torch
+
+        progress.stage("capture", None)
+        return from_torch(
+            user_file.module, user_file.args, user_file.kwargs, dynamic_shapes=user_file.dynamic_shapes, train=False
+        )
+
+
+def _show(report: Report, verbose: bool) -> None:
+    from rich.console import Console
+
+    from .report import terminal
+
+    terminal.render(report, Console(), verbose)
+
+
+def _shared(function: Function) -> Function:
+    """The argument and options that every command has."""
+    for decorate in (
+        click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too."),
+        click.option("--seed", default=0, show_default=True, help="Of torch's random numbers, before MODEL is loaded."),
+        click.argument("model"),
+    ):
+        function = decorate(function)
+    return function
+
+
+@click.group(epilog=EXIT_CODES)
+@click.version_option(package_name="cellbridge", prog_name="parity")
+def main() -> None:
+    """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
+
+
+@main.command(cls=_Command, epilog=EXIT_CODES)
+@click.option("--no-grad", is_flag=True, help="Compare outputs only.")
+@click.option("--train", is_flag=True, help="Compare in train mode: batch statistics, dropout, buffer updates.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64", "float16", "bfloat16"]),
+    default="float32",
+    show_default=True,
+    help="The dtype that rounding is judged in.",
+)
+@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar.")
+@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, instead of the computed bar.")
+@click.option("--only", multiple=True, metavar="GLOB", help="Judge only Cells whose path matches; may be repeated.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Leave out Cells whose path matches; may be repeated.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell.")
+@click.option(
+    "--provider",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="Where ONNX Runtime runs.",
+)
+@click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md).")
+@click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML.")
+@click.option(
+    "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
+)
+@_shared
+def run(
+    model: str,
+    seed: int,
+    verbose: bool,
+    no_grad: bool,
+    train: bool,
+    dtype: str,
+    rtol: float | None,
+    atol: float | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    fail_fast: bool,
+    provider: str,
+    json_file: str | None,
+    junit_file: str | None,
+    onnx_file: str | None,
+) -> None:
+    """Compare MODEL in torch with its conversions, Cell by Cell.
+
+    MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
+    inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs) and dynamic_shapes.
+    """
+    for path in (json_file, junit_file, onnx_file):
+        if path is not None:
+            files.require_writable(path)
+    with files.written_whole(onnx_file) if onnx_file else nullcontext() as onnx_path:
+        report = _checked(
+            model,
+            seed,
+            grads=not no_grad,
+            train=train,
+            dtype=dtype,
+            rtol=rtol,
+            atol=atol,
+            only=only,
+            skip=skip,
+            fail_fast=fail_fast,
+            provider=provider,
+            save_onnx=onnx_path,
+        )
+    if json_file is not None:
+        from .report import json_report
+
+        json_report.write(report, json_file)
+    if junit_file is not None:
+        from .report import junit
+
+        junit.write(report, junit_file)
+    _show(report, verbose)
+    sys.exit(0 if report.ok else 1)
+
+
+@main.command(cls=_Command, epilog=EXIT_CODES)
+@click.option("-o", "--output", required=True, metavar="FILE", help="The ONNX file to write.")
+@click.option("--no-check", is_flag=True, help="Write it without comparing it with torch.")
+@click.option("--no-grad", is_flag=True, help="Compare outputs only.")
+@_shared
+def export(model: str, seed: int, verbose: bool, output: str, no_check: bool, no_grad: bool) -> None:
+    """Convert MODEL to ONNX, and write it if parity holds.
+
+    MODEL is as for `parity run`. Where parity fails nothing is written.
+    """
+    files.require_writable(output)
+    with files.written_whole(output) as onnx_path:
+        if no_check:
+            from ..converter import to_onnx
+
+            to_onnx(_converted(model, seed), onnx_path)
+        else:
+            report = _checked(model, seed, grads=not no_grad, save_onnx=onnx_path)
+            if not report.ok:
+                _show(report, verbose)
+                click.echo(
+                    f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True
+                )
+                sys.exit(1)
+    click.echo(f"wrote {output}" + (", unchecked" if no_check else ""))
+
+
+@main.command(cls=_Command, epilog=EXIT_CODES)
+@click.option("--ir", is_flag=True, help="Print the program, op by op.")
+@_shared
+def inspect(model: str, seed: int, verbose: bool, ir: bool) -> None:
+    """Show the Cells of MODEL as converted, their parameters and ops.
+
+    MODEL is as for `parity run`.
+    """
+    from rich.console import Console
+
+    from .report import inspection
+
+    program = _converted(model, seed)
+    if ir:
+        click.echo(str(program))
+    else:
+        inspection.render(program, Console())

@@ -1,0 +1,185 @@
+"""Records of a reference and of another side, compared Cell by Cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .judge import Tolerance, judge, size
+from .noise import Noise
+from .results import FAIL, NOT_COMPARED, PASS, Comparison
+from .sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records
+
+
+@dataclass
+class Comparer:
+    """Compares one side with the reference, in one way of feeding.
+
+    Attributes:
+        side: name of the side.
+        feeding: "isolated" or "end to end".
+        truth: the reference in float64.
+        noise: the reference in the working dtype.
+        tolerance: the bars.
+        owners: path of the Cell that answers for each parameter and buffer, by qualified name.
+        grads: whether gradients are compared.
+    """
+
+    side: str
+    feeding: str
+    truth: Records
+    noise: Noise
+    tolerance: Tolerance
+    owners: Mapping[str, str]
+    grads: bool
+
+    def compare(self, check: str, candidate: Records) -> list[tuple[str, Comparison]]:
+        """All comparisons of a run of the side: (Cell path, comparison)."""
+        found: list[tuple[str, Comparison]] = []
+        misshapen: set[tuple[str, int]] = set()
+        for key, truth in self.truth.values.items():
+            if key.kind == OUTPUT and self._concerns(key):
+                comparison = self._boundary(check, "output", key, truth, candidate)
+                found.append((key.path, comparison))
+                if "shape" in comparison.reason:
+                    misshapen.add((key.path, key.index))
+            elif key.kind == INPUT and key.path and self.feeding == "isolated":
+                # what arrives at a Cell's input was made by the code of the Cell that calls it
+                found.append((self._caller(key), self._boundary(check, "passed value", key, truth, candidate)))
+        found += self._updates(check, candidate)
+        if self.grads:
+            gradients = [
+                *self._gradients(check, INPUT_GRADIENT, candidate),
+                *self._gradients(check, OUTPUT_GRADIENT, candidate),
+                *self._parameter_gradients(check, candidate),
+            ]
+            # behind an output of the wrong shape no meaningful gradient comes back: the Cell has failed already
+            wrong = {path for path, _ in misshapen}
+            found += [(path, comparison) for path, comparison in gradients if path not in wrong]
+        return found
+
+    def _concerns(self, key: Key) -> bool:
+        return self.feeding == "isolated" or key.path == ""
+
+    def _boundary(
+        self, check: str, kind: str, key: Key, truth: Array, candidate: Records, group_size: float = 0.0
+    ) -> Comparison:
+        value = candidate.values.get(key)
+        name = key.slot if kind in ("output", "input gradient") else f"{key.path} {key.slot}"
+        if value is None:
+            reason = f"nothing was recorded here on the {self.side} side: the Cell or this output has no counterpart"
+            return self._comparison(check, kind, name, key.index, {"status": NOT_COMPARED, "reason": reason})
+        reference = self.noise.first.values.get(key, truth)
+        fields = judge(check, value, truth, reference, self.noise.error(key), self.tolerance, group_size)
+        return self._comparison(check, kind, name, key.index, fields, candidate.sources.get(key, ""))
+
+    def _caller(self, key: Key) -> str:
+        """Path of the Cell that made the call."""
+        if "_callers" not in self.__dict__:
+            calls = self.truth.calls
+            self.__dict__["_callers"] = {(c.path, c.index): calls[c.parent].path for c in calls if c.parent is not None}
+        callers: dict[tuple[str, int], str] = self.__dict__["_callers"]
+        return callers.get((key.path, key.index), "")
+
+    def _gradients(self, check: str, boundary: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+        """What goes back through a Cell's inputs is its own; what arrives at its outputs was made by its caller."""
+        for key in [k for k in {**self.truth.values, **candidate.values} if k.kind == boundary]:
+            own = boundary == INPUT_GRADIENT
+            if not (self._concerns(key) if own else key.path and self.feeding == "isolated"):
+                continue
+            kind, path = ("input gradient", key.path) if own else ("passed gradient", self._caller(key))
+            truth, value = self.truth.values.get(key), candidate.values.get(key)
+            group = self._group_size(key.path, key.index)
+            if truth is not None and value is not None:
+                yield path, self._boundary(check, kind, key, truth, candidate, group)
+            else:
+                name = key.slot if own else f"{key.path} {key.slot}"
+                yield path, self._comparison(check, kind, name, key.index, self._one_sided(truth, value))
+
+    def _parameter_gradients(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+        for name in dict.fromkeys([*self.truth.parameter_gradients, *candidate.parameter_gradients]):
+            truth, value = self.truth.parameter_gradients.get(name), candidate.parameter_gradients.get(name)
+            if truth is None and value is None:
+                continue
+            path = self.owners.get(name, "")
+            if truth is not None and value is not None:
+                reference = self.noise.first.parameter_gradients.get(name)
+                fields = judge(
+                    check,
+                    value,
+                    truth,
+                    truth if reference is None else reference,
+                    self.noise.error(("parameter", name)),
+                    self.tolerance,
+                    self._group_size(path, None),
+                )
+            else:
+                fields = self._one_sided(truth, value)
+            yield path, self._comparison(check, "parameter gradient", name, 0, fields)
+
+    def _updates(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+        for name in dict.fromkeys([*self.truth.updates, *candidate.updates]):
+            truth, value = self.truth.updates.get(name), candidate.updates.get(name)
+            if truth is None or value is None:
+                fields = {
+                    "status": FAIL,
+                    "reason": f"updated on the {'other' if truth is None else 'reference'} side only",
+                }
+            else:
+                reference = self.noise.first.updates.get(name, truth)
+                fields = judge(check, value, truth, reference, self.noise.error(("update", name)), self.tolerance)
+            yield self.owners.get(name, ""), self._comparison(check, "buffer update", name, 0, fields)
+
+    def _one_sided(self, truth: Array | None, value: Array | None) -> dict[str, Any]:
+        """A gradient that only one side has: the same as one of zeros."""
+        present = truth if truth is not None else value
+        assert present is not None
+        if size(present) == 0.0:
+            return {"status": PASS, "shape": tuple(present.shape), "dtype": present.dtype.name}
+        where = "the reference has one" if truth is not None else "the reference has none"
+        reason = f"no gradient arrives, {where}" if truth is not None else f"a gradient arrives, {where}"
+        return {"status": FAIL, "reason": reason, "shape": tuple(present.shape), "dtype": present.dtype.name}
+
+    def _group_size(self, path: str, index: int | None) -> float:
+        """Size of the largest gradient at the boundary of a Cell."""
+        key = (path, index)
+        cache: dict[tuple[str, int | None], float] = self.__dict__.setdefault("_group_sizes", {})
+        if not cache:
+            for k, value in self.truth.values.items():
+                if k.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT):
+                    for entry in ((k.path, k.index), (k.path, None)):
+                        cache[entry] = max(cache.get(entry, 0.0), size(value))
+        return cache.get(key, 0.0)
+
+    def _comparison(
+        self, check: str, kind: str, tensor: str, call: int, fields: dict[str, Any], source: str = ""
+    ) -> Comparison:
+        return Comparison(self.side, check, self.feeding, kind, tensor, call, source=source, **fields)
+
+
+def compare_parameters(
+    side: str, reference: Mapping[str, ParameterInfo], other: Mapping[str, ParameterInfo], owners: Mapping[str, str]
+) -> list[tuple[str, Comparison]]:
+    """Whether both sides have the same parameters: names, shapes, values, and which of them are trained."""
+    found: list[tuple[str, Comparison]] = []
+    for name in dict.fromkeys([*reference, *other]):
+        reason = _parameter_difference(side, reference.get(name), other.get(name))
+        shape = tuple((reference.get(name) or other[name]).data.shape)
+        status = FAIL if reason else PASS
+        comparison = Comparison(side, "meaning", "isolated", "parameter", name, 0, status, reason, shape=shape)
+        found.append((owners.get(name, ""), comparison))
+    return found
+
+
+def _parameter_difference(side: str, reference: ParameterInfo | None, other: ParameterInfo | None) -> str:
+    if reference is None or other is None:
+        return f"only the {'reference' if other is None else side} side has this parameter"
+    if reference.data.shape != other.data.shape:
+        return f"shape {list(other.data.shape)}, needed {list(reference.data.shape)}"
+    if reference.trainable != other.trainable:
+        frozen, trained = (side, "reference") if reference.trainable else ("reference", side)
+        return f"frozen on the {frozen} side, trained on the {trained} side"
+    difference = abs(reference.data.astype("float64") - other.data.astype("float64"))
+    worst = float(difference.max(initial=0.0))
+    return f"the values differ, by up to {worst:.3g}" if worst > 0 else ""

@@ -1,0 +1,177 @@
+"""The verdict on one tensor: is it what the reference has, up to rounding?
+
+Meaning, in float64: if both sides compute the same function they agree up to the rounding of double precision. The bar is
+`MEANING_RELATIVE` of the tensor's size, plus `MEANING_NOISE` times the rounding error that the reference makes in the
+working dtype, scaled to double precision (a tensor whose terms cancel has no digits that are worth comparing).
+
+Rounding, in the working dtype: the largest error against the float64 truth, in units of the largest error that the
+reference itself makes against it (at least one unit in the last place of the tensor's largest element). Both sides
+compute on the same numbers in another order, so that a few units are normal; `ROUNDING_FACTOR` is the bar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..runtime.ir.types import as_dtype, is_floating
+from .results import FAIL, PASS
+
+MEANING_RELATIVE = 1e-9
+MEANING_NOISE = 64.0
+ROUNDING_FACTOR = 10.0
+GROUP_SHARE = 1.0 / 16.0
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The bars of a run: computed ones, or `|candidate - reference| <= atol + rtol * |reference|` where given."""
+
+    dtype: str
+    rtol: float | None = None
+    atol: float | None = None
+
+    @property
+    def overridden(self) -> bool:
+        """Whether the user gave tolerances."""
+        return self.rtol is not None or self.atol is not None
+
+    @property
+    def unit(self) -> float:
+        """Spacing of the working dtype at 1."""
+        return epsilon(self.dtype)
+
+
+def epsilon(dtype: str) -> float:
+    """Spacing of the floating-point numbers of a dtype at 1."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(as_dtype(dtype)).eps)
+
+
+def size(array: Array | None) -> float:
+    """Largest absolute finite element, 0 for none."""
+    if array is None or array.size == 0:
+        return 0.0
+    magnitudes = np.abs(array.astype(np.float64, copy=False))
+    return float(np.max(magnitudes, initial=0.0, where=np.isfinite(magnitudes)))
+
+
+def error(candidate: Array, truth: Array) -> tuple[float, tuple[int, ...] | None]:
+    """Largest absolute difference and its index; infinite where one side is NaN or infinite and the other isn't so."""
+    if truth.size == 0:
+        return 0.0, None
+    a, b = candidate.astype(np.float64, copy=False), truth.astype(np.float64, copy=False)
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(a - b)
+    finite = np.isfinite(difference)
+    if not finite.all():
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        difference = np.where(finite, difference, np.where(same, 0.0, np.inf))
+    flat = int(np.argmax(difference))
+    return float(difference.flat[flat]), tuple(int(i) for i in np.unravel_index(flat, difference.shape))
+
+
+def judge(
+    check: str,
+    candidate: Array,
+    truth: Array,
+    reference: Array,
+    reference_error: float,
+    tolerance: Tolerance,
+    group_size: float = 0.0,
+) -> dict[str, Any]:
+    """Judge one tensor.
+
+    Args:
+        check: "meaning" or "rounding".
+        candidate: of the side under test, float64 for meaning.
+        truth: of the reference in float64.
+        reference: of the reference in the working dtype.
+        reference_error: largest error of `reference` against `truth` in the working dtype.
+        tolerance: the bars.
+        group_size: size of the gradients that meet in the Cell, whose rounding a gradient inherits; 0 for outputs.
+
+    Returns:
+        Fields of `Comparison`: status, reason, error, bar, ratio, ...
+    """
+    described = {"dtype": candidate.dtype.name, "shape": tuple(truth.shape)}
+    if candidate.shape != truth.shape:
+        return described | {
+            "status": FAIL,
+            "reason": f"shape {list(candidate.shape)}, needed {list(truth.shape)}",
+            "error": np.inf,
+            "ratio": np.inf,
+        }
+    if is_floating(candidate.dtype) != is_floating(truth.dtype):
+        reason = f"dtype {candidate.dtype.name}, needed {reference.dtype.name}"
+        return described | {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf}
+    if not is_floating(truth.dtype):
+        return described | _judge_exact(candidate, truth if check == "meaning" else reference)
+    found, index = error(candidate, truth)
+    if check == "meaning":
+        scaled_noise = reference_error * epsilon("float64") / tolerance.unit
+        unit = MEANING_RELATIVE * size(truth) + MEANING_NOISE * (scaled_noise + epsilon("float64") * group_size)
+        allowed = 1.0
+    else:
+        unit = max(reference_error, tolerance.unit * max(size(truth), group_size * GROUP_SHARE))
+        allowed = ROUNDING_FACTOR
+    bar = unit * allowed
+    passed = found <= bar
+    if tolerance.overridden and check == "rounding":
+        passed, found, index, bar = _judge_close(candidate, reference, tolerance)
+    ratio = 0.0 if found == 0 else found / unit if unit else np.inf
+    fields = described | {
+        "status": PASS if passed else FAIL,
+        "error": found,
+        "reference_error": reference_error,
+        "bar": bar,
+        "ratio": ratio,
+        "allowed": allowed,
+    }
+    if not passed:
+        fields["reason"] = "not the same function" if check == "meaning" else "less precise than the reference"
+    return fields | _elements(index, candidate, truth, reference)
+
+
+def _judge_exact(candidate: Array, expected: Array) -> dict[str, Any]:
+    differing = np.argwhere(candidate != expected)
+    if not len(differing):
+        return {"status": PASS}
+    index = tuple(int(i) for i in differing[0])
+    share = f"{len(differing)} of {expected.size} elements differ"
+    return {"status": FAIL, "reason": share, "error": np.inf, "ratio": np.inf} | _elements(
+        index, candidate, expected, expected
+    )
+
+
+def _judge_close(
+    candidate: Array, reference: Array, tolerance: Tolerance
+) -> tuple[bool, float, tuple[int, ...] | None, float]:
+    """By the user's rtol and atol: (passed, largest error, its index, the bar there)."""
+    a, b = candidate.astype(np.float64), reference.astype(np.float64)
+    bars = (tolerance.atol or 0.0) + (tolerance.rtol or 0.0) * np.abs(b)
+    with np.errstate(invalid="ignore"):
+        excess = np.abs(a - b) - bars
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    excess = np.where(same, -np.inf, np.where(np.isnan(excess), np.inf, excess))
+    if not excess.size:
+        return True, 0.0, None, 0.0
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), excess.shape))
+    with np.errstate(invalid="ignore"):
+        return bool((excess <= 0).all()), float(np.abs(a - b)[index]), index, float(bars[index])
+
+
+def _elements(index: tuple[int, ...] | None, candidate: Array, truth: Array, reference: Array) -> dict[str, Any]:
+    if index is None:
+        return {}
+    return {
+        "index": index,
+        "candidate_value": float(candidate[index]),
+        "truth": float(truth[index]),
+        "reference_value": float(reference[index]) if reference.shape == truth.shape else None,
+    }

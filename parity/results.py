@@ -1,0 +1,225 @@
+"""What a comparison found, as data: `Comparison`, `CellReport`, `Report`. Terminal, JSON and JUnit are views of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..runtime.errors import ParityError
+
+SCHEMA_VERSION = 1
+
+PASS = "pass"  # noqa: S105
+FAIL = "fail"
+NOT_COMPARED = "not compared"
+NOT_REACHED = "not reached"
+SKIPPED = "skipped"
+INLINED = "inlined"  # never called as a module: its parameters are used, and judged, in the Cell that uses them
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One tensor of one Cell, compared between the reference and one other side.
+
+    Attributes:
+        side: which side was held against the reference: "interpreter", "onnxruntime", "candidate".
+        check: "meaning" (both sides in float64) or "rounding" (working dtype, error measured against float64 truth).
+        feeding: "isolated" (the Cell got the reference's recorded values) or "end to end".
+        kind: "output", "input gradient", "parameter gradient", "buffer update", "parameter" (the value itself); and for
+            what a Cell's own code hands to the Cells that it calls: "passed value" (into their inputs) and "passed
+            gradient" (back into their outputs).
+        tensor: slot of the Cell's input or output, with the path of the called Cell before it for what is passed; or
+            the qualified name of the parameter or buffer.
+        call: which call of the Cell, from 0.
+        status: PASS, FAIL or NOT_COMPARED.
+        reason: what is wrong, in words; empty for a pass.
+        dtype: of the tensor.
+        shape: of the reference's tensor.
+        error: largest absolute error against the float64 truth.
+        reference_error: largest absolute error of the reference itself against the float64 truth (0 for meaning).
+        bar: the largest error that passes.
+        ratio: error as a multiple of the reference's own rounding error (for meaning: of what double precision allows);
+            the bar divided by the same unit is `allowed`.
+        allowed: the largest ratio that passes.
+        index: where the largest error is.
+        reference_value: the reference's value there.
+        candidate_value: the other side's value there.
+        truth: the float64 value there.
+        source: file, line and text of the op that the tensor comes from; empty if unknown.
+    """
+
+    side: str
+    check: str
+    feeding: str
+    kind: str
+    tensor: str
+    call: int
+    status: str
+    reason: str = ""
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    error: float = 0.0
+    reference_error: float = 0.0
+    bar: float = 0.0
+    ratio: float = 0.0
+    allowed: float = 0.0
+    index: tuple[int, ...] | None = None
+    reference_value: float | None = None
+    candidate_value: float | None = None
+    truth: float | None = None
+    source: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values; infinities and NaN are strings."""
+        written = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: _json_value(value) for name, value in written.items()}
+
+
+@dataclass
+class CellReport:
+    """All comparisons of one Cell (of all its calls).
+
+    Attributes:
+        path: module path, `""` for the root.
+        class_name: of the reference's module.
+        calls: how often the inputs reached it.
+        comparisons: those of the Cell itself; its children have their own.
+        presence: None for a Cell that was compared; else NOT_REACHED, SKIPPED or INLINED.
+    """
+
+    path: str
+    class_name: str
+    calls: int = 1
+    comparisons: list[Comparison] = field(default_factory=list)
+    presence: str | None = None
+
+    @property
+    def status(self) -> str:
+        """FAIL if any comparison fails, else NOT_COMPARED if any couldn't be made, else PASS, or the `presence`."""
+        statuses = {comparison.status for comparison in self.comparisons}
+        if FAIL in statuses:
+            return FAIL
+        if NOT_COMPARED in statuses:
+            return NOT_COMPARED
+        return self.presence or PASS
+
+    @property
+    def outputs(self) -> list[Comparison]:
+        """Comparisons of outputs, of values passed to inner Cells, and of buffer updates."""
+        return [c for c in self.comparisons if c.kind in ("output", "passed value", "buffer update")]
+
+    @property
+    def gradients(self) -> list[Comparison]:
+        """Comparisons of input and parameter gradients, and of gradients passed back to inner Cells."""
+        return [c for c in self.comparisons if c.kind in ("input gradient", "passed gradient", "parameter gradient")]
+
+    @property
+    def failures(self) -> list[Comparison]:
+        """What failed or couldn't be compared, in the order of comparison."""
+        return [c for c in self.comparisons if c.status != PASS]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "path": self.path,
+            "class_name": self.class_name,
+            "calls": self.calls,
+            "status": self.status,
+            "worst_output_ratio": _json_value(worst_ratio(self.outputs)),
+            "worst_gradient_ratio": _json_value(worst_ratio(self.gradients)),
+            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
+        }
+
+
+@dataclass
+class Report:
+    """The verdict on two or more sides of a network.
+
+    Attributes:
+        model: what was compared, as the user named it.
+        reference: name of the reference side.
+        sides: names of the other sides.
+        dtype: working dtype.
+        train: whether in train mode.
+        grads: whether gradients were compared.
+        seed: of the random numbers.
+        cells: by module path, parents before children.
+        notes: what a reader should know about this run, e.g. that it stopped early.
+    """
+
+    model: str
+    reference: str
+    sides: list[str]
+    dtype: str
+    train: bool
+    grads: bool
+    seed: int
+    cells: dict[str, CellReport]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no comparison failed and none that should have been made is missing, and at least one was made."""
+        compared = [cell for cell in self.cells.values() if cell.comparisons]
+        return bool(compared) and not any(cell.status in (FAIL, NOT_COMPARED) for cell in compared)
+
+    @property
+    def failing(self) -> list[str]:
+        """Paths of the Cells that are wrong themselves.
+
+        A Cell whose isolated comparisons fail is wrong by its own ops. Only where none is, the Cells that fail end to
+        end are listed, without those that contain another failing one.
+        """
+        failing = [path for path, cell in self.cells.items() if cell.status in (FAIL, NOT_COMPARED)]
+        own = [path for path in failing if any(c.feeding == "isolated" for c in self.cells[path].failures)]
+        if own:
+            return own
+        return [path for path in failing if not any(is_inside(other, path) for other in failing)]
+
+    @property
+    def not_reached(self) -> list[str]:
+        """Paths of the Cells that the inputs never exercised."""
+        return [path for path, cell in self.cells.items() if cell.status == NOT_REACHED]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values; the schema is documented in `docs/report-schema.md` and versioned by `schema_version`."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.model,
+            "ok": self.ok,
+            "failing": self.failing,
+            "not_reached": self.not_reached,
+            "reference": self.reference,
+            "sides": self.sides,
+            "dtype": self.dtype,
+            "train": self.train,
+            "grads": self.grads,
+            "seed": self.seed,
+            "notes": self.notes,
+            "cells": [cell.to_dict() for cell in self.cells.values()],
+        }
+
+    def raise_if_failed(self) -> None:
+        """Raise `ParityError` with the failing Cells in detail unless parity holds."""
+        if not self.ok:
+            from .report.terminal import failure_text
+
+            raise ParityError(failure_text(self))
+
+
+def worst_ratio(comparisons: list[Comparison]) -> float:
+    """The largest share of its bar that a comparison used, as `ratio`; 0 for none, NaN counts as infinite."""
+    ratios = [c.ratio for c in comparisons if c.check == "rounding"] or [c.ratio for c in comparisons]
+    return max((math.inf if math.isnan(ratio) else ratio for ratio in ratios), default=0.0)
+
+
+def is_inside(path: str, ancestor: str) -> bool:
+    """Whether the Cell at `path` is inside the one at `ancestor` (and not it)."""
+    return path != ancestor and (ancestor == "" or path.startswith(ancestor + "."))
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value

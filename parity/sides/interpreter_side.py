@@ -1,0 +1,147 @@
+"""The interpreter side: a program run by our own runtime, observed at its `boundary` nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...runtime import tree
+from ...runtime.autodiff import GradientProgram, differentiate
+from ...runtime.calling import as_array
+from ...runtime.errors import UsageError
+from ...runtime.interpreter import execute
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Node, Value, as_dtype, is_floating
+from ...runtime.ops.random import RANDOM_OPS
+from .records import Array, Key, ParameterInfo, Records, Run, drawn_cotangents, fed_value
+
+
+class InterpreterSide:
+    """A program with the inputs it is run on."""
+
+    def __init__(
+        self,
+        name: str,
+        program: Program,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        working_dtype: str = "float32",
+        seed: int = 0,
+    ) -> None:
+        self.name = name
+        self.program = program
+        self.working_dtype = as_dtype(working_dtype)
+        self.seed = seed
+        self.inputs = [as_array(leaf) for leaf in tree.match(program.arguments, (args, dict(kwargs)), "")]
+        self._programs: dict[str, Program] = {}
+        self._gradients: dict[str, GradientProgram] = {}
+
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """Parameters by qualified name."""
+        return {name: ParameterInfo(p.data, p.trainable) for name, p in self.program.parameters.items()}
+
+    def run(self, run: Run) -> Records:
+        """Run once; see `Run`. End to end, only the root's boundary is recorded."""
+        program = self._program(run.dtype)
+        inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
+        records = Records(calls=list(program.calls))
+        draws = self._draws(program, run)
+        updates = program.updates
+        if not run.grads:
+            observer = _Observer(program, run, records)
+            wanted = [*program.outputs, *updates.values()]
+            results = execute(program, inputs, wanted=wanted, draws=draws, observe=observer)
+            records.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
+            return records
+        backward = self._gradient(run.dtype)
+        observer = _Observer(backward.program, run, records)
+        records.cotangents = self._cotangents(program, inputs, draws, run)
+        seeds = [
+            cotangent.astype(value.dtype) if cotangent is not None else np.zeros(_shape(value), value.dtype)
+            for value, cotangent in zip(program.outputs, records.cotangents, strict=True)
+            if is_floating(value.dtype)
+        ]
+        of_parameters = {n: v for n, v in backward.parameter_gradients.items() if v is not None}
+        wanted = [*program.outputs, *updates.values(), *of_parameters.values()]
+        wanted += [value for value in backward.input_gradients if value is not None]
+        results = execute(backward.program, [*inputs, *seeds], wanted=wanted, draws=draws, observe=observer)
+        computed = dict(zip(wanted, results, strict=True))
+        records.updates = {name: computed[value] for name, value in updates.items()}
+        records.parameter_gradients = dict.fromkeys(backward.parameter_gradients)
+        records.parameter_gradients |= {name: computed[value] for name, value in of_parameters.items()}
+        return records
+
+    def _program(self, dtype: str) -> Program:
+        if dtype not in self._programs:
+            same = as_dtype(dtype) == self.working_dtype
+            self._programs[dtype] = self.program if same else self.program.astype(dtype)
+        return self._programs[dtype]
+
+    def _gradient(self, dtype: str) -> GradientProgram:
+        if dtype not in self._gradients:
+            self._gradients[dtype] = differentiate(self._program(dtype), every_boundary=True)
+        return self._gradients[dtype]
+
+    def _in_dtype(self, array: Array, dtype: str) -> Array:
+        return array.astype(self.working_dtype).astype(as_dtype(dtype)) if is_floating(array.dtype) else array
+
+    def _cotangents(
+        self, program: Program, inputs: list[Array], draws: dict[str, Array], run: Run
+    ) -> list[Array | None]:
+        if run.cotangents is not None:
+            return list(run.cotangents)
+        return drawn_cotangents(execute(program, inputs, draws=draws), self.working_dtype, self.seed)
+
+    def _draws(self, program: Program, run: Run) -> dict[str, Array]:
+        """The draws to replay, by value name; the reference must have drawn as often as the program does."""
+        names = random_values(program)
+        if run.draws is None:
+            return {}
+        if len(names) != len(run.draws):
+            raise UsageError(
+                f"the program draws {len(names)} random tensors, the reference drew {len(run.draws)}: "
+                "they can't be replayed"
+            )
+        return dict(zip(names, run.draws, strict=True))
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    """The shape of an output that no cotangent was given for."""
+    return tuple(int(size) for size in value.shape)
+
+
+class _Observer:
+    """Records the value at each boundary node, and feeds."""
+
+    def __init__(self, program: Program, run: Run, records: Records) -> None:
+        self.program = program
+        self.run = run
+        self.records = records
+        self.producers = program.producers
+
+    def __call__(self, node: Node, array: Array) -> Array:
+        call = self.program.calls[node.attributes["call"]]
+        key = Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
+        if self.run.feed is None and call.path:
+            return array
+        self.records.add(key, array)
+        self.records.sources[key] = self._source(node)
+        return fed_value(self.run.feed, key, array)
+
+    def _source(self, node: Node) -> str:
+        """The line of the op that computed what crosses the boundary."""
+        value: Value | None = node.inputs[0]
+        producer = self.producers.get(value) if value is not None else None
+        while producer is not None and producer.op == "boundary":
+            node, value = producer, producer.inputs[0]
+            producer = self.producers.get(value) if value is not None else None
+        source = (producer or node).source
+        return str(source) if source is not None else ""
+
+
+def random_values(program: Program) -> list[str]:
+    """Names of the values that random nodes draw, in order."""
+    return [node.outputs[0].name for node in program.nodes if node.op in RANDOM_OPS]

@@ -1,0 +1,171 @@
+"""The ONNX Runtime side: a program written to ONNX, or an ONNX model as it is; outputs, no gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import onnx
+
+from ...converter.onnx_out.export import to_onnx
+from ...converter.onnx_out.naming import input_names, output_names
+from ...runtime import tree
+from ...runtime.calling import as_array
+from ...runtime.errors import UsageError
+from ...runtime.ir.passes.cut_boundaries import isolated_program
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Node, Value, as_dtype, is_floating
+from .interpreter_side import random_values
+from .onnxruntime_session import run_model
+from .records import OUTPUT, Array, Key, ParameterInfo, Records, Run
+
+
+class ExportedSide:
+    """A program, run as the ONNX model it is exported to."""
+
+    def __init__(
+        self,
+        name: str,
+        program: Program,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        provider: str = "cpu",
+    ) -> None:
+        self.name = name
+        self.program = program
+        self.provider = provider
+        inputs = [as_array(leaf) for leaf in tree.match(program.arguments, (args, dict(kwargs)), "")]
+        self.inputs = [_as(array, value) for array, value in zip(inputs, program.inputs, strict=True)]
+
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """None of its own: they are the program's."""
+        return {}
+
+    def run(self, run: Run) -> Records:
+        """Run once in the program's dtype; with a feed, every Cell on the values fed."""
+        draws = {
+            name: draw.astype(value.dtype)
+            for name, value, draw in zip(
+                random_values(self.program), _random_outputs(self.program), run.draws or (), strict=False
+            )
+        }
+        return self._end_to_end(draws) if run.feed is None else self._isolated(run.feed, draws)
+
+    def _end_to_end(self, draws: Mapping[str, Array]) -> Records:
+        model = to_onnx(self.program, draws_as_inputs=True)
+        wanted = {node.name for node in model.graph.input}
+        inputs = dict(zip(input_names(self.program), self.inputs, strict=True)) | draws
+        results = run_model(model, {n: a for n, a in inputs.items() if n in wanted}, provider=self.provider)
+        records = Records(calls=list(self.program.calls))
+        roots = [n for n in self.program.nodes if n.op == "boundary" and _key(self.program, n)[:3] == ("", 0, OUTPUT)]
+        by_value = dict(zip(self.program.outputs, output_names(self.program), strict=True))
+        for node in roots:
+            records.add(_key(self.program, node), results[by_value[node.outputs[0]]])
+        records.updates = {name: results[f"update.{name}"] for name in self.program.updates}
+        return records
+
+    def _isolated(self, feed: Records, draws: Mapping[str, Array]) -> Records:
+        cut = isolated_program(self.program)
+        boundaries = [node for node in self.program.nodes if node.op == "boundary"]
+        known: dict[Value, Array] = dict(zip(self.program.inputs, self.inputs, strict=True))
+        known |= self.program.constant_data
+        for node in boundaries:
+            recorded = feed.values.get(_key(self.program, node))
+            if recorded is not None:
+                known[node.outputs[0]] = _as(recorded, node.outputs[0])
+        missing = [value for value in cut.inputs if value not in known]
+        if missing:
+            raise UsageError(f"the reference recorded nothing for {', '.join(value.name for value in missing)}")
+        model = to_onnx(cut, draws_as_inputs=True)
+        wanted = {node.name for node in model.graph.input}
+        names = dict(zip(input_names(cut), (known[value] for value in cut.inputs), strict=True)) | draws
+        results = run_model(model, {n: a for n, a in names.items() if n in wanted}, provider=self.provider)
+        known |= {value: results[name] for value, name in zip(cut.outputs, output_names(cut), strict=True)}
+        records = Records(calls=list(self.program.calls))
+        for node in boundaries:
+            key, operand = _key(self.program, node), node.inputs[0]
+            if operand in known:
+                records.add(key, known[operand])
+                producer = self.program.producers.get(operand)
+                source = producer.source if producer is not None and producer.op != "boundary" else node.source
+                records.sources[key] = str(source) if source else ""
+        records.updates = {name: results[f"update.{name}"] for name in cut.updates}
+        return records
+
+
+class OnnxModelSide:
+    """An ONNX model of the user's, with the inputs of the reference in flat order; compared at its outputs."""
+
+    def __init__(
+        self,
+        name: str,
+        model: onnx.ModelProto | str | PathLike[str],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        provider: str = "cpu",
+    ) -> None:
+        self.name = name
+        self.model = model
+        self.provider = provider
+        self.inputs = self._paired(args, kwargs)
+
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """None that are known by name."""
+        return {}
+
+    def run(self, run: Run) -> Records:
+        """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
+        records = Records()
+        slots = run.feed.slots.get(("", 0, OUTPUT), []) if run.feed is not None else []
+        for i, array in enumerate(run_model(self.model, self.inputs, provider=self.provider).values()):
+            records.add(Key("", 0, OUTPUT, slots[i] if i < len(slots) else f"[{i}]"), array)
+        return records
+
+    def _paired(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Array]:
+        """The arguments by input name: keyword arguments by their name, the others by position."""
+        graph = (self.model if isinstance(self.model, onnx.ModelProto) else _graph_only(self.model)).graph
+        initializers = {tensor.name for tensor in graph.initializer}
+        needed = [value for value in graph.input if value.name not in initializers]
+        leaves, _ = tree.flatten((args, dict(kwargs)))
+        named = {name: value for name, value in kwargs.items() if tree.is_tensor(value)}
+        if len(leaves) != len(needed):
+            raise UsageError(
+                f"the ONNX model takes {len(needed)} inputs ({', '.join(v.name for v in needed)}), given {len(leaves)}"
+            )
+        if set(named) == {value.name for value in needed}:
+            leaves = [named[value.name] for value in needed]
+        return {
+            value.name: _in_element_type(as_array(leaf), value.type.tensor_type.elem_type)
+            for value, leaf in zip(needed, leaves, strict=True)
+        }
+
+
+def _graph_only(path: str | PathLike[str]) -> onnx.ModelProto:
+    try:
+        return onnx.load(path, load_external_data=False)
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {path}") from error
+    except Exception as error:  # noqa: BLE001  protobuf raises classes of its own
+        raise UsageError(f"{path} is not an ONNX model: {error}") from error
+
+
+def _in_element_type(array: Array, element_type: int) -> Array:
+    dtype = as_dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
+    return array.astype(dtype) if is_floating(array.dtype) and is_floating(dtype) else array
+
+
+def _key(program: Program, node: Node) -> Key:
+    call = program.calls[node.attributes["call"]]
+    return Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
+
+
+def _as(array: Array, value: Value) -> Array:
+    return array.astype(value.dtype, copy=False) if is_floating(array.dtype) else array
+
+
+def _random_outputs(program: Program) -> list[Value]:
+    by_name = {value.name: value for value in program.producers}
+    return [by_name[name] for name in random_values(program)]

@@ -1,0 +1,115 @@
+"""Running a torch module in another floating-point dtype, and its random draws again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...runtime.calling import as_array
+
+_FLOATING = (torch.float32, torch.float16, torch.bfloat16)
+_FROM_DATA = (torch.tensor, torch.as_tensor, torch.scalar_tensor)
+_CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+
+
+class DoublePrecision(TorchFunctionMode):
+    """Within it, torch code that asks for float32 (or half precision) gets float64.
+
+    Networks cast: an RMS norm upcasts to float32 and back, a mask is made in a dtype. The float64 truth must not lose
+    its digits there. Numbers made from Python data keep the value they have in the working dtype.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in _CASTS:
+            return args[0].double()
+        if func in _FROM_DATA and "dtype" not in kwargs:
+            made = func(*args, **kwargs)
+            from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
+            return made.float().double() if from_python and made.dtype == torch.float64 else made
+        args, kwargs = pytree.tree_map_only(
+            torch.dtype, lambda dtype: torch.float64 if dtype in _FLOATING else dtype, (args, kwargs)
+        )
+        return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, train: bool) -> Iterator[None]:
+    """Within the context, `module` has floating-point parameters and buffers of `dtype` and runs in the given mode.
+
+    Afterwards it is as it was: the same parameter objects with the same data, buffers untouched.
+    """
+    parameters = {p: p.data for p in module.parameters()}
+    buffers = [(m, name, b) for m in module.modules() for name, b in m._buffers.items() if b is not None]
+    modes = {m: m.training for m in module.modules()}
+    clones: dict[int, torch.Tensor] = {}
+    try:
+        for parameter, data in parameters.items():
+            if data.is_floating_point() and data.dtype != dtype:
+                parameter.data = data.to(dtype)
+        for owner, name, buffer in buffers:
+            if id(buffer) not in clones:
+                clones[id(buffer)] = buffer.to(dtype, copy=True) if buffer.is_floating_point() else buffer.clone()
+            owner._buffers[name] = clones[id(buffer)]
+        module.train(train)
+        yield
+    finally:
+        for parameter, data in parameters.items():
+            parameter.data = data
+        for owner, name, buffer in buffers:
+            owner._buffers[name] = buffer
+        for m, mode in modes.items():
+            m.training = mode
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Within the context, `dtype` is torch's default floating-point dtype."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+class Draws(TorchDispatchMode):
+    """Records what torch draws at random, in order; or replays what was recorded.
+
+    Attributes:
+        recorded: the draws, as arrays.
+    """
+
+    def __init__(self, replay: Sequence[np.ndarray[Any, Any]] | None) -> None:
+        super().__init__()
+        self.replay = replay
+        self.recorded: list[np.ndarray[Any, Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not _draws(func, args, kwargs):
+            return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        assert isinstance(result, torch.Tensor), f"{func} draws in a way that can't be replayed"
+        if self.replay is not None:
+            number = len(self.recorded)
+            if number >= len(self.replay) or tuple(self.replay[number].shape) != tuple(result.shape):
+                raise RuntimeError(f"the module drew other random numbers in another run: draw {number} of {func}")
+            result.copy_(torch.from_numpy(np.array(self.replay[number])))
+        self.recorded.append(as_array(result).copy())
+        return result
+
+
+def _draws(func: Any, args: Any, kwargs: Any) -> bool:
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    names = [argument.name for argument in func._schema.arguments]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    return not any(given.get(name) == 0.0 for name in ("dropout_p", "dropout")) and given.get("train") is not False

@@ -1,0 +1,123 @@
+"""What a side records when it runs, and what every side can do.
+
+A side runs one network natively (torch eager, the interpreter, ONNX Runtime) and records the values that cross Cell
+boundaries. Run *end to end* it computes on its own values; *fed*, each boundary value, once recorded, is replaced by
+the one that another side recorded there, so that every Cell computes on the same values as it did there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...runtime.ir.types import CellCall, is_floating
+
+Array = np.ndarray[Any, Any]
+
+INPUT, OUTPUT = "input", "output"
+INPUT_GRADIENT, OUTPUT_GRADIENT = "input_gradient", "output_gradient"
+
+
+class Key(NamedTuple):
+    """Which value at which boundary: Cell path, index of the call, kind (input, output, ...) and slot."""
+
+    path: str
+    index: int
+    kind: str
+    slot: str
+
+
+@dataclass
+class Records:
+    """The values that one run recorded.
+
+    Attributes:
+        values: arrays by boundary.
+        parameter_gradients: by qualified name; None where no gradient arrives.
+        updates: values of buffers after the run, by qualified name.
+        calls: the Cell calls, in order of entry.
+        sources: where a value comes from, as `file:line: text`.
+        slots: the slots of each boundary in order, by (path, index, kind).
+        cotangents: those of the root's outputs that the run used, in order; None for an output without gradient.
+        draws: what the run drew at random, in order.
+    """
+
+    values: dict[Key, Array] = field(default_factory=dict)
+    parameter_gradients: dict[str, Array | None] = field(default_factory=dict)
+    updates: dict[str, Array] = field(default_factory=dict)
+    calls: list[CellCall] = field(default_factory=list)
+    sources: dict[Key, str] = field(default_factory=dict)
+    slots: dict[tuple[str, int, str], list[str]] = field(default_factory=dict)
+    cotangents: list[Array | None] = field(default_factory=list)
+    draws: list[Array] = field(default_factory=list)
+
+    def add(self, key: Key, array: Array) -> None:
+        """Record a value, once."""
+        self.values[key] = array
+        slots = self.slots.setdefault((key.path, key.index, key.kind), [])
+        if key.slot not in slots:
+            slots.append(key.slot)
+
+    def root(self, kind: str) -> list[Key]:
+        """The keys of the root Cell's boundary of that kind, in order."""
+        return [Key("", 0, kind, slot) for slot in self.slots.get(("", 0, kind), [])]
+
+
+@dataclass(frozen=True)
+class ParameterInfo:
+    """A parameter or buffer of a side, as it is before the run."""
+
+    data: Array
+    trainable: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a side is to run.
+
+    Attributes:
+        dtype: floating-point dtype of parameters and inputs, "float64" for the truth.
+        grads: whether to run backward.
+        cotangents: of the root's outputs by slot position (float64 arrays); None to find them (by the loss, or drawn).
+        draws: random draws to replay, in order; None to draw.
+        feed: records whose values replace this side's at every boundary; None for end to end.
+        jitter: seed of a random error of up to half a unit in the last place, applied to every value at a boundary (what
+            another order of operations might do); None for none.
+    """
+
+    dtype: str
+    grads: bool = True
+    cotangents: Sequence[Array | None] | None = None
+    draws: Sequence[Array] | None = None
+    feed: Records | None = None
+    jitter: int | None = None
+
+
+class Side(Protocol):
+    """One network that can be run and recorded."""
+
+    name: str
+
+    def run(self, run: Run) -> Records:
+        """Run once; the network is left as it was."""
+
+    def parameters(self) -> Mapping[str, ParameterInfo]:
+        """Parameters by qualified name."""
+
+
+def drawn_cotangents(outputs: Sequence[Array], working_dtype: np.dtype[Any], seed: int) -> list[Array | None]:
+    """Standard normal cotangents in float64, one per output, with values that the working dtype holds exactly."""
+    generator = np.random.default_rng(seed)
+    drawn = [generator.standard_normal(output.shape).astype(working_dtype).astype(np.float64) for output in outputs]
+    return [c if is_floating(output.dtype) else None for c, output in zip(drawn, outputs, strict=True)]
+
+
+def fed_value(feed: Records | None, key: Key, like: Array) -> Array:
+    """The value recorded at `key` in the dtype of `like`; `like` itself where none of that shape was recorded."""
+    recorded = None if feed is None else feed.values.get(key)
+    if recorded is None or recorded.shape != like.shape:
+        return like
+    return recorded.astype(like.dtype, copy=False)

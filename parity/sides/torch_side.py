@@ -1,0 +1,231 @@
+"""The torch side: a module run as torch runs it, eager, with its own autograd, watched at every module boundary."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from ...converter.capture.cell_hooks import watch
+from ...converter.capture.table import numpy_dtype
+from ...runtime.calling import as_array
+from ...runtime.ir.types import CellCall
+from .precision import DoublePrecision, Draws, default_dtype, in_dtype
+from .records import (
+    INPUT,
+    INPUT_GRADIENT,
+    OUTPUT,
+    OUTPUT_GRADIENT,
+    Array,
+    Key,
+    ParameterInfo,
+    Records,
+    Run,
+    drawn_cotangents,
+)
+
+
+class TorchSide:
+    """A torch module with the inputs it is run on; the module is left as it was."""
+
+    def __init__(
+        self,
+        name: str,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        train: bool = False,
+        loss: Callable[[Any], torch.Tensor] | None = None,
+        working_dtype: str = "float32",
+        seed: int = 0,
+    ) -> None:
+        self.name = name
+        self.module = module
+        self.args = args
+        self.kwargs = dict(kwargs)
+        self.train = train
+        self.loss = loss
+        self.working_dtype: torch.dtype = getattr(torch, working_dtype)
+        self.seed = seed
+
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """Parameters by qualified name."""
+        named = self.module.named_parameters()
+        return {name: ParameterInfo(as_array(p), p.requires_grad) for name, p in named}
+
+    def run(self, run: Run) -> Records:
+        """Run once; see `Run`."""
+        dtype: torch.dtype = getattr(torch, run.dtype)
+        recorder = _Recorder(run)
+        torch.manual_seed(self.seed)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(in_dtype(self.module, dtype, train=self.train))
+            if dtype == torch.float64:
+                stack.enter_context(default_dtype(torch.float64))
+                stack.enter_context(DoublePrecision())
+            drawn = stack.enter_context(Draws(run.draws)) if self.train else None
+            before = {name: b.clone() for name, b in self.module.named_buffers()}
+            stack.enter_context(torch.enable_grad())
+            args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
+            with watch(self.module, recorder):
+                result = self.module(*args, **kwargs)
+            outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+            records = recorder.records
+            if run.grads:
+                records.cotangents = self._cotangents(run, result, outputs)
+                self._backward(recorder, outputs, leaves)
+            for name, buffer in self.module.named_buffers():
+                if not torch.equal(before[name], buffer):
+                    records.updates[name] = as_array(buffer).copy()
+        records.draws = drawn.recorded if drawn is not None else []
+        return records
+
+    def _inputs(self, dtype: torch.dtype, *, grads: bool) -> tuple[Any, Any, list[torch.Tensor]]:
+        """The inputs in `dtype` as fresh leaves, and those of them that gradients are taken of."""
+        leaves: list[torch.Tensor] = []
+
+        def fresh(tensor: torch.Tensor) -> torch.Tensor:
+            copy = tensor.detach().clone()
+            if copy.is_floating_point():
+                # through the working dtype, so that every precision starts from the same numbers
+                copy = copy.to(self.working_dtype).to(dtype).requires_grad_(grads)
+                leaves.append(copy)
+            return copy
+
+        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, (self.args, self.kwargs))
+        return args, kwargs, leaves
+
+    def _cotangents(self, run: Run, result: Any, outputs: list[torch.Tensor]) -> list[Array | None]:
+        """One per output: given, or the gradient of the loss, or drawn; None for outputs without a gradient."""
+        if run.cotangents is not None:
+            return list(run.cotangents)
+        if self.loss is not None:
+            return _loss_gradients(self.loss, result, outputs)
+        return drawn_cotangents([as_array(out) for out in outputs], numpy_dtype(self.working_dtype), self.seed)
+
+    def _backward(self, recorder: _Recorder, outputs: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
+        roots = [
+            (out, torch.from_numpy(np.array(cotangent)).to(out.dtype))
+            for out, cotangent in zip(outputs, recorder.records.cotangents, strict=True)
+            if cotangent is not None and out.requires_grad
+        ]
+        # every Cell output is a root too, with cotangent zero: so each is fed, whatever becomes of it downstream
+        roots += [(out, torch.zeros_like(out)) for out in recorder.fed_outputs]
+        named = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+        wanted = [*named.values(), *leaves]
+        gradients: tuple[torch.Tensor | None, ...] = (None,) * len(wanted)
+        if roots and wanted:
+            gradients = torch.autograd.grad(
+                [out for out, _ in roots], wanted, [g for _, g in roots], allow_unused=True
+            )
+        for name, gradient in zip(named, gradients, strict=False):
+            recorder.records.parameter_gradients[name] = None if gradient is None else as_array(gradient)
+
+
+def _loss_gradients(
+    loss: Callable[[Any], torch.Tensor], result: Any, outputs: list[torch.Tensor]
+) -> list[Array | None]:
+    from ...runtime.errors import UsageError
+
+    value = loss(result)
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        shown = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+        raise UsageError(f"loss(outputs) must return a scalar tensor, it returned {shown}")
+    differentiable = [out for out in outputs if out.requires_grad]
+    gradients = torch.autograd.grad(value.sum(), differentiable, retain_graph=True, allow_unused=True)
+    found = dict(zip(map(id, differentiable), gradients, strict=True))
+    return [
+        None
+        if not out.is_floating_point()
+        else np.zeros(tuple(out.shape))
+        if found.get(id(out)) is None
+        else as_array(found[id(out)]).astype(np.float64)
+        for out in outputs
+    ]
+
+
+class _Recorder:
+    """The visitor that records, feeds and jitters."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.records = Records()
+        self.fed_outputs: list[torch.Tensor] = []
+        self.generator = np.random.default_rng(run.jitter)
+
+    def enter(self, number: int, call: CellCall, module: torch.nn.Module) -> None:
+        self.records.calls.append(call)
+
+    def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
+        return self._cross(number, INPUT, INPUT_GRADIENT, position, slot, tensor)
+
+    def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
+        crossed = self._cross(number, OUTPUT, OUTPUT_GRADIENT, position, slot, tensor)
+        if self.run.feed is not None and crossed.requires_grad:
+            self.fed_outputs.append(crossed)
+        return crossed
+
+    def leave(self, number: int, module: torch.nn.Module) -> None:
+        pass
+
+    def _cross(
+        self, number: int, kind: str, gradient_kind: str, position: int, slot: str, tensor: torch.Tensor
+    ) -> torch.Tensor:
+        call = self.records.calls[number]
+        slot = self._reference_slot(call, kind, position, slot)
+        key = Key(call.path, call.index, kind, slot)
+        self.records.add(key, as_array(tensor).copy())
+        passed = self.passed_on(key, tensor)
+        if not tensor.requires_grad:
+            return passed.clone() if passed is tensor else passed
+        crossed: torch.Tensor = _Crossing.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
+        return crossed
+
+    def _reference_slot(self, call: CellCall, kind: str, position: int, slot: str) -> str:
+        """The slot as the reference calls it: tensors of a call are paired by position."""
+        if self.run.feed is None:
+            return slot
+        slots = self.run.feed.slots.get((call.path, call.index, kind), [])
+        return slots[position] if position < len(slots) else slot
+
+    def passed_on(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
+        """What goes on from a boundary: the tensor, or the recorded value in its place, with or without jitter.
+
+        A recorded value of another shape takes the place of an input or output (the Cells behind it go on with what the
+        reference had), not of a gradient.
+        """
+        recorded = None if self.run.feed is None else self.run.feed.values.get(key)
+        passed = tensor.detach()
+        if recorded is not None and (key.kind in (INPUT, OUTPUT) or recorded.shape == tuple(tensor.shape)):
+            passed = torch.from_numpy(np.array(recorded))
+        if self.run.jitter is not None and tensor.is_floating_point():
+            unit = torch.finfo(tensor.dtype).eps
+            noise = self.generator.uniform(-0.5, 0.5, tuple(passed.shape))
+            passed = passed.double() * torch.from_numpy(1.0 + unit * noise)
+        return passed.to(tensor.dtype) if passed.dtype != tensor.dtype else passed
+
+    def gradient(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
+        """Record a gradient on its way back through a boundary; what goes on from there."""
+        self.records.add(key, as_array(gradient).copy())
+        return self.passed_on(key, gradient)
+
+
+class _Crossing(torch.autograd.Function):
+    """Identity at a boundary: forward the value (or the one fed), backward the gradient (or the one fed)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, recorder: _Recorder, key: Key, passed: torch.Tensor) -> torch.Tensor:
+        ctx.recorder, ctx.key, ctx.like = recorder, key, (x.shape, x.dtype)
+        return passed.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:  # type: ignore[override]
+        passed = ctx.recorder.gradient(ctx.key, g)
+        shape, dtype = ctx.like
+        # a value of another shape than the reference's was replaced: the Cell has failed, nothing meaningful goes back
+        return passed if passed.shape == shape else torch.zeros(shape, dtype=dtype), None, None, None
