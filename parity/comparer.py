@@ -98,25 +98,33 @@ class Comparer:
                 yield path, self._comparison(check, kind, name, key.index, self._one_sided(truth, value))
 
     def _parameter_gradients(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+        reference = self.noise.first.parameter_gradients
         for name in dict.fromkeys([*self.truth.parameter_gradients, *candidate.parameter_gradients]):
-            truth, value = self.truth.parameter_gradients.get(name), candidate.parameter_gradients.get(name)
-            if truth is None and value is None:
-                continue
             path = self.owners.get(name, "")
-            if truth is not None and value is not None:
-                reference = self.noise.first.parameter_gradients.get(name)
-                fields = judge(
-                    check,
-                    value,
-                    truth,
-                    truth if reference is None else reference,
-                    self.noise.error(("parameter", name)),
-                    self.tolerance,
-                    self._group_size(path, None),
-                )
-            else:
-                fields = self._one_sided(truth, value)
-            yield path, self._comparison(check, "parameter gradient", name, 0, fields)
+            triple = (self.truth.parameter_gradients.get(name), candidate.parameter_gradients.get(name), reference.get(name))
+            holders = [holder for shared, holder in self.truth.shares if shared == name]
+            if self.feeding == "isolated" and holders:
+                for holder in holders:
+                    share = (name, holder)
+                    sides = (self.truth.shares[share], candidate.shares.get(share), self.noise.first.shares.get(share))
+                    yield from self._parameter_gradient(check, name, holder, sides, self.noise.error(share))
+                path = _common_ancestor(holders)
+                records = (self.truth, candidate, self.noise.first)
+                triple = tuple(_without_shares(t, r, name) for t, r in zip(triple, records, strict=True))  # type: ignore[assignment]
+            yield from self._parameter_gradient(check, name, path, triple, self.noise.error(("parameter", name)))
+
+    def _parameter_gradient(
+        self, check: str, name: str, path: str, sides: tuple[Array | None, Array | None, Array | None], noise: float
+    ) -> Iterator[tuple[str, Comparison]]:
+        truth, value, reference = sides
+        if truth is None and value is None:
+            return
+        if truth is not None and value is not None:
+            known = truth if reference is None else reference
+            fields = judge(check, value, truth, known, noise, self.tolerance, self._group_size(path, None))
+        else:
+            fields = self._one_sided(truth, value)
+        yield path, self._comparison(check, "parameter gradient", name, 0, fields)
 
     def _updates(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         for name in dict.fromkeys([*self.truth.updates, *candidate.updates]):
@@ -183,3 +191,17 @@ def _parameter_difference(side: str, reference: ParameterInfo | None, other: Par
     difference = abs(reference.data.astype("float64") - other.data.astype("float64"))
     worst = float(difference.max(initial=0.0))
     return f"the values differ, by up to {worst:.3g}" if worst > 0 else ""
+
+
+def _without_shares(total: Array | None, records: Records, name: str) -> Array | None:
+    """The gradient of a shared parameter less the shares of the Cells that hold it: that of other uses."""
+    if total is None:
+        return None
+    return total - sum(share for (shared, _), share in records.shares.items() if shared == name)
+
+
+def _common_ancestor(paths: list[str]) -> str:
+    """Path of the innermost Cell that contains all of `paths`."""
+    parts = [path.split(".")[:-1] for path in paths]
+    common = [names[0] for names in zip(*parts, strict=False) if len(set(names)) == 1]
+    return ".".join(common)

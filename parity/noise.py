@@ -30,7 +30,7 @@ class Noise:
         self.first = self._sample(None)
 
     def error(self, key: Key | tuple[str, str]) -> float:
-        """Largest error at a boundary, or of `("parameter", name)` or `("update", name)`."""
+        """Largest error at a boundary, or of `("parameter", name)`, `("update", name)`, or a share `(name, path)`."""
         return self._errors.get(key, 0.0)
 
     def sample(self) -> bool:
@@ -58,6 +58,9 @@ def _pairs(records: Records, truth: Records) -> Iterator[tuple[Key | tuple[str, 
         expected = truth.parameter_gradients.get(name)
         if gradient is not None and expected is not None:
             yield ("parameter", name), gradient, expected
+    for share, value in records.shares.items():
+        if share in truth.shares:
+            yield share, value, truth.shares[share]
     for name, value in records.updates.items():
         if name in truth.updates:
             yield ("update", name), value, truth.updates[name]

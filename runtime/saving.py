@@ -94,7 +94,8 @@ def _to_json(program: Program) -> dict[str, Any]:
         "inputs": [_value_to_json(value) for value in program.inputs],
         "outputs": [value.name for value in program.outputs],
         "parameters": {
-            n: {"value": _value_to_json(p.value), "trainable": p.trainable} for n, p in program.parameters.items()
+            n: {"value": _value_to_json(p.value), "trainable": p.trainable, "aliases": list(p.aliases)}
+            for n, p in program.parameters.items()
         },
         "buffers": {
             n: {"value": _value_to_json(b.value), "update": b.update.name if b.update else None}
@@ -135,7 +136,7 @@ def _from_json(written: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]
 
     inputs = tuple(new(item) for item in written["inputs"])
     parameters = {
-        n: Parameter(new(p["value"]), data(f"parameter:{n}"), bool(p["trainable"]))
+        n: Parameter(new(p["value"]), data(f"parameter:{n}"), bool(p["trainable"]), tuple(p["aliases"]))
         for n, p in written["parameters"].items()
     }
     buffer_values = {n: new(b["value"]) for n, b in written["buffers"].items()}

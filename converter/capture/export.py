@@ -27,6 +27,9 @@ from .table import TABLE, Unsupported, numpy_dtype
 from .translate import Translator
 
 
+DETACH = torch.ops.aten.detach.default
+
+
 def from_torch(
     module: torch.nn.Module,
     args: tuple[Any, ...],
@@ -72,7 +75,20 @@ def _export(
     with warnings.catch_warnings(), explained(module, args, kwargs), watch(module, marker), torch.enable_grad():
         warnings.simplefilter("ignore")
         exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        _detach_no_grad_regions(exported.graph_module)
         return exported.run_decompositions(_decompositions())  # makes in-place operators functional, too
+
+
+def _detach_no_grad_regions(module: torch.fx.GraphModule) -> None:
+    """Detach what is computed under `torch.no_grad()`: `run_decompositions` forgets where such a region was."""
+    for node in module.graph.nodes:
+        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
+            continue
+        region = getattr(module, node.args[1].target)
+        (output,) = region.graph.find_nodes(op="output")
+        with region.graph.inserting_before(output):
+            output.args = (tuple(region.graph.call_function(DETACH, (value,)) for value in output.args[0]),)
+        region.recompile()
 
 
 @functools.cache
@@ -175,8 +191,9 @@ class _State:
         self.all_parameters = dict(module.named_parameters(remove_duplicate=False))
         for name, parameter in module.named_parameters():
             self.canonical[id(parameter)] = name
-            traced = self._value(name, parameter)
-            self.parameters[name] = Parameter(traced.value, as_array(parameter).copy(), parameter.requires_grad)
+            aliases = tuple(n for n, p in self.all_parameters.items() if p is parameter and n != name)
+            value = self._value(name, parameter).value
+            self.parameters[name] = Parameter(value, as_array(parameter).copy(), parameter.requires_grad, aliases)
         for name, buffer in module.named_buffers():
             self.canonical[id(buffer)] = name
             traced = self._value(name, buffer)

@@ -12,6 +12,7 @@ from ...runtime.autodiff import GradientProgram, differentiate
 from ...runtime.calling import as_array
 from ...runtime.errors import UsageError
 from ...runtime.interpreter import execute
+from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
@@ -77,7 +78,7 @@ class InterpreterSide:
     def _program(self, dtype: str) -> Program:
         if dtype not in self._programs:
             same = as_dtype(dtype) == self.working_dtype
-            self._programs[dtype] = self.program if same else self.program.astype(dtype)
+            self._programs[dtype] = split_shared(self.program if same else self.program.astype(dtype))
         return self._programs[dtype]
 
     def _gradient(self, dtype: str) -> GradientProgram:
@@ -125,7 +126,9 @@ class _Observer:
     def __call__(self, node: Node, array: Array) -> Array:
         call = self.program.calls[node.attributes["call"]]
         key = Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
-        if self.run.feed is None and call.path:
+        if key.kind == "parameter_gradient":
+            self.records.add_share(key.slot, key.path, array)
+        if key.kind in ("parameter", "parameter_gradient") or (self.run.feed is None and call.path):
             return array
         self.records.add(key, array)
         self.records.sources[key] = self._source(node)

@@ -47,6 +47,7 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, train: bool) -> Ite
     Afterwards it is as it was: the same parameter objects with the same data, buffers untouched.
     """
     parameters = {p: p.data for p in module.parameters()}
+    held = {m: dict(m._parameters) for m in module.modules()}
     buffers = [(m, name, b) for m in module.modules() for name, b in m._buffers.items() if b is not None]
     modes = {m: m.training for m in module.modules()}
     clones: dict[int, torch.Tensor] = {}
@@ -61,6 +62,8 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, train: bool) -> Ite
         module.train(train)
         yield
     finally:
+        for m, of_module in held.items():
+            m._parameters.update(of_module)
         for parameter, data in parameters.items():
             parameter.data = data
         for owner, name, buffer in buffers:

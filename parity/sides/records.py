@@ -37,6 +37,7 @@ class Records:
     Attributes:
         values: arrays by boundary.
         parameter_gradients: by qualified name; None where no gradient arrives.
+        shares: of the gradient of a parameter that several Cells share, by (qualified name, path of the Cell).
         updates: values of buffers after the run, by qualified name.
         calls: the Cell calls, in order of entry.
         sources: where a value comes from, as `file:line: text`.
@@ -47,6 +48,7 @@ class Records:
 
     values: dict[Key, Array] = field(default_factory=dict)
     parameter_gradients: dict[str, Array | None] = field(default_factory=dict)
+    shares: dict[tuple[str, str], Array] = field(default_factory=dict)
     updates: dict[str, Array] = field(default_factory=dict)
     calls: list[CellCall] = field(default_factory=list)
     sources: dict[Key, str] = field(default_factory=dict)
@@ -60,6 +62,11 @@ class Records:
         slots = self.slots.setdefault((key.path, key.index, key.kind), [])
         if key.slot not in slots:
             slots.append(key.slot)
+
+    def add_share(self, name: str, path: str, gradient: Array) -> None:
+        """Add to the share of a Cell in the gradient of a shared parameter (a Cell called twice adds twice)."""
+        before = self.shares.get((name, path))
+        self.shares[name, path] = gradient if before is None else before + gradient
 
     def root(self, kind: str) -> list[Key]:
         """The keys of the root Cell's boundary of that kind, in order."""

@@ -52,6 +52,7 @@ class TorchSide:
         self.loss = loss
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
         self.seed = seed
+        self.shared = _shared_parameters(module)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
@@ -61,18 +62,18 @@ class TorchSide:
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         dtype: torch.dtype = getattr(torch, run.dtype)
-        recorder = _Recorder(run)
+        recorder = _Recorder(run, self.shared)
         torch.manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
             stack.enter_context(in_dtype(self.module, dtype, train=self.train))
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision())
-            drawn = stack.enter_context(Draws(run.draws)) if self.train else None
+            drawn = Draws(run.draws)
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(torch.enable_grad())
             args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
-            with watch(self.module, recorder):
+            with watch(self.module, recorder), drawn:
                 result = self.module(*args, **kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
@@ -82,7 +83,7 @@ class TorchSide:
             for name, buffer in self.module.named_buffers():
                 if not torch.equal(before[name], buffer):
                     records.updates[name] = as_array(buffer).copy()
-        records.draws = drawn.recorded if drawn is not None else []
+        records.draws = drawn.recorded
         return records
 
     def _inputs(self, dtype: torch.dtype, *, grads: bool) -> tuple[Any, Any, list[torch.Tensor]]:
@@ -149,17 +150,44 @@ def _loss_gradients(
     ]
 
 
+def _shared_parameters(module: torch.nn.Module) -> dict[torch.nn.Module, dict[str, str]]:
+    """For the modules that hold a parameter which another one holds too: qualified names by attribute names."""
+    names = {p: name for name, p in module.named_parameters()}
+    holders: dict[torch.nn.Parameter, list[tuple[torch.nn.Module, str]]] = {}
+    for owner in module.modules():
+        for attribute, parameter in owner._parameters.items():
+            if parameter is not None and not isinstance(owner, torch.nn.RNNBase):  # keeps a list of its own
+                holders.setdefault(parameter, []).append((owner, attribute))
+    shared: dict[torch.nn.Module, dict[str, str]] = {}
+    for parameter, places in holders.items():
+        if len(places) > 1 and parameter.requires_grad:
+            for owner, attribute in places:
+                shared.setdefault(owner, {})[attribute] = names[parameter]
+    return shared
+
+
 class _Recorder:
     """The visitor that records, feeds and jitters."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, shared: Mapping[torch.nn.Module, Mapping[str, str]]) -> None:
         self.run = run
+        self.shared = shared
+        self.originals: list[tuple[torch.nn.Module, dict[str, Any]]] = []
         self.records = Records()
         self.fed_outputs: list[torch.Tensor] = []
         self.generator = np.random.default_rng(run.jitter)
 
     def enter(self, number: int, call: CellCall, module: torch.nn.Module) -> None:
+        """Keep the call; give a Cell that shares parameters its own stand-ins for them, to see its share of gradient."""
         self.records.calls.append(call)
+        names = self.shared.get(module)
+        if names:
+            self.originals.append((module, {attribute: module._parameters[attribute] for attribute in names}))
+            for attribute, name in names.items():
+                parameter = module._parameters[attribute]
+                assert parameter is not None
+                key = Key(call.path, call.index, "parameter_gradient", name)
+                module._parameters[attribute] = _Crossing.apply(parameter, self, key, parameter.detach())  # type: ignore[no-untyped-call]
 
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         return self._cross(number, INPUT, INPUT_GRADIENT, position, slot, tensor)
@@ -171,7 +199,11 @@ class _Recorder:
         return crossed
 
     def leave(self, number: int, module: torch.nn.Module) -> None:
-        pass
+        """Put the shared parameters back."""
+        if module in self.shared:
+            owner, originals = self.originals.pop()
+            assert owner is module
+            owner._parameters.update(originals)
 
     def _cross(
         self, number: int, kind: str, gradient_kind: str, position: int, slot: str, tensor: torch.Tensor
@@ -211,6 +243,9 @@ class _Recorder:
 
     def gradient(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
         """Record a gradient on its way back through a boundary; what goes on from there."""
+        if key.kind == "parameter_gradient":
+            self.records.add_share(key.slot, key.path, as_array(gradient).copy())
+            return gradient
         self.records.add(key, as_array(gradient).copy())
         return self.passed_on(key, gradient)
 

@@ -132,11 +132,15 @@ class CellCall:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Parameter:
-    """A trainable (or frozen) tensor of a program, by its qualified name."""
+    """A trainable (or frozen) tensor of a program, by its qualified name.
+
+    `aliases` are the other qualified names of a parameter that several modules share.
+    """
 
     value: Value
     data: np.ndarray[Any, Any]
     trainable: bool = True
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,0 +1,68 @@
+"""Identities that mean something: `boundary` marks where a value enters or leaves a Cell, `stop_gradient` cuts gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .registry import Array, OnnxGraph, Tensor, Type, operator
+
+GRADIENT_KINDS = {"input": "input_gradient", "output": "output_gradient", "parameter": "parameter_gradient"}
+
+
+@operator
+def boundary(x: Tensor, *, call: int, kind: str, slot: str) -> Tensor:
+    """Identity that marks where a value crosses the boundary of a Cell.
+
+    Args:
+        x: any tensor.
+        call: index of the Cell call in `Program.calls`.
+        kind: "input" or "output"; in gradient programs also "input_gradient" (what the Cell sends back through that
+            input) and "output_gradient" (the cotangent that arrives at that output).
+        slot: which of the Cell's tensors it is, e.g. `[0]` or `['mask']`.
+    """
+
+
+@boundary.infer
+def _(x: Type, **_: Any) -> Type:
+    return x
+
+
+@boundary.native_kernel
+def _(x: Array, **_: Any) -> Array:
+    return x
+
+
+@boundary.vjp
+def _(g: Tensor, y: Tensor, x: Tensor, *, call: int, kind: str, slot: str) -> Tensor:
+    back = GRADIENT_KINDS.get(kind)
+    return g if back is None else boundary(g, call=call, kind=back, slot=slot)
+
+
+@boundary.onnx
+def _(graph: OnnxGraph, x: str, **_: Any) -> str:
+    return x
+
+
+@operator
+def stop_gradient(x: Tensor) -> Tensor:
+    """Identity through which no gradient flows. ATen `detach`."""
+
+
+@stop_gradient.infer
+def _(x: Type) -> Type:
+    return x
+
+
+@stop_gradient.native_kernel
+def _(x: Array) -> Array:
+    return x
+
+
+@stop_gradient.vjp
+def _(g: Tensor, y: Tensor, x: Tensor) -> None:
+    return None
+
+
+@stop_gradient.onnx
+def _(graph: OnnxGraph, x: str) -> str:
+    return x
