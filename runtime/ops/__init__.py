@@ -1,1 +1,64 @@
-"""The ops of Cell IR, one file a family."""
+"""The ops: one file per family, one block per op (see `registry` for how an op is declared).
+
+Every op is an attribute of its family's module and, by name, of the registry: `ops.get("softmax")`.
+"""
+
+from . import (
+    activation,
+    adaptive_pooling,
+    attention,
+    boundary,
+    comparison,
+    convolution,
+    creation,
+    elementwise,
+    embedding,
+    indexing,
+    linear,
+    loss,
+    normalization,
+    padding,
+    pooling,
+    random,
+    rectifier,
+    recurrent,
+    reduction,
+    resize,
+    rounding,
+    scanning,
+    shaping,
+    sorting,
+    trigonometry,
+)
+from .registry import Op, all_ops, get
+
+__all__ = [
+    "Op",
+    "activation",
+    "adaptive_pooling",
+    "all_ops",
+    "attention",
+    "boundary",
+    "comparison",
+    "convolution",
+    "creation",
+    "elementwise",
+    "embedding",
+    "get",
+    "indexing",
+    "linear",
+    "loss",
+    "normalization",
+    "padding",
+    "pooling",
+    "random",
+    "rectifier",
+    "recurrent",
+    "reduction",
+    "resize",
+    "rounding",
+    "scanning",
+    "shaping",
+    "sorting",
+    "trigonometry",
+]

@@ -1,0 +1,258 @@
+"""Activation functions with a gate or a sum: silu, gelu, softmax and their kin. See also `rectifier`.
+
+`hardtanh` and `relu6` are `elementwise.clamp`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import FLOAT64
+from . import comparison, elementwise, float64_forms, rectifier, reduction, trigonometry
+from .common import in_float32, normalize_axis
+from .declaring import by_float64, floating, unary, written, zero
+from .error_function import erf
+from .float64_forms import Writer
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+
+
+def _silu_kernel(x: Array) -> Array:
+    result: Array = np.asarray(np.negative(x))
+    np.exp(result, out=result)
+    result += 1
+    np.divide(x, result, out=result)
+    return result
+
+
+@in_float32
+def _silu_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
+    gate = elementwise.sigmoid(x)
+    return g * (gate + y * (1.0 - gate))
+
+
+@unary(
+    floating,
+    _silu_kernel,
+    vjp=_silu_vjp,
+    onnx=written(lambda w, x: w("Mul", x, w("Sigmoid", x))),
+)
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x), or swish. ATen silu."""
+
+
+def _log_sigmoid_kernel(x: Array) -> Array:
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+
+
+@unary(
+    floating,
+    _log_sigmoid_kernel,
+    vjp=in_float32(lambda g, y, x: g * elementwise.sigmoid(-x)),
+    onnx=written(lambda w, x: w("Neg", float64_forms.softplus(w, w("Neg", x)))),
+)
+def log_sigmoid(x: Tensor) -> Tensor:
+    """log(sigmoid(x)). ATen log_sigmoid."""
+
+
+@in_float32
+def _mish_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
+    gate = trigonometry.tanh(rectifier.softplus(x))
+    return g * (gate + x * (elementwise.sigmoid(x) * (1.0 - gate * gate)))
+
+
+def _mish_float64(w: Writer, x: str) -> str:
+    return w("Mul", x, w("Tanh", float64_forms.softplus(w, x)))
+
+
+@unary(
+    floating,
+    lambda x: x * np.tanh(np.logaddexp(x, x.dtype.type(0))),
+    vjp=_mish_vjp,
+    onnx=by_float64("Mish", _mish_float64),
+)
+def mish(x: Tensor) -> Tensor:
+    """x * tanh(softplus(x)) (Misra 2019). ATen mish, ONNX Mish-22."""
+
+
+def _relu6(x: Array) -> Array:
+    return np.clip(x, 0, 6)
+
+
+ONE_SIXTH = float(np.float32(1.0 / 6.0))  # as ATen has it in the gradient, in float64 too
+
+
+def _hardsigmoid_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
+    inside = comparison.logical_and(comparison.greater(x, -3.0), comparison.less(x, 3.0))
+    return elementwise.where(inside, g * ONE_SIXTH, zero(g))
+
+
+def _hardsigmoid_onnx(graph: OnnxGraph, x: str) -> str:
+    if graph.type(x).dtype == FLOAT64:
+        return float64_forms.hardsigmoid(Writer(graph, FLOAT64), x)
+    return str(graph.op("HardSigmoid", x, alpha=1.0 / 6.0, beta=0.5))
+
+
+@unary(
+    floating,
+    lambda x: _relu6(x + 3) / 6,
+    vjp=_hardsigmoid_vjp,
+    onnx=_hardsigmoid_onnx,
+)
+def hardsigmoid(x: Tensor) -> Tensor:
+    """min(max(x + 3, 0), 6) / 6. ATen hardsigmoid, ONNX HardSigmoid-22 (alpha 1/6)."""
+
+
+@in_float32
+def _hardswish_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
+    below = elementwise.where(comparison.less_equal(x, -3.0), zero(g), g * (x * (1.0 / 3.0) + 0.5))
+    return elementwise.where(comparison.less(x, 3.0), below, g)
+
+
+def _hardswish_float64(w: Writer, x: str) -> str:
+    return w("Mul", x, float64_forms.hardsigmoid(w, x))
+
+
+@unary(
+    floating,
+    lambda x: x * _relu6(x + 3) / 6,
+    vjp=_hardswish_vjp,
+    onnx=by_float64("HardSwish", _hardswish_float64),
+)
+def hardswish(x: Tensor) -> Tensor:
+    """x * hardsigmoid(x) (Howard et al. 2019). ATen hardswish, ONNX HardSwish-22."""
+
+
+@operator
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function at x (Hendrycks and Gimpel 2016). ATen gelu, ONNX Gelu-20.
+
+    `approximate` is "none", for 0.5 * x * (1 + erf(x / sqrt(2))), or "tanh", for
+    0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))).
+    """
+
+
+TANH_SCALE = math.sqrt(2.0 / math.pi)
+TANH_CUBIC = 0.044715
+
+
+@gelu.infer
+def _(x: Type, *, approximate: str) -> Type:
+    require(approximate in ("none", "tanh"), f"needed approximate 'none' or 'tanh', given {approximate!r}")
+    return floating(x)
+
+
+@gelu.kernel
+def _(x: Array, *, approximate: str) -> Array:
+    if approximate == "none":
+        result = erf(x * math.sqrt(0.5))
+    else:
+        result = np.asarray(x * x)
+        result *= TANH_SCALE * TANH_CUBIC
+        result += TANH_SCALE
+        result *= x
+        np.tanh(result, out=result)
+    result += 1
+    result *= x
+    result *= 0.5
+    return result
+
+
+@gelu.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, x: Tensor, *, approximate: str) -> Any:
+    if approximate == "none":
+        density = elementwise.exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))
+        slope = (elementwise.erf(x * math.sqrt(0.5)) + 1.0) * 0.5 + x * density
+    else:
+        square = x * x
+        gate = trigonometry.tanh(x * (square * (TANH_SCALE * TANH_CUBIC) + TANH_SCALE))
+        inner = square * (3.0 * TANH_SCALE * TANH_CUBIC) + TANH_SCALE
+        slope = (gate + 1.0) * 0.5 + x * ((1.0 - gate * gate) * inner) * 0.5
+    return g * slope
+
+
+@gelu.onnx
+def _(graph: OnnxGraph, x: str, *, approximate: str) -> str:
+    w = Writer(graph, graph.type(x).dtype)
+    if graph.opset >= 20 and w.dtype != FLOAT64:
+        return str(graph.op("Gelu", x, approximate=approximate))
+    if approximate == "none":
+        scaled = w("Mul", x, math.sqrt(0.5))
+        gate = float64_forms.erf(w, scaled) if w.dtype == FLOAT64 else w("Erf", scaled)
+    else:
+        gate = w("Tanh", w("Mul", x, w("Add", w("Mul", w("Mul", x, x), TANH_SCALE * TANH_CUBIC), TANH_SCALE)))
+    return w("Mul", w("Mul", x, 0.5), w("Add", gate, 1.0))
+
+
+# ---- softmax ----
+
+
+@operator
+def softmax(x: Tensor, *, axis: int) -> Tensor:
+    """exp(x) over its sum along `axis`. ATen softmax.int, ONNX Softmax-13."""
+
+
+def _softmax_infer(x: Type, *, axis: int) -> Type:
+    normalize_axis(axis, x.rank)
+    return floating(x)
+
+
+softmax.infer(_softmax_infer)
+
+
+@softmax.kernel
+def _(x: Array, *, axis: int) -> Array:
+    if x.size == 0:
+        return x
+    result = np.asarray(x - x.max(axis=axis, keepdims=True))
+    np.exp(result, out=result)
+    result /= result.sum(axis=axis, keepdims=True)
+    return result
+
+
+@softmax.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
+    weighted = g * y
+    return weighted - y * _sum_along(weighted, axis)
+
+
+def _sum_along(x: Any, axis: int) -> Any:
+    """The sum along an axis, which stays as one of size 1; of a scalar, itself."""
+    return reduction.reduce_sum(x, axes=(axis,), keepdims=True) if len(x.shape) else x
+
+
+@softmax.onnx
+def _(graph: OnnxGraph, x: str, *, axis: int) -> str:
+    return str(graph.op("Softmax", x, axis=axis))
+
+
+@operator
+def log_softmax(x: Tensor, *, axis: int) -> Tensor:
+    """The logarithm of `softmax`, without taking it of a small number. ATen log_softmax.int, ONNX LogSoftmax-13."""
+
+
+log_softmax.infer(_softmax_infer)
+
+
+@log_softmax.kernel
+def _(x: Array, *, axis: int) -> Array:
+    if x.size == 0:
+        return x
+    shifted = np.asarray(x - x.max(axis=axis, keepdims=True))
+    shifted -= np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+    return shifted
+
+
+@log_softmax.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
+    return g - elementwise.exp(y) * _sum_along(g, axis)
+
+
+@log_softmax.onnx
+def _(graph: OnnxGraph, x: str, *, axis: int) -> str:
+    return str(graph.op("LogSoftmax", x, axis=axis))

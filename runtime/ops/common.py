@@ -1,0 +1,82 @@
+"""What several op families share: broadcasting, axes, and the gradient of broadcasting."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from ..ir.dims import Dim
+from ..ir.types import FLOAT32, is_half
+from ..tracing import Tensor
+from .registry import Rule, Type, get, require  # ops by name: their modules import this one
+
+
+def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The shape to which `shapes` broadcast under NumPy's rules; `ShapeError` if they don't."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    result: list[Dim] = []
+    for axis in range(-rank, 0):
+        sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
+        require(len(sizes) <= 1, f"shapes {', '.join(map(str, shapes))} don't broadcast: sizes {sizes} along axis {axis}")
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
+def same_dtype(*types: Type) -> None:
+    """Raise `ShapeError` unless the operands have one dtype (casts are nodes of their own)."""
+    names = {t.dtype.name for t in types}
+    require(len(names) == 1, f"needed operands of one dtype, given {', '.join(t.dtype.name for t in types)}; cast first")
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    """`axis` counted from the front; `ShapeError` if it is out of range. Rank 0 accepts 0 and -1, as torch does."""
+    limit = max(rank, 1)
+    require(-limit <= axis < limit, f"axis {axis} is out of range for {rank} dimensions")
+    return axis % limit
+
+
+def normalize_axes(axes: Iterable[int] | None, rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, sorted; all of them for None."""
+    if axes is None:
+        return tuple(range(rank))
+    normalized = sorted(normalize_axis(axis, rank) for axis in axes) if rank else []
+    require(len(set(normalized)) == len(normalized), f"axes {tuple(axes)} name one dimension twice")
+    return tuple(normalized)
+
+
+def unbroadcast(g: Tensor, like: Any) -> Tensor:
+    """Sum `g` over the axes along which `like` was broadcast, giving the shape of `like`."""
+    target: tuple[Dim, ...] = tuple(like.shape)
+    if tuple(g.shape) == target:
+        return g
+    lead = len(g.shape) - len(target)
+    axes = tuple(range(lead)) + tuple(
+        lead + i for i, size in enumerate(target) if size == 1 and g.shape[lead + i] != 1
+    )
+    summed = get("reduce_sum")(g, axes=axes, keepdims=True) if axes else g
+    return get("reshape")(summed, shape=target) if lead else summed
+
+
+def in_float32(rule: Rule) -> Rule:
+    """A `vjp` rule of many steps that, for half-precision operands, computes in float32 and rounds once at the end."""
+
+    @functools.wraps(rule)
+    def widened(g: Any, y: Any, *inputs: Tensor | None, **attributes: Any) -> Any:
+        if not any(x is not None and is_half(x.dtype) for x in inputs):
+            return rule(g, y, *inputs, **attributes)
+        gradients = rule(_widened(g), _widened(y), *(_widened(x) for x in inputs), **attributes)
+        if not isinstance(gradients, tuple):
+            return get("cast")(gradients, dtype=inputs[0].dtype)  # type: ignore[union-attr]
+        return tuple(
+            gradient if gradient is None or x is None else get("cast")(gradient, dtype=x.dtype)
+            for gradient, x in zip(gradients, inputs, strict=True)
+        )
+
+    return widened
+
+
+def _widened(x: Any) -> Any:
+    if isinstance(x, tuple):
+        return tuple(_widened(item) for item in x)
+    return get("cast")(x, dtype=FLOAT32) if x is not None and is_half(x.dtype) else x

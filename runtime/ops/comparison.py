@@ -1,0 +1,189 @@
+"""Comparisons, which give bools; logic of bools; bits of integers. None has a gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir.types import BOOL, INT32, is_floating
+from .declaring import Declare, broadcast, unary
+from .registry import OnnxGraph, Rule, Tensor, Type, require
+
+_TRUTH = "a truth value has no gradient"
+_WHOLE = "integers have no gradient"
+
+
+# ---- comparisons ----
+
+
+def _comparison(kernel: Rule, onnx: str, *, negated: bool = False) -> Declare:
+    """Two operands of one dtype, NumPy broadcasting, bool out."""
+
+    def infer(a: Type, b: Type) -> Type:
+        return broadcast(a, b).with_dtype(BOOL)
+
+    def rule(graph: OnnxGraph, a: str, b: str) -> str:
+        if onnx != "Equal" and graph.type(a).dtype == BOOL:  # ONNX orders no bools
+            a, b = graph.cast(a, INT32), graph.cast(b, INT32)
+        result = graph.op(onnx, a, b)
+        return str(graph.op("Not", result) if negated else result)
+
+    return unary(infer, kernel, onnx=rule, no_vjp=_TRUTH)
+
+
+@_comparison(np.equal, "Equal")
+def equal(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a = b. ATen eq.Tensor, ONNX Equal-19."""
+
+
+@_comparison(np.not_equal, "Equal", negated=True)
+def not_equal(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a and b differ. ATen ne.Tensor."""
+
+
+@_comparison(np.less, "Less")
+def less(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a < b. ATen lt.Tensor, ONNX Less-13."""
+
+
+@_comparison(np.less_equal, "LessOrEqual")
+def less_equal(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a <= b. ATen le.Tensor, ONNX LessOrEqual-16."""
+
+
+@_comparison(np.greater, "Greater")
+def greater(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a > b. ATen gt.Tensor, ONNX Greater-13."""
+
+
+@_comparison(np.greater_equal, "GreaterOrEqual")
+def greater_equal(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a >= b. ATen ge.Tensor, ONNX GreaterOrEqual-16."""
+
+
+def _property(kernel: Rule, onnx: Rule) -> Declare:
+    """One floating-point operand, bool out."""
+
+    def infer(x: Type) -> Type:
+        require(is_floating(x.dtype), f"needed a floating-point operand, given {x}; cast first")
+        return x.with_dtype(BOOL)
+
+    return unary(infer, kernel, onnx=onnx, no_vjp=_TRUTH)
+
+
+@_property(np.isnan, lambda graph, x: graph.op("IsNaN", x))
+def isnan(x: Tensor) -> Tensor:
+    """Whether x is NaN. ATen isnan, ONNX IsNaN-20."""
+
+
+@_property(np.isinf, lambda graph, x: graph.op("IsInf", x))
+def isinf(x: Tensor) -> Tensor:
+    """Whether x is infinite, of either sign. ATen isinf, ONNX IsInf-20."""
+
+
+@_property(np.isfinite, lambda graph, x: graph.op("Not", graph.op("Or", graph.op("IsNaN", x), graph.op("IsInf", x))))
+def isfinite(x: Tensor) -> Tensor:
+    """Whether x is neither infinite nor NaN. ATen isfinite."""
+
+
+# ---- logic of bools ----
+
+
+def _logical(kernel: Rule, onnx: str) -> Declare:
+    def infer(*types: Type) -> Type:
+        require(
+            all(t.dtype == BOOL for t in types),
+            f"needed bools, given {', '.join(map(str, types))}; cast first, or compare with 0",
+        )
+        return broadcast(*types)
+
+    return unary(infer, kernel, onnx=onnx, no_vjp=_TRUTH)
+
+
+@_logical(np.logical_and, "And")
+def logical_and(a: Tensor, b: Tensor) -> Tensor:
+    """Whether both hold. ATen logical_and, ONNX And-7."""
+
+
+@_logical(np.logical_or, "Or")
+def logical_or(a: Tensor, b: Tensor) -> Tensor:
+    """Whether at least one holds. ATen logical_or, ONNX Or-7."""
+
+
+@_logical(np.logical_xor, "Xor")
+def logical_xor(a: Tensor, b: Tensor) -> Tensor:
+    """Whether exactly one holds. ATen logical_xor, ONNX Xor-7."""
+
+
+@_logical(np.logical_not, "Not")
+def logical_not(x: Tensor) -> Tensor:
+    """Whether x doesn't hold. ATen logical_not, ONNX Not-1."""
+
+
+# ---- bits of integers ----
+
+
+def _whole(*types: Type) -> Type:
+    require(
+        not any(is_floating(t.dtype) for t in types),
+        f"needed integers or bools, given {', '.join(map(str, types))}; cast first",
+    )
+    return broadcast(*types)
+
+
+def _bitwise(kernel: Rule, onnx: str) -> Declare:
+    """Integers or bools; ONNX has the operators of bools under the names without `Bitwise`."""
+
+    def rule(graph: OnnxGraph, *xs: str) -> str:
+        return str(graph.op(onnx if graph.type(xs[0]).dtype == BOOL else f"Bitwise{onnx}", *xs))
+
+    return unary(_whole, kernel, onnx=rule, no_vjp=_WHOLE)
+
+
+@_bitwise(np.bitwise_and, "And")
+def bitwise_and(a: Tensor, b: Tensor) -> Tensor:
+    """Bits that both have. ATen bitwise_and.Tensor, ONNX BitwiseAnd-18."""
+
+
+@_bitwise(np.bitwise_or, "Or")
+def bitwise_or(a: Tensor, b: Tensor) -> Tensor:
+    """Bits that at least one has. ATen bitwise_or.Tensor, ONNX BitwiseOr-18."""
+
+
+@_bitwise(np.bitwise_xor, "Xor")
+def bitwise_xor(a: Tensor, b: Tensor) -> Tensor:
+    """Bits that exactly one has. ATen bitwise_xor.Tensor, ONNX BitwiseXor-18."""
+
+
+@_bitwise(np.invert, "Not")
+def bitwise_not(x: Tensor) -> Tensor:
+    """Every bit turned over. ATen bitwise_not, ONNX BitwiseNot-18."""
+
+
+def _shift(kernel: Rule, onnx: Rule) -> Declare:
+    def infer(a: Type, b: Type) -> Type:
+        require(a.dtype != BOOL, f"needed integers, given {a}; cast first")
+        return _whole(a, b)
+
+    def rule(graph: OnnxGraph, a: str, b: str) -> str:
+        dtype = graph.type(a).dtype
+        power = graph.op("Pow", graph.constant(2, np.int64), graph.cast(b, np.int64))
+        return graph.cast(onnx(graph, graph.cast(a, np.int64), power), dtype)
+
+    return unary(infer, kernel, onnx=rule, no_vjp=_WHOLE)
+
+
+# ONNX BitShift is for unsigned integers only, so a shift is written as a product or a quotient.
+
+
+@_shift(np.left_shift, lambda graph, a, power: graph.op("Mul", a, power))
+def left_shift(a: Tensor, b: Tensor) -> Tensor:
+    """a times 2 to the power of b, bits beyond the width lost. ATen bitwise_left_shift.Tensor."""
+
+
+def _floor_quotient(graph: OnnxGraph, a: str, power: str) -> str:
+    return str(graph.op("Div", graph.op("Sub", a, graph.op("Mod", a, power)), power))
+
+
+@_shift(np.right_shift, _floor_quotient)
+def right_shift(a: Tensor, b: Tensor) -> Tensor:
+    """a divided by 2 to the power of b, rounded down (the sign bit is kept). ATen bitwise_right_shift.Tensor."""

@@ -1,0 +1,97 @@
+"""How elementwise ops are declared: the rules that many share, and decorators that set an op's four rules at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import BOOL, FLOAT64, is_floating
+from .common import broadcast_shapes, same_dtype, unbroadcast
+from .float64_forms import Writer
+from .registry import Array, Op, Rule, Tensor, Type, operator, require
+
+Declare = Callable[[Callable[..., Any]], Op]
+
+# ---- infer rules ----
+
+
+def floating(*types: Type) -> Type:
+    """Floating-point operands of one dtype that broadcast, the same dtype out."""
+    wrong = [str(t) for t in types if not is_floating(t.dtype)]
+    require(not wrong, f"needed floating-point operands, given {', '.join(wrong)}; cast first")
+    return broadcast(*types)
+
+
+def numeric(*types: Type) -> Type:
+    """Operands of any one dtype but bool that broadcast, the same dtype out."""
+    require(all(t.dtype != BOOL for t in types), "needed numbers, given bool; cast first")
+    return broadcast(*types)
+
+
+def broadcast(*types: Type) -> Type:
+    """Operands of any one dtype that broadcast as NumPy's do, the same dtype out."""
+    same_dtype(*types)
+    return types[0].with_shape(broadcast_shapes(*(t.shape for t in types)))
+
+
+# ---- onnx rules ----
+
+
+def one_operator(name: str) -> Rule:
+    """The ONNX operator `name`."""
+    return lambda graph, *inputs: graph.op(name, *inputs)
+
+
+def written(form: Callable[..., str]) -> Rule:
+    """What `form` writes with a `Writer` for the dtype of the first operand."""
+    return lambda graph, *inputs: form(Writer(graph, graph.type(inputs[0]).dtype), *inputs)
+
+
+def by_float64(name: str, float64_form: Callable[[Writer, str], str]) -> Rule:
+    """The ONNX operator `name`, or `float64_form` for float64, where ONNX Runtime has no kernel for it."""
+    narrow, wide = one_operator(name), written(float64_form)
+    return lambda graph, x: (wide if graph.type(x).dtype == FLOAT64 else narrow)(graph, x)
+
+
+def or_logical(name: str, logical: str) -> Rule:
+    """The ONNX operator `name`, or for bool, which it doesn't take, its logical counterpart."""
+    return lambda graph, a, b: graph.op(logical if graph.type(a).dtype == BOOL else name, a, b)
+
+
+# ---- ops ----
+
+
+def unary(infer: Rule, kernel: Rule, *, vjp: Rule | None = None, no_vjp: str = "", onnx: str | Rule) -> Declare:
+    """Declare an op; `no_vjp` says why it has no gradient, `onnx` is a rule or the one ONNX operator that the op is."""
+
+    def declare(declaration: Callable[..., Any]) -> Op:
+        op = operator(declaration)
+        op.infer(infer)
+        op.kernel(kernel)
+        if vjp is None:
+            op.no_vjp(no_vjp)
+        else:
+            op.vjp(vjp)
+        op.onnx(one_operator(onnx) if isinstance(onnx, str) else onnx)
+        return op
+
+    return declare
+
+
+def binary(infer: Rule, kernel: Rule, *, vjp: Rule, onnx: str | Rule) -> Declare:
+    """As `unary`, on two operands that broadcast; `vjp` gives cotangents of the operands as they are broadcast."""
+
+    def summed_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | None, ...]:
+        if not is_floating(y.dtype):
+            return None, None
+        cotangents = vjp(g, y, a, b)
+        return tuple(None if c is None else unbroadcast(c, x) for c, x in zip(cotangents, (a, b), strict=True))
+
+    return unary(infer, kernel, vjp=summed_vjp, onnx=onnx)
+
+
+def zero(like: Tensor) -> Array:
+    """0 in the dtype of `like`; for `where`, whose first operand is bool, so that a Python 0 would be one."""
+    return np.zeros((), like.dtype)

@@ -1,0 +1,308 @@
+"""Elementwise arithmetic and exponentials, `where`, `clamp` and `cast`.
+
+Trigonometric functions stand in `trigonometry`, rounding and remainders in `rounding`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import BOOL, as_dtype, is_floating
+from . import comparison, error_function, float64_forms
+from .common import broadcast_shapes, in_float32, same_dtype, unbroadcast
+from .declaring import binary, broadcast, by_float64, floating, numeric, or_logical, unary, written, zero
+from .registry import Array, OnnxGraph, Rule, Tensor, Type, operator, require
+
+# ---- arithmetic ----
+
+
+@binary(broadcast, np.add, vjp=lambda g, y, a, b: (g, g), onnx=or_logical("Add", "Or"))
+def add(a: Tensor, b: Tensor) -> Tensor:
+    """Sum; of bools: or. ATen add.Tensor, ONNX Add-14."""
+
+
+@binary(numeric, np.subtract, vjp=lambda g, y, a, b: (g, -g), onnx="Sub")
+def sub(a: Tensor, b: Tensor) -> Tensor:
+    """Difference. ATen sub.Tensor, ONNX Sub-14."""
+
+
+@binary(broadcast, np.multiply, vjp=lambda g, y, a, b: (g * b, g * a), onnx=or_logical("Mul", "And"))
+def mul(a: Tensor, b: Tensor) -> Tensor:
+    """Product; of bools: and. ATen mul.Tensor, ONNX Mul-14."""
+
+
+@in_float32
+def _div_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    scaled = g / b
+    return scaled, -(scaled * y)
+
+
+@binary(floating, np.divide, vjp=_div_vjp, onnx="Div")
+def div(a: Tensor, b: Tensor) -> Tensor:
+    """Quotient of floating-point numbers; for integers see `floor_divide`. ATen div.Tensor, ONNX Div-14."""
+
+
+def _pow_kernel(a: Array, b: Array) -> Array:
+    if b.ndim == 0 and b in (1, 2, 3):  # NumPy's general power is some thirty times slower than a product
+        return a if b == 1 else a * a if b == 2 else a * a * a
+    if is_floating(a.dtype):
+        return np.asarray(np.power(a, b))
+    # 1 / a**-b in integers, as ATen defines it: 0 but for a = 1 and -1
+    inverse = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b % 2), 0))
+    return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0))).astype(a.dtype)
+
+
+@in_float32
+def _pow_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    nothing = zero(y)
+    to_base = where(comparison.equal(b, nothing), nothing, g * (b * pow(a, b - 1.0)))
+    flat = comparison.logical_and(comparison.equal(a, nothing), comparison.greater_equal(b, nothing))
+    return to_base, where(flat, nothing, g * (y * log(a)))
+
+
+@binary(numeric, _pow_kernel, vjp=_pow_vjp, onnx="Pow")
+def pow(a: Tensor, b: Tensor) -> Tensor:
+    """`a` to the power of `b`; an integer to a negative power is truncated. ATen pow.Tensor_Tensor, ONNX Pow-15."""
+
+
+def _extremum_vjp(wins: str) -> Rule:
+    """The gradient goes to the operand that wins, half to each where they are equal."""
+
+    def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        compare = getattr(comparison, wins)
+        split = where(comparison.equal(a, b), g * 0.5, g)
+        return where(compare(b, a), zero(g), split), where(compare(a, b), zero(g), split)
+
+    return vjp
+
+
+@binary(broadcast, np.maximum, vjp=_extremum_vjp("greater"), onnx=or_logical("Max", "Or"))
+def maximum(a: Tensor, b: Tensor) -> Tensor:
+    """The larger; NaN if one is; of bools: or. ATen maximum, ONNX Max-13."""
+
+
+@binary(broadcast, np.minimum, vjp=_extremum_vjp("less"), onnx=or_logical("Min", "And"))
+def minimum(a: Tensor, b: Tensor) -> Tensor:
+    """The smaller; NaN if one is; of bools: and. ATen minimum, ONNX Min-13."""
+
+
+@unary(numeric, np.negative, vjp=lambda g, y, x: -g, onnx="Neg")
+def neg(x: Tensor) -> Tensor:
+    """Minus x. ATen neg, ONNX Neg-13."""
+
+
+@unary(numeric, lambda x: np.subtract(x > 0, x < 0, dtype=x.dtype), vjp=lambda g, y, x: None, onnx="Sign")
+def sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1; 0 for NaN. ATen sign, ONNX Sign-13."""
+
+
+@unary(numeric, np.abs, vjp=lambda g, y, x: g * sign(x) if is_floating(x.dtype) else None, onnx="Abs")
+def abs(x: Tensor) -> Tensor:
+    """Absolute value; its gradient at 0 is 0. ATen abs, ONNX Abs-13."""
+
+
+@unary(floating, np.reciprocal, vjp=in_float32(lambda g, y, x: -(g * (y * y))), onnx="Reciprocal")
+def reciprocal(x: Tensor) -> Tensor:
+    """1 / x. ATen reciprocal, ONNX Reciprocal-13."""
+
+
+# ---- powers, exponentials and logarithms ----
+
+
+@unary(floating, np.sqrt, vjp=in_float32(lambda g, y, x: g / (y * 2.0)), onnx="Sqrt")
+def sqrt(x: Tensor) -> Tensor:
+    """Square root. ATen sqrt, ONNX Sqrt-13."""
+
+
+def _rsqrt_kernel(x: Array) -> Array:
+    root: Array = np.asarray(np.sqrt(x))
+    np.reciprocal(root, out=root)
+    return root
+
+
+@unary(
+    floating,
+    _rsqrt_kernel,
+    vjp=in_float32(lambda g, y, x: g * (y * y * y) * -0.5),
+    onnx=written(lambda w, x: w("Reciprocal", w("Sqrt", x))),
+)
+def rsqrt(x: Tensor) -> Tensor:
+    """1 / sqrt(x). ATen rsqrt."""
+
+
+@unary(floating, np.exp, vjp=lambda g, y, x: g * y, onnx="Exp")
+def exp(x: Tensor) -> Tensor:
+    """e to the power of x. ATen exp, ONNX Exp-13."""
+
+
+@unary(floating, np.expm1, vjp=in_float32(lambda g, y, x: g * (y + 1.0)), onnx=written(float64_forms.expm1))
+def expm1(x: Tensor) -> Tensor:
+    """exp(x) - 1, accurate near 0. ATen expm1."""
+
+
+@unary(floating, np.log, vjp=lambda g, y, x: g / x, onnx="Log")
+def log(x: Tensor) -> Tensor:
+    """Natural logarithm. ATen log, ONNX Log-13."""
+
+
+@unary(floating, np.log1p, vjp=in_float32(lambda g, y, x: g / (x + 1.0)), onnx=written(float64_forms.log1p))
+def log1p(x: Tensor) -> Tensor:
+    """log(1 + x), accurate near 0. ATen log1p."""
+
+
+def _scaled_log(base: float) -> Rule:
+    return written(lambda w, x: w("Div", w("Log", x), math.log(base)))
+
+
+@unary(floating, np.log2, vjp=in_float32(lambda g, y, x: g / (x * math.log(2.0))), onnx=_scaled_log(2.0))
+def log2(x: Tensor) -> Tensor:
+    """Logarithm to base 2. ATen log2."""
+
+
+@unary(floating, np.log10, vjp=in_float32(lambda g, y, x: g / (x * math.log(10.0))), onnx=_scaled_log(10.0))
+def log10(x: Tensor) -> Tensor:
+    """Logarithm to base 10. ATen log10."""
+
+
+def _sigmoid_kernel(x: Array) -> Array:
+    result: Array = np.asarray(np.negative(x))
+    np.exp(result, out=result)  # inf for a large -x, of which the reciprocal is the right 0
+    result += 1
+    np.reciprocal(result, out=result)
+    return result
+
+
+@unary(floating, _sigmoid_kernel, vjp=in_float32(lambda g, y, x: g * (y * (1.0 - y))), onnx="Sigmoid")
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)). ATen sigmoid, ONNX Sigmoid-13."""
+
+
+def _bell(x: Tensor) -> Any:
+    """The derivative of erf: 2 / sqrt(pi) * exp(-x**2)."""
+    return exp(-(x * x)) * (2.0 / math.sqrt(math.pi))
+
+
+@unary(
+    floating,
+    error_function.erf,
+    vjp=in_float32(lambda g, y, x: g * _bell(x)),
+    onnx=by_float64("Erf", float64_forms.erf),
+)
+def erf(x: Tensor) -> Tensor:
+    """2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x. ATen erf, ONNX Erf-13."""
+
+
+@unary(floating, error_function.erfc, vjp=in_float32(lambda g, y, x: -(g * _bell(x))), onnx=written(float64_forms.erfc))
+def erfc(x: Tensor) -> Tensor:
+    """1 - erf(x), accurate where erf(x) is close to 1. ATen erfc."""
+
+
+# ---- choice and conversion ----
+
+
+@operator
+def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """`a` where the bool `condition` holds, `b` elsewhere; all three broadcast. ATen where.self, ONNX Where-16."""
+
+
+@where.infer
+def _(condition: Type, a: Type, b: Type) -> Type:
+    require(condition.dtype == BOOL, f"needed a bool condition, given {condition}; cast first")
+    same_dtype(a, b)
+    return a.with_shape(broadcast_shapes(condition.shape, a.shape, b.shape))
+
+
+@where.native_kernel
+def _(condition: Array, a: Array, b: Array) -> Array:
+    return np.where(condition, a, b)
+
+
+@where.vjp
+def _(g: Tensor, y: Tensor, condition: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | None, ...]:
+    if not is_floating(a.dtype):
+        return None, None, None
+    return None, unbroadcast(where(condition, g, zero(g)), a), unbroadcast(where(condition, zero(g), g), b)
+
+
+@where.onnx
+def _(graph: OnnxGraph, condition: str, a: str, b: str) -> str:
+    if graph.type(a).dtype == BOOL:  # ONNX Runtime's Where takes no bool
+        chosen = graph.op("And", condition, a), graph.op("And", graph.op("Not", condition), b)
+        return str(graph.op("Or", *chosen))
+    return str(graph.op("Where", condition, a, b))
+
+
+@operator
+def clamp(x: Tensor, *, minimum: float | None = None, maximum: float | None = None) -> Tensor:
+    """`x` held between two bounds (None: no bound); `maximum` wins where the bounds cross.
+
+    The gradient passes at the bounds. ATen clamp, hardtanh and relu6; ONNX Clip-13.
+    """
+
+
+@clamp.infer
+def _(x: Type, *, minimum: float | None, maximum: float | None) -> Type:
+    bounds = [bound for bound in (minimum, maximum) if bound is not None]
+    require(
+        is_floating(x.dtype) or all(float(bound).is_integer() for bound in bounds),
+        f"needed whole bounds for {x.dtype.name}, given minimum {minimum} and maximum {maximum}; cast first",
+    )
+    return numeric(x)
+
+
+@clamp.kernel
+def _(x: Array, *, minimum: float | None, maximum: float | None) -> Array:
+    kind = float if is_floating(x.dtype) else int
+    result = x
+    if minimum is not None:
+        result = np.maximum(result, kind(minimum))
+    if maximum is not None:
+        result = np.minimum(result, kind(maximum))
+    return result
+
+
+@clamp.vjp
+def _(g: Tensor, y: Tensor, x: Tensor, *, minimum: float | None, maximum: float | None) -> Tensor | None:
+    if not is_floating(x.dtype):
+        return None
+    if minimum is not None:
+        g = where(comparison.greater_equal(x, minimum), g, zero(g))
+    if maximum is not None:
+        g = where(comparison.less_equal(x, maximum), g, zero(g))
+    return g
+
+
+@clamp.onnx
+def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None) -> str:
+    dtype = graph.type(x).dtype
+    bounds = ["" if bound is None else graph.constant(bound, dtype) for bound in (minimum, maximum)]
+    return str(graph.op("Clip", x, *bounds))
+
+
+@operator
+def cast(x: Tensor, *, dtype: np.dtype[Any]) -> Tensor:
+    """`x` in another dtype: floats are truncated to integers, any number but 0 is True. ATen _to_copy, ONNX Cast-19."""
+
+
+@cast.infer
+def _(x: Type, *, dtype: np.dtype[Any]) -> Type:
+    return x.with_dtype(as_dtype(dtype))
+
+
+@cast.native_kernel
+def _(x: Array, *, dtype: np.dtype[Any]) -> Array:
+    return x.astype(dtype, copy=False)
+
+
+@cast.vjp
+def _(g: Tensor, y: Tensor, x: Tensor, *, dtype: np.dtype[Any]) -> Tensor | None:
+    both = is_floating(x.dtype) and is_floating(as_dtype(dtype))
+    return cast(g, dtype=x.dtype) if both else None
+
+
+@cast.onnx
+def _(graph: OnnxGraph, x: str, *, dtype: np.dtype[Any]) -> str:
+    return graph.cast(x, dtype)

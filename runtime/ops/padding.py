@@ -1,0 +1,133 @@
+"""`pad`: constant, reflecting, replicating and circular padding, and cropping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import Dim
+from . import reduction, shaping
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+
+Shape = tuple[Dim, ...]
+
+NUMPY_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@operator
+def pad(x: Tensor, *, before: Shape, after: Shape, mode: str = "constant", value: float = 0.0) -> Tensor:
+    """`x` with `before[i]` and `after[i]` elements added along axis i; a negative number crops, before any is added.
+
+    Args:
+        x: any tensor.
+        before: one number for each axis.
+        after: one number for each axis.
+        mode: "constant" fills with `value`; "reflect" mirrors at the edge element without repeating it; "replicate"
+            repeats the edge element; "circular" goes on at the other end. Sizes are symbolic only where they are
+            known not to be negative, unless the mode is "constant".
+        value: the constant.
+
+    ATen `constant_pad_nd`, `reflection_pad*`, `replication_pad*` and `_pad_circular`; ONNX Pad-18.
+    """
+
+
+@pad.infer
+def _(x: Type, *, before: Shape, after: Shape, mode: str, value: float) -> Type:
+    require(len(before) == len(after) == x.rank, f"needed {x.rank} sizes before and after, given {before} and {after}")
+    require(mode == "constant" or mode in NUMPY_MODES, f"mode {mode!r} is none of constant, {', '.join(NUMPY_MODES)}")
+    for axis, (size, b, a) in enumerate(zip(x.shape, before, after, strict=True)):
+        if not isinstance(size, int) or not isinstance(b, int) or not isinstance(a, int):
+            continue
+        kept = size + min(b, 0) + min(a, 0)
+        require(size + b + a >= 0, f"cannot crop {-b} and {-a} from axis {axis} of size {size}")
+        most = {"constant": max(b, a), "reflect": kept - 1, "circular": kept}.get(mode, max(b, a) if kept > 0 else 0)
+        require(max(b, a) <= max(most, 0), f"{mode} adds at most {max(most, 0)} elements to axis {axis} of size {kept}")
+    return x.with_shape(tuple(size + b + a for size, b, a in zip(x.shape, before, after, strict=True)))
+
+
+@pad.native_kernel
+def _(x: Array, *, before: tuple[int, ...], after: tuple[int, ...], mode: str, value: float) -> Any:
+    kept = x[tuple(_kept(*sizes) for sizes in zip(x.shape, before, after, strict=True))]
+    widths = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
+    if not any(map(any, widths)):
+        return kept
+    if mode != "constant":
+        return np.pad(kept, widths, NUMPY_MODES[mode])  # type: ignore[call-overload]
+    y = np.full([size + b + a for size, b, a in zip(x.shape, before, after, strict=True)], value, x.dtype)
+    y[tuple(slice(b, b + size) for size, (b, _) in zip(kept.shape, widths, strict=True))] = kept
+    return y
+
+
+def _kept(size: int, before: int, after: int) -> slice:
+    """What is left of an axis when its negative paddings have cropped it."""
+    start = max(-before, 0)
+    return slice(start, max(size - max(-after, 0), start))
+
+
+@pad.vjp
+def _(g: Tensor, y: Tensor, x: Tensor, *, before: Shape, after: Shape, mode: str, value: float) -> Any:
+    if mode != "constant":
+        for axis, (size, b, a) in enumerate(zip(x.shape, before, after, strict=True)):
+            g = _folded(g, axis, size + _cropped(b) + _cropped(a), b - _cropped(b), a - _cropped(a), mode)
+        before, after = tuple(map(_cropped, before)), tuple(map(_cropped, after))
+    return pad(g, before=tuple(0 - b for b in before), after=tuple(0 - a for a in after))
+
+
+def _cropped(amount: Dim) -> int:
+    """The amount if it is negative, else 0."""
+    return amount if isinstance(amount, int) and amount < 0 else 0
+
+
+def _folded(g: Tensor, axis: int, size: Dim, before: Dim, after: Dim, mode: str) -> Any:
+    """Gradient of padding one axis of `size`: what was copied from the inside is added there."""
+    folded = _part(g, axis, before, before + size)
+    if before != 0:
+        left = _part(g, axis, 0, before)
+        if mode == "reflect":  # the elements 1 to `before`, backwards
+            folded = folded + _placed(shaping.flip(left, axes=(axis,)), axis, 1, size - 1 - before)
+        elif mode == "replicate":
+            folded = folded + _placed(reduction.reduce_sum(left, axes=(axis,), keepdims=True), axis, 0, size - 1)
+        else:
+            folded = folded + _placed(left, axis, size - before, 0)
+    if after != 0:
+        right = _part(g, axis, before + size, before + size + after)
+        if mode == "reflect":
+            folded = folded + _placed(shaping.flip(right, axes=(axis,)), axis, size - 1 - after, 1)
+        elif mode == "replicate":
+            folded = folded + _placed(reduction.reduce_sum(right, axes=(axis,), keepdims=True), axis, size - 1, 0)
+        else:
+            folded = folded + _placed(right, axis, 0, size - after)
+    return folded
+
+
+def _part(g: Tensor, axis: int, start: Dim, stop: Dim) -> Any:
+    return shaping.slice(g, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
+
+
+def _placed(g: Tensor, axis: int, before: Dim, after: Dim) -> Any:
+    """`g` with zeros before and after along one axis."""
+    none = (0,) * (g.ndim - 1)
+    return pad(g, before=(*none[:axis], before, *none[axis:]), after=(*none[:axis], after, *none[axis:]))
+
+
+@pad.onnx
+def _(graph: OnnxGraph, x: str, *, before: Shape, after: Shape, mode: str, value: float) -> Any:
+    if mode == "circular":  # Pad has the mode "wrap" only from opset 19 on
+        return _circular(graph, x, before, after)
+    names = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
+    filler = [graph.constant(value, graph.type(x).dtype)] if mode == "constant" and value else []
+    return graph.op("Pad", x, graph.dims((*before, *after)), *filler, mode=names[mode])
+
+
+def _circular(graph: OnnxGraph, x: str, before: Shape, after: Shape) -> str:
+    y = x
+    for axis, (size, b, a) in enumerate(zip(graph.type(x).shape, before, after, strict=True)):
+        if (b, a) == (0, 0):
+            continue
+        at = graph.constant([axis], np.int64)
+        start, stop = -_cropped(b), size + _cropped(a)
+        bounds = ((stop - (b - _cropped(b)), stop), (start, stop), (start, start + (a - _cropped(a))))
+        parts = [graph.op("Slice", y, graph.dims((i,)), graph.dims((j,)), at) for i, j in bounds if i != j]
+        y = graph.op("Concat", *parts, axis=axis)
+    return y

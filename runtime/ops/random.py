@@ -1,0 +1,122 @@
+"""Random draws. The interpreter can replay recorded draws in their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import Dim
+from ..ir.types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, as_dtype, is_floating
+from .float64_forms import Writer
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+
+DType = np.dtype[Any]
+Shape = tuple[Dim, ...]
+
+_NO_OPERAND = "a random draw has no operand to send a gradient to"
+_PRECISION = {FLOAT64: 53, FLOAT32: 24, FLOAT16: 11, BFLOAT16: 8}
+_generator = np.random.default_rng()
+
+
+def seed(value: int) -> None:
+    """Make the draws that follow repeatable; they are not those of torch for the same seed."""
+    global _generator
+    _generator = np.random.default_rng(value)
+
+
+def _floating(shape: Shape, dtype: DType) -> Type:
+    require(is_floating(as_dtype(dtype)), f"needed a floating-point dtype, given {dtype}")
+    return Type(as_dtype(dtype), tuple(shape))
+
+
+def _scaled_draw(graph: OnnxGraph, name: str, shape: Shape, dtype: DType, *, factor: float, offset: float) -> str:
+    """offset + factor * draw, in the dtype: as attributes of the operator the two would be float32."""
+    w = Writer(graph, as_dtype(dtype))
+    draw = graph.op(name, graph.op("Expand", graph.constant(0.0, dtype), graph.dims(shape)), dtype=w.dtype)
+    return w("Add", w("Mul", draw, float(factor)), float(offset))
+
+
+@operator
+def bernoulli(*, shape: Shape, probability: float, dtype: DType) -> Tensor:
+    """1 with the given probability, else 0, drawn independently; any dtype. ATen bernoulli.p."""
+
+
+@bernoulli.infer
+def _(*, shape: Shape, probability: float, dtype: DType) -> Type:
+    require(0.0 <= probability <= 1.0, f"needed a probability between 0 and 1, given {probability}")
+    return Type(as_dtype(dtype), tuple(shape))
+
+
+@bernoulli.kernel
+def _(*, shape: tuple[int, ...], probability: float, dtype: DType) -> Array:
+    return np.asarray(_generator.random(shape) < probability).astype(dtype)
+
+
+bernoulli.no_vjp(_NO_OPERAND)
+
+
+@bernoulli.onnx
+def _(graph: OnnxGraph, *, shape: Shape, probability: float, dtype: DType) -> str:
+    if probability == 0.0:  # a ratio that Dropout doesn't take
+        return str(graph.op("Expand", graph.constant(0, dtype), graph.dims(shape)))
+    # The mask of Dropout: the definition of Bernoulli in ONNX has its comparison the wrong way round (to version 22).
+    ones = graph.op("Expand", graph.constant(1.0, FLOAT32), graph.dims(shape))
+    ratio, training = graph.constant(1.0 - probability, FLOAT32), graph.constant(True, BOOL)
+    _, kept = graph.op("Dropout", ones, ratio, training, outputs=2)
+    return graph.cast(kept, dtype)
+
+
+@operator
+def uniform(*, shape: Shape, low: float = 0.0, high: float = 1.0, dtype: DType) -> Tensor:
+    """Drawn evenly from [low, high). ATen uniform and rand, ONNX RandomUniformLike-22."""
+
+
+@uniform.infer
+def _(*, shape: Shape, low: float, high: float, dtype: DType) -> Type:
+    require(low <= high, f"needed low <= high, given {low} and {high}")
+    return _floating(shape, dtype)
+
+
+@uniform.kernel
+def _(*, shape: tuple[int, ...], low: float, high: float, dtype: DType) -> Array:
+    # As many random bits as the dtype holds: a draw of more bits could be rounded to 1.
+    steps = 2 ** _PRECISION[as_dtype(dtype)]
+    draws = _generator.integers(0, steps, size=shape) / steps
+    return np.asarray(draws * (high - low) + low).astype(dtype)
+
+
+uniform.no_vjp(_NO_OPERAND)
+
+
+@uniform.onnx
+def _(graph: OnnxGraph, *, shape: Shape, low: float, high: float, dtype: DType) -> str:
+    return _scaled_draw(graph, "RandomUniformLike", shape, dtype, factor=high - low, offset=low)
+
+
+@operator
+def normal(*, shape: Shape, mean: float = 0.0, deviation: float = 1.0, dtype: DType) -> Tensor:
+    """Drawn from the normal distribution. ATen normal and randn, ONNX RandomNormalLike-22."""
+
+
+@normal.infer
+def _(*, shape: Shape, mean: float, deviation: float, dtype: DType) -> Type:
+    require(deviation >= 0.0, f"needed a standard deviation of at least 0, given {deviation}")
+    return _floating(shape, dtype)
+
+
+@normal.kernel
+def _(*, shape: tuple[int, ...], mean: float, deviation: float, dtype: DType) -> Array:
+    return np.asarray(_generator.normal(mean, deviation, size=shape)).astype(dtype)
+
+
+normal.no_vjp(_NO_OPERAND)
+
+
+@normal.onnx
+def _(graph: OnnxGraph, *, shape: Shape, mean: float, deviation: float, dtype: DType) -> str:
+    return _scaled_draw(graph, "RandomNormalLike", shape, dtype, factor=deviation, offset=mean)
+
+
+RANDOM_OPS = frozenset({"bernoulli", "uniform", "normal"})
+"""Names of the ops whose result is drawn, and can be replayed instead."""

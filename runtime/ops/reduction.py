@@ -1,0 +1,278 @@
+"""Reductions over axes. `axes=None` reduces over all of them, `axes=()` over none.
+
+See `sorting` for `argmax` and `topk`, `scanning` for cumulative ops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import dims
+from ..ir.dims import Dim
+from ..ir.types import BOOL, is_floating
+from . import comparison, creation, elementwise, scanning, shaping
+from .common import in_float32, normalize_axes
+from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
+from .summation import pairwise_sum
+
+Axes = tuple[int, ...] | None
+
+
+@operator
+def reduce_sum(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """Sum in the dtype of `x` (integers wrap around): ATen `sum`, ONNX ReduceSum-13."""
+
+
+@reduce_sum.infer
+def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
+    require(x.dtype != BOOL, "needed numbers, given bool; cast first")
+    return reduced_type(x, axes, keepdims)
+
+
+@reduce_sum.kernel
+def _(x: Array, *, axes: Axes, keepdims: bool) -> Array:
+    return pairwise_sum(x, normalize_axes(axes, x.ndim), keepdims)
+
+
+@reduce_sum.vjp
+def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
+    return shaping.expand(restored(g, x, axes), shape=x.shape)
+
+
+@reduce_sum.onnx
+def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
+    return reduce_onnx(graph, "ReduceSum", x, axes, keepdims)
+
+
+@operator
+def reduce_mean(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """Mean of floating-point `x`: ATen `mean`, ONNX ReduceMean-18."""
+
+
+@reduce_mean.infer
+def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
+    require(is_floating(x.dtype), "needed a floating-point operand; cast first")
+    return reduced_type(x, axes, keepdims)
+
+
+@reduce_mean.kernel
+def _(x: Array, *, axes: Axes, keepdims: bool) -> Any:
+    at = normalize_axes(axes, x.ndim)
+    return pairwise_sum(x, at, keepdims) / x.dtype.type(dims.product(x.shape[axis] for axis in at))
+
+
+@reduce_mean.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
+    return shaping.expand(restored(g, x, axes) / size_of(x, axes), shape=x.shape)
+
+
+@reduce_mean.onnx
+def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
+    return reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
+
+
+@operator
+def reduce_max(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """Largest element, or NaN: ATen `amax`, ONNX ReduceMax-18. Elements that are equally large share the gradient."""
+
+
+@operator
+def reduce_min(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """Smallest element, or NaN: ATen `amin`, ONNX ReduceMin-18. Elements that are equally small share the gradient."""
+
+
+def _extremum(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
+    @op.infer
+    def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
+        empty = [axis for axis in normalize_axes(axes, x.rank) if x.shape[axis] == 0]
+        require(not empty, f"no element along axes {empty}: the result is not defined")
+        return reduced_type(x, axes, keepdims)
+
+    @op.kernel
+    def _(x: Array, *, axes: Axes, keepdims: bool) -> Any:
+        return ufunc.reduce(x, axis=normalize_axes(axes, x.ndim), keepdims=keepdims)
+
+    @op.vjp
+    @in_float32
+    def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
+        chosen = elementwise.cast(comparison.equal(x, restored(y, x, axes)), dtype=g.dtype)
+        return restored(g, x, axes) / reduce_sum(chosen, axes=axes, keepdims=True) * chosen
+
+    @op.onnx
+    def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
+        return reduce_onnx(graph, onnx_name, x, axes, keepdims)
+
+
+_extremum(reduce_max, np.maximum, "ReduceMax")
+_extremum(reduce_min, np.minimum, "ReduceMin")
+
+
+@operator
+def reduce_prod(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """Product in the dtype of `x`: ATen `prod`, ONNX ReduceProd-18."""
+
+
+@reduce_prod.infer
+def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
+    require(x.dtype != BOOL, "needed numbers, given bool; cast first")
+    return reduced_type(x, axes, keepdims)
+
+
+@reduce_prod.kernel
+def _(x: Array, *, axes: Axes, keepdims: bool) -> Any:
+    return np.prod(x, axis=normalize_axes(axes, x.ndim), keepdims=keepdims, dtype=x.dtype)
+
+
+@reduce_prod.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
+    # The product of all the others, from the left times from the right: dividing by x would fail at zeros.
+    at = normalize_axes(axes, x.ndim)
+    order = (*(axis for axis in range(x.ndim) if axis not in at), *at)
+    moved = shaping.transpose(x, permutation=order)
+    kept = moved.shape[: x.ndim - len(at)]
+    flat = shaping.reshape(moved, shape=(*kept, dims.product(moved.shape[len(kept) :])))
+    left = scanning.product_before(flat)
+    right = shaping.flip(scanning.product_before(shaping.flip(flat, axes=(-1,))), axes=(-1,))
+    others = shaping.reshape(left * right, shape=moved.shape)
+    inverse = tuple(order.index(axis) for axis in range(x.ndim))
+    return restored(g, x, axes) * shaping.transpose(others, permutation=inverse)
+
+
+@reduce_prod.onnx
+def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
+    return reduce_onnx(graph, "ReduceProd", x, axes, keepdims)
+
+
+@operator
+def reduce_any(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """Whether any element of boolean `x` is true: ATen `any`, ONNX ReduceMax-18."""
+
+
+@operator
+def reduce_all(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """Whether all elements of boolean `x` are true: ATen `all`, ONNX ReduceMin-18."""
+
+
+def _logical(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
+    @op.infer
+    def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
+        require(x.dtype == BOOL, "needed a boolean operand; compare with 0 first")
+        return reduced_type(x, axes, keepdims)
+
+    @op.native_kernel
+    def _(x: Array, *, axes: Axes, keepdims: bool) -> Any:
+        return ufunc.reduce(x, axis=normalize_axes(axes, x.ndim), keepdims=keepdims)
+
+    @op.onnx
+    def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
+        # ReduceMax and ReduceMin take booleans from opset 20 on
+        return graph.cast(reduce_onnx(graph, onnx_name, graph.cast(x, np.int32), axes, keepdims), BOOL)
+
+    op.no_vjp("booleans have no gradient")
+
+
+_logical(reduce_any, np.logical_or, "ReduceMax")
+_logical(reduce_all, np.logical_and, "ReduceMin")
+
+
+@operator
+def logsumexp(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))), computed around the maximum: ATen `logsumexp`, ONNX ReduceLogSumExp-18."""
+
+
+@logsumexp.infer
+def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
+    require(is_floating(x.dtype), "needed a floating-point operand; cast first")
+    return reduced_type(x, axes, keepdims)
+
+
+@logsumexp.kernel
+def _(x: Array, *, axes: Axes, keepdims: bool) -> Array:
+    at = normalize_axes(axes, x.ndim)
+    largest = np.maximum.reduce(x, axis=at, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, x.dtype.type(0))
+    y = np.log(pairwise_sum(np.exp(x - shift), at, keepdims=True)) + shift
+    return y if keepdims else y.reshape([size for axis, size in enumerate(x.shape) if axis not in at])
+
+
+@logsumexp.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
+    return restored(g, x, axes) * elementwise.exp(x - restored(y, x, axes))
+
+
+@logsumexp.onnx
+def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
+    return reduce_onnx(graph, "ReduceLogSumExp", x, axes, keepdims)
+
+
+@operator
+def variance(x: Tensor, *, axes: Axes = None, correction: int = 1, keepdims: bool = False) -> Tensor:
+    """Sum of squared deviations from the mean, divided by max(0, n - `correction`): ATen `var.correction`."""
+
+
+@variance.infer
+def _(x: Type, *, axes: Axes, correction: int, keepdims: bool) -> Type:
+    require(is_floating(x.dtype), "needed a floating-point operand; cast first")
+    return reduced_type(x, axes, keepdims)
+
+
+@variance.kernel
+def _(x: Array, *, axes: Axes, correction: int, keepdims: bool) -> Any:
+    at = normalize_axes(axes, x.ndim)
+    count = dims.product(x.shape[axis] for axis in at)
+    deviation = x - pairwise_sum(x, at, keepdims=True) / x.dtype.type(count)
+    total = pairwise_sum(deviation * deviation, at, keepdims)
+    return total / x.dtype.type(dims.maximum(count - correction, 0))
+
+
+@variance.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, correction: int, keepdims: bool) -> Any:
+    deviation = x - reduce_mean(x, axes=axes, keepdims=True)
+    return restored(g, x, axes) * 2.0 / size_of(x, axes, correction) * deviation
+
+
+@variance.onnx
+def _(graph: OnnxGraph, x: str, *, axes: Axes, correction: int, keepdims: bool) -> Any:
+    type = graph.type(x)
+    count = dims.product(type.shape[axis] for axis in normalize_axes(axes, type.rank))
+    deviation = graph.op("Sub", x, reduce_onnx(graph, "ReduceMean", x, axes, True, type.rank))
+    squares = graph.op("Mul", deviation, deviation)
+    total = reduce_onnx(graph, "ReduceSum", squares, axes, keepdims, type.rank)
+    divisor = graph.cast(graph.dims((dims.maximum(count - correction, 0),)), type.dtype)
+    return graph.op("Div", total, graph.op("Squeeze", divisor))
+
+
+def reduced_type(x: Type, axes: Axes, keepdims: bool) -> Type:
+    """The type of `x` reduced over `axes`."""
+    at = normalize_axes(axes, x.rank)
+    if keepdims:
+        return x.with_shape(tuple(1 if axis in at else size for axis, size in enumerate(x.shape)))
+    return x.with_shape(tuple(size for axis, size in enumerate(x.shape) if axis not in at))
+
+
+def restored(reduced: Tensor, x: Tensor, axes: Axes) -> Tensor:
+    """A tensor that `x` was reduced to, with the axes it lost as ones of size 1."""
+    at = normalize_axes(axes, x.ndim)
+    shape = tuple(1 if axis in at else size for axis, size in enumerate(x.shape))
+    return reduced if tuple(reduced.shape) == shape else shaping.reshape(reduced, shape=shape)
+
+
+def size_of(x: Tensor, axes: Axes, correction: int = 0) -> Any:
+    """How many elements of `x` make up one result, less `correction`: a number, or a scalar tensor if symbolic."""
+    count: Dim = dims.product(x.shape[axis] for axis in normalize_axes(axes, x.ndim))
+    count = dims.maximum(count - correction, 0) if correction else count
+    return count if isinstance(count, int) else creation.full_like(x, count, shape=())
+
+
+def reduce_onnx(graph: OnnxGraph, op_type: str, x: str, axes: Axes, keepdims: bool, rank: int | None = None) -> Any:
+    """A node of one of the Reduce operators; `rank` is needed if `x` is not an input of the op being lowered."""
+    at = normalize_axes(axes, graph.type(x).rank if rank is None else rank)
+    if not at:
+        return x
+    return graph.op(op_type, x, graph.constant(at, np.int64), keepdims=int(keepdims))

@@ -1,0 +1,254 @@
+"""What an op is, and the table of all ops.
+
+An op is declared once, as a function whose signature and docstring are its public face (positional parameters are
+tensors, keyword-only ones are attributes), followed by its four rules, side by side:
+
+    @operator
+    def exp(x: Tensor) -> Tensor:
+        "e to the power of x, elementwise; floating-point x. ONNX Exp-13."
+
+    @exp.infer
+    def _(x): return x
+    @exp.kernel
+    def _(x): return np.exp(x)
+    @exp.vjp
+    def _(g, y, x): return g * y
+    @exp.onnx
+    def _(graph, x): return graph.op("Exp", x)
+
+- `infer(*types, **attributes)`: `Type` of the output (a tuple of them for several); raises `ShapeError`.
+- `kernel(*arrays, **attributes)`: NumPy. Half-precision operands arrive as float32; the result is rounded once.
+- `vjp(g, y, *inputs, **attributes)`: cotangents of the inputs (None: none flows there), written with ops. `g` is the
+  cotangent of the output and `y` the output; both are tuples for an op with several outputs (`None` where no
+  cotangent arrived). One input: the bare cotangent; several: a tuple.
+- `onnx(graph, *inputs, **attributes)`: how it reads in standard ONNX operators; see `OnnxGraph`.
+
+A rule that can't be is stated as a fact: `exp.no_vjp("reason")`, `exp.no_onnx("reason")`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import ProgramError, ShapeError
+from ..ir.dims import Dim, SymbolicDim
+from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Type, is_half
+from ..tracing import Tensor, Traced
+
+Array = np.ndarray[Any, Any]
+Rule = Callable[..., Any]
+
+_REGISTRY: dict[str, Op] = {}
+
+
+class OnnxGraph(Protocol):
+    """What an op's `onnx` rule writes to. Values are known by their ONNX names (strings; `""` for an absent one)."""
+
+    opset: int
+
+    def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
+        """Add a node of the standard domain; its output name, or a tuple of names when `outputs` is above 1."""
+
+    def constant(self, data: Any, dtype: Any = None) -> str:
+        """The name of a constant tensor."""
+
+    def dims(self, dims: tuple[Dim, ...]) -> str:
+        """The name of an int64 vector with these sizes, computed at run time where they are symbolic."""
+
+    def type(self, name: str) -> Type:
+        """Dtype and shape of a value that is an input of the op being lowered."""
+
+    def cast(self, name: str, dtype: Any) -> str:
+        """The value cast to a dtype."""
+
+
+class Op:
+    """An entry of the registry; called with tensors (traced or arrays) and attributes, it computes or records."""
+
+    def __init__(self, declaration: Callable[..., Any]) -> None:
+        self.name = declaration.__name__
+        self.__doc__ = declaration.__doc__
+        self.signature = inspect.signature(declaration)
+        parameters = self.signature.parameters.values()
+        tensors = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in tensors)
+        self.required_inputs = sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in tensors)
+        self.input_names = [p.name for p in tensors]
+        self.attribute_defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        self.infer_rule: Rule | None = None
+        self.kernel_rule: Rule | None = None
+        self.vjp_rule: Rule | None = None
+        self.onnx_rule: Rule | None = None
+        self.no_vjp_reason: str | None = None
+        self.no_onnx_reason: str | None = None
+        self.half_native = False
+
+    def infer(self, rule: Rule) -> Rule:
+        """Set the rule for dtypes and shapes."""
+        return self._set("infer", rule)
+
+    def kernel(self, rule: Rule) -> Rule:
+        """Set the NumPy kernel; half-precision operands are widened to float32 and the result rounded once."""
+        return self._set("kernel", rule)
+
+    def native_kernel(self, rule: Rule) -> Rule:
+        """Set a kernel that only moves data (reshape, gather), so that half-precision operands needn't be widened."""
+        self.half_native = True
+        return self._set("kernel", rule)
+
+    def vjp(self, rule: Rule) -> Rule:
+        """Set the gradient rule."""
+        return self._set("vjp", rule)
+
+    def onnx(self, rule: Rule) -> Rule:
+        """Set the ONNX rule."""
+        return self._set("onnx", rule)
+
+    def no_vjp(self, reason: str) -> None:
+        """State that the op has no gradient, and why."""
+        self.no_vjp_reason = reason
+
+    def no_onnx(self, reason: str) -> None:
+        """State that the op can't be written in standard ONNX operators, and why."""
+        self.no_onnx_reason = reason
+
+    def _set(self, concern: str, rule: Rule) -> Rule:
+        if getattr(self, f"{concern}_rule") is not None:
+            raise ValueError(f"op {self.name!r} already has a rule for {concern}")
+        setattr(self, f"{concern}_rule", rule)
+        return rule
+
+    def attributes(self, given: dict[str, Any]) -> dict[str, Any]:
+        """`given` completed with defaults; `TypeError` names what is unknown or missing."""
+        unknown = given.keys() - self.attribute_defaults.keys()
+        complete = self.attribute_defaults | given
+        missing = [name for name, value in complete.items() if value is inspect.Parameter.empty]
+        if unknown or missing:
+            raise TypeError(
+                f"op {self.name}{self.signature}: "
+                + (f"unknown attributes {sorted(unknown)}" if unknown else f"missing attributes {missing}")
+            )
+        return complete
+
+    def infer_types(self, types: list[Type | None], attributes: dict[str, Any]) -> tuple[Type, ...]:
+        """Types of the outputs; `ShapeError` tells the op, its operands and what was needed."""
+        assert self.infer_rule is not None, f"op {self.name} has no infer rule"
+        try:
+            inferred = self.infer_rule(*types, **attributes)
+        except ShapeError as error:
+            operands = ", ".join(f"{n} {t}" for n, t in zip(self._names(len(types)), types, strict=True))
+            shown = ", ".join(f"{k}={v}" for k, v in attributes.items())
+            raise ShapeError(f"{self.name}({operands}{'; ' + shown if shown else ''}): {error}") from None
+        return inferred if isinstance(inferred, tuple) else (inferred,)
+
+    def _names(self, count: int) -> list[str]:
+        names = self.input_names
+        return names[:count] if not self.variadic else [f"{names[-1]}[{i}]" for i in range(count)]
+
+    def __call__(self, *inputs: Any, **attributes: Any) -> Any:
+        """Record on the builder of the first traced operand, or compute at once on arrays."""
+        if not self.variadic and not self.required_inputs <= len(inputs) <= len(self.input_names):
+            raise TypeError(f"op {self.name}{self.signature} takes other operands: {len(inputs)} given")
+        if not self.variadic:
+            inputs += (None,) * (len(self.input_names) - len(inputs))  # rules get every operand, absent ones as None
+        if not self.variadic:  # rules are given all operands, None for an absent one
+            inputs += (None,) * (len(self.input_names) - len(inputs))
+        complete = self.attributes(attributes)
+        for operand in inputs:
+            if isinstance(operand, Traced):
+                return operand.builder.append(self, inputs, complete)
+        outputs = evaluate(self, _as_arrays(inputs), complete)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}{self.signature}>"
+
+
+def operator(declaration: Callable[..., Any]) -> Op:
+    """Register the op that `declaration` declares; `ValueError` if the name is taken."""
+    if declaration.__name__ in _REGISTRY:
+        raise ValueError(f"an op named {declaration.__name__!r} is already registered")
+    op = Op(declaration)
+    _REGISTRY[op.name] = op
+    return op
+
+
+def get(name: str) -> Op:
+    """The op of that name; `ProgramError` if there is none."""
+    if name not in _REGISTRY:
+        raise ProgramError(f"there is no op named {name!r}")
+    return _REGISTRY[name]
+
+
+def all_ops() -> dict[str, Op]:
+    """All registered ops by name."""
+    return dict(_REGISTRY)
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise `ShapeError(message)` unless `condition` holds."""
+    if not condition:
+        raise ShapeError(message)
+
+
+def evaluate(
+    op: Op, inputs: list[Array | None], attributes: dict[str, Any], types: tuple[Type, ...] | None = None
+) -> tuple[Array, ...]:
+    """Run the kernel of `op` on arrays.
+
+    Args:
+        op: the op.
+        inputs: operands; None for an absent optional one.
+        attributes: all attributes, with concrete sizes.
+        types: types of the outputs where they are known; inferred otherwise.
+
+    Returns:
+        The outputs, with the dtypes and shapes that `infer` gives.
+
+    Raises:
+        ShapeError: the operands don't fit.
+        ProgramError: the kernel broke its promise (a fault of ours).
+    """
+    if types is None:
+        types = op.infer_types([None if x is None else Type(x.dtype, x.shape) for x in inputs], attributes)
+    assert op.kernel_rule is not None, f"op {op.name} has no kernel"
+    if not op.half_native:
+        inputs = [x.astype(np.float32) if x is not None and is_half(x.dtype) else x for x in inputs]
+    result = op.kernel_rule(*inputs, **attributes)
+    outputs = []
+    for array, expected in zip(result if isinstance(result, tuple) else (result,), types, strict=True):
+        array = np.asarray(array)
+        if array.dtype != expected.dtype and is_half(expected.dtype) and array.dtype == FLOAT32:
+            array = array.astype(expected.dtype)
+        if array.dtype != expected.dtype or not _shape_matches(array.shape, expected.shape):
+            raise ProgramError(
+                f"kernel of op {op.name} returned {Type(array.dtype, array.shape)}, infer says {expected}: "
+                "a fault in cellbridge, please report it"
+            )
+        outputs.append(array)
+    return tuple(outputs)
+
+
+def _shape_matches(actual: tuple[int, ...], expected: tuple[Dim, ...]) -> bool:
+    return len(actual) == len(expected) and all(
+        isinstance(e, SymbolicDim) or a == e for a, e in zip(actual, expected, strict=True)
+    )
+
+
+def _as_arrays(inputs: tuple[Any, ...]) -> list[Array | None]:
+    """Operands as arrays; Python numbers take the dtype of the first array."""
+    dtype = next((x.dtype for x in inputs if isinstance(x, (np.ndarray, np.generic))), None)
+    return [
+        x if x is None or isinstance(x, np.ndarray) else np.asarray(x) if hasattr(x, "dtype") else np.asarray(x, dtype)
+        for x in inputs
+    ]
+
+
+__all__ = [
+    "BFLOAT16", "FLOAT16", "FLOAT32", "Array", "OnnxGraph", "Op", "Tensor", "Type", "all_ops", "evaluate", "get",
+    "operator", "require",
+]  # fmt: skip

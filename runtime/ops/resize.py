@@ -1,0 +1,257 @@
+"""Resizing of images by interpolation, one axis after the other, and its gradient, the exact transpose.
+
+Along an axis, every result is a weighted sum of a few source positions, its taps; see `_taps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConversionError
+from ..ir.dims import Dim
+from ..ir.types import FLOAT64, is_floating
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+
+MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic")
+CUBIC_A = -0.75  # ATen's and ONNX's default coefficient of the cubic convolution kernel
+
+Scales = tuple[float | None, ...] | None
+Taps = tuple[Array, Array]
+"""Source positions and their weights, both `(taps, results)`; along each row the positions don't decrease."""
+
+
+@operator
+def resize(
+    x: Tensor, *, size: tuple[Dim, ...], mode: str = "nearest", align_corners: bool = False, scales: Scales = None
+) -> Tensor:
+    """Interpolate to other spatial sizes: ATen `upsample_{nearest*d,linear1d,bilinear2d,trilinear3d,bicubic2d}`.
+
+    Without antialiasing. Positions are computed in the dtype of `x` (float32 for half precision), as in ATen. ONNX
+    Resize-18.
+
+    Args:
+        x: `(batch, channels, *spatial)`, one to three spatial dimensions; floating-point.
+        size: the new spatial sizes.
+        mode: "nearest", "nearest-exact", "linear" (any number of dimensions), "bilinear" or "bicubic" (two).
+        align_corners: whether the centres of the corner elements keep their places; otherwise the corners do.
+        scales: new size / old size per dimension; None where that is to be taken from the sizes.
+
+    Returns:
+        `(batch, channels, *size)`.
+    """
+
+
+@resize.infer
+def _(x: Type, *, size: tuple[Dim, ...], mode: str, align_corners: bool, scales: Scales) -> Type:
+    _check(x, size, mode, align_corners, scales)
+    return x.with_shape((*x.shape[:2], *size))
+
+
+@resize.kernel
+def _(x: Array, *, size: tuple[int, ...], mode: str, align_corners: bool, scales: Scales) -> Array:
+    for axis, old, new, scale in _axes(x.shape[2:], size, scales, mode):
+        x = interpolated(x, axis, *_taps(old, new, scale, mode, align_corners, x.dtype))
+    return x
+
+
+@resize.vjp
+def _(g: Tensor, y: Tensor, x: Tensor, *, size: tuple[Dim, ...], **attributes: Any) -> Any:
+    return resize_gradient(g, size=x.shape[2:], **attributes)
+
+
+@resize.onnx
+def _(graph: OnnxGraph, x: str, *, size: tuple[Dim, ...], mode: str, align_corners: bool, scales: Scales) -> str:
+    dtype, sizes = graph.type(x).dtype, graph.type(x).shape[2:]
+    static = all(isinstance(d, int) for d in (*sizes, *size))
+    if mode == "nearest" and static and not all(new % old == 0 for old, new in zip(sizes, size, strict=True)):
+        # ONNX Runtime divides by the rounded scale where ATen multiplies, and may land on a neighbour.
+        for axis, old, new, scale in _axes(sizes, size, scales, mode):
+            indices, _ = _taps(old, new, scale, mode, align_corners, dtype)
+            x = graph.op("Gather", x, graph.constant(indices[0], np.int64), axis=axis)
+        return x
+    attributes: dict[str, Any] = {"axes": tuple(range(2, 2 + len(size)))}
+    if mode == "nearest":
+        attributes |= {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    elif mode == "nearest-exact":
+        attributes |= {
+            "mode": "nearest",
+            "coordinate_transformation_mode": "half_pixel",
+            "nearest_mode": "round_prefer_ceil",
+        }
+    else:
+        attributes |= {
+            "mode": "cubic" if mode == "bicubic" else "linear",
+            "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
+        }
+        if mode == "bicubic":
+            attributes["cubic_coeff_a"] = CUBIC_A
+    if scales is not None and not align_corners:
+        factors = [_onnx_scale(old, new, scale) for _, old, new, scale in _axes(sizes, size, scales, mode)]
+        result: str = graph.op("Resize", x, "", graph.constant(factors, np.float32), **attributes)
+    else:
+        result = graph.op("Resize", x, "", "", graph.dims(size), **attributes)
+    return result
+
+
+@operator
+def resize_gradient(
+    g: Tensor, *, size: tuple[Dim, ...], mode: str = "nearest", align_corners: bool = False, scales: Scales = None
+) -> Tensor:
+    """The gradient of `resize`: its transpose. ATen `upsample_*_backward`.
+
+    Args:
+        g: `(batch, channels, *resized)`, cotangent of the result.
+        size: spatial sizes of what was resized.
+        mode: of the resizing, as are all that follow.
+        align_corners: whether the centres of the corner elements kept their places.
+        scales: resized / size per dimension; None where that was taken from the sizes.
+
+    Returns:
+        `(batch, channels, *size)`.
+    """
+
+
+@resize_gradient.infer
+def _(g: Type, *, size: tuple[Dim, ...], mode: str, align_corners: bool, scales: Scales) -> Type:
+    _check(g, size, mode, align_corners, scales)
+    return g.with_shape((*g.shape[:2], *size))
+
+
+@resize_gradient.kernel
+def _(g: Array, *, size: tuple[int, ...], mode: str, align_corners: bool, scales: Scales) -> Array:
+    for axis, old, new, scale in _axes(size, g.shape[2:], scales, mode):
+        g = interpolated_transpose(g, axis, *_taps(old, new, scale, mode, align_corners, g.dtype), size=old)
+    return g
+
+
+@resize_gradient.vjp
+def _(h: Tensor, y: Tensor, g: Tensor, *, size: tuple[Dim, ...], **attributes: Any) -> Any:
+    return resize(h, size=g.shape[2:], **attributes)
+
+
+@resize_gradient.onnx
+def _(graph: OnnxGraph, g: str, *, size: tuple[Dim, ...], mode: str, align_corners: bool, scales: Scales) -> str:
+    kind = graph.type(g)
+    for axis, old, new, scale in _axes(size, kind.shape[2:], scales, mode):
+        if not (isinstance(old, int) and isinstance(new, int)):
+            raise ConversionError(f"resize_gradient has an ONNX form for fixed sizes only; it goes from {new} to {old}")
+        taps = _taps(old, new, scale, mode, align_corners, kind.dtype)
+        g = onnx_product_along(graph, g, axis, kind.rank, dense(*taps, size=old).T, kind.dtype)
+    return g
+
+
+def interpolated(x: Array, axis: int, indices: Array, weights: Array) -> Array:
+    """Along `axis`, result j is the sum over taps t of `x[indices[t, j]] * weights[t, j]`."""
+    result: Array = x.take(indices[0], axis)
+    if len(indices) == 1 and (weights == 1).all():
+        return result
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    result *= weights[0].reshape(shape)
+    for positions, factors in zip(indices[1:], weights[1:], strict=True):
+        term = x.take(positions, axis)
+        term *= factors.reshape(shape)
+        result += term
+    return result
+
+
+def interpolated_transpose(g: Array, axis: int, indices: Array, weights: Array, size: int) -> Array:
+    """The transpose of `interpolated`, which went from an axis of `size`."""
+    g = np.moveaxis(g, axis, 0)
+    result = np.zeros((size, *g.shape[1:]), g.dtype)
+    for positions, factors in zip(indices, weights, strict=True):
+        targets, starts = np.unique(positions, return_index=True)
+        result[targets] += np.add.reduceat(g * factors.reshape(-1, *[1] * (g.ndim - 1)), starts, axis=0)
+    return np.moveaxis(result, 0, axis)
+
+
+def dense(indices: Array, weights: Array, size: int) -> Array:
+    """The matrix `(size, results)` of `interpolated` along an axis of `size`."""
+    matrix = np.zeros((size, indices.shape[1]), weights.dtype)
+    np.add.at(matrix, (indices, np.arange(indices.shape[1])), weights)
+    return matrix
+
+
+def onnx_product_along(graph: OnnxGraph, x: str, axis: int, rank: int, matrix: Array, dtype: Any) -> str:
+    """`x` of this rank with `axis` multiplied by a constant matrix `(old size, new size)`."""
+    swap = list(range(rank))
+    swap[axis], swap[-1] = swap[-1], swap[axis]
+    last = axis == rank - 1
+    columns = x if last else graph.op("Transpose", x, perm=swap)
+    product: str = graph.op("MatMul", columns, graph.constant(matrix, dtype))
+    return product if last else str(graph.op("Transpose", product, perm=swap))
+
+
+def _onnx_scale(old: Dim, new: Dim, scale: float | None) -> Array:
+    """`scale` as float32, from which ONNX gets the new size as `floor(old * scale)`: moved by one unit if need be."""
+    if scale is None:
+        if not (isinstance(old, int) and isinstance(new, int)):
+            raise ConversionError(f"resize from {old} to {new} has no ONNX form beside an axis with a scale of its own")
+        scale = new / old
+    factor = np.asarray(scale, np.float32)
+    if not (isinstance(old, int) and isinstance(new, int)) or int(factor * np.float32(old)) == new:
+        return factor
+    moved: Array = np.nextafter(factor, np.float32(np.inf if int(factor * np.float32(old)) < new else 0))
+    if int(moved * np.float32(old)) != new:
+        raise ConversionError(f"resize from {old} to {new} with a scale of {scale} has no ONNX form: the two disagree")
+    return moved
+
+
+def _taps(old: Any, new: Any, scale: float | None, mode: str, align_corners: bool, dtype: np.dtype[Any]) -> Taps:
+    """Taps along one axis, as ATen/native/UpSample.h has them, in its precision: the dtype, at least float32."""
+    real: Any = np.float64 if dtype == FLOAT64 else np.float32
+    ratio = real(1.0 / scale) if scale else real(old) / real(new)
+    places = np.arange(new, dtype=real)
+    if mode == "nearest":
+        # ATen floors in float32 whatever the dtype is.
+        nearest = np.minimum((places * ratio).astype(np.float32).astype(np.int64), old - 1)
+        return nearest[None], np.ones((1, new), real)
+    if mode == "nearest-exact":
+        nearest = np.minimum(((places + real(0.5)) * ratio).astype(np.float32).astype(np.int64), old - 1)
+        return nearest[None], np.ones((1, new), real)
+    if align_corners:
+        source = places * (real(old - 1) / real(new - 1) if new > 1 else real(0))
+    else:
+        source = (places + real(0.5)) * ratio - real(0.5)
+    if mode == "bicubic":
+        first = np.floor(source).astype(np.int64)
+        indices = first + np.arange(-1, 3)[:, None]
+        return indices.clip(0, old - 1), _cubic_weights(source - first.astype(real))
+    source = np.maximum(source, real(0))
+    first = np.minimum(source.astype(np.int64), old - 1)
+    fraction = np.clip(source - first.astype(real), real(0), real(1))
+    return np.stack([first, np.minimum(first + 1, old - 1)]), np.stack([1 - fraction, fraction])
+
+
+def _cubic_weights(t: Array) -> Array:
+    """Weights of the taps at distances 1 + t, t, 1 - t, 2 - t: cubic convolution (Keys, 1981)."""
+
+    def near(d: Array) -> Array:
+        return ((CUBIC_A + 2) * d - (CUBIC_A + 3)) * d * d + 1
+
+    def far(d: Array) -> Array:
+        return ((CUBIC_A * d - 5 * CUBIC_A) * d + 8 * CUBIC_A) * d - 4 * CUBIC_A
+
+    return np.stack([far(t + 1), near(t), near(1 - t), far(2 - t)])
+
+
+def _axes(old: Any, new: Any, scales: Scales, mode: str) -> Iterator[tuple[int, Any, Any, Any]]:
+    """Per spatial axis: the axis, its old and new sizes, and the scale (None: to be taken from the sizes)."""
+    for i, (before, after) in enumerate(zip(old, new, strict=True)):
+        # ATen's linear modes copy along an axis that keeps its size, whatever the scale.
+        keeps = mode in ("linear", "bilinear") and before == after
+        yield i + 2, before, after, None if scales is None else 1.0 if keeps else scales[i]
+
+
+def _check(x: Type, size: tuple[Dim, ...], mode: str, align_corners: bool, scales: Scales) -> None:
+    require(is_floating(x.dtype), f"needed a floating-point tensor, given {x.dtype.name}")
+    require(3 <= x.rank <= 5, f"needed one to three spatial dimensions after (batch, channels), x has rank {x.rank}")
+    require(len(size) == x.rank - 2, f"size {size} must have {x.rank - 2} entries")
+    require(scales is None or len(scales) == len(size), f"scales {scales} must have {len(size)} entries")
+    require(mode in MODES, f"mode {mode!r} must be one of {', '.join(MODES)}")
+    require(mode not in ("bilinear", "bicubic") or len(size) == 2, f"mode {mode!r} needs two spatial dimensions")
+    require(not (align_corners and mode.startswith("nearest")), f"mode {mode!r} has no align_corners")
+    require(all(not isinstance(s, int) or s > 0 for s in (*x.shape[2:], *size)), "spatial sizes must be positive")

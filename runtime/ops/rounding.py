@@ -1,0 +1,109 @@
+"""Rounding to whole numbers, and division with a whole quotient: what is constant between its steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import is_floating
+from .common import in_float32
+from .declaring import binary, floating, numeric, unary, written
+from .float64_forms import Writer
+from .registry import Array, OnnxGraph, Rule, Tensor
+
+
+def _no_flow(g: Tensor, y: Tensor, x: Tensor) -> None:
+    """The gradient of a step function: zero wherever there is one."""
+
+
+@unary(floating, np.floor, vjp=_no_flow, onnx="Floor")
+def floor(x: Tensor) -> Tensor:
+    """The largest whole number not above x. ATen floor, ONNX Floor-13."""
+
+
+@unary(floating, np.ceil, vjp=_no_flow, onnx="Ceil")
+def ceil(x: Tensor) -> Tensor:
+    """The smallest whole number not below x. ATen ceil, ONNX Ceil-13."""
+
+
+@unary(floating, np.rint, vjp=_no_flow, onnx="Round")
+def round(x: Tensor) -> Tensor:
+    """The nearest whole number, the even one of two equally near. ATen round, ONNX Round-22."""
+
+
+@unary(floating, np.trunc, vjp=_no_flow, onnx=written(lambda w, x: w("Mul", w("Sign", x), w("Floor", w("Abs", x)))))
+def trunc(x: Tensor) -> Tensor:
+    """The nearest whole number towards 0. ATen trunc."""
+
+
+def _needs_divisor(function: Rule) -> Rule:
+    """A kernel of integer division that raises where the divisor is 0, as torch does (NumPy answers 0)."""
+
+    def kernel(a: Array, b: Array) -> Any:
+        if not is_floating(b.dtype) and a.size and not np.all(b):
+            raise ZeroDivisionError("division of integers by zero")
+        return function(a, b)
+
+    return kernel
+
+
+def _truncated_remainder(graph: OnnxGraph, a: str, b: str) -> str:
+    return str(graph.op("Mod", a, b, fmod=1))
+
+
+def _opposite(w: Writer, rest: str, b: str) -> str:
+    """Where a truncated remainder isn't 0 and has the other sign than the divisor."""
+    return w("Less", w("Mul", w("Sign", rest), w("Sign", b)), 0.0)
+
+
+def _floor_divide_onnx(graph: OnnxGraph, a: str, b: str) -> str:
+    w = Writer(graph, graph.type(a).dtype)
+    if not is_floating(w.dtype):  # Div truncates; what is left after the remainder divides exactly
+        return w("Div", w("Sub", a, w("Mod", a, b)), b)
+    rest = _truncated_remainder(graph, a, b)
+    quotient = w("Round", w("Div", w("Sub", a, rest), b))
+    floored = w("Sub", quotient, w("Where", _opposite(w, rest, b), 1.0, 0.0))
+    return w("Where", w("Equal", b, 0.0), w("Div", a, b), floored)
+
+
+@binary(numeric, _needs_divisor(np.floor_divide), vjp=lambda g, y, a, b: (None, None), onnx=_floor_divide_onnx)
+def floor_divide(a: Tensor, b: Tensor) -> Tensor:
+    """The quotient rounded down, of floats as exact as if it were computed without rounding.
+
+    `ZeroDivisionError` where integers are divided by 0. ATen floor_divide, div.Tensor_mode("floor").
+    """
+
+
+def _remainder_onnx(graph: OnnxGraph, a: str, b: str) -> str:
+    if not is_floating(graph.type(a).dtype):
+        return str(graph.op("Mod", a, b))
+    w = Writer(graph, graph.type(a).dtype)
+    rest = _truncated_remainder(graph, a, b)
+    return w("Where", _opposite(w, rest, b), w("Add", rest, b), rest)
+
+
+@binary(
+    numeric,
+    _needs_divisor(np.remainder),
+    vjp=in_float32(lambda g, y, a, b: (g, -(g * floor_divide(a, b)))),
+    onnx=_remainder_onnx,
+)
+def remainder(a: Tensor, b: Tensor) -> Tensor:
+    """What is left of `a` after `floor_divide`: it has the sign of `b`.
+
+    `ZeroDivisionError` where integers are divided by 0. ATen remainder.Tensor, ONNX Mod-13.
+    """
+
+
+@binary(
+    numeric,
+    _needs_divisor(np.fmod),
+    vjp=in_float32(lambda g, y, a, b: (g, -(g * trunc(a / b)))),
+    onnx=_truncated_remainder,
+)
+def fmod(a: Tensor, b: Tensor) -> Tensor:
+    """What is left of `a` after division truncated towards 0: it has the sign of `a`.
+
+    `ZeroDivisionError` where integers are divided by 0. ATen fmod.Tensor, ONNX Mod-13 with fmod=1.
+    """

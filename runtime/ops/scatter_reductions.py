@@ -1,0 +1,78 @@
+"""How the updates of a scatter combine with what they meet, and the gradients of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import BOOL, FLOAT32, is_half
+from . import comparison, creation, elementwise
+from .registry import Array, OnnxGraph, Tensor, Type, require
+
+UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def require_reduction(x: Type, reduction: str) -> None:
+    """Raise `ShapeError` unless there is such a reduction for the dtype of `x`."""
+    require(reduction in ("none", *UFUNCS), f"reduction {reduction!r} is neither none nor one of {', '.join(UFUNCS)}")
+    require(reduction == "none" or x.dtype != BOOL, "needed numbers to reduce, given bool; cast first")
+
+
+def combine(y: Array, places: Array, updates: Array, reduction: str) -> None:
+    """Combine `updates` into the vector `y`, in place."""
+    if reduction == "none":
+        y[places] = updates
+    else:
+        UFUNCS[reduction].at(y, places, updates)
+
+
+def gradients(
+    g: Tensor,
+    y: Tensor,
+    x: Tensor,
+    updates: Tensor,
+    reduction: str,
+    read: Callable[[Tensor], Any],
+    write: Callable[[Tensor, Tensor, str], Any],
+) -> tuple[Any, Any]:
+    """Gradients of x and updates, as in PyTorch's `scatter_reduce_backward` (FunctionsManual.cpp).
+
+    Args:
+        g: cotangent of the result.
+        y: the result.
+        x: what was written into.
+        updates: what was written.
+        reduction: how it was written.
+        read: the elements of a tensor like x at the places of the updates.
+        write: a scatter into a tensor like x at these places, by a reduction.
+    """
+    if reduction == "none":
+        return write(g, creation.full_like(updates, 0), "none"), read(g)
+    if reduction == "add":
+        return g, read(g)
+    if reduction in ("max", "min"):
+        x_chosen = elementwise.cast(comparison.equal(x, y), dtype=g.dtype)
+        updates_chosen = elementwise.cast(comparison.equal(updates, read(y)), dtype=g.dtype)
+        share = g / write(x_chosen, updates_chosen, "add")
+        return x_chosen * share, updates_chosen * read(share)
+    # The product of all the others. Where one of the updates is the only zero, the others are those that aren't zero.
+    to_x = g * write(creation.full_like(x, 1), updates, "mul")
+    zero = comparison.equal(updates, 0)
+    zeros_there = read(write(creation.full_like(x, 0), elementwise.cast(zero, dtype=g.dtype), "add"))
+    only_zero = comparison.logical_and(zero, comparison.equal(zeros_there, 1))
+    one = creation.full_like(updates, 1)
+    without_zeros = read(g * write(x, elementwise.where(only_zero, one, updates), "mul"))
+    to_others = read(g * y) / elementwise.where(zero, one, updates)
+    return to_x, elementwise.where(only_zero, without_zeros, to_others)
+
+
+def widened(graph: OnnxGraph, x: str) -> str:
+    """A half-precision tensor in float32: as in the kernels, and ONNX Runtime has no scatters that add float16."""
+    return graph.cast(x, FLOAT32) if is_half(graph.type(x).dtype) else x
+
+
+def narrowed(graph: OnnxGraph, y: str, type: Type) -> str:
+    """A result that was computed from `widened` operands, in the dtype that it should have."""
+    return graph.cast(y, type.dtype) if is_half(type.dtype) else y

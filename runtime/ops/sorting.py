@@ -1,0 +1,138 @@
+"""Order along an axis: `argmax`, `argmin`, `sort`, `topk`. NaN counts as the largest number, as in ATen and NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import BOOL, INT64
+from . import creation, indexing
+from .common import normalize_axis
+from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
+
+
+@operator
+def argmax(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Index (int64) of the first largest element along `axis`, or of `x` flattened: ATen `argmax`, ONNX ArgMax-13."""
+
+
+@operator
+def argmin(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Index (int64) of the first smallest element along `axis`, or of `x` flattened: ATen `argmin`, ONNX ArgMin-13."""
+
+
+def _index_of_extremum(op: Op, numpy_function: Any, onnx_name: str) -> None:
+    @op.infer
+    def _(x: Type, *, axis: int | None, keepdims: bool) -> Type:
+        require(x.dtype != BOOL, "needed numbers, given bool; cast first")
+        at = range(x.rank) if axis is None else [normalize_axis(axis, x.rank)]
+        require(all(x.shape[i] != 0 for i in at if x.rank), "no element: the result is not defined")
+        shape = tuple(1 if i in at else size for i, size in enumerate(x.shape) if keepdims or i not in at)
+        return Type(INT64, shape)
+
+    @op.kernel
+    def _(x: Array, *, axis: int | None, keepdims: bool) -> Any:
+        return numpy_function(x, axis=axis if x.ndim else None, keepdims=keepdims)
+
+    @op.onnx
+    def _(graph: OnnxGraph, x: str, *, axis: int | None, keepdims: bool) -> Any:
+        rank = graph.type(x).rank
+        if axis is not None and rank:
+            return graph.op(onnx_name, x, axis=axis, keepdims=int(keepdims))
+        index = graph.op(onnx_name, graph.op("Reshape", x, graph.constant([-1], np.int64)), axis=0, keepdims=0)
+        return graph.op("Reshape", index, graph.constant([1] * (rank if keepdims else 0), np.int64))
+
+    op.no_vjp("an index has no gradient")
+
+
+_index_of_extremum(argmax, np.argmax, "ArgMax")
+_index_of_extremum(argmin, np.argmin, "ArgMin")
+
+
+@operator
+def sort(x: Tensor, *, axis: int, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """The elements in order along `axis`, and their indices (int64); equal ones keep their order.
+
+    ATen `sort.stable`, ONNX TopK-11 of all the elements.
+    """
+
+
+@sort.infer
+def _(x: Type, *, axis: int, descending: bool) -> tuple[Type, Type]:
+    require(x.dtype != BOOL, "needed numbers, given bool; cast first")
+    normalize_axis(axis, x.rank)
+    return x, x.with_dtype(INT64)
+
+
+@sort.kernel
+def _(x: Array, *, axis: int, descending: bool) -> tuple[Array, Array]:
+    if x.ndim == 0:
+        return x, np.zeros((), np.int64)
+    indices = _order(x, axis, descending)
+    return np.take_along_axis(x, indices, axis), indices
+
+
+@sort.vjp
+def _(g: Any, y: Any, x: Tensor, *, axis: int, descending: bool) -> Any:
+    return _back_to_places(g[0], y[1], x, axis)
+
+
+@sort.onnx
+def _(graph: OnnxGraph, x: str, *, axis: int, descending: bool) -> Any:
+    type = graph.type(x)
+    if type.rank == 0:
+        return x, graph.constant(0, np.int64)
+    return graph.op("TopK", x, graph.dims((type.shape[axis],)), outputs=2, axis=axis, largest=int(descending), sorted=1)
+
+
+@operator
+def topk(x: Tensor, *, k: int, axis: int, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    """The `k` largest (or smallest) elements along `axis`, and their indices (int64): ATen `topk`, ONNX TopK-11.
+
+    They come in order whether or not `sorted` asks for it; of equal ones, the first comes first.
+    """
+
+
+@topk.infer
+def _(x: Type, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Type, Type]:
+    require(x.dtype != BOOL, "needed numbers, given bool; cast first")
+    at = normalize_axis(axis, x.rank)
+    size = x.shape[at] if x.rank else 1
+    require(not isinstance(size, int) or 0 <= k <= size, f"k = {k} does not fit axis {at} of size {size}")
+    y = x.with_shape((*x.shape[:at], k, *x.shape[at + 1 :]) if x.rank else ())
+    return y, y.with_dtype(INT64)
+
+
+@topk.kernel
+def _(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Array, Array]:
+    if x.ndim == 0:
+        return x, np.zeros((), np.int64)
+    indices = np.take(_order(x, axis, largest), np.arange(k), axis)
+    return np.take_along_axis(x, indices, axis), indices
+
+
+@topk.vjp
+def _(g: Any, y: Any, x: Tensor, *, k: int, axis: int, largest: bool, sorted: bool) -> Any:
+    return _back_to_places(g[0], y[1], x, axis)
+
+
+@topk.onnx
+def _(graph: OnnxGraph, x: str, *, k: int, axis: int, largest: bool, sorted: bool) -> Any:
+    if graph.type(x).rank == 0:
+        return x, graph.constant(0, np.int64)
+    return graph.op("TopK", x, graph.constant([k], np.int64), outputs=2, axis=axis, largest=int(largest), sorted=1)
+
+
+def _order(x: Array, axis: int, descending: bool) -> Array:
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    # Sorting the reversed array and reversing the result keeps equal elements in their order.
+    backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+    return np.flip(x.shape[axis] - 1 - backwards, axis)
+
+
+def _back_to_places(g: Tensor | None, indices: Tensor, x: Tensor, axis: int) -> Any:
+    if g is None or x.ndim == 0:
+        return g
+    return indexing.scatter(creation.full_like(x, 0), indices, g, axis=axis)

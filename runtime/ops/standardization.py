@@ -1,0 +1,145 @@
+"""`standardize`, and what the normalizations share.
+
+They divide by statistics of the input, so their gradients share one closed form (Ioffe and Szegedy 2015, section 3):
+with `n = (x - mean) * r`, `r = 1 / sqrt(variance + eps)` and cotangent `g` of `n`,
+
+    cotangent of x = r * (g - mean(g) - n * mean(g * n))
+
+Variances are biased (divided by the count) and taken in two passes: mean first, then the mean of squared deviations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..ir import dims
+from ..ir.types import FLOAT32, is_floating, is_half
+from . import reduction
+from .common import in_float32, same_dtype
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+
+
+@operator
+def standardize(x: Tensor, *, axes_count: int, eps: float) -> tuple[Tensor, Tensor]:
+    """`(x - mean) * r` and `r = 1 / sqrt(variance + eps)`, with statistics over the last `axes_count` axes.
+
+    Args:
+        x: floating-point.
+        axes_count: how many trailing axes are normalized.
+        eps: added to the variance.
+
+    Returns:
+        The standardized tensor, shaped as `x`, and `r`, with size 1 along the normalized axes.
+    """
+
+
+@standardize.infer
+def _(x: Type, *, axes_count: int, eps: float) -> tuple[Type, Type]:
+    check_operands(x, (), (), axes_count)
+    return x, x.with_shape(x.shape[: x.rank - axes_count] + (1,) * axes_count)
+
+
+@standardize.kernel
+def _(x: Array, *, axes_count: int, eps: float) -> tuple[Array, Array]:
+    standardized, r = standardized_array(x, axes_count, eps)
+    return standardized, r.reshape(x.shape[: x.ndim - axes_count] + (1,) * axes_count)
+
+
+@standardize.vjp
+@in_float32
+def _(g: tuple[Any, Any], y: tuple[Any, Any], x: Tensor, *, axes_count: int, eps: float) -> Any:
+    (g_standardized, g_r), (standardized, r) = g, y
+    axes = trailing_axes(x, axes_count)
+    terms: list[Any] = []
+    if g_standardized is not None:
+        terms.append(through_statistics(g_standardized, standardized, r, axes))
+    if g_r is not None:  # dr/dx = -r^2 * standardized / count
+        terms.append(-g_r * r * r / reduction.size_of(x, axes) * standardized)
+    return sum(terms[1:], terms[0])
+
+
+@standardize.onnx
+def _(graph: OnnxGraph, x: str, *, axes_count: int, eps: float) -> tuple[str, str]:
+    dtype = graph.type(x).dtype
+    standardized, deviation = onnx_standardized(graph, onnx_wide(graph, x), range(-axes_count, 0), eps, dtype)
+    return onnx_narrow(graph, standardized, dtype), onnx_narrow(graph, graph.op("Reciprocal", deviation), dtype)
+
+
+def check_operands(x: Type, others: tuple[Type | None, ...], shape: tuple[dims.Dim, ...], axes_count: int) -> None:
+    """`x` is floating-point with at least `axes_count` axes; the operands that are there have its dtype and `shape`."""
+    require(is_floating(x.dtype), f"needed a floating-point input, given {x}")
+    require(1 <= axes_count <= x.rank, f"can't normalize {axes_count} trailing axes of {x}")
+    present = [other for other in others if other is not None]
+    same_dtype(x, *present)
+    for other in present:
+        require(other.shape == shape, f"needed shape {shape} for weights and statistics, given {other}")
+
+
+def trailing_axes(x: Any, axes_count: int) -> tuple[int, ...]:
+    """The last `axes_count` axes, counted from the front."""
+    rank = len(x.shape)
+    return tuple(range(rank - axes_count, rank))
+
+
+def as_rows(x: Array, axes_count: int) -> Array:
+    """`x` as a matrix whose rows are normalized."""
+    lead = x.ndim - axes_count
+    return x.reshape(dims.product(x.shape[:lead]), dims.product(x.shape[lead:]))
+
+
+def inverse_root(variance: Array, eps: float) -> Array:
+    """`1 / sqrt(variance + eps)` in the dtype of `variance`."""
+    one = variance.dtype.type(1)
+    return np.asarray(one / np.sqrt(variance + variance.dtype.type(eps)))
+
+
+def standardized_array(x: Array, axes_count: int, eps: float) -> tuple[Array, Array]:
+    """`(x - mean) * r` (a new array) and `r`, as a column."""
+    rows = as_rows(x, axes_count)
+    centered = rows - rows.mean(axis=1, keepdims=True)
+    r = inverse_root(np.vecdot(centered, centered)[:, None] / rows.dtype.type(rows.shape[1]), eps)
+    centered *= r
+    return centered.reshape(x.shape), r
+
+
+def through_statistics(g: Any, standardized: Any, r: Any, axes: tuple[int, ...]) -> Any:
+    """The closed form above: the cotangent of what was standardized, from that of the standardized tensor."""
+    slope = reduction.reduce_mean(g * standardized, axes=axes, keepdims=True)
+    offset = reduction.reduce_mean(g, axes=axes, keepdims=True)
+    return (g - standardized * slope - offset) * r
+
+
+def onnx_wide(graph: OnnxGraph, x: str) -> str:
+    """`x`, in float32 if it is in half precision."""
+    return graph.cast(x, FLOAT32) if is_half(graph.type(x).dtype) else x
+
+
+def onnx_narrow(graph: OnnxGraph, x: str, dtype: np.dtype[Any]) -> str:
+    """What was computed from `onnx_wide`, back in `dtype`."""
+    return graph.cast(x, dtype) if is_half(dtype) else x
+
+
+def onnx_deviation(graph: OnnxGraph, x: str, eps: float, dtype: np.dtype[Any]) -> str:
+    """`sqrt(x + eps)`; `x` is computed from `onnx_wide` of a `dtype`."""
+    eps_constant = graph.constant(eps, FLOAT32 if is_half(dtype) else dtype)
+    return str(graph.op("Sqrt", graph.op("Add", x, eps_constant)))
+
+
+def onnx_moments(graph: OnnxGraph, x: str, axes: Iterable[int]) -> tuple[str, str, str]:
+    """`x - mean`, mean and variance in elementary operators; the axes stay, with size 1."""
+    axes_constant = graph.constant(np.array(list(axes)))
+    mean = graph.op("ReduceMean", x, axes_constant)
+    centered = graph.op("Sub", x, mean)
+    return centered, mean, graph.op("ReduceMean", graph.op("Mul", centered, centered), axes_constant)
+
+
+def onnx_standardized(
+    graph: OnnxGraph, x: str, axes: Iterable[int], eps: float, dtype: np.dtype[Any]
+) -> tuple[str, str]:
+    """`(x - mean) / deviation` and the deviation; `x` is `onnx_wide` of a `dtype`."""
+    centered, _, variance = onnx_moments(graph, x, axes)
+    deviation = onnx_deviation(graph, variance, eps, dtype)
+    return str(graph.op("Div", centered, deviation)), deviation

@@ -1,0 +1,46 @@
+"""Sums of floating-point numbers whose rounding error grows with the logarithm of how many there are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .registry import Array
+
+BLOCK = 32
+"""So many slices are added one after another; errors and times for 8 to 64 were within a factor of 2."""
+
+
+def pairwise_sum(x: Array, axes: tuple[int, ...], keepdims: bool = False) -> Array:
+    """Sum over `axes` (non-negative) in the dtype of `x`.
+
+    NumPy sums in pairs (Higham, "The accuracy of floating point summation", 1993) only along the axis that is
+    innermost in memory, and one after another along the others: with an error up to 20 times that of ATen for a few
+    thousand float32 numbers.
+    """
+    if not axes or x.dtype.kind != "f":
+        return np.asarray(np.sum(x, axis=axes, dtype=x.dtype, keepdims=keepdims))
+    outermost_first = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
+    y = x.transpose(outermost_first)
+    positions = {outermost_first.index(axis) for axis in axes}
+    inner = y.ndim
+    while inner - 1 in positions:
+        inner -= 1
+    if inner < y.ndim:
+        y = np.sum(y, axis=tuple(range(inner, y.ndim)), keepdims=True)
+    for axis in positions - set(range(inner, y.ndim)):
+        y = _sum_in_blocks(y, axis)
+    y = y.transpose([outermost_first.index(axis) for axis in range(x.ndim)])
+    return y if keepdims else y.reshape([size for axis, size in enumerate(x.shape) if axis not in axes])
+
+
+def _sum_in_blocks(x: Array, axis: int) -> Array:
+    """Sum over one axis, kept with size 1: in 32 parts that are added up, until no more than 32 slices are left."""
+    while (size := x.shape[axis]) > BLOCK:
+        columns, left_over = divmod(size, BLOCK)
+        parts, rest = np.split(x, [size - left_over], axis)
+        total = np.add.reduce(parts.reshape(*x.shape[:axis], BLOCK, columns, *x.shape[axis + 1 :]), axis=axis)
+        if left_over:
+            first = (*(slice(None) for _ in range(axis)), slice(0, 1))
+            total[first] += np.add.reduce(rest, axis=axis, keepdims=True)
+        x = total
+    return np.add.reduce(x, axis=axis, keepdims=True)

@@ -1,0 +1,133 @@
+"""Trigonometric and hyperbolic functions, angles in radians."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import FLOAT64
+from . import float64_forms
+from .common import in_float32
+from .declaring import binary, by_float64, floating, unary, written
+from .elementwise import rsqrt
+from .float64_forms import Writer
+from .registry import Tensor
+
+
+@in_float32
+def _sin_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
+    return g * cos(x)
+
+
+@unary(floating, np.sin, vjp=_sin_vjp, onnx="Sin")
+def sin(x: Tensor) -> Tensor:
+    """Sine. ATen sin, ONNX Sin-7."""
+
+
+@unary(floating, np.cos, vjp=in_float32(lambda g, y, x: -(g * sin(x))), onnx="Cos")
+def cos(x: Tensor) -> Tensor:
+    """Cosine. ATen cos, ONNX Cos-7."""
+
+
+@unary(floating, np.tan, vjp=in_float32(lambda g, y, x: g * (y * y + 1.0)), onnx=by_float64("Tan", float64_forms.tan))
+def tan(x: Tensor) -> Tensor:
+    """Tangent. ATen tan, ONNX Tan-7."""
+
+
+@unary(
+    floating,
+    np.arcsin,
+    vjp=in_float32(lambda g, y, x: g * rsqrt(1.0 - x * x)),
+    onnx=by_float64("Asin", float64_forms.asin),
+)
+def asin(x: Tensor) -> Tensor:
+    """Arcsine; NaN outside [-1, 1]. ATen asin, ONNX Asin-7."""
+
+
+@unary(
+    floating,
+    np.arccos,
+    vjp=in_float32(lambda g, y, x: -(g * rsqrt(1.0 - x * x))),
+    onnx=by_float64("Acos", float64_forms.acos),
+)
+def acos(x: Tensor) -> Tensor:
+    """Arccosine; NaN outside [-1, 1]. ATen acos, ONNX Acos-7."""
+
+
+@unary(
+    floating, np.arctan, vjp=in_float32(lambda g, y, x: g / (x * x + 1.0)), onnx=by_float64("Atan", float64_forms.atan)
+)
+def atan(x: Tensor) -> Tensor:
+    """Arctangent. ATen atan, ONNX Atan-7."""
+
+
+@in_float32
+def _atan2_vjp(g: Tensor, angle: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    scaled = g / (y * y + x * x)
+    return scaled * x, -(scaled * y)
+
+
+def _atan2_written(w: Writer, y: str, x: str) -> str:
+    """From the arctangent of y / |x|, mirrored at the y axis where x is negative; the sign of a zero is ignored."""
+    origin = w("And", w("Equal", y, 0.0), w("Equal", x, 0.0))
+    ratio = w("Where", origin, 0.0, w("Div", y, w("Abs", x)))
+    right = float64_forms.atan(w, ratio) if w.dtype == FLOAT64 else w("Atan", ratio)
+    half_turn = w("Where", w("Less", y, 0.0), -math.pi, math.pi)
+    return w("Where", w("Less", x, 0.0), w("Sub", half_turn, right), right)
+
+
+@binary(floating, np.arctan2, vjp=_atan2_vjp, onnx=written(_atan2_written))
+def atan2(y: Tensor, x: Tensor) -> Tensor:
+    """The angle of the point (x, y), between -pi and pi. ATen atan2."""
+
+
+@in_float32
+def _sinh_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
+    return g * cosh(x)
+
+
+@unary(floating, np.sinh, vjp=_sinh_vjp, onnx=by_float64("Sinh", float64_forms.sinh))
+def sinh(x: Tensor) -> Tensor:
+    """Hyperbolic sine. ATen sinh, ONNX Sinh-9."""
+
+
+@unary(floating, np.cosh, vjp=in_float32(lambda g, y, x: g * sinh(x)), onnx=by_float64("Cosh", float64_forms.cosh))
+def cosh(x: Tensor) -> Tensor:
+    """Hyperbolic cosine. ATen cosh, ONNX Cosh-9."""
+
+
+@unary(floating, np.tanh, vjp=in_float32(lambda g, y, x: g * (1.0 - y * y)), onnx="Tanh")
+def tanh(x: Tensor) -> Tensor:
+    """Hyperbolic tangent. ATen tanh, ONNX Tanh-13."""
+
+
+@unary(
+    floating,
+    np.arcsinh,
+    vjp=in_float32(lambda g, y, x: g * rsqrt(x * x + 1.0)),
+    onnx=by_float64("Asinh", float64_forms.asinh),
+)
+def asinh(x: Tensor) -> Tensor:
+    """Inverse hyperbolic sine. ATen asinh, ONNX Asinh-9."""
+
+
+@unary(
+    floating,
+    np.arccosh,
+    vjp=in_float32(lambda g, y, x: g * rsqrt(x * x - 1.0)),
+    onnx=by_float64("Acosh", float64_forms.acosh),
+)
+def acosh(x: Tensor) -> Tensor:
+    """Inverse hyperbolic cosine; NaN below 1. ATen acosh, ONNX Acosh-9."""
+
+
+@unary(
+    floating,
+    np.arctanh,
+    vjp=in_float32(lambda g, y, x: g / (1.0 - x * x)),
+    onnx=by_float64("Atanh", float64_forms.atanh),
+)
+def atanh(x: Tensor) -> Tensor:
+    """Inverse hyperbolic tangent; NaN outside [-1, 1]. ATen atanh, ONNX Atanh-9."""

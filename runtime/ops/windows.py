@@ -1,0 +1,70 @@
+"""Sliding windows over arrays, for convolution and pooling. Spatial axes are the ones after batch and channel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ..ir.dims import Dim
+from .registry import Array, require
+
+Sizes = tuple[int, ...]
+Padding = tuple[tuple[int, int], ...]
+
+
+def window_span(kernel: int, dilation: int) -> int:
+    """How many positions a window of `kernel` taps covers."""
+    return dilation * (kernel - 1) + 1
+
+
+def window_count(size: Dim, span: int, stride: int, padding: tuple[int, int]) -> Dim:
+    """How many windows fit into a padded axis; `ShapeError` if none does."""
+    room = size + padding[0] + padding[1] - span
+    require(not isinstance(room, int) or room >= 0, f"a window of {span} doesn't fit into {size} padded by {padding}")
+    return room // stride + 1
+
+
+def padded(x: Array, padding: Padding, value: float = 0) -> Array:
+    """`x` with `value` added (negative: cut off) before and after each spatial axis; `x` itself where nothing is."""
+    sizes = x.shape[2:]
+    kept = [slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(padding, sizes, strict=True)]
+    x = x[_spatial(kept)]
+    if max(map(max, padding)) <= 0:
+        return x
+    grown = [n + b + a for (b, a), n in zip(padding, sizes, strict=True)]
+    result = np.full((*x.shape[:2], *grown), value, x.dtype)
+    inner = [slice(max(b, 0), n - max(a, 0)) for (b, a), n in zip(padding, grown, strict=True)]
+    result[_spatial(inner)] = x
+    return result
+
+
+def windows(x: Array, kernel: Sizes, stride: Sizes, dilation: Sizes, counts: Sizes) -> Array:
+    """A view `(batch, channels, *kernel, *counts)` of `x`; `view[at(tap)]` is what all windows have at that tap.
+
+    Writing through the view reaches `x`; elements of different taps overlap.
+    """
+    for size, k, s, d, count in zip(x.shape[2:], kernel, stride, dilation, counts, strict=True):
+        if x.size and count and (count - 1) * s + window_span(k, d) > size:
+            raise ValueError(f"{count} windows of {k} taps, stride {s}, dilation {d} don't fit into {size}")
+    steps = x.strides[2:]
+    tap_strides = tuple(d * step for d, step in zip(dilation, steps, strict=True))
+    window_strides = tuple(s * step for s, step in zip(stride, steps, strict=True))
+    return as_strided(x, (*x.shape[:2], *kernel, *counts), (*x.strides[:2], *tap_strides, *window_strides))
+
+
+def taps(kernel: Sizes) -> Iterator[Sizes]:
+    """All positions inside a window, in row-major order."""
+    return product(*map(range, kernel))
+
+
+def at(tap: Sizes) -> tuple[Any, ...]:
+    """The index into `windows` for one tap."""
+    return _spatial(tap)
+
+
+def _spatial(indices: Iterable[Any]) -> tuple[Any, ...]:
+    return (slice(None), slice(None), *indices)
