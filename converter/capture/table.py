@@ -6,7 +6,7 @@ tensor lives in memory is dropped). It gets a `Context` first and returns a trac
     @aten("aten.relu.default")
     def relu(context, self):
         "relu(Tensor self) -> Tensor"
-        return activation.relu(self)
+        return rectifier.relu(self)
 """
 
 from __future__ import annotations

@@ -1,0 +1,135 @@
+"""ATen activation functions and softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.ops import activation as ops
+from ....runtime.ops import comparison, elementwise, rectifier, shaping
+from ....runtime.ops.common import normalize_axis
+from ....runtime.tracing import Traced
+from ..table import Context, Unsupported, aten, cast
+
+
+def _unary(target: str, op: Any, schema: str) -> None:
+    """Enter an operator whose parameters beside the tensor are none."""
+
+    def translation(context: Context, self: Traced) -> Any:
+        return op(self)
+
+    translation.__doc__ = schema
+    aten(target)(translation)
+
+
+_unary("aten.relu.default", rectifier.relu, "relu(Tensor self) -> Tensor")
+_unary("aten.silu.default", ops.silu, "silu(Tensor self) -> Tensor")
+_unary("aten.selu.default", rectifier.selu, "selu(Tensor self) -> Tensor")
+_unary("aten.mish.default", ops.mish, "mish(Tensor self) -> Tensor")
+_unary("aten.hardswish.default", ops.hardswish, "hardswish(Tensor self) -> Tensor")
+_unary("aten.hardsigmoid.default", ops.hardsigmoid, "hardsigmoid(Tensor self) -> Tensor")
+_unary("aten.log_sigmoid.default", ops.log_sigmoid, "log_sigmoid(Tensor self) -> Tensor")
+
+
+@aten("aten.log_sigmoid_forward.default")
+def log_sigmoid_forward(context: Context, self: Traced) -> tuple[Traced, None]:
+    """log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)"""
+    return ops.log_sigmoid(self), None
+
+
+@aten("aten.gelu.default")
+def gelu(context: Context, self: Traced, *, approximate: str = "none") -> Any:
+    """gelu(Tensor self, *, str approximate="none") -> Tensor"""
+    return ops.gelu(self, approximate=approximate)
+
+
+@aten("aten.elu.default")
+def elu(context: Context, self: Traced, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+    """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
+    return rectifier.elu(self, alpha=float(alpha), scale=float(scale), input_scale=float(input_scale))
+
+
+@aten("aten.celu.default")
+def celu(context: Context, self: Traced, alpha: float = 1.0) -> Any:
+    """celu(Tensor self, Scalar alpha=1.) -> Tensor"""
+    return rectifier.elu(self, alpha=float(alpha), scale=1.0, input_scale=1.0 / alpha)
+
+
+@aten("aten.leaky_relu.default")
+def leaky_relu(context: Context, self: Traced, negative_slope: float = 0.01) -> Any:
+    """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
+    return rectifier.leaky_relu(self, negative_slope=float(negative_slope))
+
+
+@aten("aten.prelu.default")
+def prelu(context: Context, self: Traced, weight: Traced) -> Any:
+    """prelu(Tensor self, Tensor weight) -> Tensor"""
+    return rectifier.prelu(self, shaping.reshape(weight, shape=(1,)) if weight.ndim == 0 else weight)
+
+
+@aten("aten.rrelu.default")
+def rrelu(
+    context: Context, self: Traced, lower: float = 0.125, upper: float = 1 / 3, training: bool = False
+) -> Any:
+    """rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor"""
+    if training:
+        raise Unsupported("train mode, where slopes are drawn")
+    return rectifier.leaky_relu(self, negative_slope=(lower + upper) / 2)
+
+
+@aten("aten.rrelu_with_noise_functional.default")
+def rrelu_with_noise(
+    context: Context, self: Traced, noise: Traced, lower: float = 0.125, upper: float = 1 / 3, training: bool = False
+) -> tuple[Any, Traced]:
+    """rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)"""
+    return rrelu(context, self, lower, upper, training), noise
+
+
+@aten("aten.hardtanh.default")
+def hardtanh(context: Context, self: Traced, min_val: float = -1, max_val: float = 1) -> Any:
+    """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
+    return rectifier.hardtanh(self, minimum=min_val, maximum=max_val)
+
+
+@aten("aten.relu6.default")
+def relu6(context: Context, self: Traced) -> Any:
+    """relu6(Tensor self) -> Tensor"""
+    return rectifier.hardtanh(self, minimum=0.0, maximum=6.0)
+
+
+@aten("aten.softplus.default")
+def softplus(context: Context, self: Traced, beta: float = 1, threshold: float = 20) -> Any:
+    """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
+    return rectifier.softplus(self, beta=float(beta), threshold=float(threshold))
+
+
+@aten("aten.threshold.default")
+def threshold(context: Context, self: Traced, threshold: float, value: float) -> Any:
+    """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
+    below = comparison.less_equal(self, threshold)
+    return elementwise.where(below, context.builder.constant(value, self.dtype), self)
+
+
+@aten("aten.glu.default")
+def glu(context: Context, self: Traced, dim: int = -1) -> Any:
+    """glu(Tensor self, int dim=-1) -> Tensor"""
+    axis = normalize_axis(dim, self.ndim)
+    half, whole = self.shape[axis] // 2, self.shape[axis]
+    values = shaping.slice(self, starts=(0,), stops=(half,), steps=(1,), axes=(axis,))
+    gates = shaping.slice(self, starts=(half,), stops=(whole,), steps=(1,), axes=(axis,))
+    return values * elementwise.sigmoid(gates)
+
+
+@aten("aten.softmax.int", "aten._softmax.default")
+def softmax(context: Context, self: Traced, dim: int, dtype: Any = None) -> Any:
+    """softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    return _along(context, ops.softmax, self, dim)
+
+
+@aten("aten.log_softmax.int", "aten._log_softmax.default")
+def log_softmax(context: Context, self: Traced, dim: int, dtype: Any = None) -> Any:
+    """log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    return _along(context, ops.log_softmax, self, dim)
+
+
+def _along(context: Context, op: Any, x: Traced, dim: int) -> Any:
+    return op(cast(x, context.dtype), axis=normalize_axis(dim, x.ndim))

@@ -1,0 +1,88 @@
+"""ATen cross entropy and negative log likelihood. Reductions: none (0), mean (1), sum (2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.ir.types import INT64, is_floating
+from ....runtime.ops import activation, comparison, elementwise, indexing, reduction, shaping
+from ....runtime.tracing import Traced
+from ..table import Context, aten, cast
+from .loss import MEAN, NONE, SUM, reduced
+
+
+@aten("aten.cross_entropy_loss.default")
+def cross_entropy_loss(
+    context: Context, self: Traced, target: Traced, weight: Any = None, reduction: int = MEAN,
+    ignore_index: int = -100, label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor
+
+    The target holds class indices, or a probability for each class; the class axis of `self` is 1 (0 without a batch).
+    """
+    log_probabilities = activation.log_softmax(self, axis=_class_axis(self))
+    if is_floating(target.dtype):
+        return _soft(log_probabilities, cast(target, self.dtype), weight, reduction, label_smoothing)
+    return _hard(context, log_probabilities, target, weight, reduction, ignore_index, label_smoothing)[0]
+
+
+@aten("aten.nll_loss_nd.default", "aten.nll_loss.default", "aten.nll_loss2d.default")
+def nll_loss(
+    context: Context, self: Traced, target: Traced, weight: Any = None, reduction: int = MEAN, ignore_index: int = -100
+) -> Any:
+    """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor"""
+    return _hard(context, self, target, weight, reduction, ignore_index, 0.0)[0]
+
+
+@aten("aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default")
+def nll_loss_forward(
+    context: Context, self: Traced, target: Traced, weight: Any, reduction: int, ignore_index: int
+) -> tuple[Any, Any]:
+    """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)"""
+    return _hard(context, self, target, weight, reduction, ignore_index, 0.0)
+
+
+def _class_axis(x: Traced) -> int:
+    return 1 if x.ndim > 1 else 0
+
+
+def _soft(log_p: Any, target: Traced, weight: Any, how: int, smoothing: float) -> Any:
+    """Against probabilities; smoothing mixes them with the same probability for every class."""
+    axis = _class_axis(log_p)
+    weighted = log_p if weight is None else log_p * _along(weight, log_p, axis)
+    loss = -reduction.reduce_sum(target * weighted, axes=(axis,))
+    if smoothing:
+        loss = loss * (1.0 - smoothing) - reduction.reduce_mean(weighted, axes=(axis,)) * smoothing
+    return reduced(loss, how)
+
+
+def _hard(
+    context: Context, log_p: Any, target: Traced, weight: Any, how: int, ignored: int, smoothing: float
+) -> tuple[Any, Any]:
+    """Against class indices: the loss, and for a mean the sum of weights that it is divided by."""
+    axis = _class_axis(log_p)
+    zero = context.builder.constant(0.0, log_p.dtype)
+    counts = comparison.not_equal(target, ignored)
+    classes = elementwise.where(counts, target, context.builder.constant(0, target.dtype))
+    share = cast(counts, log_p.dtype)
+    if weight is not None:
+        share = elementwise.where(counts, indexing.take(weight, classes, axis=0), zero)
+    places = shaping.reshape(classes, shape=(*log_p.shape[:axis], 1, *log_p.shape[axis + 1 :]))
+    chosen = shaping.reshape(indexing.gather(log_p, cast(places, INT64), axis=axis), shape=target.shape)
+    loss = -elementwise.where(counts, chosen * share, zero)
+    if smoothing:
+        weighted = log_p if weight is None else log_p * _along(weight, log_p, axis)
+        spread = shaping.reshape(reduction.reduce_mean(weighted, axes=(axis,)), shape=target.shape)
+        loss = loss * (1.0 - smoothing) - elementwise.where(counts, spread * smoothing, zero)
+    if how == NONE:
+        return loss, None
+    total = reduction.reduce_sum(loss)
+    if how == SUM:
+        return total, None
+    total_weight = reduction.reduce_sum(share)
+    return total / total_weight, total_weight
+
+
+def _along(weight: Traced, x: Traced, axis: int) -> Any:
+    """(classes,) shaped to multiply `x` along its class axis."""
+    return shaping.reshape(weight, shape=(weight.shape[0], *(1,) * (x.ndim - axis - 1)))

@@ -1,0 +1,79 @@
+"""ATen convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.ops import convolution as ops
+from ....runtime.tracing import Traced
+from ..table import Context, aten
+from .spatial import batched, per_dimension, unbatched
+
+
+@aten("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")
+def conv(
+    context: Context, input: Traced, weight: Traced, bias: Any = None,
+    stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+) -> Traced:  # fmt: skip
+    """conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor"""
+    both_sides = tuple((size, size) for size in per_dimension(padding, weight.ndim - 2))
+    return _conv(input, weight, bias, stride, both_sides, dilation, groups)
+
+
+@aten("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding")
+def conv_padding(
+    context: Context, input: Traced, weight: Traced, bias: Any = None,
+    stride: Any = 1, padding: str = "valid", dilation: Any = 1, groups: int = 1,
+) -> Traced:  # fmt: skip
+    """conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding="valid", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor"""
+    total = [0] * (weight.ndim - 2)
+    if padding == "same":  # where it is odd, the extra zero comes after
+        kernel = weight.shape[2:]
+        total = [d * (k - 1) for d, k in zip(per_dimension(dilation, len(total)), kernel, strict=True)]
+    both_sides = tuple((size // 2, size - size // 2) for size in total)
+    return _conv(input, weight, bias, stride, both_sides, dilation, groups)
+
+
+@aten("aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input")
+def conv_transpose(
+    context: Context, input: Traced, weight: Traced, bias: Any = None,
+    stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Traced:  # fmt: skip
+    """conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor"""
+    count = weight.ndim - 2
+    y = ops.conv_transpose(
+        batched(input, count),
+        weight,
+        bias,
+        stride=per_dimension(stride, count),
+        padding=tuple((size, size) for size in per_dimension(padding, count)),
+        output_padding=per_dimension(output_padding, count),
+        dilation=per_dimension(dilation, count),
+        groups=groups,
+    )
+    return unbatched(y, input)
+
+
+@aten("aten.convolution.default")
+def convolution(
+    context: Context, input: Traced, weight: Traced, bias: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Traced:  # fmt: skip
+    """convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor"""
+    if transposed:
+        return conv_transpose(context, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return conv(context, input, weight, bias, stride, padding, dilation, groups)
+
+
+def _conv(input: Traced, weight: Traced, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Traced:
+    count = weight.ndim - 2
+    y = ops.conv(
+        batched(input, count),
+        weight,
+        bias,
+        stride=per_dimension(stride, count),
+        padding=padding,
+        dilation=per_dimension(dilation, count),
+        groups=groups,
+    )
+    return unbatched(y, input)

@@ -1,0 +1,339 @@
+"""ATen functions of single elements: arithmetic, powers, exponentials, clamping and choice.
+
+Comparisons and logic stand in `comparison`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ....runtime import ops
+from ....runtime.ir.dims import SymbolicDim
+from ....runtime.ir.types import BOOL, is_floating
+from ....runtime.ops import comparison, elementwise, rounding
+from ....runtime.tracing import Traced
+from ..table import Context, aten, cast, operands, torch_dtype
+
+# ---- functions of one operand ----
+
+# those that ATen and the IR know by the same name
+FUNCTIONS = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1",
+    "floor", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt",
+    "tan", "tanh", "trunc",
+]  # fmt: skip
+WHOLE = {"ceil", "floor", "round", "trunc"}  # nothing to do for integers
+
+
+def _function(name: str) -> None:
+    op = ops.get(name)
+
+    @aten(f"aten.{name}.default")
+    def translation(context: Context, self: Traced) -> Any:
+        x = cast(self, context.dtype)
+        return x if name in WHOLE and not is_floating(x.dtype) else op(x)
+
+    translation.__name__ = name
+    translation.__doc__ = f"{name}(Tensor self) -> Tensor"
+
+
+for _name in FUNCTIONS:
+    _function(_name)
+
+
+@aten("aten.sign.default", "aten.sgn.default")
+def sign(context: Context, self: Traced) -> Any:
+    """sign(Tensor self) -> Tensor; sgn(Tensor self) -> Tensor"""
+    return self if self.dtype.kind == "b" else elementwise.sign(self)
+
+
+@aten("aten.square.default")
+def square(context: Context, self: Traced) -> Any:
+    """square(Tensor self) -> Tensor"""
+    return elementwise.mul(self, self)
+
+
+@aten("aten.exp2.default")
+def exp2(context: Context, self: Traced) -> Any:
+    """exp2(Tensor self) -> Tensor"""
+    x = cast(self, context.dtype)
+    return elementwise.pow(*operands(context, x.dtype, 2.0, x))
+
+
+@aten("aten.round.decimals")
+def round_decimals(context: Context, self: Traced, *, decimals: int) -> Any:
+    """round.decimals(Tensor self, *, int decimals) -> Tensor"""
+    ten = 10.0 ** abs(decimals)
+    return rounding.round(self * ten) / ten if decimals >= 0 else rounding.round(self / ten) * ten
+
+
+# ---- arithmetic ----
+
+
+def _scaled(context: Context, x: Traced, alpha: Any) -> Any:
+    return x if alpha == 1 else elementwise.mul(*operands(context, x.dtype, x, alpha))
+
+
+@aten("aten.add.Tensor", "aten.add.Scalar")
+def add(context: Context, self: Any, other: Any, alpha: Any = 1) -> Any:
+    """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    a, b = operands(context, context.dtype, self, other)
+    return elementwise.add(a, _scaled(context, b, alpha))
+
+
+@aten("aten.sub.Tensor", "aten.sub.Scalar")
+def sub(context: Context, self: Any, other: Any, alpha: Any = 1) -> Any:
+    """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    a, b = operands(context, context.dtype, self, other)
+    return elementwise.sub(a, _scaled(context, b, alpha))
+
+
+@aten("aten.rsub.Tensor", "aten.rsub.Scalar")
+def rsub(context: Context, self: Any, other: Any, alpha: Any = 1) -> Any:
+    """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    return sub(context, other, self, alpha)
+
+
+@aten("aten.mul.Tensor", "aten.mul.Scalar")
+def mul(context: Context, self: Any, other: Any) -> Any:
+    """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return elementwise.mul(*operands(context, context.dtype, self, other))
+
+
+@aten("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", "aten.true_divide.Scalar")
+def div(context: Context, self: Any, other: Any) -> Any:
+    """div.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return elementwise.div(*operands(context, context.dtype, self, other))
+
+
+@aten("aten.div.Tensor_mode", "aten.div.Scalar_mode")
+def div_mode(context: Context, self: Any, other: Any, *, rounding_mode: str | None) -> Any:
+    """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    if rounding_mode is None:
+        return div(context, self, other)
+    a, b = operands(context, context.dtype, self, other)
+    if rounding_mode == "floor":
+        return rounding.floor_divide(a, b)
+    if is_floating(a.dtype):
+        return rounding.trunc(elementwise.div(a, b))
+    # (a - fmod(a, b)) / b leaves no remainder, so that rounding down is rounding towards zero
+    return rounding.floor_divide(a - rounding.fmod(a, b), b)
+
+
+@aten("aten.floor_divide.default", "aten.floor_divide.Scalar")
+def floor_divide(context: Context, self: Any, other: Any) -> Any:
+    """floor_divide(Tensor self, Tensor other) -> Tensor"""
+    return rounding.floor_divide(*operands(context, context.dtype, self, other))
+
+
+@aten("aten.fmod.Tensor", "aten.fmod.Scalar")
+def fmod(context: Context, self: Any, other: Any) -> Any:
+    """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return rounding.fmod(*operands(context, context.dtype, self, other))
+
+
+@aten("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
+def remainder(context: Context, self: Any, other: Any) -> Any:
+    """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return rounding.remainder(*operands(context, context.dtype, self, other))
+
+
+@aten("aten.maximum.default", "aten.max.other")
+def maximum(context: Context, self: Traced, other: Traced) -> Any:
+    """maximum(Tensor self, Tensor other) -> Tensor"""
+    return elementwise.maximum(*operands(context, context.dtype, self, other))
+
+
+@aten("aten.minimum.default", "aten.min.other")
+def minimum(context: Context, self: Traced, other: Traced) -> Any:
+    """minimum(Tensor self, Tensor other) -> Tensor"""
+    return elementwise.minimum(*operands(context, context.dtype, self, other))
+
+
+@aten("aten.fmax.default")
+def fmax(context: Context, self: Traced, other: Traced) -> Any:
+    """fmax(Tensor self, Tensor other) -> Tensor"""
+    return _but_for_nan(context, elementwise.maximum, self, other)
+
+
+@aten("aten.fmin.default")
+def fmin(context: Context, self: Traced, other: Traced) -> Any:
+    """fmin(Tensor self, Tensor other) -> Tensor"""
+    return _but_for_nan(context, elementwise.minimum, self, other)
+
+
+def _but_for_nan(context: Context, op: ops.Op, self: Traced, other: Traced) -> Any:
+    """The other operand where one is NaN."""
+    a, b = operands(context, context.dtype, self, other)
+    if not is_floating(a.dtype):
+        return op(a, b)
+    chosen = elementwise.where(comparison.isnan(b), a, op(a, b))
+    return elementwise.where(comparison.isnan(a), b, chosen)
+
+
+@aten("aten.atan2.default")
+def atan2(context: Context, self: Traced, other: Traced) -> Any:
+    """atan2(Tensor self, Tensor other) -> Tensor"""
+    return ops.get("atan2")(*operands(context, context.dtype, self, other))
+
+
+@aten("aten.addcmul.default")
+def addcmul(context: Context, self: Traced, tensor1: Traced, tensor2: Traced, *, value: Any = 1) -> Any:
+    """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    x, a, b = operands(context, context.dtype, self, tensor1, tensor2)
+    return x + _scaled(context, a * b, value)
+
+
+@aten("aten.addcdiv.default")
+def addcdiv(context: Context, self: Traced, tensor1: Traced, tensor2: Traced, *, value: Any = 1) -> Any:
+    """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    x, a, b = operands(context, context.dtype, self, tensor1, tensor2)
+    return x + _scaled(context, a / b, value)
+
+
+@aten("aten.lerp.Tensor", "aten.lerp.Scalar")
+def lerp(context: Context, self: Traced, end: Traced, weight: Any) -> Any:
+    """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
+    x, end, weight = operands(context, context.dtype, self, end, weight)
+    return x + weight * (end - x)
+
+
+# ---- powers and logarithms of two operands ----
+
+
+@aten("aten.pow.Tensor_Scalar")
+def pow_scalar(context: Context, self: Traced, exponent: Any) -> Any:
+    """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    x = cast(self, context.dtype)
+    if exponent == 1:
+        return x
+    if exponent == 2:
+        return elementwise.mul(x, x)
+    if exponent in _ROOTS and is_floating(x.dtype):
+        return ops.get(_ROOTS[exponent])(x)
+    return elementwise.pow(*operands(context, x.dtype, x, exponent))
+
+
+_ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+
+
+@aten("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
+def pow(context: Context, self: Any, exponent: Traced) -> Any:
+    """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor; pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
+    return elementwise.pow(*operands(context, context.dtype, self, exponent))
+
+
+@aten("aten.logaddexp.default")
+def logaddexp(context: Context, self: Traced, other: Traced) -> Any:
+    """logaddexp(Tensor self, Tensor other) -> Tensor"""
+    a, b = operands(context, context.dtype, self, other)
+    # equal infinities: their difference would be NaN
+    difference = elementwise.where(comparison.equal(a, b), *operands(context, context.dtype, 0.0), a - b)
+    return elementwise.maximum(a, b) + elementwise.log1p(elementwise.exp(-elementwise.abs(difference)))
+
+
+@aten("aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other")
+def xlogy(context: Context, self: Any, other: Any) -> Any:
+    """xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
+    a, b = operands(context, context.dtype, self, other)
+    zero, one = operands(context, context.dtype, 0.0, 1.0)
+    nothing = comparison.logical_and(comparison.equal(a, zero), comparison.less_equal(b, zero))
+    return elementwise.where(nothing, zero, a * elementwise.log(elementwise.where(nothing, one, b)))
+
+
+@aten("aten.hypot.default")
+def hypot(context: Context, self: Traced, other: Traced) -> Any:
+    """hypot(Tensor self, Tensor other) -> Tensor"""
+    a, b = operands(context, context.dtype, self, other)
+    return elementwise.sqrt(a * a + b * b)
+
+
+# ---- bounds and choice ----
+
+
+@aten("aten.clamp.default", "aten.clip.default")
+def clamp(context: Context, self: Traced, min: Any = None, max: Any = None) -> Any:
+    """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+    return _clamped(context, self, min, max)
+
+
+@aten("aten.clamp_min.default")
+def clamp_min(context: Context, self: Traced, min: Any) -> Any:
+    """clamp_min(Tensor self, Scalar min) -> Tensor"""
+    return _clamped(context, self, min, None)
+
+
+@aten("aten.clamp_max.default")
+def clamp_max(context: Context, self: Traced, max: Any) -> Any:
+    """clamp_max(Tensor self, Scalar max) -> Tensor"""
+    return _clamped(context, self, None, max)
+
+
+def _clamped(context: Context, self: Traced, low: Any, high: Any) -> Any:
+    x = cast(self, context.dtype)
+    if isinstance(low, SymbolicDim) or isinstance(high, SymbolicDim):
+        return _between(context, x, low, high)
+    return elementwise.clamp(x, minimum=low, maximum=high)
+
+
+@aten("aten.clamp.Tensor", "aten.clip.Tensor")
+def clamp_tensor(context: Context, self: Traced, min: Any = None, max: Any = None) -> Any:
+    """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
+    return _between(context, cast(self, context.dtype), min, max)
+
+
+@aten("aten.clamp_min.Tensor")
+def clamp_min_tensor(context: Context, self: Traced, min: Any) -> Any:
+    """clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"""
+    return _between(context, cast(self, context.dtype), min, None)
+
+
+@aten("aten.clamp_max.Tensor")
+def clamp_max_tensor(context: Context, self: Traced, max: Any) -> Any:
+    """clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"""
+    return _between(context, cast(self, context.dtype), None, max)
+
+
+def _between(context: Context, x: Any, low: Any, high: Any) -> Any:
+    """Bounds that are tensors. Unlike `maximum`, a tie gives the whole gradient to `x`."""
+    if low is not None:
+        (low,) = operands(context, x.dtype, low)
+        x = elementwise.where(comparison.less(x, low), low, x)
+    if high is not None:
+        (high,) = operands(context, x.dtype, high)
+        x = elementwise.where(comparison.greater(x, high), high, x)
+    return x
+
+
+@aten("aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.Scalar")
+def where(context: Context, condition: Traced, self: Any, other: Any) -> Any:
+    """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
+    a, b = operands(context, context.dtype, self, other)
+    return elementwise.where(cast(condition, BOOL), a, b)
+
+
+@aten("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
+def masked_fill(context: Context, self: Traced, mask: Traced, value: Any) -> Any:
+    """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
+    x, value = operands(context, context.dtype, self, value)
+    return elementwise.where(mask, value, x)
+
+
+@aten("aten.nan_to_num.default")
+def nan_to_num(
+    context: Context, self: Traced, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    """nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
+    if not is_floating(self.dtype):
+        return self
+    limits = torch.finfo(torch_dtype(self.dtype))
+    for found, value, default in (
+        (comparison.isnan(self), nan, 0.0),
+        (comparison.equal(self, float("inf")), posinf, limits.max),
+        (comparison.equal(self, float("-inf")), neginf, limits.min),
+    ):
+        (replacement,) = operands(context, self.dtype, default if value is None else value)
+        self = elementwise.where(found, replacement, self)
+    return self

@@ -1,0 +1,73 @@
+"""ATen embedding and its kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.ir.dims import product
+from ....runtime.ir.types import INT64
+from ....runtime.ops import comparison, creation, elementwise, indexing, linear, reduction, shaping
+from ....runtime.ops import embedding as ops
+from ....runtime.tracing import Traced
+from ..table import Context, Unsupported, aten, cast
+
+SUM, MEAN, MAXIMUM = 0, 1, 2
+
+
+@aten("aten.embedding.default")
+def embedding(
+    context: Context, weight: Traced, indices: Traced, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:  # fmt: skip
+    """embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"""
+    if scale_grad_by_freq:
+        raise Unsupported("scale_grad_by_freq=True")
+    return ops.embedding(weight, indices, padding_index=padding_idx if padding_idx >= 0 else None)
+
+
+@aten("aten.embedding_bag.default", "aten.embedding_bag.padding_idx")
+def embedding_bag(
+    context: Context, weight: Traced, indices: Traced, offsets: Traced, scale_grad_by_freq: bool = False,
+    mode: int = SUM, sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Any, None, None, None]:  # fmt: skip
+    """embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)"""
+    if scale_grad_by_freq or mode == MAXIMUM or any(context.used[1:]):
+        raise Unsupported("scale_grad_by_freq=True" if scale_grad_by_freq else "mode='max', or its inner results")
+    bags, features = context.shape
+    count = indices.shape[0]
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx += weight.shape[0]
+    rows = ops.embedding(weight, indices, padding_index=padding_idx)
+    share = creation.full_like(weight, 1.0, (count,)) if per_sample_weights is None else per_sample_weights
+    if padding_idx is not None:
+        share = elementwise.where(comparison.equal(indices, padding_idx), context.builder.constant(0.0, weight.dtype), share)
+    # which bag an index is in: the last one that starts at or before it
+    positions = context.builder.create(creation.arange, stop=count, dtype=INT64)
+    starts = shaping.slice(offsets, starts=(0,), stops=(bags,), steps=(1,), axes=(0,)) if include_last_offset else offsets
+    begun = comparison.greater_equal(
+        shaping.reshape(positions, shape=(count, 1)), shaping.reshape(cast(starts, INT64), shape=(1, bags))
+    )
+    bag = reduction.reduce_sum(cast(begun, INT64), axes=(1,)) - 1
+    zeros = creation.full_like(weight, 0.0, (bags, features))
+    summed = indexing.index_add(zeros, bag, rows * shaping.reshape(share, shape=(count, 1)), axis=0)
+    if mode == MEAN:
+        sizes = indexing.index_add(creation.full_like(weight, 0.0, (bags,)), bag, share, axis=0)
+        summed = summed / shaping.reshape(elementwise.clamp(sizes, minimum=1.0), shape=(bags, 1))
+    return summed, None, None, None
+
+
+@aten("aten.bilinear.default")
+def bilinear(context: Context, input1: Traced, input2: Traced, weight: Traced, bias: Any = None) -> Any:
+    """bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor
+
+    y_o = sum over i, j of x1_i * weight_oij * x2_j, plus bias_o.
+    """
+    out, first, second = weight.shape
+    batch = product(input1.shape[:-1])
+    by_first = shaping.reshape(shaping.transpose(weight, permutation=(1, 0, 2)), shape=(first, out * second))
+    half = linear.matmul(shaping.reshape(input1, shape=(batch, first)), by_first)
+    columns = shaping.reshape(input2, shape=(batch, second, 1))
+    y = linear.matmul(shaping.reshape(half, shape=(batch, out, second)), columns)
+    y = shaping.reshape(y, shape=context.shape)
+    return y if bias is None else y + bias

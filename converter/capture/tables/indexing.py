@@ -1,0 +1,138 @@
+"""ATen operators that read at computed places, and `index_put`; the other writing ones stand in `scattering`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....runtime.ir.dims import Dim, product
+from ....runtime.ir.types import BOOL, INT64
+from ....runtime.ops import elementwise, indexing, shaping
+from ....runtime.ops.common import broadcast_shapes, normalize_axis
+from ....runtime.tracing import Traced
+from ..table import Context, Unsupported, aten, cast
+
+# ---- along one axis ----
+
+
+@aten("aten.index_select.default")
+def index_select(context: Context, self: Traced, dim: int, index: Traced) -> Any:
+    """index_select(Tensor self, int dim, Tensor index) -> Tensor"""
+    if self.ndim == 0:
+        return self
+    rows = shaping.reshape(index, shape=(product(index.shape),))
+    return indexing.take(self, rows, axis=normalize_axis(dim, self.ndim))
+
+
+@aten("aten.take.default")
+def take(context: Context, self: Traced, index: Traced) -> Any:
+    """take(Tensor self, Tensor index) -> Tensor"""
+    return indexing.take(shaping.reshape(self, shape=(product(self.shape),)), index, axis=0)
+
+
+@aten("aten.gather.default")
+def gather(context: Context, self: Traced, dim: int, index: Traced, *, sparse_grad: bool = False) -> Any:
+    """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
+    return indexing.gather(self, index, axis=normalize_axis(dim, self.ndim))
+
+
+@aten("aten.take_along_dim.default")
+def take_along_dim(context: Context, self: Traced, indices: Traced, dim: int | None = None) -> Any:
+    """take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
+    if dim is None:
+        flat = (shaping.reshape(x, shape=(product(x.shape),)) for x in (self, indices))
+        return indexing.gather(*flat, axis=0)
+    axis = normalize_axis(dim, self.ndim)
+    shared = broadcast_shapes(*((*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (self, indices)))
+    x, at = (
+        shaping.expand(t, shape=(*shared[:axis], t.shape[axis], *shared[axis + 1 :])) for t in (self, indices)
+    )
+    return indexing.gather(x, at, axis=axis)
+
+
+# ---- NumPy's advanced indexing ----
+
+
+@aten("aten.index.Tensor", "aten._unsafe_index.Tensor")
+def index(context: Context, self: Traced, indices: list[Traced | None]) -> Any:
+    """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+    if any(i is not None and i.dtype in (BOOL, np.uint8) for i in indices):
+        raise Unsupported("a mask as index: the size of the result depends on the data; use torch.where")
+    axes = [axis for axis, i in enumerate(indices) if i is not None]
+    if len(axes) == 1:
+        return indexing.take(self, indices[axes[0]], axis=axes[0])
+    order, inverse = _indexed_first(axes, self.ndim, len(_broadcast(indices)))
+    found = indexing.gather_nd(_transposed(self, order), _coordinates(indices))
+    return _transposed(found, inverse)
+
+
+@aten("aten.index_put.default", "aten._unsafe_index_put.default")
+def index_put(
+    context: Context, self: Traced, indices: list[Traced | None], values: Traced, accumulate: bool = False
+) -> Any:
+    """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+    if any(i is not None and i.dtype in (BOOL, np.uint8) for i in indices):
+        return _put_by_mask(self, indices, cast(values, self.dtype), accumulate)
+    axes = [axis for axis, i in enumerate(indices) if i is not None]
+    shape = _broadcast(indices)
+    order, result_order = _indexed_first(axes, self.ndim, len(shape))
+    lead = _transposed(self, order)
+    # the shape of self[indices] has the indexed axes where `result_order` moves them; `values` broadcast to that
+    leading_shape = (*shape, *lead.shape[len(axes) :])
+    result_shape = tuple(leading_shape[axis] for axis in result_order)
+    updates = shaping.expand(cast(values, self.dtype), shape=result_shape)
+    updates = _transposed(updates, _inverse(result_order))
+    written = indexing.scatter_nd(lead, _coordinates(indices), updates, reduction="add" if accumulate else "none")
+    return _transposed(written, _inverse(order))
+
+
+def _put_by_mask(x: Traced, indices: list[Traced | None], values: Traced, accumulate: bool) -> Any:
+    """`x[mask] = values` for values that are the same wherever the mask holds."""
+    mask = indices[0] if len(indices) == 1 else None
+    if mask is None or mask.dtype != BOOL:
+        raise Unsupported("a mask as index beside others")
+    rest = x.ndim - mask.ndim
+    if values.ndim > rest:
+        if values.ndim > rest + 1 or values.shape[0] != 1:
+            raise Unsupported("a mask as index, and a value for each of its elements; use torch.where")
+        values = shaping.reshape(values, shape=values.shape[1:])
+    mask = shaping.reshape(mask, shape=(*mask.shape, *[1] * rest))
+    return elementwise.where(mask, x + values if accumulate else values, x)
+
+
+def _broadcast(indices: list[Traced | None]) -> tuple[Dim, ...]:
+    return broadcast_shapes(*(i.shape for i in indices if i is not None))
+
+
+def _coordinates(indices: list[Traced | None]) -> Any:
+    """Index tensors as one tensor of coordinates: (..., number of indexed axes)."""
+    shape = _broadcast(indices)
+    expanded = (shaping.expand(cast(i, INT64), shape=shape) for i in indices if i is not None)
+    columns = [shaping.reshape(i, shape=(*shape, 1)) for i in expanded]
+    return columns[0] if len(columns) == 1 else shaping.concat(*columns, axis=len(shape))
+
+
+def _indexed_first(axes: list[int], rank: int, index_rank: int) -> tuple[list[int], list[int]]:
+    """How to bring the indexed axes to the front, and, afterwards, the axes of the indices to where they belong.
+
+    That is where the indexed axes were if these stand side by side, and the front otherwise, as in NumPy.
+    """
+    order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
+    adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
+    before = axes[0] if adjacent else 0
+    remaining = rank - len(axes)
+    result = [
+        *range(index_rank, index_rank + before),
+        *range(index_rank),
+        *range(index_rank + before, index_rank + remaining),
+    ]
+    return order, result
+
+
+def _transposed(x: Traced, order: list[int]) -> Any:
+    return x if order == list(range(x.ndim)) else shaping.transpose(x, permutation=tuple(order))
+
+
+def _inverse(order: list[int]) -> list[int]:
+    return [order.index(axis) for axis in range(len(order))]

@@ -1,0 +1,101 @@
+"""ATen operators that join, repeat and pad tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.ir.dims import Dim, product
+from ....runtime.ops import padding, shaping
+from ....runtime.ops.common import normalize_axis
+from ....runtime.tracing import Traced
+from ..table import Context, aten, cast
+
+
+@aten("aten.cat.default", "aten.concat.default", "aten.concatenate.default")
+def cat(context: Context, tensors: list[Traced], dim: int = 0) -> Any:
+    """cat(Tensor[] tensors, int dim=0) -> Tensor"""
+    rank = len(context.shape)
+    # torch lets an empty vector be joined to tensors of any rank
+    parts = [cast(x, context.dtype) for x in tensors if x.ndim == rank and (rank == 1 or x.shape != (0,))]
+    return parts[0] if len(parts) == 1 else shaping.concat(*parts, axis=normalize_axis(dim, rank))
+
+
+@aten("aten.stack.default")
+def stack(context: Context, tensors: list[Traced], dim: int = 0) -> Any:
+    """stack(Tensor[] tensors, int dim=0) -> Tensor"""
+    axis = normalize_axis(dim, len(context.shape))
+    parts = [
+        shaping.reshape(cast(x, context.dtype), shape=(*x.shape[:axis], 1, *x.shape[axis:])) for x in tensors
+    ]
+    return parts[0] if len(parts) == 1 else shaping.concat(*parts, axis=axis)
+
+
+@aten("aten.repeat.default", "aten.tile.default")
+def repeat(context: Context, self: Traced, repeats: list[Dim]) -> Any:
+    """repeat(Tensor self, SymInt[] repeats) -> Tensor"""
+    rank = max(len(repeats), self.ndim)
+    x = self if self.ndim == rank else shaping.reshape(self, shape=(*[1] * (rank - self.ndim), *self.shape))
+    return shaping.tile(x, repeats=(*[1] * (rank - len(repeats)), *repeats))
+
+
+@aten("aten.repeat_interleave.self_int")
+def repeat_interleave(
+    context: Context, self: Traced, repeats: Dim, dim: int | None = None, *, output_size: Any = None
+) -> Any:
+    """repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
+    x = shaping.reshape(self, shape=(product(self.shape),)) if dim is None or self.ndim == 0 else self
+    after = normalize_axis(dim or 0, x.ndim) + 1
+    spread = shaping.reshape(x, shape=(*x.shape[:after], 1, *x.shape[after:]))
+    repeated = shaping.expand(spread, shape=(*x.shape[:after], repeats, *x.shape[after:]))
+    return shaping.reshape(repeated, shape=context.shape)
+
+
+@aten("aten.meshgrid.default", "aten.meshgrid.indexing")
+def meshgrid(context: Context, tensors: list[Traced], *, indexing: str = "ij") -> Any:
+    """meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
+    order = list(range(len(tensors)))
+    if indexing == "xy" and len(tensors) > 1:
+        order[:2] = [1, 0]
+    grids = []
+    for axis, x in zip(order, tensors, strict=True):
+        sizes = [1] * len(tensors)
+        line = shaping.reshape(x, shape=(*sizes[:axis], product(x.shape), *sizes[axis + 1 :]))
+        grids.append(shaping.expand(line, shape=context.shape))
+    return tuple(grids)
+
+
+@aten("aten.pad.default")
+def pad(context: Context, self: Traced, pad: list[Dim], mode: str = "constant", value: Any = None) -> Any:
+    """pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor"""
+    return _padded(self, pad, mode, value or 0)
+
+
+@aten("aten.constant_pad_nd.default")
+def constant_pad_nd(context: Context, self: Traced, pad: list[Dim], value: Any = 0) -> Any:
+    """constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
+    return _padded(self, pad, "constant", value)
+
+
+@aten("aten.reflection_pad1d.default", "aten.reflection_pad2d.default", "aten.reflection_pad3d.default")
+def reflection_pad(context: Context, self: Traced, padding: list[Dim]) -> Any:
+    """reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
+    return _padded(self, padding, "reflect")
+
+
+@aten("aten.replication_pad1d.default", "aten.replication_pad2d.default", "aten.replication_pad3d.default")
+def replication_pad(context: Context, self: Traced, padding: list[Dim]) -> Any:
+    """replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
+    return _padded(self, padding, "replicate")
+
+
+@aten("aten._pad_circular.default")
+def pad_circular(context: Context, self: Traced, pad: list[Dim]) -> Any:
+    """_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
+    return _padded(self, pad, "circular")
+
+
+def _padded(x: Traced, amounts: list[Dim], mode: str, value: Any = 0) -> Any:
+    """Amounts come in pairs (before, after), those of the last axis first."""
+    untouched = [0] * (x.ndim - len(amounts) // 2)
+    before, after = (untouched + list(amounts[side::2])[::-1] for side in (0, 1))
+    return padding.pad(x, before=tuple(before), after=tuple(after), mode=mode, value=value)

@@ -1,0 +1,137 @@
+"""ATen losses. They compute element by element and then reduce: not at all (0), to the mean (1) or to the sum (2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.ops import activation, comparison, elementwise, reduction
+from ....runtime.ops import loss as ops
+from ....runtime.tracing import Traced
+from ..table import Context, aten, cast, operands
+
+NONE, MEAN, SUM = 0, 1, 2
+
+
+@aten("aten.mse_loss.default")
+def mse_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN) -> Any:
+    """mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    difference = _difference(context, self, target)
+    return reduced(difference * difference, reduction)
+
+
+@aten("aten.l1_loss.default")
+def l1_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN) -> Any:
+    """l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    return reduced(elementwise.abs(_difference(context, self, target)), reduction)
+
+
+@aten("aten.smooth_l1_loss.default")
+def smooth_l1_loss(
+    context: Context, self: Traced, target: Traced, reduction: int = MEAN, beta: float = 1.0
+) -> Any:
+    """smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.) -> Tensor"""
+    if beta == 0.0:
+        return l1_loss(context, self, target, reduction)
+    difference = _difference(context, self, target)
+    distance = elementwise.abs(difference)
+    near, far = difference * difference * (0.5 / beta), distance - 0.5 * beta
+    return reduced(elementwise.where(comparison.less(distance, beta), near, far), reduction)
+
+
+@aten("aten.huber_loss.default")
+def huber_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN, delta: float = 1.0) -> Any:
+    """huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.) -> Tensor"""
+    difference = _difference(context, self, target)
+    distance = elementwise.abs(difference)
+    near, far = difference * difference * 0.5, (distance - 0.5 * delta) * delta
+    return reduced(elementwise.where(comparison.less_equal(distance, delta), near, far), reduction)
+
+
+@aten("aten.binary_cross_entropy.default")
+def binary_cross_entropy(
+    context: Context, self: Traced, target: Traced, weight: Any = None, reduction: int = MEAN
+) -> Any:
+    """binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+    loss = ops.binary_cross_entropy(self, target)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+@aten("aten.binary_cross_entropy_with_logits.default")
+def binary_cross_entropy_with_logits(
+    context: Context, self: Traced, target: Traced, weight: Any = None, pos_weight: Any = None, reduction: int = MEAN
+) -> Any:
+    """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor"""
+    # -log(sigmoid(x)) for a positive, and x more than that for a negative
+    positive = -activation.log_sigmoid(self)
+    if pos_weight is not None:
+        positive = positive * ((pos_weight - 1.0) * target + 1.0)
+    loss = (1.0 - target) * self + positive
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+@aten("aten.kl_div.default")
+def kl_div(
+    context: Context, self: Traced, target: Traced, reduction: int = MEAN, *, log_target: bool = False
+) -> Any:
+    """kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor"""
+    self, target = operands(context, context.dtype, self, target)
+    if log_target:
+        return reduced(elementwise.exp(target) * (target - self), reduction)
+    # 0 * log(0) is 0
+    one = context.builder.constant(1.0, target.dtype)
+    logarithm = elementwise.log(elementwise.where(comparison.equal(target, 0.0), one, target))
+    return reduced(target * logarithm - target * self, reduction)
+
+
+@aten("aten.soft_margin_loss.default")
+def soft_margin_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN) -> Any:
+    """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    self, target = operands(context, context.dtype, self, target)
+    return reduced(elementwise.log1p(elementwise.exp(-target * self)), reduction)
+
+
+@aten("aten.margin_ranking_loss.default")
+def margin_ranking_loss(
+    context: Context, input1: Traced, input2: Traced, target: Traced, margin: float = 0.0, reduction: int = MEAN
+) -> Any:
+    """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=Mean) -> Tensor"""
+    input1, input2, target = operands(context, context.dtype, input1, input2, target)
+    return reduced(elementwise.clamp(-target * (input1 - input2) + margin, minimum=0.0), reduction)
+
+
+@aten("aten.hinge_embedding_loss.default")
+def hinge_embedding_loss(
+    context: Context, self: Traced, target: Traced, margin: float = 1.0, reduction: int = MEAN
+) -> Any:
+    """hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=Mean) -> Tensor"""
+    self, target = operands(context, context.dtype, self, target)
+    zero = context.builder.constant(0.0, self.dtype)
+    beyond = elementwise.clamp(margin - self, minimum=0.0)
+    dissimilar = elementwise.where(comparison.equal(target, 1.0), zero, beyond)
+    similar = elementwise.where(comparison.equal(target, -1.0), zero, self)
+    return reduced(dissimilar + similar, reduction)
+
+
+@aten("aten.cosine_similarity.default")
+def cosine_similarity(context: Context, x1: Traced, x2: Traced, dim: int = 1, eps: float = 1e-8) -> Any:
+    """cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"""
+    x1, x2 = operands(context, context.dtype, x1, x2)
+    directions = [x / elementwise.sqrt(_held_square(x, dim, eps)) for x in (x1, x2)]
+    return reduction.reduce_sum(directions[0] * directions[1], axes=(dim,))
+
+
+def _held_square(x: Traced, dim: int, eps: float) -> Any:
+    """The squared length along `dim`, at least `eps` squared."""
+    return elementwise.clamp(reduction.reduce_sum(x * x, axes=(dim,), keepdims=True), minimum=eps * eps)
+
+
+def _difference(context: Context, a: Traced, b: Traced) -> Any:
+    a, b = operands(context, context.dtype, a, b)
+    return a - b
+
+
+def reduced(loss: Any, how: int) -> Any:
+    """The losses of the elements, reduced as asked."""
+    if how == NONE:
+        return loss
+    return reduction.reduce_mean(loss) if how == MEAN else reduction.reduce_sum(loss)

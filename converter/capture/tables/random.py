@@ -1,0 +1,111 @@
+"""ATen draws: dropout and random tensors.
+
+So that draws recorded from torch can be replayed, there is one random node for each draw that eager torch makes on a
+CPU, in the same order and of the same shape and dtype:
+
+- dropout (`aten.native_dropout` in an exported graph, where eager torch calls `bernoulli_` on an empty tensor shaped
+  as the input): the 0/1 draws, before they are divided by the probability of being kept. Feature dropout (dropout1d,
+  2d, 3d) and alpha dropout arrive as `aten.bernoulli.p` and arithmetic; feature dropout draws (batch, channels, 1, ...).
+- attention with dropout: the 0/1 draws of all weights, (..., queries, keys).
+- recurrent layers with dropout: the 0/1 draws of a layer's outputs (time, batch, features of both directions), after
+  each layer except the last; time comes first whatever `batch_first` says.
+
+Nothing is drawn with probability 0 or 1 of being dropped, in eval mode, or for a tensor without elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.ir.dims import Dim
+from ....runtime.ops import random as ops
+from ....runtime.tracing import Traced
+from ..table import Context, Unsupported, aten
+
+
+def kept(context: Context, shape: tuple[Dim, ...], dtype: Any, p: float) -> Traced | None:
+    """Draws of which elements a dropout with probability `p` keeps (1) and drops (0); None where nothing is drawn."""
+    if p in (0.0, 1.0) or 0 in shape:
+        return None
+    draws: Traced = context.builder.create(ops.bernoulli, shape=shape, probability=1.0 - p, dtype=dtype)
+    return draws
+
+
+def dropout(context: Context, x: Traced, p: float) -> Traced:
+    """Dropout in train mode: elements are zeroed with probability `p`, the others divided by `1 - p`."""
+    draws = kept(context, x.shape, x.dtype, p)
+    if draws is None:
+        return x * 0.0 if p == 1.0 else x  # type: ignore[no-any-return]
+    result: Traced = x * (draws / (1.0 - p))
+    return result
+
+
+@aten("aten.native_dropout.default")
+def native_dropout(context: Context, input: Traced, p: float, train: bool | None) -> tuple[Traced, Traced | None]:
+    """native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
+    if context.used[1]:
+        raise Unsupported("its mask as a result")
+    return input if train is False else dropout(context, input, p), None
+
+
+@aten("aten.bernoulli.p")
+def bernoulli(context: Context, self: Traced, p: float) -> Traced:
+    """bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
+    draws: Traced = context.builder.create(ops.bernoulli, shape=context.shape, probability=float(p), dtype=context.dtype)
+    return draws
+
+
+@aten("aten.bernoulli.default", "aten.bernoulli.Tensor")
+def bernoulli_tensor(context: Context, *operands: Traced) -> Traced:
+    """bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor"""
+    raise Unsupported("a probability for each element")
+
+
+@aten("aten.rand.default", "aten.rand.generator", "aten.rand_like.default", "aten.rand_like.generator")
+def rand(context: Context, *operands: Any, dtype: Any = None) -> Traced:
+    """rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return _uniform(context, 0.0, 1.0)
+
+
+@aten("aten.uniform.default")
+def uniform(context: Context, self: Traced, low: float = 0.0, high: float = 1.0) -> Traced:
+    """uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor"""
+    return _uniform(context, low, high)
+
+
+@aten("aten.randn.default", "aten.randn.generator", "aten.randn_like.default", "aten.randn_like.generator")
+def randn(context: Context, *operands: Any, dtype: Any = None) -> Traced:
+    """randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return _normal(context, 0.0, 1.0)
+
+
+@aten("aten.normal.float_float")
+def normal(context: Context, mean: float, std: float, size: Any, *, dtype: Any = None) -> Traced:
+    """normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return _normal(context, mean, std)
+
+
+@aten("aten.normal_functional.default")
+def normal_functional(context: Context, self: Traced, mean: float = 0.0, std: float = 1.0) -> Traced:
+    """normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor"""
+    return _normal(context, mean, std)
+
+
+@aten("aten.normal.Tensor_float", "aten.normal.float_Tensor", "aten.normal.Tensor_Tensor")
+def normal_tensor(context: Context, *operands: Any) -> Traced:
+    """normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor"""
+    raise Unsupported("a mean or deviation for each element: write mean + deviation * torch.randn_like(mean)")
+
+
+def _uniform(context: Context, low: float, high: float) -> Traced:
+    draws: Traced = context.builder.create(
+        ops.uniform, shape=context.shape, low=float(low), high=float(high), dtype=context.dtype
+    )
+    return draws
+
+
+def _normal(context: Context, mean: float, deviation: float) -> Traced:
+    draws: Traced = context.builder.create(
+        ops.normal, shape=context.shape, mean=float(mean), deviation=float(deviation), dtype=context.dtype
+    )
+    return draws

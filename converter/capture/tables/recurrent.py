@@ -1,0 +1,136 @@
+"""ATen recurrent layers and cells, in terms of one layer in one direction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.ops import recurrent as ops
+from ....runtime.ops import shaping
+from ....runtime.tracing import Traced
+from ..table import Context, Unsupported, aten
+from .random import dropout as apply_dropout
+
+
+@aten("aten.lstm.input")
+def lstm(
+    context: Context, input: Traced, hx: list[Traced], params: list[Traced], has_biases: bool, num_layers: int,
+    dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> tuple[Traced, ...]:  # fmt: skip
+    """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"""
+    # with a projection, the state that is put out is narrower than the cell state
+    projected = hx[0].shape[2] != hx[1].shape[2]
+    drop = dropout if train else 0.0
+    return _stack(context, ops.lstm, input, hx, params, has_biases, num_layers, drop, bidirectional, batch_first, projected)
+
+
+@aten("aten.gru.input")
+def gru(
+    context: Context, input: Traced, hx: Traced, params: list[Traced], has_biases: bool, num_layers: int,
+    dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> tuple[Traced, ...]:  # fmt: skip
+    """gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+    drop = dropout if train else 0.0
+    return _stack(context, ops.gru, input, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first)
+
+
+def _enter_rnn(nonlinearity: str) -> None:
+    def layer(*operands: Any, reverse: bool) -> Any:
+        return ops.rnn(*operands, reverse=reverse, nonlinearity=nonlinearity)
+
+    def rnn(
+        context: Context, input: Traced, hx: Traced, params: list[Traced], has_biases: bool, num_layers: int,
+        dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+    ) -> tuple[Traced, ...]:  # fmt: skip
+        """rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+        drop = dropout if train else 0.0
+        return _stack(context, layer, input, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first)
+
+    def cell(
+        context: Context, input: Traced, hx: Traced, w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
+    ) -> Traced:
+        """rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
+        state: Traced = layer(_one_step(input), hx, w_ih, w_hh, b_ih, b_hh, reverse=False)[1]
+        return state
+
+    aten(f"aten.rnn_{nonlinearity}.input")(rnn)
+    aten(f"aten.rnn_{nonlinearity}_cell.default")(cell)
+
+
+_enter_rnn("tanh")
+_enter_rnn("relu")
+
+
+@aten("aten.lstm_cell.default")
+def lstm_cell(
+    context: Context, input: Traced, hx: list[Traced], w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
+) -> tuple[Traced, Traced]:
+    """lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)"""
+    _, h, c = ops.lstm(_one_step(input), *hx, w_ih, w_hh, b_ih, b_hh, reverse=False)
+    return h, c
+
+
+@aten("aten.gru_cell.default")
+def gru_cell(
+    context: Context, input: Traced, hx: Traced, w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
+) -> Traced:
+    """gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
+    state: Traced = ops.gru(_one_step(input), hx, w_ih, w_hh, b_ih, b_hh, reverse=False)[1]
+    return state
+
+
+@aten("aten.lstm.data", "aten.gru.data", "aten.rnn_tanh.data", "aten.rnn_relu.data")
+def packed(context: Context, *operands: Any) -> Any:
+    """lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)"""
+    raise Unsupported("a packed sequence: its batch sizes are data, not shapes; give a padded tensor")
+
+
+def _stack(
+    context: Context, layer: Any, x: Traced, states: list[Traced], params: list[Traced], has_biases: bool,
+    num_layers: int, dropout: float, bidirectional: bool, batch_first: bool, projected: bool = False,
+) -> tuple[Traced, ...]:  # fmt: skip
+    """Layers upon layers, each in one or two directions; dropout between them, on (time, batch, features).
+
+    `states` hold (layers * directions, batch, features) each; `params` follow one another per layer and direction.
+    Returns the outputs of the last layer and the last states, shaped as `states`.
+    """
+    directions = 2 if bidirectional else 1
+    each = 2 + 2 * has_biases + projected
+    final: list[list[Traced]] = [[] for _ in states]
+    if batch_first:
+        x = shaping.transpose(x, permutation=(1, 0, 2))
+    for number in range(num_layers):
+        outputs = []
+        for direction in range(directions):
+            i = number * directions + direction
+            weights = _weights(params[i * each : (i + 1) * each], has_biases, projected)
+            y, *last = layer(x, *(_row(state, i) for state in states), *weights, reverse=direction == 1)
+            outputs.append(y)
+            for collected, state in zip(final, last, strict=True):
+                collected.append(shaping.reshape(state, shape=(1, *state.shape)))
+        x = shaping.concat(*outputs, axis=2) if bidirectional else outputs[0]
+        if number < num_layers - 1:
+            x = apply_dropout(context, x, dropout)
+    if batch_first:
+        x = shaping.transpose(x, permutation=(1, 0, 2))
+    return x, *(rows[0] if len(rows) == 1 else shaping.concat(*rows, axis=0) for rows in final)
+
+
+def _weights(params: list[Traced], has_biases: bool, projected: bool) -> list[Any]:
+    """Weights and biases in the order of the op: input, hidden, their biases, projection; None for absent ones."""
+    weights: list[Any] = [*params[: 4 if has_biases else 2]]
+    if projected:
+        weights += [None] * (4 - len(weights)) + [params[-1]]
+    return weights
+
+
+def _row(states: Traced, i: int) -> Traced:
+    """(rows, batch, features) at row i: (batch, features)."""
+    row = shaping.slice(states, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)) if states.shape[0] != 1 else states
+    result: Traced = shaping.reshape(row, shape=states.shape[1:])
+    return result
+
+
+def _one_step(x: Traced) -> Traced:
+    """(batch, features) as (1, batch, features)."""
+    result: Traced = shaping.reshape(x, shape=(1, *x.shape))
+    return result

@@ -1,0 +1,244 @@
+"""ATen reductions: sums, means, extrema, variances and norms. What depends on an order stands in `sorting`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....runtime.ir.types import BOOL
+from ....runtime.ops import comparison, elementwise, reduction, shaping
+from ....runtime.tracing import Traced
+from ..table import Context, Unsupported, aten, cast, operands
+
+DType = np.dtype[Any]
+
+
+def axes_of(dim: Any) -> tuple[int, ...] | None:
+    """An ATen `dim` argument as axes: a number, several, or none, which means all."""
+    if isinstance(dim, int):
+        return (dim,)
+    return tuple(dim) if dim else None
+
+
+# ---- sums, means, products ----
+
+
+@aten("aten.sum.default")
+def sum(context: Context, self: Traced, *, dtype: DType | None = None) -> Any:
+    """sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return reduction.reduce_sum(cast(self, context.dtype))
+
+
+@aten("aten.sum.dim_IntList")
+def sum_dim(context: Context, self: Traced, dim: Any, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+    """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    return reduction.reduce_sum(cast(self, context.dtype), axes=axes_of(dim), keepdims=keepdim)
+
+
+@aten("aten.mean.default")
+def mean(context: Context, self: Traced, *, dtype: DType | None = None) -> Any:
+    """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return reduction.reduce_mean(cast(self, context.dtype))
+
+
+@aten("aten.mean.dim")
+def mean_dim(context: Context, self: Traced, dim: Any, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+    """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    return reduction.reduce_mean(cast(self, context.dtype), axes=axes_of(dim), keepdims=keepdim)
+
+
+@aten("aten.prod.default")
+def prod(context: Context, self: Traced, *, dtype: DType | None = None) -> Any:
+    """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return reduction.reduce_prod(cast(self, context.dtype))
+
+
+@aten("aten.prod.dim_int")
+def prod_dim(context: Context, self: Traced, dim: int, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+    """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    return reduction.reduce_prod(cast(self, context.dtype), axes=(dim,), keepdims=keepdim)
+
+
+@aten("aten.logsumexp.default")
+def logsumexp(context: Context, self: Traced, dim: Any, keepdim: bool = False) -> Any:
+    """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    return reduction.logsumexp(cast(self, context.dtype), axes=axes_of(dim), keepdims=keepdim)
+
+
+# ---- extrema; equal ones share the gradient ----
+
+
+@aten("aten.amax.default")
+def amax(context: Context, self: Traced, dim: Any = (), keepdim: bool = False) -> Any:
+    """amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
+    return reduction.reduce_max(self, axes=axes_of(dim), keepdims=keepdim)
+
+
+@aten("aten.amin.default")
+def amin(context: Context, self: Traced, dim: Any = (), keepdim: bool = False) -> Any:
+    """amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
+    return reduction.reduce_min(self, axes=axes_of(dim), keepdims=keepdim)
+
+
+@aten("aten.aminmax.default")
+def aminmax(context: Context, self: Traced, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"""
+    return amin(context, self, dim, keepdim), amax(context, self, dim, keepdim)
+
+
+@aten("aten.max.default")
+def max_all(context: Context, self: Traced) -> Any:
+    """max(Tensor self) -> Tensor"""
+    return reduction.reduce_max(self)
+
+
+@aten("aten.min.default")
+def min_all(context: Context, self: Traced) -> Any:
+    """min(Tensor self) -> Tensor"""
+    return reduction.reduce_min(self)
+
+
+@aten("aten.any.default", "aten.any.dim", "aten.any.dims")
+def any_dims(context: Context, self: Traced, dim: Any = None, keepdim: bool = False) -> Any:
+    """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    found = reduction.reduce_any(cast(self, BOOL), axes=axes_of(dim), keepdims=keepdim)
+    return cast(found, context.dtype)
+
+
+@aten("aten.all.default", "aten.all.dim", "aten.all.dims")
+def all_dims(context: Context, self: Traced, dim: Any = None, keepdim: bool = False) -> Any:
+    """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    found = reduction.reduce_all(cast(self, BOOL), axes=axes_of(dim), keepdims=keepdim)
+    return cast(found, context.dtype)
+
+
+# ---- variance ----
+
+
+@aten("aten.var.default")
+def var(context: Context, self: Traced, unbiased: bool = True) -> Any:
+    """var(Tensor self, bool unbiased=True) -> Tensor"""
+    return _variance(self, None, int(unbiased), False)
+
+
+@aten("aten.var.dim")
+def var_dim(context: Context, self: Traced, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
+    """var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+    return _variance(self, dim, int(unbiased), keepdim)
+
+
+@aten("aten.var.correction")
+def var_correction(
+    context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
+    """var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    return _variance(self, dim, correction, keepdim)
+
+
+@aten("aten.var_mean.correction")
+def var_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"""
+    return _variance(self, dim, correction, keepdim), reduction.reduce_mean(self, axes=axes_of(dim), keepdims=keepdim)
+
+
+@aten("aten.std.default")
+def std(context: Context, self: Traced, unbiased: bool = True) -> Any:
+    """std(Tensor self, bool unbiased=True) -> Tensor"""
+    return _root(context, _variance(self, None, int(unbiased), False))
+
+
+@aten("aten.std.dim")
+def std_dim(context: Context, self: Traced, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
+    """std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+    return _root(context, _variance(self, dim, int(unbiased), keepdim))
+
+
+@aten("aten.std.correction")
+def std_correction(
+    context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
+    """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    return _root(context, _variance(self, dim, correction, keepdim))
+
+
+@aten("aten.std_mean.correction")
+def std_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"""
+    variance, mean = var_mean(context, self, dim, correction=correction, keepdim=keepdim)
+    return _root(context, variance), mean
+
+
+def _variance(x: Traced, dim: Any, correction: Any, keepdim: bool) -> Any:
+    count = 1 if correction is None else correction
+    if count != int(count):
+        raise Unsupported(f"correction {correction}")
+    return reduction.variance(x, axes=axes_of(dim), correction=int(count), keepdims=keepdim)
+
+
+# ---- norms ----
+
+
+@aten("aten.linalg_vector_norm.default")
+def linalg_vector_norm(
+    context: Context, self: Traced, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Any:
+    """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)"""
+    return _norm(context, self, ord, dim, keepdim)
+
+
+@aten("aten.norm.Scalar")
+def norm(context: Context, self: Traced, p: Any = 2) -> Any:
+    """norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
+    return _norm(context, self, p, None, False)
+
+
+@aten("aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dim_dtype", "aten.norm.ScalarOpt_dtype")
+def norm_dim(
+    context: Context, self: Traced, p: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Any:
+    """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
+    return _norm(context, self, 2 if p is None else p, dim, keepdim)
+
+
+@aten("aten.cdist.default", "aten._cdist_forward.default")
+def cdist(context: Context, x1: Traced, x2: Traced, p: float = 2.0, compute_mode: int | None = None) -> Any:
+    """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
+    rows = shaping.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
+    columns = shaping.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
+    return _norm(context, rows - columns, p, -1, False)
+
+
+def _norm(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> Any:
+    """(sum |x|^p)^(1/p), and its limits for p = 0 and infinity; the gradient where the norm is 0 is 0."""
+    x, axes = cast(self, context.dtype), axes_of(dim)
+    if p == 0:
+        (zero,) = operands(context, x.dtype, 0)
+        return reduction.reduce_sum(cast(comparison.not_equal(x, zero), x.dtype), axes=axes, keepdims=keepdim)
+    if p == 2:
+        return _root(context, reduction.reduce_sum(x * x, axes=axes, keepdims=keepdim))
+    size = elementwise.abs(x)
+    if p == 1:
+        return reduction.reduce_sum(size, axes=axes, keepdims=keepdim)
+    if math.isinf(p):
+        extremum = reduction.reduce_max if p > 0 else reduction.reduce_min
+        return extremum(size, axes=axes, keepdims=keepdim)
+    if p < 1:
+        raise Unsupported(f"norm of order {p}")
+    total = reduction.reduce_sum(elementwise.pow(size, p), axes=axes, keepdims=keepdim)
+    return _zero_at_zero(context, total, lambda t: elementwise.pow(t, 1.0 / p))
+
+
+def _root(context: Context, x: Traced) -> Any:
+    """Square root with the gradient 0, not infinity, at 0, as ATen defines it for norms and standard deviations."""
+    return _zero_at_zero(context, x, elementwise.sqrt)
+
+
+def _zero_at_zero(context: Context, x: Traced, function: Callable[[Any], Any]) -> Any:
+    """A function that is 0 at 0, with a gradient of 0 there."""
+    zero, one = operands(context, x.dtype, 0, 1)
+    at_zero = comparison.equal(x, zero)
+    return elementwise.where(at_zero, zero, function(elementwise.where(at_zero, one, x)))
+

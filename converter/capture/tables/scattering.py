@@ -1,0 +1,133 @@
+"""ATen operators that write at computed places along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ....runtime.ir.dims import product
+from ....runtime.ir.types import is_floating
+from ....runtime.ops import creation, indexing, rounding, shaping
+from ....runtime.ops.common import normalize_axis
+from ....runtime.tracing import Traced
+from ..table import Context, aten, cast, torch_dtype
+from .slicing import part
+
+
+
+@aten("aten.scatter.src")
+def scatter(context: Context, self: Traced, dim: int, index: Traced, src: Traced) -> Any:
+    """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    return _scattered(self, dim, index, src, "none")
+
+
+@aten("aten.scatter.value")
+def scatter_value(context: Context, self: Traced, dim: int, index: Traced, value: Any) -> Any:
+    """scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    return _scattered(self, dim, index, creation.full_like(self, value, shape=index.shape), "none")
+
+
+@aten("aten.scatter.reduce")
+def scatter_with(context: Context, self: Traced, dim: int, index: Traced, src: Traced, *, reduce: str) -> Any:
+    """scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
+    return _scattered(self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
+
+
+@aten("aten.scatter.value_reduce")
+def scatter_value_with(context: Context, self: Traced, dim: int, index: Traced, value: Any, *, reduce: str) -> Any:
+    """scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
+    src = creation.full_like(self, value, shape=index.shape)
+    return _scattered(self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
+
+
+@aten("aten.scatter_add.default")
+def scatter_add(context: Context, self: Traced, dim: int, index: Traced, src: Traced) -> Any:
+    """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    return _scattered(self, dim, index, src, "add")
+
+
+# how ATen's reductions are called in the IR
+REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+@aten("aten.scatter_reduce.two")
+def scatter_reduce(
+    context: Context, self: Traced, dim: int, index: Traced, src: Traced, reduce: str, *, include_self: bool = True
+) -> Any:
+    """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)"""
+    x, values = self, _trimmed(src, index)
+    count = creation.full_like(x, 1)
+    if not include_self:  # what is written starts from nothing
+        x = _scattered(x, dim, index, creation.full_like(values, _neutral(self, reduce)), "none")
+        count = _scattered(count, dim, index, creation.full_like(values, 0), "none")
+    reduced = _scattered(x, dim, index, values, REDUCTIONS[reduce])
+    if reduce != "mean":
+        return reduced
+    count = _scattered(count, dim, index, creation.full_like(values, 1), "add")
+    return reduced / count if is_floating(x.dtype) else rounding.floor_divide(reduced, count)
+
+
+def _neutral(x: Traced, reduce: str) -> Any:
+    """What changes nothing when it is reduced with other numbers of the dtype of `x`."""
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if is_floating(x.dtype):
+        return float("-inf") if reduce == "amax" else float("inf")
+    limits = torch.iinfo(torch_dtype(x.dtype))
+    return limits.min if reduce == "amax" else limits.max
+
+
+def _scattered(x: Traced, dim: int, index: Traced, src: Traced, reduction: str) -> Any:
+    return indexing.scatter(x, index, _trimmed(src, index), axis=normalize_axis(dim, x.ndim), reduction=reduction)
+
+
+def _trimmed(src: Traced, index: Traced) -> Any:
+    """The part of `src` that has an index."""
+    for axis, size in enumerate(index.shape):
+        src = part(src, axis, 0, size)
+    return src
+
+
+# ---- whole slices ----
+
+
+@aten("aten.index_add.default")
+def index_add(context: Context, self: Traced, dim: int, index: Traced, source: Traced, *, alpha: Any = 1) -> Any:
+    """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
+    x, axis, rows, updates = _slices(self, dim, index, source)
+    written = indexing.index_add(x, rows, updates if alpha == 1 else updates * alpha, axis=axis)
+    return shaping.reshape(written, shape=self.shape) if self.ndim == 0 else written
+
+
+@aten("aten.index_copy.default")
+def index_copy(context: Context, self: Traced, dim: int, index: Traced, source: Traced) -> Any:
+    """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
+    x, axis, rows, updates = _slices(self, dim, index, source)
+    lines = shaping.reshape(rows, shape=(*[1] * axis, rows.shape[0], *[1] * (x.ndim - axis - 1)))
+    written = indexing.scatter(x, shaping.expand(lines, shape=updates.shape), updates, axis=axis)
+    return shaping.reshape(written, shape=self.shape) if self.ndim == 0 else written
+
+
+@aten("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
+def index_fill(context: Context, self: Traced, dim: int, index: Traced, value: Any) -> Any:
+    """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    axis = normalize_axis(dim, self.ndim)
+    shape = (*self.shape[:axis], product(index.shape), *self.shape[axis + 1 :]) if self.ndim else ()
+    if isinstance(value, Traced):
+        source = shaping.expand(cast(value, self.dtype), shape=shape)
+    else:
+        source = creation.full_like(self, value, shape=shape)
+    return index_copy(context, self, dim, index, source)
+
+
+def _slices(x: Traced, dim: int, index: Traced, source: Traced) -> tuple[Any, int, Any, Any]:
+    """The operands with at least one dimension, `dim` counted from the front, and the index a vector."""
+    axis = normalize_axis(dim, x.ndim)
+    rows = shaping.reshape(index, shape=(product(index.shape),))
+    if x.ndim == 0:
+        x, source = (shaping.reshape(t, shape=(1,)) for t in (x, source))
+    shape = (*x.shape[:axis], rows.shape[0], *x.shape[axis + 1 :])
+    return x, axis, rows, shaping.reshape(source, shape=shape)

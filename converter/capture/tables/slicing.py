@@ -1,0 +1,204 @@
+"""ATen operators that cut along an axis: slices, single elements, pieces; and those that write such a part."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ....runtime.ir.dims import Dim, SymbolicDim, maximum, minimum
+from ....runtime.ops import creation, indexing, reduction, shaping
+from ....runtime.ops.common import normalize_axis
+from ....runtime.tracing import Traced
+from ..table import Context, Unsupported, aten, cast
+
+
+def part(x: Traced, axis: int, start: Dim, stop: Dim, step: int = 1) -> Any:
+    """`x[start:stop:step]` along `axis`; `x` itself where that is all of it. Bounds are those of `shaping.slice`."""
+    if start == 0 and stop == x.shape[axis] and step == 1:
+        return x
+    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(step,), axes=(axis,))
+
+
+def bounds(size: Dim, start: Dim | None, stop: Dim | None) -> tuple[Dim, Dim]:
+    """Python's rules for slices: absent bounds, negative ones, and those beyond the end, which are moved there."""
+    first = 0 if start is None else _position(size, start)
+    last = size if stop is None or (isinstance(stop, int) and stop >= sys.maxsize) else _position(size, stop)
+    return first, last if first == 0 else _not_below(first, last)
+
+
+def _position(size: Dim, index: Dim) -> Dim:
+    """`index` counted from the front, within the dimension."""
+    if index == size:
+        return size
+    if _is_negative(index):
+        return maximum(size + index, 0) if isinstance(size, int) else size + index
+    return minimum(index, size) if isinstance(size, int) and isinstance(index, int) else index
+
+
+def _not_below(first: Dim, last: Dim) -> Dim:
+    return max(first, last) if isinstance(first, int) and isinstance(last, int) else last
+
+
+def _is_negative(index: Dim) -> bool:
+    """Whether an index counts from the end; a symbolic one does if it falls as the sizes grow, as `1 - n` does."""
+    if isinstance(index, SymbolicDim):
+        return all(coefficient < 0 for monomial, coefficient in index.terms if monomial)
+    return index < 0
+
+
+@aten("aten.slice.Tensor", "aten.slice_copy.Tensor")
+def slice_tensor(
+    context: Context, self: Traced, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Any:
+    """slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""
+    axis = normalize_axis(dim, self.ndim)
+    first, last = bounds(self.shape[axis], start, end)
+    if step == 1:  # torch knows the length, also where a symbolic bound may lie beyond the end
+        last = first + context.shape[axis]
+    return part(self, axis, first, last, step)
+
+
+@aten("aten.narrow.default")
+def narrow(context: Context, self: Traced, dim: int, start: Dim, length: Dim) -> Any:
+    """narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
+    axis = normalize_axis(dim, self.ndim)
+    first = _position(self.shape[axis], start)
+    return part(self, axis, first, first + length)
+
+
+@aten("aten.select.int", "aten.select_copy.int")
+def select(context: Context, self: Traced, dim: int, index: Dim) -> Any:
+    """select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)"""
+    return shaping.reshape(_element(self, normalize_axis(dim, self.ndim), index), shape=context.shape)
+
+
+def _element(x: Traced, axis: int, index: Dim) -> Any:
+    first = _position(x.shape[axis], index)
+    return part(x, axis, first, first + 1)
+
+
+@aten("aten.unbind.int", "aten.unbind_copy.int")
+def unbind(context: Context, self: Traced, dim: int = 0) -> Any:
+    """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
+    axis = normalize_axis(dim, self.ndim)
+    shape = (*self.shape[:axis], *self.shape[axis + 1 :])
+    return tuple(shaping.reshape(part(self, axis, i, i + 1), shape=shape) for i in range(len(context.types)))
+
+
+@aten(
+    "aten.split.Tensor",
+    "aten.split.sizes",
+    "aten.split_with_sizes.default",
+    "aten.split_copy.Tensor",
+    "aten.split_with_sizes_copy.default",
+    "aten.unsafe_split.Tensor",
+    "aten.unsafe_split_with_sizes.default",
+    "aten.chunk.default",
+    "aten.unsafe_chunk.default",
+    "aten.tensor_split.sections",
+    "aten.tensor_split.indices",
+)
+def split(context: Context, self: Traced, _: Any, dim: int = 0) -> Any:
+    """split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
+    axis = normalize_axis(dim, self.ndim)
+    pieces, start = [], 0
+    for type in context.types:
+        assert type is not None
+        stop = start + type.shape[axis]
+        pieces.append(part(self, axis, start, stop))
+        start = stop
+    return tuple(pieces)
+
+
+@aten("aten.slice_scatter.default")
+def slice_scatter(
+    context: Context, self: Traced, src: Traced, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Any:
+    """slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)"""
+    axis = normalize_axis(dim, self.ndim)
+    first, last = bounds(self.shape[axis], start, end)
+    return _written(self, cast(src, self.dtype), axis, first, last, step)
+
+
+@aten("aten.select_scatter.default")
+def select_scatter(context: Context, self: Traced, src: Traced, dim: int, index: Dim) -> Any:
+    """select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
+    axis = normalize_axis(dim, self.ndim)
+    first = _position(self.shape[axis], index)
+    return _written(self, cast(src, self.dtype), axis, first, first + 1, 1)
+
+
+def _written(x: Traced, src: Traced, axis: int, start: Dim, stop: Dim, step: int) -> Any:
+    if step == 1 and start == 0 and stop == x.shape[axis]:
+        return src
+    shape = (*x.shape[:axis], (stop - start + (step - 1)) // step, *x.shape[axis + 1 :])
+    if src.ndim < x.ndim:
+        src = shaping.reshape(src, shape=shape)
+    return indexing.slice_scatter(x, src, axis=axis, start=start, stop=stop, step=step)
+
+
+@aten("aten.unfold.default", "aten.unfold_copy.default")
+def unfold(context: Context, self: Traced, dimension: int, size: int, step: int) -> Any:
+    """unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
+    if self.ndim == 0:
+        return shaping.reshape(self, shape=context.shape)
+    axis = normalize_axis(dimension, self.ndim)
+    count = context.shape[axis]
+    last = step * (count - 1) + 1  # of the windows' first elements
+    windows = [part(self, axis, i, i + last, step) for i in range(size)]
+    shape = (*windows[0].shape, 1)
+    return shaping.concat(*(shaping.reshape(window, shape=shape) for window in windows), axis=len(shape) - 1)
+
+
+@aten("aten.diagonal.default", "aten.diagonal_copy.default")
+def diagonal(context: Context, self: Traced, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
+    first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
+    if context.shape[-1] == 0:
+        return context.builder.create(creation.full, shape=context.shape, value=0, dtype=context.dtype)
+    return diagonal_of(self, first, second, offset, context.shape[-1])
+
+
+def diagonal_of(x: Traced, first: int, second: int, offset: int = 0, length: Dim | None = None) -> Any:
+    """The diagonal of two axes, as the last axis; `length` defaults to the size of the first of them."""
+    flat, _ = _rows_of_matrices(x, first, second)
+    bounds = _diagonal_bounds(x, first, second, offset, x.shape[first] if length is None else length)
+    return part(flat, flat.ndim - 1, *bounds)
+
+
+@aten("aten.diagonal_scatter.default")
+def diagonal_scatter(
+    context: Context, self: Traced, src: Traced, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Any:
+    """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
+    first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
+    if src.shape[-1] == 0:
+        return self
+    flat, order = _rows_of_matrices(self, first, second)
+    start, stop, step = _diagonal_bounds(self, first, second, offset, src.shape[-1])
+    written = indexing.slice_scatter(flat, cast(src, self.dtype), axis=flat.ndim - 1, start=start, stop=stop, step=step)
+    matrices = shaping.reshape(written, shape=tuple(self.shape[axis] for axis in order))
+    return shaping.transpose(matrices, permutation=tuple(order.index(axis) for axis in range(self.ndim)))
+
+
+def _rows_of_matrices(x: Traced, first: int, second: int) -> tuple[Any, list[int]]:
+    """The matrices of two axes, each as one row of all its elements; and the order of the axes of `x` before that."""
+    order = [*(axis for axis in range(x.ndim) if axis not in (first, second)), first, second]
+    shape = (*(x.shape[axis] for axis in order[:-2]), x.shape[first] * x.shape[second])
+    return shaping.reshape(shaping.transpose(x, permutation=tuple(order)), shape=shape), order
+
+
+def _diagonal_bounds(x: Traced, first: int, second: int, offset: int, length: Dim) -> tuple[Dim, Dim, int]:
+    """Where the elements of a diagonal stand in a row of all the elements of a matrix."""
+    columns = x.shape[second]
+    if not isinstance(columns, int):
+        raise Unsupported("the diagonal of an axis of symbolic size")
+    start = offset if offset >= 0 else columns * -offset
+    return start, start + (length - 1) * (columns + 1) + 1, columns + 1
+
+
+@aten("aten.trace.default")
+def trace(context: Context, self: Traced) -> Any:
+    """trace(Tensor self) -> Tensor"""
+    length = minimum(*self.shape)
+    return reduction.reduce_sum(cast(diagonal_of(self, 0, 1, length=length), context.dtype))

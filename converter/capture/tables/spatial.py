@@ -1,0 +1,30 @@
+"""What convolution, pooling and resizing share: one number for all spatial dimensions, and inputs without a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.ops import shaping
+from ....runtime.tracing import Traced
+
+
+def per_dimension(sizes: Any, count: int) -> tuple[Any, ...]:
+    """`sizes`, a number or a list of one or `count` numbers, as `count` numbers."""
+    listed = tuple(sizes) if isinstance(sizes, (list, tuple)) else (sizes,)
+    return listed * count if len(listed) == 1 else listed
+
+
+def batched(x: Traced, count: int) -> Traced:
+    """`x`, (channels, *spatial) with `count` spatial dimensions, as a batch of one; itself where it is a batch."""
+    if x.ndim == count + 2:
+        return x
+    result: Traced = shaping.reshape(x, shape=(1, *x.shape))
+    return result
+
+
+def unbatched(y: Traced, x: Traced) -> Traced:
+    """`y` without its batch dimension where `x` has none."""
+    if y.ndim == x.ndim:
+        return y
+    result: Traced = shaping.reshape(y, shape=y.shape[1:])
+    return result
