@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import safetensors
 import safetensors.numpy
 
 from .errors import CellbridgeError, ProgramError, UsageError
+from .files import whole_file
 from .ir.dims import Dim, SymbolicDim, parse
 from .ir.program import Program
 from .ir.types import Buffer, CellCall, Constant, Node, Parameter, Source, Type, Value, as_dtype
@@ -26,31 +27,38 @@ VERSION = 1
 _GRAPH = "program.json"
 _TENSORS = "tensors.safetensors"
 
+# what reading raises where the bytes are damaged (RuntimeError: encrypted, packed in an unknown way, nested too deep) ...
+_UNREADABLE = (
+    OSError, EOFError, KeyError, RuntimeError, ValueError, safetensors.SafetensorError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+# ... and where they are JSON, but not what `save` writes
+_MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
+
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:
     """Write a program to `path`, whole or not at all.
 
     Raises:
-        UsageError: the file can't be written.
+        UsageError: the file can't be written, or a constant argument or a dict's key is of a kind that JSON lacks.
     """
     tensors: dict[str, np.ndarray[Any, Any]] = {}
     for kind, items in (("parameter", program.parameters), ("buffer", program.buffers)):
-        tensors |= {f"{kind}:{name}": np.ascontiguousarray(item.data) for name, item in items.items()}
-    tensors |= {f"constant:{c.value.name}": np.ascontiguousarray(c.data) for c in program.constants}
-    shapes = {name: list(array.shape) for name, array in tensors.items() if array.ndim == 0}
+        tensors |= {f"{kind}:{name}": np.asarray(item.data, order="C") for name, item in items.items()}
+    tensors |= {f"constant:{c.value.name}": np.asarray(c.data, order="C") for c in program.constants}
+    try:
+        graph = json.dumps(_to_json(program), indent=1)
+    except TypeError as error:
+        raise UsageError(
+            f"can't save the program: {error}; constant arguments, constant results and keys must be None, bool, int, "
+            "float or str (keys also tuples of these)"
+        ) from error
     target = Path(path)
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with whole_file(target) as file, zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(_GRAPH, graph)
+            archive.writestr(_TENSORS, safetensors.numpy.save(tensors))
     except OSError as error:
         raise UsageError(f"can't write {target}: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-            archive.writestr(_GRAPH, json.dumps(_to_json(program) | {"scalars": sorted(shapes)}, indent=1))
-            archive.writestr(_TENSORS, safetensors.numpy.save(tensors))
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def load(path: str | os.PathLike[str]) -> Program:
@@ -66,7 +74,7 @@ def load(path: str | os.PathLike[str]) -> Program:
             tensors = safetensors.numpy.load(archive.read(_TENSORS))
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {os.fspath(path)}") from error
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError, safetensors.SafetensorError) as error:
+    except _UNREADABLE as error:
         raise ProgramError(f"{os.fspath(path)} is not a saved program, or it is damaged: {error}") from error
     if not isinstance(written, dict) or written.get("format") != FORMAT:
         raise ProgramError(f"{os.fspath(path)} is not a saved program")
@@ -79,7 +87,7 @@ def load(path: str | os.PathLike[str]) -> Program:
         verify(program)
     except CellbridgeError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except _MALFORMED as error:
         raise ProgramError(f"{os.fspath(path)} is damaged: {type(error).__name__}: {error}") from error
     return program
 
@@ -122,7 +130,6 @@ def _to_json(program: Program) -> dict[str, Any]:
 
 def _from_json(written: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]) -> Program:
     values: dict[str, Value] = {}
-    scalars = set(written["scalars"])
 
     def new(item: list[Any]) -> Value:
         value = _value_from_json(item)
@@ -131,12 +138,9 @@ def _from_json(written: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]
         values[value.name] = value
         return value
 
-    def data(key: str) -> np.ndarray[Any, Any]:
-        return tensors[key].reshape(()) if key in scalars else tensors[key]
-
     inputs = tuple(new(item) for item in written["inputs"])
     parameters = {
-        n: Parameter(new(p["value"]), data(f"parameter:{n}"), bool(p["trainable"]), tuple(p["aliases"]))
+        n: Parameter(new(p["value"]), tensors[f"parameter:{n}"], bool(p["trainable"]), tuple(p["aliases"]))
         for n, p in written["parameters"].items()
     }
     buffer_values = {n: new(b["value"]) for n, b in written["buffers"].items()}
@@ -155,10 +159,10 @@ def _from_json(written: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]
         nodes=tuple(nodes),
         parameters=parameters,
         buffers={
-            n: Buffer(buffer_values[n], data(f"buffer:{n}"), None if b["update"] is None else values[b["update"]])
+            n: Buffer(buffer_values[n], tensors[f"buffer:{n}"], None if b["update"] is None else values[b["update"]])
             for n, b in written["buffers"].items()
         },
-        constants=tuple(Constant(value, data(f"constant:{value.name}")) for value in constant_values),
+        constants=tuple(Constant(value, tensors[f"constant:{value.name}"]) for value in constant_values),
         calls=tuple(CellCall(path, class_name, index, parent) for path, class_name, index, parent in written["calls"]),
         arguments=Structure.from_json(written["arguments"]),
         result=Structure.from_json(written["result"]),

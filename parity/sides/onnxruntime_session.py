@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime as ort
-from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
 
 from ...converter.onnx_out.graph import CELL, SOURCE
 from ...runtime.errors import UsageError

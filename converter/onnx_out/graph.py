@@ -1,0 +1,151 @@
+"""`Graph`: the ONNX nodes, constants and types that the ops' `onnx` rules write."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ...runtime.errors import ConversionError
+from ...runtime.ir.dims import Dim, SymbolicDim
+from ...runtime.ir.types import Type, as_dtype
+from .sizes import Sizes
+
+Array = np.ndarray[Any, Any]
+
+CELL = "cellbridge.cell"  # node metadata: the call of the Cell that it belongs to, `layer1.0`, or `head@1` for a second
+SOURCE = "cellbridge.source"  # node metadata: file, line and text that it comes from
+SHARED_SIZE = 64  # constants of up to so many elements are shared where they are equal
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """One ONNX node. Its tensors may still be renamed."""
+
+    op_type: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+    metadata: dict[str, str]
+
+
+class Graph:
+    """What is emitted so far; the `OnnxGraph` that op rules are given.
+
+    Attributes:
+        opset: version of the standard operator set.
+        nodes: in order of computation.
+        initializers: data by tensor name.
+        types: by tensor name, of inputs, initializers and results of ops.
+        sizes: the symbolic dimensions.
+    """
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.nodes: list[Emitted] = []
+        self.initializers: dict[str, Array] = {}
+        self.types: dict[str, Type] = {}
+        self.sizes = Sizes(self)
+        self._prefix = ""
+        self._metadata: dict[str, str] = {}
+        self._names: dict[str, int] = {}
+        self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+
+    @contextlib.contextmanager
+    def at(self, cell: str, source: str) -> Iterator[None]:
+        """Within the context, new nodes belong to a Cell's call `cell` (empty: the root) and come from `source`."""
+        before = self._prefix, self._metadata
+        self._prefix = "/" + cell.replace(".", "/") if cell else ""
+        self._metadata = {key: text for key, text in ((CELL, cell), (SOURCE, source)) if text}
+        try:
+            yield
+        finally:
+            self._prefix, self._metadata = before
+
+    def at_root(self) -> contextlib.AbstractContextManager[None]:
+        """Within the context, new nodes belong to no Cell but the root, and to no source line."""
+        return self.at("", "")
+
+    def unique(self, stem: str) -> str:
+        """A name that isn't taken yet: `stem`, or `stem` with a number."""
+        name = stem
+        while name in self._names:
+            self._names[stem] += 1
+            name = f"{stem}_{self._names[stem]}"
+        self._names.setdefault(name, 0)
+        return name
+
+    def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
+        """Add a node of the standard domain; its output name, or a tuple of names when `outputs` is above 1."""
+        name = self.unique(f"{self._prefix}/{op_type}")
+        while inputs and not inputs[-1]:
+            inputs = inputs[:-1]
+        results = tuple(f"{name}_output_{i}" for i in range(outputs))
+        given = {key: value for key, value in attributes.items() if value is not None}
+        self.nodes.append(Emitted(op_type, name, inputs, results, given, self._metadata))
+        return results[0] if outputs == 1 else results
+
+    def constant(self, data: Any, dtype: Any = None) -> str:
+        """The name of a constant tensor; small equal ones are one."""
+        array = np.asarray(data, None if dtype is None else as_dtype(dtype))
+        if array.size > SHARED_SIZE:
+            return self._new_constant(array)
+        key = array.dtype.name, array.shape, array.tobytes()
+        if key not in self._shared:
+            self._shared[key] = self._new_constant(array)
+        return self._shared[key]
+
+    def _new_constant(self, array: Array) -> str:
+        name = self.unique("constant")
+        self.initializers[name] = array
+        self.types[name] = Type(array.dtype, array.shape)
+        return name
+
+    def dims(self, dims: tuple[Dim, ...]) -> str:
+        """The name of an int64 vector with these sizes, computed at run time where they are symbolic."""
+        return self.sizes.vector(dims)
+
+    def type(self, name: str) -> Type:
+        """Dtype and shape of an operand of the op being lowered, of a constant, or of a cast of either."""
+        return self.types[name]
+
+    def cast(self, name: str, dtype: Any) -> str:
+        """The value cast to a dtype; itself if it is known to have that dtype already."""
+        target = as_dtype(dtype)
+        known = self.types.get(name)
+        if known is not None and known.dtype == target:
+            return name
+        result: str = self.op("Cast", name, to=target)
+        if known is not None:
+            self.types[result] = known.with_dtype(target)
+        return result
+
+
+def node_proto(node: Emitted, names: Mapping[str, str]) -> onnx.NodeProto:
+    """The node as ONNX writes it, its tensors renamed as `names` says."""
+    proto = onnx.NodeProto(
+        op_type=node.op_type,
+        name=node.name,
+        input=[names.get(name, name) for name in node.inputs],
+        output=[names.get(name, name) for name in node.outputs],
+        attribute=[_attribute(node, key, value) for key, value in node.attributes.items()],
+    )
+    for key, text in node.metadata.items():
+        proto.metadata_props.add(key=key, value=text)
+    return proto
+
+
+def _attribute(node: Emitted, key: str, value: Any) -> onnx.AttributeProto:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    if any(isinstance(item, SymbolicDim) for item in items):
+        raise ConversionError(f"attribute {key}={value} of ONNX {node.op_type} must be known when it is exported")
+    if isinstance(value, np.dtype):
+        value = onnx.helper.np_dtype_to_tensor_dtype(value)
+    elif isinstance(value, np.ndarray):
+        value = onnx.numpy_helper.from_array(value)
+    return onnx.helper.make_attribute(key, value, attr_type=None if len(items) else onnx.AttributeProto.INTS)

@@ -1,0 +1,107 @@
+"""`Sizes`: symbolic dimensions, computed at run time from the shapes of the model's inputs."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...runtime.errors import ConversionError
+from ...runtime.ir.dims import Dim, SymbolicDim
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+_ONNX_OPS = {"%": "Mod", "max": "Max", "min": "Min"}  # Mod-13 of integers takes the divisor's sign, as Python does
+
+
+class Sizes:
+    """Emits each size once, as an int64 vector of one element."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.emitted: dict[SymbolicDim, str] = {}
+        self.bindings: dict[str, tuple[str, int, int, int]] = {}
+
+    def bind(self, tensor: str, shape: tuple[Dim, ...]) -> None:
+        """Let symbols be read off an input: from a dimension `n`, or if there is none, from one like `2*n + 1`."""
+        for axis, dim in enumerate(shape):
+            linear = _linear(dim)
+            if linear is not None:
+                name, scale, offset = linear
+                if name not in self.bindings or (scale, offset) == (1, 0):
+                    self.bindings[name] = tensor, axis, scale, offset
+
+    def vector(self, dims: tuple[Dim, ...]) -> str:
+        """The name of an int64 vector with these sizes."""
+        parts: list[str] = []
+        for known, run in itertools.groupby(dims, lambda dim: isinstance(dim, int)):
+            group = tuple(run)
+            parts += [self._constant(*group)] if known else map(self._size, group)
+        if not parts:
+            return self._constant()
+        return parts[0] if len(parts) == 1 else self._op("Concat", *parts, axis=0)
+
+    def _size(self, dim: Dim) -> str:
+        if isinstance(dim, int):
+            return self._constant(dim)
+        if dim not in self.emitted:
+            with self.graph.at_root():  # every Cell may use it
+                self.emitted[dim] = self._polynomial(dim)
+        return self.emitted[dim]
+
+    def _polynomial(self, dim: SymbolicDim) -> str:
+        terms = []
+        for monomial, coefficient in dim.terms:
+            factors = [self._symbol(f) if isinstance(f, str) else self._function(*f) for f in monomial]
+            if coefficient != 1 or not factors:
+                factors.append(self._constant(coefficient))
+            terms.append(self._fold("Mul", factors))
+        return self._fold("Add", terms)
+
+    def _function(self, name: str, a: SymbolicDim, b: SymbolicDim) -> str:
+        left, right = self._size(_plain(a)), self._size(_plain(b))
+        if name != "//":
+            return self._op(_ONNX_OPS[name], left, right)
+        # Div-14 of integers truncates; once the remainder is taken off, the quotient is exact, and so the floor
+        return self._op("Div", self._op("Sub", left, self._op("Mod", left, right)), right)
+
+    def _symbol(self, name: str) -> str:
+        if name not in self.bindings:
+            raise ConversionError(f"the size {name!r} is needed, and no input has a dimension from which to read it")
+        tensor, axis, scale, offset = self.bindings[name]
+        size = self._op("Shape", tensor, start=axis, end=axis + 1)
+        if offset:
+            size = self._op("Sub", size, self._constant(offset))
+        return size if scale == 1 else self._op("Div", size, self._constant(scale))
+
+    def _fold(self, op_type: str, names: list[str]) -> str:
+        result = names[0]
+        for name in names[1:]:
+            result = self._op(op_type, result, name)
+        return result
+
+    def _constant(self, *sizes: Dim) -> str:
+        return self.graph.constant(np.array(sizes, np.int64))
+
+    def _op(self, op_type: str, *inputs: str, **attributes: int) -> str:
+        name: str = self.graph.op(op_type, *inputs, **attributes)
+        return name
+
+
+def _plain(dim: SymbolicDim) -> Dim:
+    """An operand of `//`, `%`, `max` or `min`, which stands as a polynomial even where it is an integer."""
+    return dim + 0
+
+
+def _linear(dim: Dim) -> tuple[str, int, int] | None:
+    """(symbol, scale, offset) of a dimension `scale*symbol + offset`; None for any other."""
+    if isinstance(dim, int):
+        return None
+    terms = dict(dim.terms)
+    offset = terms.pop((), 0)
+    match list(terms.items()):
+        case [((str(name),), scale)]:
+            return name, scale, offset
+    return None
