@@ -1,0 +1,118 @@
+"""Cases of pooling, adaptive pooling included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from tests.runtime.ops.cases import OpCase
+
+_rng = np.random.default_rng(0)
+
+
+def torch_max_pool(*, kernel: Any, **attributes: Any) -> Callable[[torch.Tensor], Any]:
+    pool: Any = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(kernel) - 1]
+    return lambda x: pool(x, kernel, **attributes, return_indices=True)
+
+
+def torch_avg_pool(*, kernel: Any, **attributes: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    pool: Any = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(kernel) - 1]
+    return lambda x: pool(x, kernel, **attributes)
+
+
+def torch_gradient(forward: Callable[[torch.Tensor], Any], size: Any) -> Callable[..., torch.Tensor]:
+    """The transpose of a linear `forward`, from spatial sizes `size`, as a function that autograd can go through."""
+
+    def run(g: torch.Tensor) -> torch.Tensor:
+        x = g.new_zeros((*g.shape[:2], *size), requires_grad=True)
+        (gradient,) = torch.autograd.grad(forward(x), x, g, create_graph=True)
+        return gradient
+
+    return run
+
+
+def _random(*shape: int) -> np.ndarray:
+    return _rng.standard_normal(shape)
+
+
+def _max(name: str, shape: tuple[int, ...], **attributes: Any) -> OpCase:
+    return OpCase("max_pool", (_random(*shape),), attributes, torch_max_pool(**attributes), name)
+
+
+def _avg(name: str, shape: tuple[int, ...], **attributes: Any) -> list[OpCase]:
+    forward = torch_avg_pool(**attributes)
+    x = _random(*shape)
+    g = _random(*forward(torch.from_numpy(x)).shape)
+    size = shape[2:]
+    return [
+        OpCase("avg_pool", (x,), attributes, forward, name),
+        OpCase("avg_pool_gradient", (g,), {"size": size, **attributes}, torch_gradient(forward, size), name),
+    ]
+
+
+def _adaptive(name: str, shape: tuple[int, ...], output_size: tuple[int, ...]) -> list[OpCase]:
+    rank = len(output_size)
+    average: Any = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)[rank - 1]
+    largest: Any = (F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)[rank - 1]
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return average(x, output_size)
+
+    x, g, size = _random(*shape), _random(*shape[:2], *output_size), shape[2:]
+    attributes = {"output_size": output_size}
+    return [
+        OpCase("adaptive_avg_pool", (x,), attributes, forward, name),
+        OpCase("adaptive_avg_pool_gradient", (g,), {"size": size}, torch_gradient(forward, size), name),
+        OpCase("adaptive_max_pool", (x,), attributes, lambda x: largest(x, output_size, True), name),
+    ]
+
+
+def _max_pool_gradient(g: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    planes = g.new_zeros(2, 3, 20)
+    return planes.scatter_add(2, indices.flatten(2), g.flatten(2)).reshape(2, 3, 4, 5)
+
+
+CASES = [
+    _max("1d", (2, 3, 9), kernel=(3,), stride=(2,), padding=(1,), dilation=(1,), ceil_mode=False),
+    _max("resnet", (1, 4, 9, 8), kernel=(3, 3), stride=(2, 2), padding=(1, 1), dilation=(1, 1), ceil_mode=False),
+    _max("ceil", (2, 2, 7, 8), kernel=(2, 3), stride=(2, 2), padding=(0, 1), dilation=(1, 1), ceil_mode=True),
+    _max("ceil-dropped", (1, 2, 4, 5), kernel=(2, 2), stride=(3, 4), padding=(1, 1), dilation=(1, 1), ceil_mode=True),
+    _max("dilated", (1, 2, 9, 9), kernel=(3, 2), stride=(1, 2), padding=(1, 1), dilation=(2, 3), ceil_mode=False),
+    _max("ceil-dilated", (1, 2, 10, 9), kernel=(2, 2), stride=(3, 3), padding=(0, 1), dilation=(4, 3), ceil_mode=True),
+    _max(
+        "3d", (1, 2, 4, 5, 6),
+        kernel=(2, 3, 2), stride=(2, 1, 2), padding=(0, 1, 1), dilation=(1, 1, 1), ceil_mode=True,
+    ),
+    *_avg(
+        "divisor-ceil", (1, 2, 7, 8),
+        kernel=(3, 3), stride=(3, 2), padding=(1, 1), ceil_mode=True, divisor_override=4,
+    ),
+    OpCase(
+        "max_pool_gradient",
+        (_random(2, 3, 2, 3), _rng.integers(0, 20, (2, 3, 2, 3))),
+        {"size": (4, 5)},
+        _max_pool_gradient,
+    ),
+    *_avg("1d", (2, 3, 9), kernel=(3,), stride=(2,), padding=(1,)),
+    *_avg("2d", (1, 2, 6, 8), kernel=(2, 2), stride=(2, 2), padding=(0, 0)),
+    *_avg("pad-counted", (1, 2, 7, 6), kernel=(3, 2), stride=(2, 1), padding=(1, 1), count_include_pad=True),
+    *_avg("pad-not-counted", (1, 2, 7, 6), kernel=(3, 2), stride=(2, 1), padding=(1, 1), count_include_pad=False),
+    *_avg("ceil", (1, 2, 7, 8), kernel=(3, 3), stride=(3, 2), padding=(1, 1), ceil_mode=True),
+    *_avg(
+        "ceil-not-counted", (1, 2, 7, 8),
+        kernel=(3, 3), stride=(3, 2), padding=(1, 1), ceil_mode=True, count_include_pad=False,
+    ),
+    *_avg("divisor", (1, 2, 6, 7), kernel=(3, 2), stride=(2, 2), padding=(1, 1), divisor_override=5),
+    *_avg("stride-above-kernel", (1, 2, 8, 9), kernel=(2, 2), stride=(3, 4), padding=(0, 1)),
+    *_avg("3d", (1, 2, 4, 5, 6), kernel=(2, 3, 2), stride=(2, 1, 2), padding=(0, 1, 1), ceil_mode=True),
+    *_adaptive("1d", (2, 3, 10), (4,)),
+    *_adaptive("global", (2, 3, 7, 5), (1, 1)),
+    *_adaptive("equal-bins", (1, 2, 6, 8), (3, 2)),
+    *_adaptive("overlapping-bins", (1, 2, 7, 5), (3, 4)),
+    *_adaptive("more-bins-than-elements", (1, 2, 3, 4), (5, 9)),
+    *_adaptive("3d", (1, 2, 4, 5, 6), (2, 3, 4)),
+]  # fmt: skip

@@ -1,0 +1,30 @@
+"""Cases of `random` in which nothing is left to chance; what the draws look like is in test_random.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.runtime.ops.cases import OpCase
+
+CERTAIN: list[tuple[str, dict[str, Any]]] = [
+    ("bernoulli", {"probability": 1.0}),
+    ("bernoulli", {"probability": 0.0}),
+    ("uniform", {"low": 1.5, "high": 1.5}),
+    ("normal", {"mean": -0.5, "deviation": 0.0}),
+]
+
+NO_KERNEL = "ONNX Runtime has no kernel from opset 22 on; test_random.py runs it in opset 20"
+
+CASES = [
+    OpCase(
+        op,
+        (),
+        {"shape": (3, 4), "dtype": np.dtype(np.float32), **attributes},
+        name=" ".join(f"{key} {value}" for key, value in attributes.items()),
+        differentiable=False,
+        skip_onnx="" if op == "bernoulli" else NO_KERNEL,
+    )
+    for op, attributes in CERTAIN
+]

@@ -1,0 +1,170 @@
+"""Every case of every op: kernel, types, gradient and ONNX form, by torch, finite differences and ONNX Runtime."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from cellbridge.runtime import ops
+from cellbridge.runtime.errors import ConversionError, ProgramError, ShapeError
+from cellbridge.runtime.ops.registry import Op
+from tests.runtime.ops.cases import OpCase
+from tests.runtime.ops.checks import (
+    check_half,
+    check_kernel,
+    check_onnx,
+    check_symbolic,
+    check_vjp,
+    check_vjp_as_program,
+    check_vjp_by_differences,
+    missing_rules,
+)
+
+CASES: list[OpCase] = [
+    case
+    for path in sorted(Path(__file__).parent.glob("cases_*.py"))
+    for case in importlib.import_module(f"tests.runtime.ops.{path.stem}").CASES
+]
+DIFFERENTIABLE = [case for case in CASES if case.differentiable]
+WITH_TORCH = [case for case in CASES if case.torch is not None]
+IN_ONNX = [case for case in CASES if not case.skip_onnx and ops.get(case.op).onnx_rule is not None]
+FIRST_IS_FIXED = {  # cases that can't have a symbolic first dimension
+    "expand-both": "it is expanded to a known one",
+    "index_add-middle": "the indices are as many by chance",
+    "linear-vector": "it is contracted with a known one",
+    "lstm-projection": "it is a number of steps, for which ONNX has no LSTM with projection",
+    "lstm-projection-reverse": "it is a number of steps, for which ONNX has no LSTM with projection",
+    "matmul-vector_by_batch": "it is contracted with a known one",
+}
+NOT_THE_DERIVATIVE = {"embedding-padding"}  # the gradient leaves out what torch leaves out
+HALVES = ("float16", "bfloat16")
+
+
+@pytest.mark.parametrize("op", ops.all_ops().values(), ids=lambda op: op.name)
+def test_every_op_is_complete(op: Op) -> None:
+    assert missing_rules(op, CASES) == []
+
+
+def test_case_names_are_unique() -> None:
+    names = [str(case) for case in CASES]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("case", WITH_TORCH, ids=str)
+def test_kernel_agrees_with_torch(case: OpCase, dtype: str) -> None:
+    check_kernel(case, dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_half_precision_rounds_once(case: OpCase, dtype: str) -> None:
+    check_half(case, dtype)
+
+
+@pytest.mark.parametrize("case", [case for case in DIFFERENTIABLE if case.torch is not None], ids=str)
+def test_gradient_agrees_with_torch(case: OpCase) -> None:
+    check_vjp(case)
+
+
+@pytest.mark.parametrize("case", [case for case in DIFFERENTIABLE if str(case) not in NOT_THE_DERIVATIVE], ids=str)
+def test_gradient_agrees_with_differences(case: OpCase) -> None:
+    check_vjp_by_differences(case)
+
+
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
+def test_gradient_is_the_same_as_a_program(case: OpCase) -> None:
+    check_vjp_as_program(case)
+
+
+@pytest.mark.parametrize("opset", [18, 20, 23])
+@pytest.mark.parametrize("case", IN_ONNX, ids=str)
+def test_onnx_runtime_agrees_in_float32(case: OpCase, opset: int) -> None:
+    check_onnx(case, "float32", opset)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in IN_ONNX if case.inputs and np.shape(case.inputs[0])[:1] > (1,)], ids=str
+)
+def test_the_first_dimension_can_be_symbolic(case: OpCase) -> None:
+    if str(case) in FIRST_IS_FIXED:
+        with pytest.raises((ShapeError, ConversionError)):
+            check_symbolic(case)
+    else:
+        check_symbolic(case)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+@pytest.mark.parametrize("case", IN_ONNX, ids=str)
+def test_onnx_runtime_agrees_in(case: OpCase, dtype: str) -> None:
+    check_onnx(case, dtype)
+
+
+EXP = OpCase("exp", (np.linspace(-2.0, 2.0, 7),), {}, torch.exp)
+
+
+@pytest.mark.parametrize(
+    ("concern", "rule", "check"),
+    [
+        ("kernel", lambda x: np.exp(x) * (1 + 1e-9), lambda: check_kernel(EXP, "float64")),
+        ("kernel", lambda x: np.exp(x) * np.float32(1 + 1e-4), lambda: check_kernel(EXP, "float32")),
+        ("kernel", lambda x: np.exp(x.astype(np.float16)).astype(x.dtype), lambda: check_kernel(EXP, "float32")),
+        ("vjp", lambda g, y, x: g * y * (1 + 1e-9), lambda: check_vjp(EXP)),
+        ("vjp", lambda g, y, x: None, lambda: check_vjp(EXP)),
+        ("vjp", lambda g, y, x: g * y * 1.01, lambda: check_vjp_by_differences(EXP)),
+        ("vjp", lambda g, y, x: g * y if isinstance(x, np.ndarray) else g, lambda: check_vjp_as_program(EXP)),
+        ("onnx", lambda graph, x: graph.op("Erf", x), lambda: check_onnx(EXP, "float32")),
+        ("onnx", lambda graph, x: graph.op("Cast", graph.op("Exp", x), to=11), lambda: check_onnx(EXP, "float32")),
+    ],
+)
+def test_a_planted_fault_is_found(
+    monkeypatch: pytest.MonkeyPatch, concern: str, rule: Any, check: Callable[[], None]
+) -> None:
+    check()
+    monkeypatch.setattr(ops.get("exp"), f"{concern}_rule", rule)
+    with pytest.raises((AssertionError, onnx.shape_inference.InferenceError)):
+        check()
+
+
+def test_a_planted_second_rounding_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = OpCase("reduce_sum", (np.linspace(0.0, 2.0, 100),))
+    check_half(case, "float16")
+    monkeypatch.setattr(ops.get("reduce_sum"), "kernel_rule", lambda x, **_: np.cumsum(x)[-1])
+    monkeypatch.setattr(ops.get("reduce_sum"), "half_native", True)
+    with pytest.raises(AssertionError):
+        check_half(case, "float16")
+
+
+def test_a_planted_wrong_type_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops.get("exp"), "infer_rule", lambda x: x.with_shape((*x.shape, 1)))
+    with pytest.raises(ProgramError, match="kernel of op exp returned"):
+        check_kernel(EXP, "float64")
+
+
+def test_a_planted_missing_rule_is_found() -> None:
+    def half_done(x: Any) -> Any:
+        """An op that isn't registered."""
+
+    op = Op(half_done)
+    assert missing_rules(op, CASES) == [
+        "infer",
+        "kernel",
+        "either vjp or a reason why there is none",
+        "either onnx or a reason why there is none",
+        "a case",
+    ]
+    op.infer(lambda x: x)
+    op.kernel(lambda x: x)
+    op.no_vjp("a reason")
+    op.no_onnx("")
+    assert missing_rules(op, [OpCase("half_done", ())]) == ["either onnx or a reason why there is none"]
+    op.onnx(lambda graph, x: x)
+    op.vjp(lambda g, y, x: g)
+    assert missing_rules(op, [OpCase("half_done", ())]) == ["either vjp or a reason why there is none"]

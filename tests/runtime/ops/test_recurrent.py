@@ -1,0 +1,161 @@
+"""Recurrent layers: any size against torch, rounding in float32 against torch's own, and what has no ONNX form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellbridge.converter.onnx_out.export import to_onnx
+from cellbridge.parity.sides.onnxruntime_session import run_model
+from cellbridge.runtime import ops
+from cellbridge.runtime.errors import ConversionError, ShapeError
+from cellbridge.runtime.ir.dims import symbol
+from cellbridge.runtime.ir.program import Program
+from cellbridge.runtime.ir.types import CellCall, Type, as_dtype
+from cellbridge.runtime.ops import recurrent
+from cellbridge.runtime.tracing import Builder
+from cellbridge.runtime.tree import TENSOR, Structure
+from tests.runtime.ops.cases_recurrent import layer_inputs, torch_layer
+
+Array = np.ndarray[Any, Any]
+LAYERS = ("lstm", "gru", "rnn")
+
+
+def attributes_of(op: str, reverse: bool) -> dict[str, Any]:
+    return {"reverse": reverse, **({"nonlinearity": "tanh"} if op == "rnn" else {})}
+
+
+def gradients(op: str, gs: tuple[Any, ...], inputs: tuple[Any, ...], **attributes: Any) -> tuple[Any, ...]:
+    rule = ops.get(op).vjp_rule
+    assert rule is not None
+    result: tuple[Any, ...] = rule(gs, ops.get(op)(*inputs, **attributes), *inputs, **attributes)
+    return result
+
+
+def from_torch(op: str, reverse: bool, gs: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[list[Array], list[Any]]:
+    tensors = [None if x is None else torch.tensor(x, requires_grad=True) for x in inputs]
+    ys = torch_layer(op, reverse)(*tensors)
+    leaves = [t for t in tensors if t is not None]
+    pairs = [(y, torch.tensor(g)) for y, g in zip(ys, gs, strict=True) if g is not None]
+    found = iter(torch.autograd.grad([y for y, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True))
+    return [y.detach().numpy() for y in ys], [None if t is None else next(found) for t in tensors]
+
+
+@settings(deadline=None)  # what is tested is not how fast
+@given(
+    op=st.sampled_from(LAYERS),
+    time=st.integers(1, 5),
+    batch=st.integers(1, 3),
+    features=st.integers(1, 3),
+    hidden=st.integers(1, 4),
+    reverse=st.booleans(),
+    biases=st.sampled_from(["", "ih", "hh", "ih hh"]),
+    seed=st.integers(0, 99),
+    arrived=st.lists(st.booleans(), min_size=3, max_size=3).filter(any),
+    data=st.data(),
+)
+def test_any_size_and_any_cotangents(
+    op: str,
+    time: int,
+    batch: int,
+    features: int,
+    hidden: int,
+    reverse: bool,
+    biases: str,
+    seed: int,
+    arrived: list[bool],
+    data: st.DataObject,
+) -> None:
+    projection = data.draw(st.integers(0, hidden - 1)) if op == "lstm" else 0
+    inputs = layer_inputs(op, time, batch, features, hidden, biases=biases, projection=projection, seed=seed)
+    ys = ops.get(op)(*inputs, **attributes_of(op, reverse))
+    rng = np.random.default_rng(0)
+    gs = tuple(rng.standard_normal(y.shape) if a else None for y, a in zip(ys, arrived[-len(ys) :], strict=True))
+    if all(g is None for g in gs):
+        gs = (rng.standard_normal(ys[0].shape), *gs[1:])
+    expected, wanted = from_torch(op, reverse, gs, inputs)
+    for y, other in zip(ys, expected, strict=True):
+        np.testing.assert_allclose(y, other, rtol=1e-10, atol=1e-12)
+    for gradient, other, x in zip(gradients(op, gs, inputs, **attributes_of(op, reverse)), wanted, inputs, strict=True):
+        assert (gradient is None) == (x is None)
+        if x is not None:
+            np.testing.assert_allclose(gradient, 0 if other is None else other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("op", LAYERS)
+def test_rounds_like_torch_in_float32(op: str) -> None:
+    wide = layer_inputs(op, 24, 4, 32, 48)
+    wide = tuple(None if x is None else x.astype(np.float32).astype(np.float64) for x in wide)
+    narrow = tuple(None if x is None else x.astype(np.float32) for x in wide)
+    ys = ops.get(op)(*narrow, **attributes_of(op, False))
+    rng = np.random.default_rng(1)
+    gs = tuple(rng.standard_normal(y.shape).astype(np.float32) for y in ys)
+    exact_ys, exact = from_torch(op, False, tuple(g.astype(np.float64) for g in gs), wide)
+    torch_ys, others = from_torch(op, False, gs, narrow)
+    found = gradients(op, gs, narrow, **attributes_of(op, False))
+    for ours, other, truth in zip((*ys, *found), (*torch_ys, *others), (*exact_ys, *exact), strict=True):
+        if ours is not None:
+            by_torch = np.sqrt(np.mean((np.asarray(other) - np.asarray(truth)) ** 2))
+            assert np.sqrt(np.mean((ours - np.asarray(truth)) ** 2)) <= 3 * by_torch
+
+
+def test_saturated_gates_do_not_overflow() -> None:
+    x, *others = (a if a is None else a.astype(np.float32) for a in layer_inputs("lstm", 3, 2, 3, 2))
+    assert x is not None
+    with np.errstate(over="ignore"):
+        outputs = recurrent.lstm(x * np.float32(1e4), *others, reverse=False)
+    assert all(np.isfinite(y).all() for y in outputs)
+
+
+def one_layer(op: str, dtype: str, time: Any, **sizes: int) -> tuple[Program, tuple[Array, ...]]:
+    builder = Builder()
+    arrays = layer_inputs(op, 4, 2, 3, 5, **sizes)
+    present = tuple(a.astype(dtype) for a in arrays if a is not None)
+    values = iter(builder.new_value(f"x{i}", Type(as_dtype(dtype), a.shape)) for i, a in enumerate(present[1:], 1))
+    first = builder.new_value("x0", Type(as_dtype(dtype), (time, 2, 3)))
+    operands = [first, *(None if a is None else next(values) for a in arrays[1:])]
+    results = ops.get(op)(*operands, **attributes_of(op, True))
+    program = Program(
+        inputs=tuple(o.value for o in operands if o is not None),
+        outputs=tuple(r.value for r in results),
+        nodes=tuple(builder.nodes),
+        parameters={},
+        buffers={},
+        constants=(),
+        calls=(CellCall("", "Case"),),
+        arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(present)), Structure("dict"))),
+        result=Structure("tuple", (TENSOR,) * len(results)),
+    )
+    return program, present
+
+
+@pytest.mark.parametrize("op", LAYERS)
+def test_symbolic_time_in_onnx(op: str) -> None:
+    program, arrays = one_layer(op, "float32", symbol("time"))
+    model = to_onnx(program)
+    assert op.upper() in {node.op_type for node in model.graph.node}
+    found = run_model(model, dict(zip([value.name for value in model.graph.input], arrays, strict=True)))
+    expected = ops.get(op)(*arrays, **attributes_of(op, True))
+    for a, b in zip(found.values(), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_symbolic_time_without_an_onnx_form_is_explained() -> None:
+    program, _ = one_layer("lstm", "float64", symbol("time"))
+    with pytest.raises(ConversionError, match=r"symbolic number of steps \(time\)"):
+        to_onnx(program)
+
+
+def test_operands_that_do_not_fit_are_explained() -> None:
+    x, h0, weight_ih, weight_hh, *biases = layer_inputs("gru", 3, 2, 4, 5)
+    with pytest.raises(ShapeError, match="doesn't fit the features"):
+        recurrent.gru(np.zeros((3, 2, 7)), h0, weight_ih, weight_hh, *biases, reverse=False)
+    with pytest.raises(ShapeError, match=r"needed weight_hh \(15, 5\)"):
+        recurrent.gru(x, h0, weight_ih, weight_ih, *biases, reverse=False)
+    with pytest.raises(ShapeError, match="nonlinearity"):
+        recurrent.rnn(*layer_inputs("rnn", 3, 2, 4, 5), reverse=False, nonlinearity="sigmoid")
