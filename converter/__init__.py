@@ -5,19 +5,14 @@ Importing this package is cheap: torch and onnx load with the first function tha
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..runtime.lazy import lazily
 
 if TYPE_CHECKING:
     from .capture.export import from_torch
     from .onnx_out.export import to_onnx
 
-_HOMES = {"from_torch": "capture.export", "to_onnx": "onnx_out.export"}
-
 __all__ = ["from_torch", "to_onnx"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, {"from_torch": "capture.export", "to_onnx": "onnx_out.export"})

@@ -1,0 +1,24 @@
+"""Packages whose names are loaded when they are first used, so that importing them is cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """A module `__getattr__` (PEP 562) that imports a name from its home when it is first asked for.
+
+    Args:
+        package: the package's `__name__`.
+        homes: for each public name the submodule that defines it; `""` for a name that is itself a submodule.
+    """
+
+    def getattr_(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = import_module(f"{package}.{homes[name] or name}")
+        return getattr(home, name) if homes[name] else home
+
+    return getattr_
