@@ -92,5 +92,5 @@ def _finite(records: Records, key: Key) -> bool:
 
 
 def _inputs_finite(records: Records, output: Key) -> bool:
-    slots = records.slots.get((output.path, output.index, INPUT), [])
-    return all(_finite(records, Key(output.path, output.index, INPUT, slot)) for slot in slots)
+    slots = records.slots.get((output.path, output.call, INPUT), [])
+    return all(_finite(records, Key(output.path, output.call, INPUT, slot)) for slot in slots)

@@ -43,7 +43,7 @@ class Comparer:
                 comparison = self._boundary(check, "output", key, truth, candidate)
                 found.append((key.path, comparison))
                 if "shape" in comparison.reason:
-                    misshapen.add((key.path, key.index))
+                    misshapen.add((key.path, key.call))
             elif key.kind == INPUT and key.path and self.feeding == "isolated":
                 # what arrives at a Cell's input was made by the code of the Cell that calls it
                 found.append((self._caller(key), self._boundary(check, "passed value", key, truth, candidate)))
@@ -69,10 +69,10 @@ class Comparer:
         name = key.slot if kind in ("output", "input gradient") else f"{key.path} {key.slot}"
         if value is None:
             reason = f"nothing was recorded here on the {self.side} side: the Cell or this output has no counterpart"
-            return self._comparison(check, kind, name, key.index, {"status": NOT_COMPARED, "reason": reason})
+            return self._comparison(check, kind, name, key.call, {"status": NOT_COMPARED, "reason": reason})
         reference = self.noise.first.values.get(key, truth)
         fields = judge(check, value, truth, reference, self.noise.error(key), self.tolerance, group_size)
-        return self._comparison(check, kind, name, key.index, fields, candidate.sources.get(key, ""))
+        return self._comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
 
     def _caller(self, key: Key) -> str:
         """Path of the Cell that made the call."""
@@ -80,7 +80,7 @@ class Comparer:
             calls = self.truth.calls
             self.__dict__["_callers"] = {(c.path, c.index): calls[c.parent].path for c in calls if c.parent is not None}
         callers: dict[tuple[str, int], str] = self.__dict__["_callers"]
-        return callers.get((key.path, key.index), "")
+        return callers.get((key.path, key.call), "")
 
     def _gradients(self, check: str, boundary: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         """What goes back through a Cell's inputs is its own; what arrives at its outputs was made by its caller."""
@@ -90,18 +90,22 @@ class Comparer:
                 continue
             kind, path = ("input gradient", key.path) if own else ("passed gradient", self._caller(key))
             truth, value = self.truth.values.get(key), candidate.values.get(key)
-            group = self._group_size(key.path, key.index)
+            group = self._group_size(key.path, key.call)
             if truth is not None and value is not None:
                 yield path, self._boundary(check, kind, key, truth, candidate, group)
             else:
                 name = key.slot if own else f"{key.path} {key.slot}"
-                yield path, self._comparison(check, kind, name, key.index, self._one_sided(truth, value))
+                yield path, self._comparison(check, kind, name, key.call, self._one_sided(truth, value))
 
     def _parameter_gradients(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         reference = self.noise.first.parameter_gradients
         for name in dict.fromkeys([*self.truth.parameter_gradients, *candidate.parameter_gradients]):
             path = self.owners.get(name, "")
-            triple = (self.truth.parameter_gradients.get(name), candidate.parameter_gradients.get(name), reference.get(name))
+            triple = (
+                self.truth.parameter_gradients.get(name),
+                candidate.parameter_gradients.get(name),
+                reference.get(name),
+            )
             holders = [holder for shared, holder in self.truth.shares if shared == name]
             if self.feeding == "isolated" and holders:
                 for holder in holders:
@@ -156,7 +160,7 @@ class Comparer:
         if not cache:
             for k, value in self.truth.values.items():
                 if k.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT):
-                    for entry in ((k.path, k.index), (k.path, None)):
+                    for entry in ((k.path, k.call), (k.path, None)):
                         cache[entry] = max(cache.get(entry, 0.0), size(value))
         return cache.get(key, 0.0)
 

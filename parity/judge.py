@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..runtime.ir.types import as_dtype, is_floating
@@ -48,9 +49,7 @@ class Tolerance:
 
 def epsilon(dtype: str) -> float:
     """Spacing of the floating-point numbers of a dtype at 1."""
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(as_dtype(dtype)).eps)
+    return float(ml_dtypes.finfo(as_dtype(dtype)).eps)  # type: ignore[no-untyped-call]
 
 
 def size(array: Array | None) -> float:

@@ -10,7 +10,7 @@ from ..runtime.errors import ParityError
 
 SCHEMA_VERSION = 1
 
-PASS = "pass"  # noqa: S105
+PASS = "pass"
 FAIL = "fail"
 NOT_COMPARED = "not compared"
 NOT_REACHED = "not reached"

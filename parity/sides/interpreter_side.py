@@ -16,7 +16,7 @@ from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
-from .records import Array, Key, ParameterInfo, Records, Run, drawn_cotangents, fed_value
+from .records import Array, Key, ParameterInfo, Records, Run, drawn_cotangents, fed_value, native_abilities
 
 
 class InterpreterSide:
@@ -35,6 +35,7 @@ class InterpreterSide:
         self.name = name
         self.program = program
         self.working_dtype = as_dtype(working_dtype)
+        self.abilities = native_abilities(working_dtype)
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match(program.arguments, (args, dict(kwargs)), "")]
         self._programs: dict[str, Program] = {}
@@ -77,7 +78,8 @@ class InterpreterSide:
 
     def _program(self, dtype: str) -> Program:
         if dtype not in self._programs:
-            same = as_dtype(dtype) == self.working_dtype
+            # the float64 truth keeps its digits where the network casts to float32: so does this side
+            same = as_dtype(dtype) == self.working_dtype and dtype != "float64"
             self._programs[dtype] = split_shared(self.program if same else self.program.astype(dtype))
         return self._programs[dtype]
 
@@ -98,15 +100,12 @@ class InterpreterSide:
 
     def _draws(self, program: Program, run: Run) -> dict[str, Array]:
         """The draws to replay, by value name; the reference must have drawn as often as the program does."""
-        names = random_values(program)
+        values = random_values(program)
         if run.draws is None:
             return {}
-        if len(names) != len(run.draws):
-            raise UsageError(
-                f"the program draws {len(names)} random tensors, the reference drew {len(run.draws)}: "
-                "they can't be replayed"
-            )
-        return dict(zip(names, run.draws, strict=True))
+        if len(values) != len(run.draws):
+            raise UsageError(draws_differ(len(values), len(run.draws)))
+        return {value.name: draw for value, draw in zip(values, run.draws, strict=True)}
 
 
 def _shape(value: Value) -> tuple[int, ...]:
@@ -145,6 +144,11 @@ class _Observer:
         return str(source) if source is not None else ""
 
 
-def random_values(program: Program) -> list[str]:
-    """Names of the values that random nodes draw, in order."""
-    return [node.outputs[0].name for node in program.nodes if node.op in RANDOM_OPS]
+def random_values(program: Program) -> list[Value]:
+    """The values that random nodes draw, in order."""
+    return [node.outputs[0] for node in program.nodes if node.op in RANDOM_OPS]
+
+
+def draws_differ(needed: int, drawn: int) -> str:
+    """What to say where a program and the reference don't draw equally often."""
+    return f"the program draws {needed} random tensors, the reference drew {drawn}: they can't be replayed"

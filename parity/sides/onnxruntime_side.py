@@ -16,13 +16,13 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.passes.cut_boundaries import isolated_program
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
-from .interpreter_side import random_values
+from .interpreter_side import draws_differ, random_values
 from .onnxruntime_session import run_model
-from .records import OUTPUT, Array, Key, ParameterInfo, Records, Run
+from .records import OUTPUT, Abilities, Array, Key, ParameterInfo, Records, Run
 
 
 class ExportedSide:
-    """A program, run as the ONNX model it is exported to."""
+    """A program, run in `dtype` as the ONNX model it is exported to."""
 
     def __init__(
         self,
@@ -31,13 +31,17 @@ class ExportedSide:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         *,
+        dtype: str = "float32",
         provider: str = "cpu",
     ) -> None:
         self.name = name
-        self.program = program
+        self.program = program.astype(dtype)
         self.provider = provider
+        self.abilities = Abilities((("rounding", dtype),), gradients=False)
         inputs = [as_array(leaf) for leaf in tree.match(program.arguments, (args, dict(kwargs)), "")]
-        self.inputs = [_as(array, value) for array, value in zip(inputs, program.inputs, strict=True)]
+        # through the dtype that the program was captured in, so that every side starts from the same numbers
+        captured = [_as(array, value) for array, value in zip(inputs, program.inputs, strict=True)]
+        self.inputs = [_as(array, value) for array, value in zip(captured, self.program.inputs, strict=True)]
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """None of its own: they are the program's."""
@@ -45,15 +49,13 @@ class ExportedSide:
 
     def run(self, run: Run) -> Records:
         """Run once in the program's dtype; with a feed, every Cell on the values fed."""
-        draws = {
-            name: draw.astype(value.dtype)
-            for name, value, draw in zip(
-                random_values(self.program), _random_outputs(self.program), run.draws or (), strict=False
-            )
-        }
+        values = random_values(self.program)
+        if run.draws is not None and len(run.draws) != len(values):
+            raise UsageError(draws_differ(len(values), len(run.draws)))
+        draws = {v.name: draw.astype(v.dtype) for v, draw in zip(values, run.draws or (), strict=False)}
         return self._end_to_end(draws) if run.feed is None else self._isolated(run.feed, draws)
 
-    def _end_to_end(self, draws: Mapping[str, Array]) -> Records:
+    def _end_to_end(self, draws: dict[str, Array]) -> Records:
         model = to_onnx(self.program, draws_as_inputs=True)
         wanted = {node.name for node in model.graph.input}
         inputs = dict(zip(input_names(self.program), self.inputs, strict=True)) | draws
@@ -66,7 +68,7 @@ class ExportedSide:
         records.updates = {name: results[f"update.{name}"] for name in self.program.updates}
         return records
 
-    def _isolated(self, feed: Records, draws: Mapping[str, Array]) -> Records:
+    def _isolated(self, feed: Records, draws: dict[str, Array]) -> Records:
         cut = isolated_program(self.program)
         boundaries = [node for node in self.program.nodes if node.op == "boundary"]
         known: dict[Value, Array] = dict(zip(self.program.inputs, self.inputs, strict=True))
@@ -105,11 +107,13 @@ class OnnxModelSide:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         *,
+        dtype: str = "float32",
         provider: str = "cpu",
     ) -> None:
         self.name = name
         self.model = model
         self.provider = provider
+        self.abilities = Abilities((("rounding", dtype),), gradients=False, cells=False)
         self.inputs = self._paired(args, kwargs)
 
     def parameters(self) -> dict[str, ParameterInfo]:
@@ -148,7 +152,7 @@ def _graph_only(path: str | PathLike[str]) -> onnx.ModelProto:
         return onnx.load(path, load_external_data=False)
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {path}") from error
-    except Exception as error:  # noqa: BLE001  protobuf raises classes of its own
+    except Exception as error:
         raise UsageError(f"{path} is not an ONNX model: {error}") from error
 
 
@@ -164,8 +168,3 @@ def _key(program: Program, node: Node) -> Key:
 
 def _as(array: Array, value: Value) -> Array:
     return array.astype(value.dtype, copy=False) if is_floating(array.dtype) else array
-
-
-def _random_outputs(program: Program) -> list[Value]:
-    by_name = {value.name: value for value in program.producers}
-    return [by_name[name] for name in random_values(program)]

@@ -41,10 +41,10 @@ class DoublePrecision(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, train: bool) -> Iterator[None]:
+def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtype, train: bool) -> Iterator[None]:
     """Within the context, `module` has floating-point parameters and buffers of `dtype` and runs in the given mode.
 
-    Afterwards it is as it was: the same parameter objects with the same data, buffers untouched.
+    They are rounded to the dtype `through` first, so that the module is the same in every precision. Afterwards it is as it was: the same parameter objects with the same data, buffers untouched.
     """
     parameters = {p: p.data for p in module.parameters()}
     held = {m: dict(m._parameters) for m in module.modules()}
@@ -53,11 +53,13 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, train: bool) -> Ite
     clones: dict[int, torch.Tensor] = {}
     try:
         for parameter, data in parameters.items():
-            if data.is_floating_point() and data.dtype != dtype:
-                parameter.data = data.to(dtype)
+            if data.is_floating_point() and not data.dtype == through == dtype:
+                parameter.data = data.to(through).to(dtype)
         for owner, name, buffer in buffers:
             if id(buffer) not in clones:
-                clones[id(buffer)] = buffer.to(dtype, copy=True) if buffer.is_floating_point() else buffer.clone()
+                clones[id(buffer)] = (
+                    buffer.to(through).to(dtype, copy=True) if buffer.is_floating_point() else buffer.clone()
+                )
             owner._buffers[name] = clones[id(buffer)]
         module.train(train)
         yield
@@ -83,7 +85,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-class Draws(TorchDispatchMode):
+class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records what torch draws at random, in order; or replays what was recorded.
 
     Attributes:
@@ -91,7 +93,7 @@ class Draws(TorchDispatchMode):
     """
 
     def __init__(self, replay: Sequence[np.ndarray[Any, Any]] | None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.replay = replay
         self.recorded: list[np.ndarray[Any, Any]] = []
 
@@ -114,5 +116,9 @@ def _draws(func: Any, args: Any, kwargs: Any) -> bool:
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     names = [argument.name for argument in func._schema.arguments]
-    given = dict(zip(names, args, strict=False)) | kwargs
-    return not any(given.get(name) == 0.0 for name in ("dropout_p", "dropout")) and given.get("train") is not False
+    defaults = {
+        argument.name: argument.default_value for argument in func._schema.arguments if argument.has_default_value()
+    }
+    given = defaults | dict(zip(names, args, strict=False)) | kwargs
+    never = any(given.get(name) == 0.0 for name in ("dropout_p", "dropout"))
+    return not never and not any(given.get(name) is False for name in ("train", "training"))

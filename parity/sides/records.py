@@ -22,10 +22,10 @@ INPUT_GRADIENT, OUTPUT_GRADIENT = "input_gradient", "output_gradient"
 
 
 class Key(NamedTuple):
-    """Which value at which boundary: Cell path, index of the call, kind (input, output, ...) and slot."""
+    """Which value at which boundary: Cell path, number of the call of that path, kind (input, output, ...) and slot."""
 
     path: str
-    index: int
+    call: int
     kind: str
     slot: str
 
@@ -59,7 +59,7 @@ class Records:
     def add(self, key: Key, array: Array) -> None:
         """Record a value, once."""
         self.values[key] = array
-        slots = self.slots.setdefault((key.path, key.index, key.kind), [])
+        slots = self.slots.setdefault((key.path, key.call, key.kind), [])
         if key.slot not in slots:
             slots.append(key.slot)
 
@@ -103,10 +103,33 @@ class Run:
     jitter: int | None = None
 
 
+@dataclass(frozen=True)
+class Abilities:
+    """What can be asked of a side.
+
+    Attributes:
+        checks: ("meaning", "float64") where it runs in float64, and ("rounding", dtype) where it runs in a dtype whose
+            rounding is judged.
+        gradients: whether it runs backward.
+        cells: whether it is seen, and can be fed, at Cell boundaries; else only at its outputs.
+    """
+
+    checks: tuple[tuple[str, str], ...]
+    gradients: bool = True
+    cells: bool = True
+
+
+def native_abilities(working_dtype: str) -> Abilities:
+    """Those of a side that runs in every dtype: in float64 there is no truth beyond it to judge rounding by."""
+    rounding = () if working_dtype == "float64" else (("rounding", working_dtype),)
+    return Abilities((("meaning", "float64"), *rounding))
+
+
 class Side(Protocol):
     """One network that can be run and recorded."""
 
     name: str
+    abilities: Abilities
 
     def run(self, run: Run) -> Records:
         """Run once; the network is left as it was."""
@@ -118,8 +141,8 @@ class Side(Protocol):
 def drawn_cotangents(outputs: Sequence[Array], working_dtype: np.dtype[Any], seed: int) -> list[Array | None]:
     """Standard normal cotangents in float64, one per output, with values that the working dtype holds exactly."""
     generator = np.random.default_rng(seed)
-    drawn = [generator.standard_normal(output.shape).astype(working_dtype).astype(np.float64) for output in outputs]
-    return [c if is_floating(output.dtype) else None for c, output in zip(drawn, outputs, strict=True)]
+    drawn = [np.asarray(generator.standard_normal(out.shape)).astype(working_dtype) for out in outputs]
+    return [c.astype(np.float64) if is_floating(out.dtype) else None for c, out in zip(drawn, outputs, strict=True)]
 
 
 def fed_value(feed: Records | None, key: Key, like: Array) -> Array:

@@ -26,6 +26,7 @@ from .records import (
     Records,
     Run,
     drawn_cotangents,
+    native_abilities,
 )
 
 
@@ -51,13 +52,14 @@ class TorchSide:
         self.train = train
         self.loss = loss
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
+        self.abilities = native_abilities(working_dtype)
         self.seed = seed
         self.shared = _shared_parameters(module)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
         named = self.module.named_parameters()
-        return {name: ParameterInfo(as_array(p), p.requires_grad) for name, p in named}
+        return {name: ParameterInfo(as_array(p.to(self.working_dtype)), p.requires_grad) for name, p in named}
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
@@ -65,14 +67,14 @@ class TorchSide:
         recorder = _Recorder(run, self.shared)
         torch.manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(in_dtype(self.module, dtype, train=self.train))
+            stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=self.train))
+            args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision())
             drawn = Draws(run.draws)
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(torch.enable_grad())
-            args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
             with watch(self.module, recorder), drawn:
                 result = self.module(*args, **kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -121,9 +123,7 @@ class TorchSide:
         wanted = [*named.values(), *leaves]
         gradients: tuple[torch.Tensor | None, ...] = (None,) * len(wanted)
         if roots and wanted:
-            gradients = torch.autograd.grad(
-                [out for out, _ in roots], wanted, [g for _, g in roots], allow_unused=True
-            )
+            gradients = torch.autograd.grad([out for out, _ in roots], wanted, [g for _, g in roots], allow_unused=True)
         for name, gradient in zip(named, gradients, strict=False):
             recorder.records.parameter_gradients[name] = None if gradient is None else as_array(gradient)
 
@@ -259,7 +259,7 @@ class _Crossing(torch.autograd.Function):
         return passed.clone()
 
     @staticmethod
-    def backward(ctx: Any, g: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
         passed = ctx.recorder.gradient(ctx.key, g)
         shape, dtype = ctx.like
         # a value of another shape than the reference's was replaced: the Cell has failed, nothing meaningful goes back

@@ -1,0 +1,97 @@
+"""`Trial`: one reference, its float64 truth and its noise, and the sides that are held against it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..runtime.errors import UsageError
+from .cells import cell_reports, owners, require_finite
+from .comparer import Comparer, compare_parameters
+from .judge import Tolerance
+from .noise import Noise
+from .options import Options
+from .progress import Progress
+from .results import FAIL, PASS, SKIPPED, Comparison
+from .sides.records import Run, Side
+
+ISOLATED, END_TO_END = "isolated", "end to end"
+
+Found = list[tuple[str, Comparison]]
+
+
+class Trial:
+    """Runs the reference, and judges sides by it.
+
+    Attributes:
+        truth: the reference in float64.
+        cells: an empty report per Cell.
+    """
+
+    def __init__(self, reference: Side, options: Options, progress: Progress) -> None:
+        self.reference = reference
+        self.options = options
+        self.progress = progress
+        progress.stage("reference", None)
+        self.truth = reference.run(Run("float64", options.grads))
+        require_finite(self.truth, "float64")
+        self.replayed = Run("float64", options.grads, self.truth.cotangents, self.truth.draws)
+        self._noises: dict[tuple[str, str], Noise] = {}
+        self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
+        require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype)
+        self.cells = cell_reports(reference, self.truth)
+        self.owners = owners(self.cells, reference, self.truth)
+        for path, cell in self.cells.items():
+            if not options.selects(path):
+                cell.presence = SKIPPED
+        if all(cell.presence == SKIPPED for cell in self.cells.values()):
+            chosen = " ".join(
+                [*(f"--only {glob}" for glob in options.only), *(f"--skip {glob}" for glob in options.skip)]
+            )
+            raise UsageError(f"no Cell is left by {chosen}; see the paths with: parity inspect")
+
+    def noise(self, feeding: str, dtype: str) -> Noise:
+        """The reference's rounding error in `dtype`, measured once."""
+        if (feeding, dtype) not in self._noises:
+            feed = self.truth if feeding == ISOLATED else None
+            self._noises[feeding, dtype] = Noise(
+                self.reference, self.truth, replace(self.replayed, dtype=dtype, feed=feed)
+            )
+        return self._noises[feeding, dtype]
+
+    def judge(self, side: Side) -> Found:
+        """All comparisons of a side: (Cell path, comparison). With `fail_fast`, up to the first run that fails."""
+        can = side.abilities
+        grads = self.options.grads and can.gradients
+        feedings = [ISOLATED, END_TO_END] if can.cells else [END_TO_END]
+        self.progress.stage(side.name, len(can.checks) * len(feedings))
+        found: Found = []
+        if can.gradients:
+            found += self._selected(
+                compare_parameters(side.name, self.reference.parameters(), side.parameters(), self.owners)
+            )
+        for feeding in feedings:
+            for check, dtype in can.checks:
+                noise = self.noise(feeding, self.working_dtype if check == "meaning" else dtype)
+                tolerance = Tolerance(noise.run.dtype, self.options.rtol, self.options.atol)
+                comparer = Comparer(side.name, feeding, self.truth, noise, tolerance, self.owners, grads)
+                records = side.run(replace(noise.run, dtype=dtype, grads=grads))
+                comparisons = self._selected(comparer.compare(check, records))
+                # before rounding is called too large, the reference's own is measured again, and again
+                while check == "rounding" and _undecided(comparisons, found) and noise.sample():
+                    comparisons = self._selected(comparer.compare(check, records))
+                found += comparisons
+                self.progress.advance()
+                if self.options.fail_fast and any(c.status != PASS for _, c in comparisons):
+                    return found
+        return found
+
+    def _selected(self, found: Found) -> Found:
+        """Those of Cells that are to be judged; what belongs to a Cell that the reference hasn't is the root's."""
+        at_home = [(path if path in self.cells else "", comparison) for path, comparison in found]
+        return [(path, comparison) for path, comparison in at_home if self.options.selects(path)]
+
+
+def _undecided(comparisons: Found, found: Found) -> bool:
+    """Whether rounding fails somewhere where nothing else has failed already."""
+    failed = {(path, c.kind, c.tensor) for path, c in found if c.status != PASS}
+    return any(c.status == FAIL and (path, c.kind, c.tensor) not in failed for path, c in comparisons)
