@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -61,36 +63,53 @@ def _say(error: Exception, message: str, ctx: click.Context) -> None:
     click.echo(message, err=True)
 
 
-def _checked(model: str, seed: int, **options: Any) -> Report:
+@contextmanager
+def _quiet(verbose: bool) -> Iterator[None]:
+    """Leaves out, unless `verbose`, what torch logs and prints about a model that it refuses: the error says it."""
+    if verbose:
+        yield
+        return
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _checked(model: str, seed: int, verbose: bool, **options: Any) -> Report:
     """The report on a model file; torch is loaded here, so that `--help` is quick."""
     with TerminalProgress() as progress:
-        progress.stage(f"load {model}", None)
+        progress.stage("load", None)
         user_file = load(model, seed)
         from .engine import check
 
-        return check(
-            user_file.module,
-            user_file.args,
-            user_file.kwargs,
-            loss=user_file.loss,
-            dynamic_shapes=user_file.dynamic_shapes,
-            model=user_file.name,
-            seed=seed,
-            progress=progress,
-            **options,
-        )
+        with _quiet(verbose):
+            return check(
+                user_file.module,
+                user_file.args,
+                user_file.kwargs,
+                loss=user_file.loss,
+                dynamic_shapes=user_file.dynamic_shapes,
+                model=user_file.name,
+                seed=seed,
+                progress=progress,
+                **options,
+            )
 
 
-def _converted(model: str, seed: int) -> Program:
+def _converted(model: str, seed: int, verbose: bool) -> Program:
     with TerminalProgress() as progress:
-        progress.stage(f"load {model}", None)
+        progress.stage("load", None)
         user_file = load(model, seed)
         from ..converter import from_torch
 
         progress.stage("capture", None)
-        return from_torch(
-            user_file.module, user_file.args, user_file.kwargs, dynamic_shapes=user_file.dynamic_shapes, train=False
-        )
+        with _quiet(verbose):
+            return from_torch(
+                user_file.module, user_file.args, user_file.kwargs, dynamic_shapes=user_file.dynamic_shapes
+            )
 
 
 def _show(report: Report, verbose: bool) -> None:
@@ -175,6 +194,7 @@ def run(
         report = _checked(
             model,
             seed,
+            verbose,
             grads=not no_grad,
             train=train,
             dtype=dtype,
@@ -213,9 +233,9 @@ def export(model: str, seed: int, verbose: bool, output: str, no_check: bool, no
         if no_check:
             from ..converter import to_onnx
 
-            to_onnx(_converted(model, seed), onnx_path)
+            to_onnx(_converted(model, seed, verbose), onnx_path)
         else:
-            report = _checked(model, seed, grads=not no_grad, save_onnx=onnx_path)
+            report = _checked(model, seed, verbose, grads=not no_grad, save_onnx=onnx_path)
             if not report.ok:
                 _show(report, verbose)
                 click.echo(
@@ -237,7 +257,7 @@ def inspect(model: str, seed: int, verbose: bool, ir: bool) -> None:
 
     from .report import inspection
 
-    program = _converted(model, seed)
+    program = _converted(model, seed, verbose)
     if ir:
         click.echo(str(program))
     else:

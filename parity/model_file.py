@@ -131,10 +131,10 @@ class _UserFile:
                 f"{self.shown} defines no `inputs`. It defines {self._defined()}.\n"
                 f"Write `def inputs():` and return the model's arguments: a tuple, or a dict of keyword arguments."
             )
-        found = self.source.inputs
-        is_call = callable(found) and not isinstance(found, Tensor)
-        what = "inputs() must return" if is_call else "`inputs` must be"
-        found = self.call("inputs", found) if is_call else found
+        found: Any = self.source.inputs
+        what = "`inputs` must be"
+        if callable(found):
+            found, what = self.call("inputs", found), "inputs() must return"
         match found:
             case Tensor():
                 return (found,), {}

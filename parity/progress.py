@@ -34,7 +34,7 @@ class TerminalProgress:
     """A bar per stage on stderr while the `with` block lasts, gone after it; nothing where stderr is no terminal."""
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
+        console = Console(file=sys.stderr)  # that of now, whatever is put in its place while the bars are shown
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),

@@ -1,0 +1,135 @@
+"""A failing Cell in words: which tensor, how far off, where, both values and the truth, and the source line."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from ..results import CellReport, Comparison, Report
+from .layout import paragraph, shortened, shortened_path
+
+INDENT = 2
+
+
+def cell_detail(cell: CellReport, report: Report, width: int, everything: bool = False) -> list[Text]:
+    """What is wrong with a Cell.
+
+    Of the failing checks of one tensor, the one that says most is shown in full, the others are counted up below it;
+    of several failing tensors of a kind likewise. `everything` shows every check in full.
+    """
+    calls = f", called {cell.calls} times" if cell.calls > 1 else ""
+    lines = paragraph(f"✗ {cell.path or '(root)'}  {cell.class_name}{calls}", width, style="bold red")
+    if everything:
+        for comparison in sorted(cell.failures, key=lambda c: _importance(c, report)):
+            lines += _in_full(comparison, cell, report, width)
+        return lines
+    tensors = _by_tensor(cell.failures, report)
+    shown: set[str] = set()
+    for checks in tensors:
+        if checks[0].kind not in shown:
+            shown.add(checks[0].kind)
+            lines += _in_full(checks[0], cell, report, width)
+            if len(checks) > 1:
+                also = "; ".join(f"{_check(c)} {_amount(c)}" for c in checks[1:])
+                lines += paragraph(f"also: {also}", width, 2 * INDENT)
+            alike = [other for other in tensors if other[0].kind == checks[0].kind and other is not checks]
+            if alike:
+                others = ", ".join(f"{_tensor(c[0], cell)} {_amount(c[0])}" for c in alike)
+                lines += paragraph(f"likewise: {others}", width, INDENT)
+    return lines
+
+
+def times(ratio: float) -> str:
+    """A ratio in at most five characters: `1.3×`, `41×`, `3e5×`."""
+    if not math.isfinite(ratio):
+        return "inf×"
+    if ratio == 0:
+        return "0×"
+    if ratio < 9.95:
+        return f"{ratio:.1f}×"
+    if ratio < 999.5:
+        return f"{ratio:.0f}×"
+    mantissa, exponent = f"{ratio:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}×"
+
+
+def _by_tensor(comparisons: Sequence[Comparison], report: Report) -> list[list[Comparison]]:
+    """The comparisons of each tensor together, in each the most telling first."""
+    together: dict[tuple[str, str, int], list[Comparison]] = {}
+    for comparison in comparisons:
+        together.setdefault((comparison.kind, comparison.tensor, comparison.call), []).append(comparison)
+    return [sorted(checks, key=lambda c: _importance(c, report)) for checks in together.values()]
+
+
+def _importance(comparison: Comparison, report: Report) -> tuple[bool, bool, int]:
+    side = report.sides.index(comparison.side) if comparison.side in report.sides else len(report.sides)
+    return comparison.feeding != "isolated", comparison.check != "meaning", side
+
+
+def _in_full(c: Comparison, cell: CellReport, report: Report, width: int) -> list[Text]:
+    shape = f" {c.dtype}[{', '.join(map(str, c.shape))}]" if c.dtype else ""
+    lines = paragraph(f"{_tensor(c, cell)}{shape}", width, INDENT, "bold")
+    lines += paragraph(_check(c), width, 2 * INDENT)
+    if c.reason:
+        lines += paragraph(c.reason, width, 2 * INDENT)
+    if c.index is not None:
+        lines += paragraph(_size(c, report), width, 2 * INDENT) if c.bar else []
+        lines += _values(c, report, width)
+    return lines + _source(c.source, width)
+
+
+def _tensor(c: Comparison, cell: CellReport) -> str:
+    name = c.kind if c.tensor in ("", c.kind) else f"{c.kind} {c.tensor}"
+    return name + (f", call {c.call}" if cell.calls > 1 else "")
+
+
+def _check(c: Comparison) -> str:
+    return f"{c.side}, {c.check}{' in float64' if c.check == 'meaning' else ''}, {c.feeding}"
+
+
+def _amount(c: Comparison) -> str:
+    return f"({times(c.ratio)})" if c.index is not None else f"({c.reason})"
+
+
+def _size(c: Comparison, report: Report) -> str:
+    unit = "what double precision allows" if c.check == "meaning" else f"{report.reference}'s own rounding error"
+    return f"error {c.error:.3g}, {times(c.ratio)} {unit}; up to {c.bar:.3g} passes"
+
+
+def _values(c: Comparison, report: Report, width: int) -> list[Text]:
+    """The values at the worst element, below each other, with as many digits as it takes to tell them apart."""
+    named = [(report.reference, c.reference_value), (c.side, c.candidate_value), ("float64 truth", c.truth)]
+    known = [(name, value) for name, value in named if value is not None]
+    different = len({value for _, value in known if not math.isnan(value)})
+    digits = next(
+        (n for n in range(6, 17) if len({f"{v:.{n}g}" for _, v in known if not math.isnan(v)}) == different), 17
+    )
+    index = f"[{', '.join(map(str, c.index or ()))}]"
+    lines = paragraph(f"worst at {index}", width, 2 * INDENT)
+    margin = max((len(name) for name, _ in known), default=0)
+    return lines + [Text(f"{' ' * 3 * INDENT}{name:{margin}}  {value: .{digits}g}") for name, value in known]
+
+
+def _source(source: str, width: int) -> list[Text]:
+    """`file:line` on one line, the text of that line below."""
+    if not source:
+        return []
+    parts = re.fullmatch(r"(.*?:\d+): (.*)", source, re.DOTALL)
+    if parts is None:
+        return paragraph(f"from {source}", width, 2 * INDENT)
+    place = parts[1]
+    here = str(Path.cwd()) + "/"
+    place = place.removeprefix(here)
+    return [
+        Text(f"{' ' * 2 * INDENT}from {shortened_path(place, width - 2 * INDENT - 5)}"),
+        Text(shortened(f"{' ' * 3 * INDENT}{parts[2].strip()}", width), "dim"),
+    ]
+
+
+def counted(number: int, singular: str) -> str:
+    """`1 Cell`, `2 Cells`."""
+    return f"{number} {singular}{'' if number == 1 else 's'}"

@@ -1,0 +1,68 @@
+"""The view of a program before anything is judged: its Cells, their parameters and their ops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.text import Text
+
+from ...runtime.ir.program import Program
+from .detail import counted
+from .layout import Row, paragraph, show, tree_lines
+from .tree import Branch, forest
+
+
+@dataclass
+class _Contents:
+    """Of all calls of one Cell, what is inside included."""
+
+    class_name: str
+    calls: int = 0
+    parameters: set[str] = field(default_factory=set)
+    ops: Counter[str] = field(default_factory=Counter)
+
+
+def render(program: Program, console: Console) -> None:
+    """Print the Cell tree, with for each Cell how many parameters (elements) it uses and how many ops it runs."""
+    cells: dict[str, _Contents] = {}
+    for cell in program.cells():
+        contents = cells.setdefault(cell.path, _Contents(cell.class_name))
+        contents.calls += 1
+        contents.parameters |= set(cell.parameters)
+        contents.ops.update(node.op for node in cell.nodes if node.op != "boundary")
+    sizes = {name: parameter.data.size for name, parameter in program.parameters.items()}
+    rows = [row for branch in forest(cells) for row in _rows(branch, cells, sizes, ())]
+    ops = cells[""].ops
+    frozen = sum(not parameter.trainable for parameter in program.parameters.values())
+    listed = ", ".join(f"{op} {count}" for op, count in ops.most_common())
+    parameters = f"{sum(sizes.values()):,} elements in {counted(len(sizes), 'parameter')}"
+    lines = tree_lines(("Cell", "class", "parameters", "ops"), rows, console.width)
+    lines += [
+        Text(),
+        *paragraph(f"parameters: {parameters}{f', {frozen} of them frozen' if frozen else ''}", console.width),
+    ]
+    lines += paragraph(f"buffers: {len(program.buffers)}", console.width)
+    lines += paragraph(f"ops: {ops.total()}: {listed}", console.width)
+    show(lines, console)
+
+
+def _rows(
+    branch: Branch, cells: dict[str, _Contents], sizes: dict[str, int], followed: tuple[bool, ...]
+) -> Iterator[Row]:
+    contents = cells[branch.path]
+    elements = sum(sizes[name] for name in contents.parameters)
+    calls = f" ×{contents.calls}" if contents.calls > 1 else ""
+    yield Row(
+        followed,
+        (
+            (branch.label, ""),
+            (contents.class_name + calls, "cyan"),
+            (f"{elements:,}" if elements else "", ""),
+            (str(contents.ops.total()), ""),
+        ),
+    )
+    for number, child in enumerate(branch.children):
+        yield from _rows(child, cells, sizes, (*followed, number < len(branch.children) - 1))

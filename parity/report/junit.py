@@ -1,0 +1,73 @@
+"""The view for continuous integration: JUnit XML with one test case per Cell and side."""
+
+from __future__ import annotations
+
+import re
+from os import PathLike
+from xml.etree import ElementTree
+
+from ..files import write_text
+from ..results import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, PASS, SKIPPED, CellReport, Report
+from .detail import cell_detail
+
+REASONS = {
+    INLINED: "never called itself: its parameters are judged in the Cell that uses them",
+    NOT_REACHED: "never reached by the inputs: nothing is known about it",
+    SKIPPED: "left out by --only or --skip, or not reached after a failure with --fail-fast",
+}
+WIDTH = 120
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, production Char
+
+
+def write(report: Report, path: str | PathLike[str]) -> None:
+    """Write the report to `path`, whole or not at all; `UsageError` if that isn't possible."""
+    suites = to_xml(report)
+    ElementTree.indent(suites)
+    write_text(path, ElementTree.tostring(suites, encoding="unicode", xml_declaration=False) + "\n")
+
+
+def to_xml(report: Report) -> ElementTree.Element:
+    """The `testsuites` element: one suite for the model, a case `path[side]` for each Cell and side.
+
+    A comparison that fails or couldn't be made is a failure of its Cell. A Cell that has none is skipped, with the
+    reason, and so is one that differs end to end only, by the Cells that fail.
+    """
+    failing = set(report.failing)
+    suites = ElementTree.Element("testsuites", name="parity")
+    suite = ElementTree.SubElement(suites, "testsuite", name=_clean(report.model))
+    for cell in report.cells.values():
+        for side in report.sides:
+            name = f"{cell.path or '(root)'}[{side}]"
+            case = ElementTree.SubElement(suite, "testcase", classname=_clean(report.model), name=_clean(name))
+            _judge(case, cell, side, report, failing)
+    counts = {kind: len(suite.findall(f"testcase/{kind}")) for kind in ("failure", "skipped")}
+    for element in (suites, suite):
+        element.set("tests", str(len(suite)))
+        element.set("failures", str(counts["failure"]))
+        element.set("errors", "0")
+        element.set("skipped", str(counts["skipped"]))
+    return suites
+
+
+def _judge(case: ElementTree.Element, cell: CellReport, side: str, report: Report, failing: set[str]) -> None:
+    comparisons = [c for c in cell.comparisons if c.side == side]
+    failed = [c for c in comparisons if c.status != PASS]
+    if failed and cell.path not in failing:
+        culprits = ", ".join(path or "(root)" for path in report.failing)
+        ElementTree.SubElement(case, "skipped", message=_clean(f"differs end to end only, by {culprits}"))
+    elif failed:
+        worst = FAIL if any(c.status == FAIL for c in failed) else NOT_COMPARED
+        first = f"{failed[0].kind} {failed[0].tensor}: {failed[0].reason}"
+        message = f"{len(failed)} of {len(comparisons)} comparisons: {first}"
+        failure = ElementTree.SubElement(case, "failure", type=worst, message=_clean(message))
+        of_side = CellReport(cell.path, cell.class_name, cell.calls, failed)
+        detail = cell_detail(of_side, report, WIDTH, everything=True)
+        failure.text = _clean("\n".join(line.plain for line in detail))
+    elif not comparisons:
+        reason = REASONS.get(cell.presence or "", f"nothing of it was compared with {side}")
+        ElementTree.SubElement(case, "skipped", message=reason)
+
+
+def _clean(text: str) -> str:
+    """Without the characters that XML can't hold."""
+    return _NOT_XML.sub("?", text)

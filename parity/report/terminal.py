@@ -1,0 +1,160 @@
+"""The view for a person: the Cell tree with its verdicts, the failing Cells in detail, and what it comes to."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from rich.console import Console
+from rich.text import Text
+
+from ..results import (
+    FAIL,
+    INLINED,
+    NOT_COMPARED,
+    NOT_REACHED,
+    PASS,
+    SKIPPED,
+    CellReport,
+    Comparison,
+    Report,
+    worst_ratio,
+)
+from .detail import cell_detail, counted, times
+from .layout import Piece, Row, paragraph, shortened_path, show, tree_lines
+from .tree import AFFECTED, Line, tree, verdicts
+
+WIDTH = 80  # of text that isn't for a terminal
+NAMED = 5  # names of a list that are shown
+
+VERDICTS: dict[str, Piece] = {
+    PASS: ("✓ pass", "green"),
+    FAIL: ("✗ FAIL", "bold red"),
+    NOT_COMPARED: ("? not compared", "bold red"),
+    AFFECTED: ("~ affected", "yellow"),
+    NOT_REACHED: ("- not reached", "yellow"),
+    INLINED: ("- inlined", "dim"),
+    SKIPPED: ("- skipped", "dim"),
+}
+MEANINGS = {
+    AFFECTED: "affected: differs end to end only, by the Cells that fail",
+    INLINED: "inlined: never called itself; its parameters are judged in the Cell that uses them",
+}
+
+
+def render(report: Report, console: Console, verbose: bool = False) -> None:
+    """Print the whole view; `verbose` collapses nothing and shows every failing check in full."""
+    lines = _tree_lines(report, console.width, verbose)
+    details = _details(report, console.width, verbose)
+    show([*lines, Text(), *details, *_summary(report, console.width)], console)
+
+
+def failure_text(report: Report) -> str:
+    """The failing Cells in detail and the verdict, as plain text without the tree."""
+    return "\n".join(line.plain for line in [*_summary(report, WIDTH), Text(), *_details(report, WIDTH, False)]).strip()
+
+
+def _tree_lines(report: Report, width: int, verbose: bool) -> list[Text]:
+    rows = [Row(line.followed, _columns(line)) for line in tree(report, everything=verbose)]
+    lines = tree_lines(("Cell", "class", "verdict", "outputs", "gradients", "Cells"), rows, width, left=3)
+    compared = [c for cell in report.cells.values() for c in cell.comparisons]
+    if compared:
+        legend = f"1.0× is {report.reference}'s own rounding error, measured against float64."
+        if any(_is_different(c) for c in compared):
+            legend += " ≠ is no rounding: it differs in float64 too, or in shape, or is missing."
+        lines += [Text(), *paragraph(legend, width, style="dim")]
+    return lines
+
+
+def _columns(line: Line) -> tuple[Piece, ...]:
+    first, *inside = line.cells
+    reached = sum(cell.status != NOT_REACHED for cell in line.cells)
+    count = (str(reached), "dim") if reached == len(line.cells) else (f"{reached}/{len(line.cells)}", "yellow")
+    calls = f" ×{first.calls}" if first.calls > 1 and not inside else ""
+    return (
+        (line.label, "bold" if line.verdict == FAIL else ""),
+        (first.class_name + calls, "cyan"),
+        VERDICTS[line.verdict],
+        _worst([c for cell in line.cells for c in cell.outputs]),
+        _worst([c for cell in line.cells for c in cell.gradients]),
+        count if inside else ("", ""),
+    )
+
+
+def _worst(comparisons: list[Comparison]) -> Piece:
+    if not comparisons:
+        return "", ""
+    failed = [c for c in comparisons if c.status != PASS]
+    if failed and all(c.status == NOT_COMPARED for c in failed):
+        return "?", "bold red"
+    mark = "≠ " if any(_is_different(c) for c in failed) else ""
+    return mark + times(worst_ratio(comparisons)), "red" if failed else ""
+
+
+def _is_different(c: Comparison) -> bool:
+    """Whether it fails for another reason than rounding."""
+    return c.status == FAIL and (c.check == "meaning" or c.index is None)
+
+
+def _details(report: Report, width: int, verbose: bool) -> list[Text]:
+    failing = set(report.failing)
+    lines: list[Text] = []
+    for path, cell in report.cells.items():
+        if path in failing or (verbose and cell.failures):
+            lines += [*cell_detail(cell, report, width, everything=verbose), Text()]
+    return lines
+
+
+def _summary(report: Report, width: int) -> list[Text]:
+    """The verdict, the counts behind it, and what was held against what."""
+    counts = Counter(verdicts(report).values())
+    words = ", ".join(f"{counts[status]} {VERDICTS[status][0][2:].lower()}" for status in VERDICTS if counts[status])
+    mode = "train" if report.train else "eval"
+    compared = "outputs and gradients" if report.grads else "outputs"
+    lines = _verdict(report, width)
+    lines += paragraph(f"{counted(len(report.cells), 'Cell')}: {words}", width, 2)
+    lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]
+    lines += _not_reached(report, width)
+    held = f"{shortened_path(report.model, width // 2)}: {_joined(report.sides)} against {report.reference}"
+    lines += paragraph(f"{held}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
+    return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]
+
+
+def _not_reached(report: Report, width: int) -> list[Text]:
+    """Which Cells nothing is known about; those that differ only in a number are named together, by a glob."""
+    alike: dict[str, list[str]] = {}
+    for path in report.not_reached:
+        alike.setdefault(re.sub(r"(?<![^.])\d+(?![^.])", "*", path), []).append(path)
+    names = [f"{_glob(paths)} ({len(paths)} Cells)" if len(paths) > 1 else paths[0] for paths in alike.values()]
+    names[NAMED:] = [counted(len(names) - NAMED, "other")] if len(names) > NAMED else []
+    text = f"not reached: the inputs never exercise {_joined(names)}, so nothing is known there"
+    return paragraph(text, width, 2, "yellow") if names else []
+
+
+def _glob(paths: list[str]) -> str:
+    """Paths of equal depth as one, with `*` where they differ."""
+    levels = zip(*(path.split(".") for path in paths), strict=True)
+    return ".".join(parts[0] if len(set(parts)) == 1 else "*" for parts in levels)
+
+
+def _verdict(report: Report, width: int) -> list[Text]:
+    compared = [cell for cell in report.cells.values() if cell.comparisons]
+    if report.ok:
+        sides = [f"{side} ({_judged(side, compared)})" for side in report.sides]
+        agreed = f"{_joined(sides)} agree{'s' if len(sides) == 1 else ''} with {report.reference}"
+        return paragraph(f"✓ Parity holds: {agreed} in {counted(len(compared), 'Cell')}", width, style="bold green")
+    if not compared:
+        return paragraph("✗ Nothing was compared, so parity is not shown", width, style="bold red")
+    names = ", ".join(path or "(root)" for path in report.failing)
+    return paragraph(f"✗ Parity fails in {counted(len(report.failing), 'Cell')}: {names}", width, style="bold red")
+
+
+def _judged(side: str, cells: list[CellReport]) -> str:
+    """What was compared of a side."""
+    outputs = any(c.side == side for cell in cells for c in cell.outputs)
+    gradients = any(c.side == side for cell in cells for c in cell.gradients)
+    return _joined([name for name, present in (("outputs", outputs), ("gradients", gradients)) if present]) or "nothing"
+
+
+def _joined(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
