@@ -72,7 +72,7 @@ def value_and_grad(
         by_value = dict(zip(program.outputs, outputs, strict=False))
         seeds = [np.ones(by_value[v].shape if v in by_value else v.shape, v.dtype) for v in floating]  # type: ignore[arg-type]
     else:
-        seeds = _checked_cotangents(floating, cotangents)
+        seeds = _checked_cotangents(program, cotangents)
     backward = gradient_program(program)
     gradients = [*backward.input_gradients, *backward.parameter_gradients.values()]
     wanted = [*program.outputs, *(value for value in gradients if value is not None)]
@@ -94,10 +94,18 @@ def _symbolic(value: Value) -> bool:
     return not all(isinstance(dim, int) for dim in value.shape)
 
 
-def _checked_cotangents(floating: list[Value], cotangents: list[Any]) -> list[Array]:
+def _checked_cotangents(program: Program, cotangents: list[Any]) -> list[Array]:
+    outputs = zip(program.result.paths("output"), program.outputs, strict=True)
+    floating = [(label, value) for label, value in outputs if is_floating(value.dtype)]
     if len(cotangents) != len(floating):
-        raise UsageError(
-            f"needed {len(floating)} cotangents, one per floating-point output, given {len(cotangents)}"
-        )
-    arrays = [as_array(cotangent) for cotangent in cotangents]
-    return [array.astype(value.dtype, copy=False) for value, array in zip(floating, arrays, strict=True)]
+        raise UsageError(f"needed {len(floating)} cotangents, one per floating-point output, given {len(cotangents)}")
+    arrays: list[Array] = []
+    for i, ((label, value), cotangent) in enumerate(zip(floating, cotangents, strict=True)):
+        if not tree.is_tensor(cotangent):
+            raise UsageError(f"cotangent {i}, of {label}: needed an array or tensor, given {type(cotangent).__name__}")
+        array = as_array(cotangent)
+        pairs = zip(array.shape, value.shape, strict=False)
+        if array.ndim != len(value.shape) or any(isinstance(b, int) and a != b for a, b in pairs):
+            raise UsageError(f"cotangent {i}, of {label}: needed shape {list(value.shape)}, given {list(array.shape)}")
+        arrays.append(array.astype(value.dtype, copy=False))
+    return arrays

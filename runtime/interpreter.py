@@ -113,11 +113,9 @@ def bind(program: Program, inputs: Sequence[Array]) -> dict[str, int]:
         if array.dtype != value.dtype or array.ndim != len(value.shape):
             raise UsageError(f"{where}: needed {value.type}, given {array.dtype.name}{list(array.shape)}")
         for axis, (dim, size) in enumerate(zip(value.shape, array.shape, strict=True)):
-            name = next(iter(dim.symbols())) if isinstance(dim, SymbolicDim) and len(dim.symbols()) == 1 else None
-            if name is not None and str(dim) == name and name not in sizes:
-                sizes[name] = size
-            else:
-                expressions.append((f"{where}, dimension {axis}", dim, size))
+            if isinstance(dim, SymbolicDim) and (found := dim.solve(size)):
+                sizes.setdefault(*found)
+            expressions.append((f"{where}, dimension {axis}", dim, size))
     for where, dim, size in expressions:
         needed = evaluate(dim, sizes)
         if needed != size:

@@ -20,7 +20,8 @@ class Structure:
     """The shape of a nested object.
 
     `kind` is "tensor" (a leaf), "constant" (a leaf that isn't a tensor; `constant` is its value), or a container:
-    "tuple", "list", "dict", "namedtuple". `keys` are a dict's keys or a namedtuple's fields, `name` its class name.
+    "tuple", "list", "dict", "namedtuple". `keys` are a dict's keys or a namedtuple's fields, `name` its class name; a
+    dict with a name was an object with the keys as attributes (a dataclass, say).
     """
 
     kind: str
@@ -45,7 +46,7 @@ class Structure:
             return {"constant": self.constant}
         written: dict[str, Any] = {self.kind: [child.to_json() for child in self.children]}
         if self.keys:
-            written["keys"] = list(self.keys)
+            written["keys"] = [{"tuple": list(key)} if isinstance(key, tuple) else key for key in self.keys]
         if self.name:
             written["name"] = self.name
         return written
@@ -61,7 +62,8 @@ class Structure:
             for kind in ("tuple", "list", "dict", "namedtuple"):
                 if kind in written:
                     children = tuple(Structure.from_json(child) for child in written[kind])
-                    return Structure(kind, children, tuple(written.get("keys", ())), written.get("name", ""))
+                    keys = (tuple(k["tuple"]) if isinstance(k, dict) else k for k in written.get("keys", ()))
+                    return Structure(kind, children, tuple(keys), written.get("name", ""))
         raise ValueError(f"not a structure: {written!r}")
 
 
@@ -135,10 +137,11 @@ def match(expected: Structure, given: Any, where: str = "") -> list[Any]:
             )
         return []
     if expected.kind == "dict":
-        if not isinstance(given, Mapping) or set(given) != set(expected.keys):
-            keys = sorted(map(str, given)) if isinstance(given, Mapping) else type(given).__name__
+        fields = _fields(given) if expected.name else given
+        if not isinstance(fields, Mapping) or set(fields) != set(expected.keys):
+            keys = sorted(map(str, fields)) if isinstance(fields, Mapping) else type(given).__name__
             raise UsageError(f"argument {where}: needed the keys {sorted(map(str, expected.keys))}, given {keys}")
-        items = [given[key] for key in expected.keys]
+        items = [fields[key] for key in expected.keys]
     else:
         if not isinstance(given, (tuple, list)) or len(given) != len(expected.children):
             count = len(given) if isinstance(given, (tuple, list)) else type(given).__name__
@@ -150,3 +153,8 @@ def match(expected: Structure, given: Any, where: str = "") -> list[Any]:
         for label, child, item in zip(labels, expected.children, items, strict=True)
         for leaf in match(child, item, f"{where}[{label!r}]")
     ]
+
+
+def _fields(given: Any) -> Any:
+    """What an object (or the dict that stands for it) holds, by attribute; attributes that are None are left out."""
+    return given if isinstance(given, Mapping) else {k: v for k, v in vars(given).items() if v is not None}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import Dim, maximum, minimum, symbol
@@ -49,10 +51,13 @@ def from_sympy(expr: Any, names: Mapping[str, str]) -> Dim:
     raise ConversionError(f"the size expression {expr} ({kind}) can't be expressed in a program")
 
 
-def symbol_names(args: Any, kwargs: Any, dynamic_shapes: Any, placeholders: list[torch.Tensor]) -> dict[str, str]:
+def symbol_names(
+    module: torch.nn.Module, args: Any, kwargs: Any, dynamic_shapes: Any, placeholders: list[torch.Tensor]
+) -> dict[str, str]:
     """Names for torch's symbols: what the user called the dimension in `dynamic_shapes`, where that is a plain symbol.
 
     Args:
+        module: what is captured; the specs follow the parameters of its `forward`.
         args: positional arguments of the capture.
         kwargs: keyword arguments of the capture.
         dynamic_shapes: as `torch.export.export` takes it.
@@ -61,14 +66,14 @@ def symbol_names(args: Any, kwargs: Any, dynamic_shapes: Any, placeholders: list
     names: dict[str, str] = {}
     if dynamic_shapes is None:
         return names
-    specs = list(dynamic_shapes.values()) if isinstance(dynamic_shapes, dict) else list(dynamic_shapes)
-    values: list[Any] = list(args) + list(kwargs.values())
-    if isinstance(dynamic_shapes, dict) and kwargs and set(dynamic_shapes) == set(kwargs):
-        specs = [dynamic_shapes[key] for key in kwargs]
-    flat: list[tuple[torch.Tensor, Any]] = []
-    for value, spec in zip(values, specs, strict=False):
-        _flatten_specs(value, spec, flat)
-    for fake, (_, spec) in zip(placeholders, flat, strict=False):
+    bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    by_name = dynamic_shapes if isinstance(dynamic_shapes, dict) else dict(zip(bound, dynamic_shapes, strict=False))
+    specs: dict[int, Any] = {}
+    for parameter, value in bound.items():
+        _collect_specs(value, by_name.get(parameter), specs)
+    tensors = [leaf for leaf in pytree.tree_leaves((args, dict(kwargs))) if isinstance(leaf, torch.Tensor)]
+    for fake, tensor in zip(placeholders, tensors, strict=True):
+        spec = specs.get(id(tensor))
         entries = spec.items() if isinstance(spec, dict) else enumerate(spec or ())
         for axis, dim in entries:
             name = dim if isinstance(dim, str) else getattr(dim, "__name__", None)
@@ -78,12 +83,13 @@ def symbol_names(args: Any, kwargs: Any, dynamic_shapes: Any, placeholders: list
     return names
 
 
-def _flatten_specs(value: Any, spec: Any, flat: list[tuple[torch.Tensor, Any]]) -> None:
+def _collect_specs(value: Any, spec: Any, specs: dict[int, Any]) -> None:
+    """Note the spec of each tensor in `value`, by the tensor's identity."""
     if isinstance(value, torch.Tensor):
-        flat.append((value, spec))
+        specs[id(value)] = spec
     elif isinstance(value, (list, tuple)):
         for i, item in enumerate(value):
-            _flatten_specs(item, spec[i] if spec is not None else None, flat)
+            _collect_specs(item, spec[i] if spec is not None else None, specs)
     elif isinstance(value, dict):
         for key, item in value.items():
-            _flatten_specs(item, spec[key] if spec is not None else None, flat)
+            _collect_specs(item, spec[key] if spec is not None else None, specs)

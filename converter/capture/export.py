@@ -23,11 +23,13 @@ from .cell_hooks import watch
 from .dims import as_dim, symbol_names
 from .marks import Marker
 from .refusals import explained
-from .table import TABLE, Unsupported, numpy_dtype
+from .table import TABLE, Unsupported, cast, numpy_dtype
 from .translate import Translator
 
 
 DETACH = torch.ops.aten.detach.default
+
+INSTANCE_NORM = torch.ops.aten.instance_norm.default
 
 
 def from_torch(
@@ -55,6 +57,8 @@ def from_torch(
         UnsupportedOperators: operators without a translation; all are listed with Cell path and source line.
         ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
     """
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
     keywords = dict(kwargs or {})
@@ -76,7 +80,22 @@ def _export(
         warnings.simplefilter("ignore")
         exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _detach_no_grad_regions(exported.graph_module)
-        return exported.run_decompositions(_decompositions())  # makes in-place operators functional, too
+        table = _decompositions()
+        if any(map(_updates_statistics_unseen, exported.graph.nodes)):
+            table = table | {INSTANCE_NORM: torch.export.default_decompositions()[INSTANCE_NORM]}
+        return exported.run_decompositions(table)  # makes in-place operators functional, too
+
+
+def _updates_statistics_unseen(node: torch.fx.Node) -> bool:
+    """Whether it is an instance norm that updates running statistics: its schema doesn't say that it changes them.
+
+    Taken apart, it shows.
+    """
+    if node.target is not INSTANCE_NORM:
+        return False
+    names = [argument.name for argument in INSTANCE_NORM._schema.arguments]
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    return bool(given["use_input_stats"]) and given["running_mean"] is not None
 
 
 def _detach_no_grad_regions(module: torch.fx.GraphModule) -> None:
@@ -121,7 +140,7 @@ def _program(
         for s in specs
         if s.kind is InputKind.USER_INPUT and isinstance(fakes.get(s.arg.name), torch.Tensor)
     ]
-    names = symbol_names(args, kwargs, dynamic_shapes, user_fakes)
+    names = symbol_names(module, args, kwargs, dynamic_shapes, user_fakes)
     builder = Builder()
     translator = Translator(builder, marker, names)
     states = _State(module, builder)
@@ -157,12 +176,9 @@ def _program(
                 f"the model changes {spec.target!r}, an input or parameter, in place ({spec.kind.name}); "
                 "return the changed tensor instead"
             )
-    flat_args, arguments_structure = _structure((args, kwargs))
-    tensors = [x for x in flat_args if isinstance(x, torch.Tensor)]
-    assert len(tensors) == len(inputs), "torch.export saw other tensors than the call holds"
     out_spec = exported.call_spec.out_spec
     assert out_spec is not None
-    result = _result_structure(out_spec, results)
+    stand_ins = [torch.empty(0) if isinstance(x, Traced) else x for x in results]
     program = Program(
         inputs=tuple(x.value for x in inputs),
         outputs=tuple(x.value for x in results if isinstance(x, Traced)),
@@ -171,8 +187,8 @@ def _program(
         buffers=states.buffers,
         constants=tuple(builder.constants),
         calls=tuple(marker.calls),
-        arguments=arguments_structure,
-        result=result,
+        arguments=_structure((args, kwargs)),
+        result=_structure(pytree.tree_unflatten(stand_ins, out_spec)),
         train=train,
     )
     verify(program)
@@ -220,7 +236,8 @@ class _State:
     def update(self, target: str, value: Traced) -> None:
         name = self._buffer_name(target)
         before = self.buffers[name]
-        self.buffers[name] = Buffer(before.value, before.data, value.value)
+        # torch infers wider running statistics for half precision than the buffer that it copies them to
+        self.buffers[name] = Buffer(before.value, before.data, cast(value, before.value.dtype).value)
 
 
 def _dtype(tensor: torch.Tensor, name: str) -> Any:
@@ -230,37 +247,32 @@ def _dtype(tensor: torch.Tensor, name: str) -> Any:
         raise ConversionError(f"tensor {name!r}: {reason} can't be converted") from None
 
 
-def _structure(call: Any) -> tuple[list[Any], tree.Structure]:
-    leaves, structure = tree.flatten(call)
-    return leaves, structure
+def _structure(tree_: Any) -> tree.Structure:
+    """The structure of a call's arguments or result, as torch flattens it.
+
+    Containers that only torch knows (a dataclass, say) become dicts; their fields are those that torch takes leaves of.
+    """
+    if isinstance(tree_, torch.Tensor):
+        return tree.TENSOR
+    entries, spec = pytree.tree_flatten_with_path(tree_, is_leaf=lambda x: x is not tree_)
+    if spec.is_leaf():
+        return tree.Structure("constant", constant=tree_)
+    children = tuple(_structure(child) for _, child in entries)
+    if isinstance(tree_, tuple):
+        # a named tuple has `_fields`, one of torch's own (of max, say) `__match_args__`
+        fields = tuple(getattr(tree_, "_fields", None) or getattr(tree_, "__match_args__", ()))
+        if not fields:
+            return tree.Structure("tuple", children)
+        return tree.Structure("namedtuple", children, fields, type(tree_).__name__)
+    if isinstance(tree_, list):
+        return tree.Structure("list", children)
+    keys = tuple(_key(path[0]) for path, _ in entries)
+    return tree.Structure("dict", children, keys, "" if isinstance(tree_, Mapping) else type(tree_).__name__)
 
 
-def _result_structure(spec: pytree.TreeSpec, results: list[Any]) -> tree.Structure:
-    """The structure of the module's result; containers that only torch knows (a dataclass, say) become dicts."""
-    children = spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
-    remaining = iter(results)
-
-    def build(spec: pytree.TreeSpec) -> tree.Structure:
-        if spec.is_leaf():
-            value = next(remaining)
-            return tree.TENSOR if isinstance(value, Traced) else tree.Structure("constant", constant=value)
-        nested = spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
-        parts = tuple(build(child) for child in nested)
-        if spec.type in (tuple, list):
-            return tree.Structure(spec.type.__name__, parts)
-        if isinstance(spec.type, type) and issubclass(spec.type, tuple):
-            return tree.Structure("namedtuple", parts, tuple(spec.type._fields), spec.type.__name__)
-        keys = spec.context
-        if spec.type is not dict:  # a registered class: its keys are the names in its flattening context
-            keys = next((c for c in _sequences(spec.context) if len(c) == len(parts)), range(len(parts)))
-        return tree.Structure("dict", parts, tuple(keys), "" if spec.type is dict else spec.type.__name__)
-
-    del children
-    return build(spec)
-
-
-def _sequences(context: Any) -> list[Any]:
-    """The sequences of names in a pytree context, outermost first."""
-    if isinstance(context, (list, tuple)):
-        return [context, *(found for item in context for found in _sequences(item))] if context else []
-    return [list(context)] if isinstance(context, Mapping) else []
+def _key(entry: Any) -> Any:
+    """The key, the attribute or the position that a pytree path entry stands for."""
+    match entry:
+        case pytree.MappingKey(key=key) | pytree.GetAttrKey(name=key) | pytree.SequenceKey(idx=key):
+            return key
+    return str(entry)

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
-from ...runtime.ir.types import CellCall, Source, Type
+from ...runtime.ir.types import Source, Type
 from ...runtime.ops import boundary as boundary_ops
 from ...runtime.tracing import Builder, Traced
 from .dims import as_dim
@@ -20,6 +21,7 @@ from .table import PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<text>[^\n]*)')
 _CALL_INDEX = re.compile(r"@(\d+)$")
+_MISSING = object()  # a value that couldn't be translated, and whatever is computed of it
 
 
 class Translator:
@@ -31,6 +33,7 @@ class Translator:
         self.names = names
         self.numbers = {(call.path, call.index): number for number, call in enumerate(marker.calls)}
         self.missing: list[tuple[str, str, str]] = []
+        self.inside = 0  # the call that the marks seen so far lead into
 
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
         """Translate the graph of `module` on traced `arguments`; its outputs, flat."""
@@ -62,31 +65,33 @@ class Translator:
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
             return as_dim(value, self.names)
+        if not isinstance(node.target, torch._ops.OpOverload) and node.target is not operator.getitem:
+            if isinstance(value, torch.SymBool):
+                return None  # a check of sizes that torch made sure of
         args = self._resolve(node.args, environment)
         kwargs = {k: self._resolve(v, environment) for k, v in node.kwargs.items() if k not in PLACEMENT}
         if node.target is operator.getitem:
-            return args[0][args[1]]
+            return _MISSING if args[0] is _MISSING else args[0][args[1]]
         cell, source = self._cell(node), _source(node)
         with self.builder.at(cell, source):
             if node.target is BOUNDARY:
                 return self._boundary(*args)
-            if node.target is torch.ops.higher_order.wrap_with_set_grad_enabled:
-                return self._grad_mode(*args)
             return self._translate(node, args, kwargs, cell, source)
 
     def _translate(self, node: fx.Node, args: Any, kwargs: Any, cell: int, source: Source) -> Any:
         translation = TABLE.get(str(node.target))
-        values = node.meta.get("val")
         try:
-            types = self._types(values)
             if translation is None:
                 raise Unsupported("")
+            if any(leaf is _MISSING for leaf in pytree.tree_leaves((args, kwargs))):
+                return _MISSING
+            types = self._types(node.meta.get("val"))
             result = translation(Context(self.builder, types, _used(node, len(types))), *args, **kwargs)
         except Unsupported as reason:
             call = self.marker.calls[cell]
             shown = f"{node.target}{f' ({reason})' if str(reason) else ''}"
             self.missing.append((shown, str(call), str(source)))
-            return self._placeholder(values)
+            return _MISSING
         except CellbridgeError as error:
             raise ConversionError(
                 f"{node.target} in Cell {self.marker.calls[cell]} was translated wrongly: {error}\n  at {source}\n"
@@ -117,31 +122,15 @@ class Translator:
     def _type(self, tensor: torch.Tensor) -> Type:
         return Type(numpy_dtype(tensor.dtype), tuple(as_dim(size, self.names) for size in tensor.shape))
 
-    def _placeholder(self, values: Any) -> Any:
-        """Something to go on with after an operator that can't be translated, so that all are found."""
-        if isinstance(values, (tuple, list)):
-            return tuple(self._placeholder(value) for value in values)
-        if not isinstance(values, torch.Tensor):
-            return None
-        try:
-            return self.builder.new_value("missing", self._type(values))
-        except Unsupported:
-            self.finish()
-            raise
-
-    def _boundary(self, x: Traced, call: int, position: int, is_output: bool) -> Any:
+    def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
         kind = "output" if is_output else "input"
+        self.inside = self._after(call, is_output)
+        if x is _MISSING:
+            return x
         # a call's input boundaries belong to the Cell itself: what it computes of them is inside
         with self.builder.at(call, self.builder.source):
             slot = self.marker.slots[call, position, is_output]
             return boundary_ops.boundary(x, call=call, kind=kind, slot=slot)
-
-    def _grad_mode(self, enabled: bool, body: fx.GraphModule, *arguments: Any) -> Any:
-        """A region under `torch.no_grad()` (or enable_grad): its ops in place, no gradient through its outputs."""
-        outputs = self.run(body, list(arguments))
-        if enabled:
-            return outputs
-        return [boundary_ops.stop_gradient(x) if isinstance(x, Traced) else x for x in outputs]
 
     def _resolve(self, argument: Any, environment: Mapping[fx.Node, Any]) -> Any:
         if isinstance(argument, fx.Node):
@@ -153,13 +142,30 @@ class Translator:
         return argument
 
     def _cell(self, node: fx.Node) -> int:
-        """Number of the innermost known call that the node ran in."""
+        """Number of the innermost known call that the node ran in.
+
+        Torch's module stack is believed only within the call that the marks lead into: it counts calls apart for a
+        module with two names, and it stops short in a `no_grad` region.
+        """
         for key, (path, _) in reversed((node.meta.get("nn_module_stack") or {}).items()):
             index = _CALL_INDEX.search(key)
             number = self.numbers.get((path, int(index[1]) if index else 0))
             if number is not None:
-                return number
-        return 0
+                return number if self.inside in self._ancestors(number) else self.inside
+        return self.inside
+
+    def _after(self, call: int, is_output: bool) -> int:
+        """The call that is running after a mark; one whose end no mark shows is left to torch's module stack."""
+        ending = {number for number, _, of_output in self.marker.slots if of_output}
+        lineage = self._ancestors(call)[1:] if is_output else self._ancestors(call)
+        return next((number for number in lineage if number in ending), 0)
+
+    def _ancestors(self, number: int) -> list[int]:
+        """The call itself, its parent, and so on to the root."""
+        lineage = [number]
+        while (parent := self.marker.calls[lineage[-1]].parent) is not None:
+            lineage.append(parent)
+        return lineage
 
 
 def _used(node: fx.Node, count: int) -> tuple[bool, ...]:
@@ -177,8 +183,3 @@ def _source(node: fx.Node) -> Source:
     chosen = (own or frames or [None])[-1]
     name = str(node.target)
     return Source(chosen["file"], int(chosen["line"]), chosen["text"].strip(), name) if chosen else Source("", 0, "", name)
-
-
-def root_call(module: torch.nn.Module) -> CellCall:
-    """The root's call, for a module whose hooks never fired."""
-    return CellCall("", type(module).__name__)

@@ -87,7 +87,7 @@ class SymbolicDim:
         raise TypeError(f"dimension {self} is symbolic: whether it is zero is known only when the program runs")
 
     def __str__(self) -> str:
-        return " + ".join(_term_text(m, c) for m, c in self.terms).replace("+ -", "- ")
+        return " + ".join(_term_text(m, c) for m, c in self.terms).replace("+ -", "- ") or "0"
 
     __repr__ = __str__
 
@@ -104,6 +104,15 @@ class SymbolicDim:
                     product *= _FUNCTIONS[name](a.evaluate(sizes), b.evaluate(sizes))
             total += product
         return total
+
+    def solve(self, size: int) -> tuple[str, int] | None:
+        """The symbol of a dimension like `n` or `2*n + 1`, and the size (rounded down) with which it is `size`."""
+        linear = [(m[0], c) for m, c in self.terms if m]
+        constant = dict(self.terms).get((), 0)
+        match linear:
+            case [(str(name), coefficient)] if len(self.terms) - (constant != 0) == 1 and len(self.terms[0][0]) == 1:
+                return name, (size - constant) // coefficient
+        return None
 
     def symbols(self) -> set[str]:
         """Names of the symbols in the expression."""
@@ -146,13 +155,13 @@ def parse(text: str) -> Dim:
     """The dimension that `str` wrote, e.g. `"2*batch + 1"`, `"(s0 + 1)//2"`; `ValueError` for anything else."""
     try:
         return _from_ast(ast.parse(text, mode="eval").body)
-    except (SyntaxError, KeyError) as error:
+    except (SyntaxError, KeyError, ZeroDivisionError, RecursionError) as error:
         raise ValueError(f"not a dimension: {text!r}") from error
 
 
 def _from_ast(node: ast.expr) -> Dim:
     match node:
-        case ast.Constant(value=int(value)):
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
             return value
         case ast.Name(id=name):
             return symbol(name)
@@ -195,6 +204,8 @@ def _opaque(name: str, a: Dim, b: Dim) -> SymbolicDim:
 
 def _exact_quotient(numerator: SymbolicDim, divisor: Dim) -> Dim | None:
     """The quotient where it is exact whatever the sizes are, by an integer or by a single term; else None."""
+    if divisor == 0:
+        raise ZeroDivisionError(f"dimension {numerator} divided by zero")
     divisor_terms = _symbolic(divisor).terms
     if len(divisor_terms) != 1:
         return 1 if numerator == divisor else None

@@ -1,0 +1,95 @@
+"""The interpreter against eager torch, forward and forward plus backward, each in a process of its own.
+
+    python -m benchmarks.interpreter MODEL_FILE REPETITIONS
+
+measures one model file and prints the times as JSON: by what was measured, seconds of ours and of torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .tables import Row
+
+TITLE = "The interpreter"
+THREADS = 2
+EXPLANATION = (
+    "A captured program run in float32 by the interpreter, `program(...)` and `program.value_and_grad(...)`, against "
+    "the module in eager torch: forward under `no_grad`, and forward plus the gradients of inputs and parameters. Both "
+    f"on {THREADS} threads (torch's and those of NumPy's BLAS), in one process."
+)
+TARGETS = {"resnet18": 6.0, "minilm": 3.0}
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+WARM_UP = 3
+
+
+def measure(root: Path, model: str, repetitions: int) -> list[Row]:
+    """Rows for one model file, measured in a new process: BLAS reads its number of threads when NumPy is imported."""
+    command = [sys.executable, "-m", "benchmarks.interpreter", f"fixtures/{model}.py", str(repetitions)]
+    environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(THREADS))
+    done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    times = json.loads(done.stdout.splitlines()[-1])
+    return [
+        Row(model, quantity, "ms", [1e3 * t for t in ours], [1e3 * t for t in peer], TARGETS.get(model))
+        for quantity, (ours, peer) in times.items()
+    ]
+
+
+def times(model_file: str, repetitions: int) -> dict[str, tuple[list[float], list[float]]]:
+    """Seconds of ours and of torch, by what was measured; the two take turns."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    from cellbridge.converter import from_torch
+    from cellbridge.parity.model_file import load
+
+    torch.set_num_threads(THREADS)
+    user_file = load(model_file)
+    module = user_file.module.eval()
+    program = from_torch(module, user_file.args, user_file.kwargs)
+    args, kwargs = pytree.tree_map_only(torch.Tensor, lambda t: t.numpy(), (user_file.args, user_file.kwargs))
+    leaves: list[torch.Tensor] = [p for p in module.parameters() if p.requires_grad]
+
+    def leaf(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_floating_point():
+            tensor = tensor.detach().clone().requires_grad_()
+            leaves.append(tensor)
+        return tensor
+
+    torch_args, torch_kwargs = pytree.tree_map_only(torch.Tensor, leaf, (user_file.args, user_file.kwargs))
+
+    def torch_forward() -> None:
+        with torch.no_grad():
+            module(*torch_args, **torch_kwargs)
+
+    def torch_backward() -> None:
+        result = pytree.tree_leaves(module(*torch_args, **torch_kwargs))
+        outputs = [x for x in result if isinstance(x, torch.Tensor) and x.requires_grad]
+        torch.autograd.grad(outputs, leaves, [torch.ones_like(x) for x in outputs], allow_unused=True)
+
+    return {
+        "forward": _in_turns(lambda: program(*args, **kwargs), torch_forward, repetitions),
+        "forward and backward": _in_turns(lambda: program.value_and_grad(*args, **kwargs), torch_backward, repetitions),
+    }
+
+
+def _in_turns(ours: Callable[[], Any], peer: Callable[[], Any], repetitions: int) -> tuple[list[float], list[float]]:
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for turn in range(WARM_UP + repetitions):
+        for function, taken in zip((ours, peer), seconds, strict=True):
+            start = time.perf_counter()
+            function()
+            if turn >= WARM_UP:
+                taken.append(time.perf_counter() - start)
+    return seconds
+
+
+if __name__ == "__main__":
+    print(json.dumps(times(sys.argv[1], int(sys.argv[2]))))

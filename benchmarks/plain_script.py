@@ -1,0 +1,32 @@
+"""The peer of `parity run`: what a user would write by hand to run a model file and export it to ONNX.
+
+    python benchmarks/plain_script.py MODEL_FILE
+
+Imports torch, builds the model that the file defines, runs it forward and backward once and exports it with
+`torch.onnx.export(dynamo=True)` to a temporary file. It imports nothing of this project.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+
+def main(model_file: str) -> None:
+    torch.manual_seed(0)
+    defined = runpy.run_path(model_file)
+    model, inputs = defined["model"]().eval(), defined["inputs"]()
+    args, kwargs = ((), inputs) if isinstance(inputs, dict) else (tuple(inputs), {})
+    result = model(*args, **kwargs)
+    tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    sum(tensor.sum() for tensor in tensors if tensor.requires_grad).backward()
+    with tempfile.TemporaryDirectory() as folder:
+        torch.onnx.export(model, args, Path(folder) / "model.onnx", kwargs=kwargs, dynamo=True, verbose=False)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,27 @@
+"""The benchmarks run, and their tables say what was measured."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_quick_run_measures_every_topic_and_keeps_nothing() -> None:
+    pytest.importorskip("onnxscript", reason="torch.onnx.export needs it: pip install 'cellbridge[benchmark]'")
+    results = ROOT / "benchmarks" / "RESULTS.md"
+    before = results.read_text(encoding="utf-8") if results.exists() else None
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--quick"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| lstm_classifier")]
+    assert [row[1] for row in rows] == ["wall time", "peak memory", "forward", "forward and backward"]
+    assert all(float(row[4]) > 0 for row in rows)
+    after = results.read_text(encoding="utf-8") if results.exists() else None
+    assert after == before
