@@ -96,13 +96,13 @@ class CellReport:
 
     @property
     def status(self) -> str:
-        """FAIL if any comparison fails, else NOT_COMPARED if any couldn't be made, else PASS, or the `presence`."""
+        """FAIL if any comparison fails; NOT_COMPARED if any couldn't be made, or none was; else PASS; or `presence`."""
         statuses = {comparison.status for comparison in self.comparisons}
         if FAIL in statuses:
             return FAIL
         if NOT_COMPARED in statuses:
             return NOT_COMPARED
-        return self.presence or PASS
+        return self.presence or (PASS if statuses else NOT_COMPARED)
 
     @property
     def outputs(self) -> list[Comparison]:
@@ -171,11 +171,9 @@ class Report:
         A Cell whose isolated comparisons fail is wrong by its own ops. Only where none is, the Cells that fail end to
         end are listed, without those that contain another failing one.
         """
-        failing = [path for path, cell in self.cells.items() if cell.status in (FAIL, NOT_COMPARED)]
-        own = [path for path in failing if any(c.feeding == "isolated" for c in self.cells[path].failures)]
-        if own:
-            return own
-        return [path for path in failing if not any(is_inside(other, path) for other in failing)]
+        failing = {path: cell.failures for path, cell in self.cells.items() if cell.failures}
+        own = [path for path, failures in failing.items() if any(c.feeding == "isolated" for c in failures)]
+        return own or [path for path in failing if not any(is_inside(other, path) for other in failing)]
 
     @property
     def not_reached(self) -> list[str]:
@@ -209,7 +207,7 @@ class Report:
 
 
 def worst_ratio(comparisons: list[Comparison]) -> float:
-    """The largest share of its bar that a comparison used, as `ratio`; 0 for none, NaN counts as infinite."""
+    """The largest `ratio` of the rounding checks, or, where there are none, of all; NaN counts as infinite."""
     ratios = [c.ratio for c in comparisons if c.check == "rounding"] or [c.ratio for c in comparisons]
     return max((math.inf if math.isnan(ratio) else ratio for ratio in ratios), default=0.0)
 

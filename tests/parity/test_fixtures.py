@@ -1,0 +1,63 @@
+"""The whole road on every fixture: torch, the interpreter and ONNX Runtime are one network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cellbridge import parity
+from cellbridge.parity import model_file
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+SMALL = ("transformer_encoder", "transformer_encoder_mha", "lstm_classifier", "unet", "decoder_lm")
+LARGE = ("resnet18", "minilm")
+
+
+def check(name: str, **options: object) -> parity.Report:
+    model = model_file.load(str(FIXTURES / f"{name}.py"))
+    return parity.check(
+        model.module,
+        model.args,
+        model.kwargs,
+        loss=model.loss,
+        dynamic_shapes=model.dynamic_shapes,
+        model=name,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+def test_eval_in_float32(name: str) -> None:
+    report = check(name)
+    report.raise_if_failed()
+    judged = [cell for cell in report.cells.values() if cell.comparisons]
+    assert {c.side for cell in judged for c in cell.comparisons} == {"interpreter", "onnxruntime"}
+    assert any(cell.gradients for cell in judged)
+
+
+@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+def test_eval_in_float64(name: str) -> None:
+    check(name, dtype="float64").raise_if_failed()
+
+
+@pytest.mark.parametrize("name", [*SMALL, "resnet18"])
+def test_train(name: str) -> None:
+    check(name, train=True).raise_if_failed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", [*SMALL, "resnet18"])
+def test_half_precision(name: str, dtype: str) -> None:
+    check(name, dtype=dtype).raise_if_failed()
+
+
+@pytest.mark.slow
+def test_train_minilm() -> None:
+    check("minilm", train=True).raise_if_failed()
+
+
+def test_train_mode_compares_statistics_and_replays_dropout() -> None:
+    updates = [c for cell in check("resnet18", train=True).cells.values() for c in cell.comparisons]
+    assert {c.tensor for c in updates if c.kind == "buffer update"} >= {"bn1.running_mean", "bn1.num_batches_tracked"}
