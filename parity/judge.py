@@ -56,6 +56,9 @@ def size(array: Array | None) -> float:
     """Largest absolute finite element, 0 for none."""
     if array is None or array.size == 0:
         return 0.0
+    largest = max(abs(float(array.max())), abs(float(array.min())))
+    if np.isfinite(largest):
+        return largest
     magnitudes = np.abs(array.astype(np.float64, copy=False))
     return float(np.max(magnitudes, initial=0.0, where=np.isfinite(magnitudes)))
 
@@ -66,12 +69,13 @@ def error(candidate: Array, truth: Array) -> tuple[float, tuple[int, ...] | None
         return 0.0, None
     a, b = candidate.astype(np.float64, copy=False), truth.astype(np.float64, copy=False)
     with np.errstate(invalid="ignore"):
-        difference = np.abs(a - b)
-    finite = np.isfinite(difference)
-    if not finite.all():
+        difference = np.asarray(a - b)
+    np.abs(difference, out=difference)
+    flat = int(np.argmax(difference))  # that of a NaN, if there is any
+    if not np.isfinite(difference.flat[flat]):
         same = (a == b) | (np.isnan(a) & np.isnan(b))
-        difference = np.where(finite, difference, np.where(same, 0.0, np.inf))
-    flat = int(np.argmax(difference))
+        difference = np.where(np.isfinite(difference), difference, np.where(same, 0.0, np.inf))
+        flat = int(np.argmax(difference))
     return float(difference.flat[flat]), tuple(int(i) for i in np.unravel_index(flat, difference.shape))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from .judge import error
 from .sides.records import Array, Key, Records, Run, Side
@@ -41,8 +42,7 @@ class Noise:
         return True
 
     def _sample(self, jitter: int | None) -> Records:
-        run = Run(self.run.dtype, self.run.grads, self.run.cotangents, self.run.draws, self.run.feed, jitter)
-        records = self.reference.run(run)
+        records = self.reference.run(replace(self.run, jitter=jitter))
         for key, value, truth in _pairs(records, self.truth):
             if value.shape == truth.shape:
                 self._errors[key] = max(self._errors.get(key, 0.0), error(value, truth)[0])

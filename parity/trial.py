@@ -54,7 +54,7 @@ class Trial:
         if (feeding, dtype) not in self._noises:
             feed = self.truth if feeding == ISOLATED else None
             self._noises[feeding, dtype] = Noise(
-                self.reference, self.truth, replace(self.replayed, dtype=dtype, feed=feed)
+                self.reference, self.truth, replace(self.replayed, dtype=dtype, feed=feed, inner=feed is not None)
             )
         return self._noises[feeding, dtype]
 
@@ -79,6 +79,7 @@ class Trial:
                 # before rounding is called too large, the reference's own is measured again, and again
                 while check == "rounding" and _undecided(comparisons, found) and noise.sample():
                     comparisons = self._selected(comparer.compare(check, records))
+                del records  # before the next run makes its own
                 found += comparisons
                 self.progress.advance()
                 if self.options.fail_fast and any(c.status != PASS for _, c in comparisons):

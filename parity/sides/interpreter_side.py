@@ -50,6 +50,7 @@ class InterpreterSide:
         program = self._program(run.dtype)
         inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
         records = Records(calls=list(program.calls))
+        records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = self._draws(program, run)
         updates = program.updates
         if not run.grads:

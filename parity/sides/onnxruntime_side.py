@@ -69,7 +69,6 @@ class ExportedSide:
         return records
 
     def _isolated(self, feed: Records, draws: dict[str, Array]) -> Records:
-        cut = isolated_program(self.program)
         boundaries = [node for node in self.program.nodes if node.op == "boundary"]
         known: dict[Value, Array] = dict(zip(self.program.inputs, self.inputs, strict=True))
         known |= self.program.constant_data
@@ -77,13 +76,14 @@ class ExportedSide:
             recorded = feed.values.get(_key(self.program, node))
             if recorded is not None:
                 known[node.outputs[0]] = _as(recorded, node.outputs[0])
-        missing = [value for value in cut.inputs if value not in known]
-        if missing:
-            raise UsageError(f"the reference recorded nothing for {', '.join(value.name for value in missing)}")
+        # a value that crosses a boundary in the program alone (a mask made for tracing only, say) isn't recorded: no cut
+        cut = isolated_program(self.program, fed=known)
         model = to_onnx(cut, draws_as_inputs=True)
         wanted = {node.name for node in model.graph.input}
         names = dict(zip(input_names(cut), (known[value] for value in cut.inputs), strict=True)) | draws
-        results = run_model(model, {n: a for n, a in names.items() if n in wanted}, provider=self.provider)
+        computes = cut.outputs or cut.updates  # a model of identities computes nothing between boundaries
+        inputs = {n: a for n, a in names.items() if n in wanted}
+        results = run_model(model, inputs, provider=self.provider) if computes else {}
         known |= {value: results[name] for value, name in zip(cut.outputs, output_names(cut), strict=True)}
         records = Records(calls=list(self.program.calls))
         for node in boundaries:

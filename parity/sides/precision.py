@@ -23,13 +23,36 @@ class DoublePrecision(TorchFunctionMode):
     """Within it, torch code that asks for float32 (or half precision) gets float64.
 
     Networks cast: an RMS norm upcasts to float32 and back, a mask is made in a dtype. The float64 truth must not lose
-    its digits there. Numbers made from Python data keep the value they have in the working dtype.
+    its digits there. Numbers made from Python data keep the value they have in the working dtype, and so do the limits
+    of a dtype (`torch.finfo`, the eps of an RMS norm without one): they are part of the function that is computed.
     """
+
+    def __init__(self, working_dtype: torch.dtype) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.working_dtype = working_dtype
+
+    def __enter__(self) -> Any:
+        self.finfo = finfo = torch.finfo
+        working_dtype = self.working_dtype
+
+        def finfo_of(dtype: torch.dtype = torch.float64) -> torch.finfo:
+            return finfo(working_dtype if dtype == torch.float64 else dtype)
+
+        torch.finfo = finfo_of  # type: ignore[misc, assignment]
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *raised: Any) -> None:
+        torch.finfo = self.finfo  # type: ignore[misc]
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if func in _CASTS:
             return args[0].double()
+        if func is torch.nn.functional.rms_norm and args[3:] in ((), (None,)) and kwargs.get("eps") is None:
+            # in half precision, too, torch computes with float32's
+            eps = torch.finfo(torch.float64 if self.working_dtype == torch.float64 else torch.float32).eps
+            args, kwargs = args[:3], kwargs | {"eps": eps}
         if func in _FROM_DATA and "dtype" not in kwargs:
             made = func(*args, **kwargs)
             from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
@@ -47,7 +70,8 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
     They are rounded to the dtype `through` first, so that the module is the same in every precision. Afterwards it is as it was: the same parameter objects with the same data, buffers untouched.
     """
     parameters = {p: p.data for p in module.parameters()}
-    held = {m: dict(m._parameters) for m in module.modules()}
+    # a compiled module's parameters are always the same objects, in a container of its own
+    held = {m: dict(m._parameters) for m in module.modules() if not isinstance(m, torch.jit.ScriptModule)}
     buffers = [(m, name, b) for m in module.modules() for name, b in m._buffers.items() if b is not None]
     modes = {m: m.training for m in module.modules()}
     clones: dict[int, torch.Tensor] = {}

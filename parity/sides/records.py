@@ -38,7 +38,8 @@ class Records:
         values: arrays by boundary.
         parameter_gradients: by qualified name; None where no gradient arrives.
         shares: of the gradient of a parameter that several Cells share, by (qualified name, path of the Cell).
-        updates: values of buffers after the run, by qualified name.
+        updates: values of the buffers that the run wrote to, after it, by qualified name.
+        buffers: values of the other buffers.
         calls: the Cell calls, in order of entry.
         sources: where a value comes from, as `file:line: text`.
         slots: the slots of each boundary in order, by (path, index, kind).
@@ -50,6 +51,7 @@ class Records:
     parameter_gradients: dict[str, Array | None] = field(default_factory=dict)
     shares: dict[tuple[str, str], Array] = field(default_factory=dict)
     updates: dict[str, Array] = field(default_factory=dict)
+    buffers: dict[str, Array] = field(default_factory=dict)
     calls: list[CellCall] = field(default_factory=list)
     sources: dict[Key, str] = field(default_factory=dict)
     slots: dict[tuple[str, int, str], list[str]] = field(default_factory=dict)
@@ -93,6 +95,7 @@ class Run:
         feed: records whose values replace this side's at every boundary; None for end to end.
         jitter: seed of a random error of up to half a unit in the last place, applied to every value at a boundary (what
             another order of operations might do); None for none.
+        inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
     """
 
     dtype: str
@@ -101,6 +104,7 @@ class Run:
     draws: Sequence[Array] | None = None
     feed: Records | None = None
     jitter: int | None = None
+    inner: bool = True
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class TorchSide:
             args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
-                stack.enter_context(DoublePrecision())
+                stack.enter_context(DoublePrecision(self.working_dtype))
             drawn = Draws(run.draws)
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(torch.enable_grad())
@@ -83,8 +83,8 @@ class TorchSide:
                 records.cotangents = self._cotangents(run, result, outputs)
                 self._backward(recorder, outputs, leaves)
             for name, buffer in self.module.named_buffers():
-                if not torch.equal(before[name], buffer):
-                    records.updates[name] = as_array(buffer).copy()
+                changed = not torch.equal(before[name], buffer)
+                (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
         records.draws = drawn.recorded
         return records
 
@@ -211,12 +211,16 @@ class _Recorder:
         call = self.records.calls[number]
         slot = self._reference_slot(call, kind, position, slot)
         key = Key(call.path, call.index, kind, slot)
-        self.records.add(key, as_array(tensor).copy())
+        self._record(key, tensor)
         passed = self.passed_on(key, tensor)
         if not tensor.requires_grad:
             return passed.clone() if passed is tensor else passed
         crossed: torch.Tensor = _Crossing.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
         return crossed
+
+    def _record(self, key: Key, tensor: torch.Tensor) -> None:
+        if self.run.inner or not key.path:
+            self.records.add(key, as_array(tensor).copy())
 
     def _reference_slot(self, call: CellCall, kind: str, position: int, slot: str) -> str:
         """The slot as the reference calls it: tensors of a call are paired by position."""
@@ -246,7 +250,7 @@ class _Recorder:
         if key.kind == "parameter_gradient":
             self.records.add_share(key.slot, key.path, as_array(gradient).copy())
             return gradient
-        self.records.add(key, as_array(gradient).copy())
+        self._record(key, gradient)
         return self.passed_on(key, gradient)
 
 
