@@ -77,7 +77,7 @@ def symbol_names(
         entries = spec.items() if isinstance(spec, dict) else enumerate(spec or ())
         for axis, dim in entries:
             name = dim if isinstance(dim, str) else getattr(dim, "__name__", None)
-            size = fake.shape[axis]
+            size: Any = fake.shape[axis]
             if name and str(name).isidentifier() and not isinstance(size, int) and size.node.expr.is_Symbol:
                 names.setdefault(str(size.node.expr), str(name))
     return names

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -22,12 +23,13 @@ from . import tables  # noqa: F401  (fills the table)
 from .cell_hooks import watch
 from .dims import as_dim, symbol_names
 from .marks import Marker
-from .refusals import explained
+from .refusals import explained, raise_if_eager_fails
 from .table import TABLE, Unsupported, cast, numpy_dtype
 from .translate import Translator
 
-
 DETACH = torch.ops.aten.detach.default
+# operators that torch knows how to take apart, but counts among those that stay whole
+TAKEN_APART = [torch.ops.aten.grid_sampler_2d.default, torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor]
 
 INSTANCE_NORM = torch.ops.aten.instance_norm.default
 
@@ -70,20 +72,47 @@ def from_torch(
     finally:
         for m, mode in modes.items():
             m.training = mode
-    return _program(module, args, keywords, dynamic_shapes, train, marker, exported)
+    try:
+        return _program(module, args, keywords, dynamic_shapes, train, marker, exported)
+    except ConversionError:
+        raise_if_eager_fails(module, args, keywords)  # on operands of different dtypes, say: torch.export doesn't mind
+        raise
 
 
 def _export(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, marker: Marker
 ) -> torch.export.ExportedProgram:
-    with warnings.catch_warnings(), explained(module, args, kwargs), watch(module, marker), torch.enable_grad():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        stack.enter_context(explained(module, args, kwargs))
+        stack.enter_context(watch(module, marker))
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(_masks_unread())
         warnings.simplefilter("ignore")
         exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _detach_no_grad_regions(exported.graph_module)
         table = _decompositions()
         if any(map(_updates_statistics_unseen, exported.graph.nodes)):
             table = table | {INSTANCE_NORM: torch.export.default_decompositions()[INSTANCE_NORM]}
-        return exported.run_decompositions(table)  # makes in-place operators functional, too
+        # makes in-place operators functional, too
+        taken_apart: torch.export.ExportedProgram = exported.run_decompositions(table)
+        return taken_apart
+
+
+@contextlib.contextmanager
+def _masks_unread() -> Iterator[None]:
+    """Within the context, torch's transformer layers don't look into a mask to see whether it is the causal one.
+
+    That decides by the values of a tensor, which can't be exported, and only what is faster: not causal, as far as they
+    know, a mask is applied as it is.
+    """
+    layers = torch.nn.modules.transformer
+    detect = layers._detect_is_causal_mask
+    layers._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    try:
+        yield
+    finally:
+        layers._detect_is_causal_mask = detect
 
 
 def _updates_statistics_unseen(node: torch.fx.Node) -> bool:
@@ -116,9 +145,11 @@ def _decompositions() -> dict[Any, Any]:
 
     Random operators stay whole too: their draws are recorded and replayed one for one.
     """
+    default = torch.export.default_decompositions().items()  # type: ignore[no-untyped-call]
+    rules = dict(default) | torch._decomp.get_decompositions(TAKEN_APART)
     return {
         operator: rule
-        for operator, rule in torch.export.default_decompositions().items()
+        for operator, rule in rules.items()
         if str(operator) not in TABLE and torch.Tag.nondeterministic_seeded not in operator.tags
     }
 
@@ -161,6 +192,8 @@ def _program(
             arguments.append(states.buffer(spec.target))
         elif spec.kind is InputKind.CONSTANT_TENSOR:
             arguments.append(states.constant(spec.target, exported.constants[spec.target]))
+        elif spec.kind is InputKind.TOKEN:  # of an operator with a side effect, which the table has none of
+            arguments.append(None)
         else:
             raise ConversionError(f"the model takes an input of a kind that can't be converted: {spec}")
     outputs = translator.run(graph, arguments)
@@ -260,7 +293,7 @@ def _structure(tree_: Any) -> tree.Structure:
     children = tuple(_structure(child) for _, child in entries)
     if isinstance(tree_, tuple):
         # a named tuple has `_fields`, one of torch's own (of max, say) `__match_args__`
-        fields = tuple(getattr(tree_, "_fields", None) or getattr(tree_, "__match_args__", ()))
+        fields = tuple(getattr(tree_, "_fields", None) or getattr(tree_, "__match_args__", None) or ())
         if not fields:
             return tree.Structure("tuple", children)
         return tree.Structure("namedtuple", children, fields, type(tree_).__name__)

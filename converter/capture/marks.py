@@ -6,8 +6,8 @@ import torch
 
 from ...runtime.ir.types import CellCall
 
-_LIBRARY = torch.library.Library("cellbridge", "DEF")
-_LIBRARY.define("boundary(Tensor x, int call, int position, bool is_output) -> Tensor")
+_LIBRARY = torch.library.Library("cellbridge", "DEF")  # type: ignore[no-untyped-call]
+_LIBRARY.define("boundary(Tensor x, int call, int position, bool is_output) -> Tensor")  # type: ignore[no-untyped-call]
 
 
 @torch.library.impl(_LIBRARY, "boundary", "CompositeExplicitAutograd")
@@ -15,7 +15,7 @@ def _boundary(x: torch.Tensor, call: int, position: int, is_output: bool) -> tor
     return x.clone()
 
 
-@torch.library.register_fake("cellbridge::boundary", lib=_LIBRARY)
+@torch.library.register_fake("cellbridge::boundary", lib=_LIBRARY)  # type: ignore[untyped-decorator]
 def _boundary_fake(x: torch.Tensor, call: int, position: int, is_output: bool) -> torch.Tensor:
     return torch.empty_like(x)
 

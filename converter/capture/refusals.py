@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -13,6 +13,11 @@ import torch
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
 
 _ADVICE = (
+    (
+        re.compile(r"PackedSequence|type must be tuple of ints,but got FakeTensor"),
+        "a packed sequence has a size that depends on the values of the lengths: run the recurrent layer on the padded "
+        "sequence and mask what comes after each length",
+    ),
     (
         re.compile(r"data-dependent|GuardOnDataDependentSymNode|Eq\(u\d+|u\d+", re.IGNORECASE),
         "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
@@ -35,8 +40,8 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         yield
     except (CellbridgeError, KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001  torch.export passes on whatever the model's code raises
-        _raise_if_eager_fails(module, args, kwargs)
+    except Exception as error:
+        raise_if_eager_fails(module, args, kwargs)
         message = str(error).strip()
         advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
         lines = [f"torch.export refuses the model: {type(error).__name__}: {_first_lines(message)}"]
@@ -48,19 +53,25 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         raise ConversionError("\n".join(lines)) from error
 
 
-def _raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise `UsageError` if the module itself doesn't run on the inputs."""
     import copy
 
     try:
         with torch.no_grad():
             copy.deepcopy(module)(*args, **kwargs)
-    except Exception as error:  # noqa: BLE001  the model's own code raises it
-        place = _user_frame(error)
-        shapes = ", ".join(_described(x) for x in (*args, *kwargs.values()))
-        raise UsageError(
-            f"the model doesn't run on its inputs ({shapes}): {type(error).__name__}: {_first_lines(str(error))}"
-            + (f"\n  at {place}" if place else "")
-        ) from error
+    except Exception as error:
+        raise eager_error(error, args, kwargs) from error
+
+
+def eager_error(error: Exception, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> UsageError:
+    """What to raise where a module, run by torch, raised `error`."""
+    place = _user_frame(error)
+    shapes = ", ".join(_described(x) for x in (*args, *kwargs.values()))
+    return UsageError(
+        f"the model doesn't run on its inputs ({shapes}): {type(error).__name__}: {_first_lines(str(error))}"
+        + (f"\n  at {place}" if place else "")
+    )
 
 
 def _described(x: Any) -> str:

@@ -103,18 +103,20 @@ def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
 
 def promoted(*operands: Any) -> np.dtype[Any]:
     """The dtype to which torch promotes tensors (0-dimensional ones weakly), Python numbers and symbolic sizes."""
-    stand_ins = [
-        torch.empty((1,) * x.ndim, dtype=torch_dtype(x.dtype), device="meta")
-        if isinstance(x, Traced)
-        else 1 if isinstance(x, SymbolicDim) else x
-        for x in operands
-    ]
+    stand_ins = [_stand_in(x) for x in operands]
     result = stand_ins[0]
     for other in stand_ins[1:]:
         kind = torch.result_type(result, other)
         rank = max(getattr(result, "ndim", 0), getattr(other, "ndim", 0))
         result = torch.empty((1,) * rank, dtype=kind, device="meta")
     return numpy_dtype(result.dtype)
+
+
+def _stand_in(operand: Any) -> Any:
+    """Something of the same dtype and kind that torch can be asked about."""
+    if isinstance(operand, Traced):
+        return torch.empty((1,) * operand.ndim, dtype=torch_dtype(operand.dtype), device="meta")
+    return 1 if isinstance(operand, SymbolicDim) else operand
 
 
 def cast(x: Traced, dtype: np.dtype[Any]) -> Traced:

@@ -46,7 +46,7 @@ class Translator:
             elif node.op == "get_attr":
                 environment[node] = getattr(module, node.target)
             elif node.op == "output":
-                outputs = fx.map_arg(node.args[0], lambda n: environment[n])  # type: ignore[assignment]
+                outputs = fx.map_arg(node.args[0], lambda n: environment[n])
             else:
                 environment[node] = self._node(node, environment)
         return list(outputs)
@@ -65,14 +65,16 @@ class Translator:
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
             return as_dim(value, self.names)
-        if not isinstance(node.target, torch._ops.OpOverload) and node.target is not operator.getitem:
-            if isinstance(value, torch.SymBool):
-                return None  # a check of sizes that torch made sure of
-        args = self._resolve(node.args, environment)
-        kwargs = {k: self._resolve(v, environment) for k, v in node.kwargs.items() if k not in PLACEMENT}
+        if isinstance(value, torch.SymBool) and not isinstance(node.target, torch._ops.OpOverload):
+            return None  # a comparison of sizes, for a check that torch put in
+        cell, source = self._cell(node), _source(node)
+        try:
+            args = self._resolve(node.args, environment)
+            kwargs = {k: self._resolve(v, environment) for k, v in node.kwargs.items() if k not in PLACEMENT}
+        except Unsupported as reason:
+            return self._lacks(node, reason, cell, source)
         if node.target is operator.getitem:
             return _MISSING if args[0] is _MISSING else args[0][args[1]]
-        cell, source = self._cell(node), _source(node)
         with self.builder.at(cell, source):
             if node.target is BOUNDARY:
                 return self._boundary(*args)
@@ -88,10 +90,7 @@ class Translator:
             types = self._types(node.meta.get("val"))
             result = translation(Context(self.builder, types, _used(node, len(types))), *args, **kwargs)
         except Unsupported as reason:
-            call = self.marker.calls[cell]
-            shown = f"{node.target}{f' ({reason})' if str(reason) else ''}"
-            self.missing.append((shown, str(call), str(source)))
-            return _MISSING
+            return self._lacks(node, reason, cell, source)
         except CellbridgeError as error:
             raise ConversionError(
                 f"{node.target} in Cell {self.marker.calls[cell]} was translated wrongly: {error}\n  at {source}\n"
@@ -100,6 +99,13 @@ class Translator:
         self._check(node, types, result, source)
         return result
 
+    def _lacks(self, node: fx.Node, reason: Unsupported, cell: int, source: Source) -> Any:
+        """Enter an operator in the list of those that can't be translated."""
+        name = node.args[1] if node.target is torch.ops.higher_order.with_effects else node.target
+        shown = f"{name}{f' ({reason})' if str(reason) else ''}"
+        self.missing.append((shown, str(self.marker.calls[cell]), str(source)))
+        return _MISSING
+
     def _check(self, node: fx.Node, types: tuple[Type | None, ...], result: Any, source: Source) -> None:
         """Hold what the ops inferred against what torch inferred."""
         results = result if isinstance(result, (tuple, list)) else (result,)
@@ -107,9 +113,8 @@ class Translator:
             if expected is None or not isinstance(traced, Traced):
                 continue
             same = traced.dtype == expected.dtype and len(traced.shape) == len(expected.shape)
-            if not same or any(
-                a != b for a, b in zip(traced.shape, expected.shape, strict=True) if isinstance(a, int) and isinstance(b, int)
-            ):
+            pairs = zip(traced.shape, expected.shape, strict=False)
+            if not same or any(a != b for a, b in pairs if isinstance(a, int) and isinstance(b, int)):
                 raise ConversionError(
                     f"{node.target} was translated wrongly: it gives {traced.value.type}, torch says {expected}\n"
                     f"  at {source}\n  a fault in cellbridge, please report it"
@@ -180,6 +185,7 @@ def _source(node: fx.Node) -> Source:
     """The line that the node comes from: the innermost frame of the user's own files, else of any file."""
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
     own = [f for f in frames if "site-packages" not in f["file"] and "/torch/" not in f["file"]]
-    chosen = (own or frames or [None])[-1]
-    name = str(node.target)
-    return Source(chosen["file"], int(chosen["line"]), chosen["text"].strip(), name) if chosen else Source("", 0, "", name)
+    if not frames:
+        return Source("", 0, "", str(node.target))
+    innermost = (own or frames)[-1]
+    return Source(innermost["file"], int(innermost["line"]), innermost["text"].strip(), str(node.target))

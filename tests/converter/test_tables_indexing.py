@@ -34,7 +34,8 @@ def test_advanced_indexing(check):
 
 def test_advanced_indexing_of_symbolic_size(check):
     check(
-        lambda x, i: [x[i], x[:, [0, -1]], x[i, 0], x[torch.arange(x.shape[0]), i % 2], x[:, i], x[torch.arange(x.shape[0])[:, None], i]],
+        lambda x, i: [x[i], x[:, [0, -1]], x[i, 0], x[torch.arange(x.shape[0]), i % 2], x[:, i],
+        x[torch.arange(x.shape[0])[:, None], i]],
         normal(4, 5), torch.tensor([1, 0, 2, 1]),
         dynamic_shapes=[{0: BATCH}, {0: BATCH}],
         others=(normal(5, 5), torch.tensor([1, 0, 2, 3, 4])),
@@ -82,7 +83,8 @@ def test_along_an_axis(check):
     check(
         lambda x, i, at: [
             x.index_select(1, i), x.index_select(0, i), x.gather(1, at), x.gather(0, at % 4), x.gather(-1, at[:2, :3]),
-            x.take_along_dim(at, 1), x.take_along_dim(at[:1], 1), x.take(at), x.take_along_dim(at[0, 0]), x.sum().index_select(0, i[:1] * 0),
+            x.take_along_dim(at, 1), x.take_along_dim(at[:1], 1), x.take(at), x.take_along_dim(at[0, 0]),
+            x.sum().index_select(0, i[:1] * 0),
         ],
         X, indices(0, 4, 3), indices(0, 5, 4, 5, 6),
     )  # fmt: skip
@@ -108,15 +110,20 @@ def test_scatter(check):
         X, places, normal(4, 5, 6),
         gradients=False,
     )  # fmt: skip
-    check(lambda x, at, v: [x.scatter(1, at, v), x.scatter(1, at, 2.5), x.scatter_add(1, at, v)], X, places, normal(4, 3, 6))
+    check(
+        lambda x, at, v: [x.scatter(1, at, v), x.scatter(1, at, 2.5), x.scatter_add(1, at, v)],
+        X,
+        places,
+        normal(4, 3, 6),
+    )
 
 
 def test_slices_written_by_index(check):
     places = torch.tensor([3, 0])
     check(
         lambda x, i, v: [
-            x.index_add(0, i, v), x.index_add(0, torch.zeros_like(i), v, alpha=2), x.index_copy(0, i, v), x.index_fill(1, i, 2.5),
-            x.index_fill(-1, i, v.sum()),
+            x.index_add(0, i, v), x.index_add(0, torch.zeros_like(i), v, alpha=2), x.index_copy(0, i, v),
+            x.index_fill(1, i, 2.5), x.index_fill(-1, i, v.sum()),
         ],
         X, places, normal(2, 5, 6),
     )  # fmt: skip
@@ -125,8 +132,8 @@ def test_slices_written_by_index(check):
 def test_symbolic_sizes(check):
     check(
         lambda x, at: [
-            x.gather(1, at), torch.zeros_like(x).scatter_add(1, at, x[:, :2]), x.index_select(1, at[0]), x.scatter(1, at, 1.0),
-            torch.zeros_like(x).index_add(0, torch.arange(x.shape[0]), x),
+            x.gather(1, at), torch.zeros_like(x).scatter_add(1, at, x[:, :2]), x.index_select(1, at[0]),
+            x.scatter(1, at, 1.0), torch.zeros_like(x).index_add(0, torch.arange(x.shape[0]), x),
         ],
         normal(4, 5), torch.tensor([[0, 1], [1, 2], [4, 0], [3, 1]]),
         dynamic_shapes=[{0: BATCH}, {0: BATCH}],

@@ -47,7 +47,9 @@ LOSSES: dict[str, Case] = {
     "cross entropy, smooth and weighted": (
         lambda x, t, w: F.cross_entropy(x, t, w.detach(), label_smoothing=0.1), (A, LABELS, WEIGHT)
     ),
-    "cross entropy of pixels": (lambda x, t, w: F.cross_entropy(x, t, w.detach(), label_smoothing=0.1), (PIXELS, MAP, WEIGHT)),
+    "cross entropy of pixels": (
+        lambda x, t, w: F.cross_entropy(x, t, w.detach(), label_smoothing=0.1), (PIXELS, MAP, WEIGHT)
+    ),
     "cross entropy without batch": (F.cross_entropy, (A[0], torch.tensor(2))),
     "cross entropy of probabilities": (lambda x, t: F.cross_entropy(x, t.softmax(1)), (A, B)),
     "cross entropy of probabilities, smooth": (

@@ -37,7 +37,8 @@ CONVOLUTIONS: list[Case] = [
     ("valid", lambda: nn.Conv3d(4, 2, 3, padding="valid"), (VOLUME,)),
     ("without batch", lambda: nn.Conv2d(4, 6, 3), (IMAGE[0],)),
     ("without batch, same", lambda: nn.Conv1d(4, 6, 2, padding="same"), (SEQUENCE[0],)),
-    ("one stride in a list", lambda: Function(lambda w, x: F.conv2d(x, w, stride=[2], padding=[1]), data(6, 4, 3, 3)), (IMAGE,)),
+    ("one stride in a list", lambda: Function(
+        lambda w, x: F.conv2d(x, w, stride=[2], padding=[1]), data(6, 4, 3, 3)), (IMAGE,)),
     ("reflected", lambda: nn.Conv2d(4, 6, 3, padding=1, padding_mode="reflect"), (IMAGE,)),
     ("transposed 1d", lambda: nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1), (SEQUENCE,)),
     ("transposed 2d", lambda: nn.ConvTranspose2d(4, 6, (4, 3), stride=(2, 1), padding=1), (IMAGE,)),
@@ -196,13 +197,16 @@ ATTENTIONS: list[Case] = [
     function("row without keys", sdpa, Q, K, V, ATTENDS & (torch.arange(5) != 2)[:, None]),
     function("additive mask", sdpa, Q, K, V, data(4, 5, 7)),
     function("grouped heads", lambda q, k, v: sdpa(q, k, v, enable_gqa=True), Q, SHARED_K, SHARED_V),
-    function("grouped heads, causal", lambda q, k, v: sdpa(q, k, v, enable_gqa=True, is_causal=True), Q, SHARED_K, SHARED_V),
+    function("grouped heads, causal", lambda q, k, v: sdpa(
+        q, k, v, enable_gqa=True, is_causal=True), Q, SHARED_K, SHARED_V),
     function("three dimensions", sdpa, Q[0], K[0], V[0]),
     function("two dimensions", sdpa, Q[0, 0], K[0, 0], V[0, 0]),
     function("broadcast keys", sdpa, Q, K[:, :1], V[:, :1]),
     ("multi-head", lambda: self_attention(nn.MultiheadAttention(8, 2, batch_first=True)), (data(2, 5, 8),)),
-    ("multi-head, no weights", lambda: self_attention(nn.MultiheadAttention(8, 2), need_weights=False), (data(5, 2, 8),)),
-    ("multi-head, other widths", lambda: nn.MultiheadAttention(8, 2, kdim=6, vdim=6), (data(5, 2, 8), data(3, 2, 6), data(3, 2, 6))),
+    ("multi-head, no weights", lambda: self_attention(
+        nn.MultiheadAttention(8, 2), need_weights=False), (data(5, 2, 8),)),
+    ("multi-head, other widths", lambda: nn.MultiheadAttention(8, 2, kdim=6, vdim=6),
+     (data(5, 2, 8), data(3, 2, 6), data(3, 2, 6))),
     ("encoder layer", lambda: nn.TransformerEncoderLayer(8, 2, 16), (data(5, 2, 8),)),
     ("decoder layer", lambda: nn.TransformerDecoderLayer(8, 2, 16, norm_first=True), (data(5, 2, 8), data(3, 2, 8))),
 ]  # fmt: skip

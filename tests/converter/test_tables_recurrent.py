@@ -20,7 +20,9 @@ LAYERS: dict[str, Case] = {
     "lstm, stacked both ways": (lambda: nn.LSTM(4, 5, num_layers=2, bidirectional=True), (X, (H, C))),
     "lstm, batch first": (lambda: nn.LSTM(4, 5, num_layers=2, batch_first=True, bias=False), (X,)),
     "lstm, projected": (lambda: nn.LSTM(4, 5, num_layers=2, proj_size=3, bidirectional=True), (X,)),
-    "lstm, projected without bias": (lambda: nn.LSTM(4, 5, proj_size=3, bias=False), (X, (data(1, 2, 3), data(1, 2, 5)))),
+    "lstm, projected without bias": (
+        lambda: nn.LSTM(4, 5, proj_size=3, bias=False), (X, (data(1, 2, 3), data(1, 2, 5)))
+    ),
     "lstm, no batch": (lambda: nn.LSTM(4, 5), (X[:, 0],)),
     "gru": (lambda: nn.GRU(4, 5), (X, H[:1])),
     "gru, stacked both ways": (lambda: nn.GRU(4, 5, num_layers=2, bidirectional=True, batch_first=True), (X,)),
@@ -32,7 +34,7 @@ LAYERS: dict[str, Case] = {
     "gru cell": (lambda: nn.GRUCell(4, 5), (X[0], H[0])),
     "tanh cell": (lambda: nn.RNNCell(4, 5), (X[0], H[0])),
     "relu cell, no batch": (lambda: nn.RNNCell(4, 5, nonlinearity="relu"), (X[0, 0],)),
-}
+}  # fmt: skip
 
 DROPPED: dict[str, Case] = {
     "lstm": (lambda: nn.LSTM(4, 5, num_layers=3, dropout=0.3), (X,)),

@@ -18,7 +18,9 @@ def scaled_dot_product_attention(
     context: Context, query: Traced, key: Traced, value: Traced, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Traced:  # fmt: skip
-    """scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"""
+    """scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.,
+        bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
+    """
     if enable_gqa:
         key, value = _repeated(key, query), _repeated(value, query)
     if attn_mask is not None and attn_mask.dtype != BOOL:
@@ -28,7 +30,7 @@ def scaled_dot_product_attention(
     y: Traced = ops.scaled_dot_product_attention(
         query, key, value, attn_mask, draws, causal=is_causal, scale=scale, dropout=0.0 if draws is None else dropout_p
     )
-    return y * 0.0 if dropout_p == 1.0 else y  # type: ignore[no-any-return]
+    return y * 0.0 if dropout_p == 1.0 else y
 
 
 def _repeated(x: Traced, query: Traced) -> Traced:

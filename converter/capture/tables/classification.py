@@ -16,7 +16,8 @@ def cross_entropy_loss(
     context: Context, self: Traced, target: Traced, weight: Any = None, reduction: int = MEAN,
     ignore_index: int = -100, label_smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
-    """cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor
+    """cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt
+        ignore_index=-100, float label_smoothing=0.0) -> Tensor
 
     The target holds class indices, or a probability for each class; the class axis of `self` is 1 (0 without a batch).
     """
@@ -30,7 +31,9 @@ def cross_entropy_loss(
 def nll_loss(
     context: Context, self: Traced, target: Traced, weight: Any = None, reduction: int = MEAN, ignore_index: int = -100
 ) -> Any:
-    """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor"""
+    """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) ->
+        Tensor
+    """
     return _hard(context, self, target, weight, reduction, ignore_index, 0.0)[0]
 
 
@@ -38,7 +41,9 @@ def nll_loss(
 def nll_loss_forward(
     context: Context, self: Traced, target: Traced, weight: Any, reduction: int, ignore_index: int
 ) -> tuple[Any, Any]:
-    """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)"""
+    """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor
+        output, Tensor total_weight)
+    """
     return _hard(context, self, target, weight, reduction, ignore_index, 0.0)
 
 

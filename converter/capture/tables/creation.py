@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....runtime.ir.dims import Dim
+from ....runtime.ir.dims import Dim, SymbolicDim
 from ....runtime.ops import creation, shaping
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast
@@ -85,9 +85,9 @@ def _range(context: Context, start: Any, end: Any, step: Any) -> Any:
 @aten("aten.linspace.default")
 def linspace(context: Context, start: Any, end: Any, steps: Dim, **_: Any) -> Any:
     """linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None) -> Tensor"""
-    if not all(isinstance(number, (int, float)) for number in (start, end, steps)):
-        raise Unsupported("symbolic bounds")
-    return context.builder.constant(np.linspace(start, end, steps), context.dtype)  # type: ignore[call-overload]
+    if any(isinstance(number, SymbolicDim) for number in (start, end, steps)):
+        raise Unsupported("symbolic bounds or steps")
+    return context.builder.constant(np.linspace(start, end, int(steps)), context.dtype)
 
 
 @aten("aten.eye.default", "aten.eye.m")

@@ -19,7 +19,9 @@ def embedding(
     context: Context, weight: Traced, indices: Traced, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:  # fmt: skip
-    """embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"""
+    """embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool
+        sparse=False) -> Tensor
+    """
     if scale_grad_by_freq:
         raise Unsupported("scale_grad_by_freq=True")
     return ops.embedding(weight, indices, padding_index=padding_idx if padding_idx >= 0 else None)
@@ -29,22 +31,28 @@ def embedding(
 def embedding_bag(
     context: Context, weight: Traced, indices: Traced, offsets: Traced, scale_grad_by_freq: bool = False,
     mode: int = SUM, sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
-    padding_idx: int | None = None,
+    padding_idx: Any = None,
 ) -> tuple[Any, None, None, None]:  # fmt: skip
-    """embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)"""
+    """embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool
+        sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor,
+        Tensor)
+    """
     if scale_grad_by_freq or mode == MAXIMUM or any(context.used[1:]):
         raise Unsupported("scale_grad_by_freq=True" if scale_grad_by_freq else "mode='max', or its inner results")
     bags, features = context.shape
     count = indices.shape[0]
-    if padding_idx is not None and padding_idx < 0:
-        padding_idx += weight.shape[0]
+    if padding_idx is not None:
+        padding_idx = padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx
     rows = ops.embedding(weight, indices, padding_index=padding_idx)
     share = creation.full_like(weight, 1.0, (count,)) if per_sample_weights is None else per_sample_weights
     if padding_idx is not None:
-        share = elementwise.where(comparison.equal(indices, padding_idx), context.builder.constant(0.0, weight.dtype), share)
+        nothing = context.builder.constant(0.0, weight.dtype)
+        share = elementwise.where(comparison.equal(indices, padding_idx), nothing, share)
     # which bag an index is in: the last one that starts at or before it
     positions = context.builder.create(creation.arange, stop=count, dtype=INT64)
-    starts = shaping.slice(offsets, starts=(0,), stops=(bags,), steps=(1,), axes=(0,)) if include_last_offset else offsets
+    starts = offsets
+    if include_last_offset:
+        starts = shaping.slice(offsets, starts=(0,), stops=(bags,), steps=(1,), axes=(0,))
     begun = comparison.greater_equal(
         shaping.reshape(positions, shape=(count, 1)), shaping.reshape(cast(starts, INT64), shape=(1, bags))
     )

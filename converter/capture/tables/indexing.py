@@ -45,9 +45,7 @@ def take_along_dim(context: Context, self: Traced, indices: Traced, dim: int | N
         return indexing.gather(*flat, axis=0)
     axis = normalize_axis(dim, self.ndim)
     shared = broadcast_shapes(*((*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (self, indices)))
-    x, at = (
-        shaping.expand(t, shape=(*shared[:axis], t.shape[axis], *shared[axis + 1 :])) for t in (self, indices)
-    )
+    x, at = (shaping.expand(t, shape=(*shared[:axis], t.shape[axis], *shared[axis + 1 :])) for t in (self, indices))
     return indexing.gather(x, at, axis=axis)
 
 

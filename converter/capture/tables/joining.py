@@ -24,9 +24,7 @@ def cat(context: Context, tensors: list[Traced], dim: int = 0) -> Any:
 def stack(context: Context, tensors: list[Traced], dim: int = 0) -> Any:
     """stack(Tensor[] tensors, int dim=0) -> Tensor"""
     axis = normalize_axis(dim, len(context.shape))
-    parts = [
-        shaping.reshape(cast(x, context.dtype), shape=(*x.shape[:axis], 1, *x.shape[axis:])) for x in tensors
-    ]
+    parts = [shaping.reshape(cast(x, context.dtype), shape=(*x.shape[:axis], 1, *x.shape[axis:])) for x in tensors]
     return parts[0] if len(parts) == 1 else shaping.concat(*parts, axis=axis)
 
 
@@ -97,5 +95,5 @@ def pad_circular(context: Context, self: Traced, pad: list[Dim]) -> Any:
 def _padded(x: Traced, amounts: list[Dim], mode: str, value: Any = 0) -> Any:
     """Amounts come in pairs (before, after), those of the last axis first."""
     untouched = [0] * (x.ndim - len(amounts) // 2)
-    before, after = (untouched + list(amounts[side::2])[::-1] for side in (0, 1))
-    return padding.pad(x, before=tuple(before), after=tuple(after), mode=mode, value=value)
+    before, after = ((*untouched, *reversed(amounts[side::2])) for side in (0, 1))
+    return padding.pad(x, before=before, after=after, mode=mode, value=value)

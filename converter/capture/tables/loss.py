@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ops import activation, comparison, elementwise, reduction
 from ....runtime.ops import loss as ops
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
+from ..table import Context, aten, operands
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -60,7 +60,9 @@ def binary_cross_entropy(
 def binary_cross_entropy_with_logits(
     context: Context, self: Traced, target: Traced, weight: Any = None, pos_weight: Any = None, reduction: int = MEAN
 ) -> Any:
-    """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor"""
+    """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int
+        reduction=Mean) -> Tensor
+    """
     # -log(sigmoid(x)) for a positive, and x more than that for a negative
     positive = -activation.log_sigmoid(self)
     if pos_weight is not None:
@@ -94,7 +96,8 @@ def soft_margin_loss(context: Context, self: Traced, target: Traced, reduction: 
 def margin_ranking_loss(
     context: Context, input1: Traced, input2: Traced, target: Traced, margin: float = 0.0, reduction: int = MEAN
 ) -> Any:
-    """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=Mean) -> Tensor"""
+    """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=Mean) -> Tensor
+    """
     input1, input2, target = operands(context, context.dtype, input1, input2, target)
     return reduced(elementwise.clamp(-target * (input1 - input2) + margin, minimum=0.0), reduction)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import FLOAT32, FLOAT64, is_half
-from ....runtime.ops import boundary, creation, elementwise, reduction, shaping
+from ....runtime.ops import boundary, creation, elementwise, reduction, shaping, standardization
 from ....runtime.ops import normalization as ops
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, promoted
@@ -25,7 +25,9 @@ def layer_norm(
     context: Context, input: Traced, normalized_shape: Any, weight: Any = None, bias: Any = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Traced:  # fmt: skip
-    """layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor"""
+    """layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05,
+        bool cudnn_enable=True) -> Tensor
+    """
     operands = _in_one_dtype(input, weight, bias)
     return cast(ops.layer_norm(*operands, axes_count=len(normalized_shape), eps=eps), context.dtype)
 
@@ -34,7 +36,9 @@ def layer_norm(
 def native_layer_norm(
     context: Context, input: Traced, normalized_shape: Any, weight: Any, bias: Any, eps: float
 ) -> Result:
-    """native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"""
+    """native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor,
+        Tensor, Tensor)
+    """
     y = layer_norm(context, input, normalized_shape, weight, bias, eps)
     if not any(context.used[1:]):
         return y, None, None
@@ -58,7 +62,9 @@ def group_norm(
     context: Context, input: Traced, num_groups: int, weight: Any = None, bias: Any = None,
     eps: float = 1e-5, cudnn_enabled: bool = True,
 ) -> Traced:  # fmt: skip
-    """group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor"""
+    """group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool
+        cudnn_enabled=True) -> Tensor
+    """
     operands = _in_one_dtype(input, weight, bias)
     return cast(ops.group_norm(*operands, groups=num_groups, eps=eps), context.dtype)
 
@@ -67,7 +73,9 @@ def group_norm(
 def native_group_norm(
     context: Context, input: Traced, weight: Any, bias: Any, n: Any, c: Any, hxw: Any, group: int, eps: float
 ) -> Result:
-    """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)"""
+    """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float
+        eps) -> (Tensor, Tensor, Tensor)
+    """
     y = group_norm(context, input, group, weight, bias, eps)
     grouped = shaping.reshape(input, shape=(n, group, c * hxw // group)) if any(context.used[1:]) else input
     return y, *_statistics(context, grouped, 1, eps)
@@ -77,10 +85,12 @@ def native_group_norm(
 def instance_norm(
     context: Context, input: Traced, weight: Any, bias: Any, running_mean: Any, running_var: Any,
     use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
-) -> Traced:  # fmt: skip
-    """instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
+) -> Any:  # fmt: skip
+    """instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool
+        use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor
+    """
     if not use_input_stats:
-        return batch_norm(context, input, weight, bias, running_mean, running_var, momentum, eps)[0]  # type: ignore[return-value]
+        return batch_norm(context, input, weight, bias, running_mean, running_var, momentum, eps)[0]
     if running_mean is not None:
         raise Unsupported("an update of running statistics, which torch.export leaves out")
     channels = input.shape[1]
@@ -94,9 +104,11 @@ def batch_norm(
     context: Context, input: Traced, weight: Any, bias: Any, running_mean: Traced, running_var: Traced,
     momentum: float, eps: float,
 ) -> Result:  # fmt: skip
-    """_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
+    """_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
+        running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+    """
     # the saved statistics are without elements when not training: nothing uses them
-    operands = _in_one_dtype(input, weight, bias, running_mean, running_var)
+    operands = _in_one_dtype(input, running_mean, running_var, weight, bias)
     return cast(ops.batch_norm(*operands, eps=eps), context.dtype), None, None
 
 
@@ -104,7 +116,9 @@ def batch_norm(
 def batch_norm_without_statistics(
     context: Context, input: Traced, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Result:
-    """_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
+    """_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,
+        float eps) -> (Tensor, Tensor, Tensor)
+    """
     y, mean, variance = _with_own_statistics(input, weight, bias, eps)
     return _as_inferred(context, y, mean, elementwise.rsqrt(variance + eps) if context.used[2] else None)
 
@@ -114,7 +128,9 @@ def batch_norm_train(
     context: Context, input: Traced, weight: Any, bias: Any, running_mean: Traced, running_var: Traced,
     training: bool, momentum: float, eps: float,
 ) -> Result:  # fmt: skip
-    """_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)
+    """_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
+        running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out,
+        Tensor running_var_out)
 
     The input is normalized with the biased variance; the running variance takes in the unbiased one.
     """
@@ -173,6 +189,6 @@ def _statistics(context: Context, x: Traced, axes_count: int, eps: float) -> Res
         axes = tuple(range(x.ndim - axes_count, x.ndim))
         mean = shaping.reshape(reduction.reduce_mean(x, axes=axes), shape=mean_type.shape)
     if deviation_used and deviation_type is not None:
-        deviation = ops.standardize(x, axes_count=axes_count, eps=eps)[1]
+        deviation = standardization.standardize(x, axes_count=axes_count, eps=eps)[1]
         deviation = shaping.reshape(deviation, shape=deviation_type.shape)
     return mean, deviation

@@ -16,7 +16,9 @@ def _enter_max_pool(count: int) -> None:
         context: Context, self: Traced, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False,
     ) -> tuple[Traced, Traced]:  # fmt: skip
-        """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""
+        """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2]
+            dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
+        """
         values, indices = ops.max_pool(
             batched(self, count),
             kernel=per_dimension(kernel_size, count),
@@ -28,7 +30,9 @@ def _enter_max_pool(count: int) -> None:
         return unbatched(values, self), unbatched(indices, self)
 
     def max_pool(context: Context, *args: Any, **kwargs: Any) -> Traced:
-        """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor"""
+        """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool
+            ceil_mode=False) -> Tensor
+        """
         return with_indices(context, *args, **kwargs)[0]
 
     aten(f"aten.max_pool{count}d_with_indices.default")(with_indices)
@@ -40,7 +44,9 @@ def _enter_avg_pool(count: int) -> None:
         context: Context, self: Traced, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
     ) -> Traced:  # fmt: skip
-        """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
+        """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool
+            count_include_pad=True, int? divisor_override=None) -> Tensor
+        """
         y = ops.avg_pool(
             batched(self, count),
             kernel=per_dimension(kernel_size, count),

@@ -5,7 +5,7 @@ CPU, in the same order and of the same shape and dtype:
 
 - dropout (`aten.native_dropout` in an exported graph, where eager torch calls `bernoulli_` on an empty tensor shaped
   as the input): the 0/1 draws, before they are divided by the probability of being kept. Feature dropout (dropout1d,
-  2d, 3d) and alpha dropout arrive as `aten.bernoulli.p` and arithmetic; feature dropout draws (batch, channels, 1, ...).
+  2d, 3d) and alpha dropout arrive as `aten.bernoulli.p` and arithmetic; for features, (batch, channels, 1, ...).
 - attention with dropout: the 0/1 draws of all weights, (..., queries, keys).
 - recurrent layers with dropout: the 0/1 draws of a layer's outputs (time, batch, features of both directions), after
   each layer except the last; time comes first whatever `batch_first` says.
@@ -35,7 +35,7 @@ def dropout(context: Context, x: Traced, p: float) -> Traced:
     """Dropout in train mode: elements are zeroed with probability `p`, the others divided by `1 - p`."""
     draws = kept(context, x.shape, x.dtype, p)
     if draws is None:
-        return x * 0.0 if p == 1.0 else x  # type: ignore[no-any-return]
+        return x * 0.0 if p == 1.0 else x
     result: Traced = x * (draws / (1.0 - p))
     return result
 
@@ -51,7 +51,7 @@ def native_dropout(context: Context, input: Traced, p: float, train: bool | None
 @aten("aten.bernoulli.p")
 def bernoulli(context: Context, self: Traced, p: float) -> Traced:
     """bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
-    draws: Traced = context.builder.create(ops.bernoulli, shape=context.shape, probability=float(p), dtype=context.dtype)
+    draws: Traced = context.builder.create(ops.bernoulli, shape=context.shape, probability=p, dtype=context.dtype)
     return draws
 
 
@@ -63,7 +63,9 @@ def bernoulli_tensor(context: Context, *operands: Traced) -> Traced:
 
 @aten("aten.rand.default", "aten.rand.generator", "aten.rand_like.default", "aten.rand_like.generator")
 def rand(context: Context, *operands: Any, dtype: Any = None) -> Traced:
-    """rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None)
+        -> Tensor
+    """
     return _uniform(context, 0.0, 1.0)
 
 
@@ -75,13 +77,17 @@ def uniform(context: Context, self: Traced, low: float = 0.0, high: float = 1.0)
 
 @aten("aten.randn.default", "aten.randn.generator", "aten.randn_like.default", "aten.randn_like.generator")
 def randn(context: Context, *operands: Any, dtype: Any = None) -> Traced:
-    """randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None)
+        -> Tensor
+    """
     return _normal(context, 0.0, 1.0)
 
 
 @aten("aten.normal.float_float")
 def normal(context: Context, mean: float, std: float, size: Any, *, dtype: Any = None) -> Traced:
-    """normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None,
+        Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+    """
     return _normal(context, mean, std)
 
 

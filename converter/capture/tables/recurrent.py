@@ -16,11 +16,15 @@ def lstm(
     context: Context, input: Traced, hx: list[Traced], params: list[Traced], has_biases: bool, num_layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[Traced, ...]:  # fmt: skip
-    """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"""
+    """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool
+        train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)
+    """
     # with a projection, the state that is put out is narrower than the cell state
     projected = hx[0].shape[2] != hx[1].shape[2]
     drop = dropout if train else 0.0
-    return _stack(context, ops.lstm, input, hx, params, has_biases, num_layers, drop, bidirectional, batch_first, projected)
+    return _stack(
+        context, ops.lstm, input, hx, params, has_biases, num_layers, drop, bidirectional, batch_first, projected
+    )
 
 
 @aten("aten.gru.input")
@@ -28,7 +32,9 @@ def gru(
     context: Context, input: Traced, hx: Traced, params: list[Traced], has_biases: bool, num_layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[Traced, ...]:  # fmt: skip
-    """gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+    """gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train,
+        bool bidirectional, bool batch_first) -> (Tensor, Tensor)
+    """
     drop = dropout if train else 0.0
     return _stack(context, ops.gru, input, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first)
 
@@ -41,14 +47,18 @@ def _enter_rnn(nonlinearity: str) -> None:
         context: Context, input: Traced, hx: Traced, params: list[Traced], has_biases: bool, num_layers: int,
         dropout: float, train: bool, bidirectional: bool, batch_first: bool,
     ) -> tuple[Traced, ...]:  # fmt: skip
-        """rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+        """rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
+            bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)
+        """
         drop = dropout if train else 0.0
         return _stack(context, layer, input, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first)
 
     def cell(
         context: Context, input: Traced, hx: Traced, w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
     ) -> Traced:
-        """rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
+        """rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) ->
+            Tensor
+        """
         state: Traced = layer(_one_step(input), hx, w_ih, w_hh, b_ih, b_hh, reverse=False)[1]
         return state
 
@@ -64,7 +74,9 @@ _enter_rnn("relu")
 def lstm_cell(
     context: Context, input: Traced, hx: list[Traced], w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
 ) -> tuple[Traced, Traced]:
-    """lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)"""
+    """lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor,
+        Tensor)
+    """
     _, h, c = ops.lstm(_one_step(input), *hx, w_ih, w_hh, b_ih, b_hh, reverse=False)
     return h, c
 
@@ -80,7 +92,9 @@ def gru_cell(
 
 @aten("aten.lstm.data", "aten.gru.data", "aten.rnn_tanh.data", "aten.rnn_relu.data")
 def packed(context: Context, *operands: Any) -> Any:
-    """lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)"""
+    """lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float
+        dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)
+    """
     raise Unsupported("a packed sequence: its batch sizes are data, not shapes; give a padded tensor")
 
 

@@ -241,4 +241,3 @@ def _zero_at_zero(context: Context, x: Traced, function: Callable[[Any], Any]) -
     zero, one = operands(context, x.dtype, 0, 1)
     at_zero = comparison.equal(x, zero)
     return elementwise.where(at_zero, zero, function(elementwise.where(at_zero, one, x)))
-

@@ -15,7 +15,6 @@ from ..table import Context, aten, cast, torch_dtype
 from .slicing import part
 
 
-
 @aten("aten.scatter.src")
 def scatter(context: Context, self: Traced, dim: int, index: Traced, src: Traced) -> Any:
     """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""

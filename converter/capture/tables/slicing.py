@@ -101,7 +101,8 @@ def unbind(context: Context, self: Traced, dim: int = 0) -> Any:
 def split(context: Context, self: Traced, _: Any, dim: int = 0) -> Any:
     """split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
     axis = normalize_axis(dim, self.ndim)
-    pieces, start = [], 0
+    pieces: list[Any] = []
+    start: Dim = 0
     for type in context.types:
         assert type is not None
         stop = start + type.shape[axis]
@@ -167,9 +168,7 @@ def diagonal_of(x: Traced, first: int, second: int, offset: int = 0, length: Dim
 
 
 @aten("aten.diagonal_scatter.default")
-def diagonal_scatter(
-    context: Context, self: Traced, src: Traced, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> Any:
+def diagonal_scatter(context: Context, self: Traced, src: Traced, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
     first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
     if src.shape[-1] == 0:

@@ -79,9 +79,7 @@ def sort(context: Context, self: Traced, dim: int = -1, descending: bool = False
 
 
 @aten("aten.sort.stable")
-def sort_stable(
-    context: Context, self: Traced, *, stable: bool | None, dim: int = -1, descending: bool = False
-) -> Any:
+def sort_stable(context: Context, self: Traced, *, stable: bool | None, dim: int = -1, descending: bool = False) -> Any:
     """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor, Tensor)"""
     return sort(context, self, dim, descending)
 
@@ -99,9 +97,7 @@ def argsort_stable(context: Context, self: Traced, *, stable: bool, dim: int = -
 
 
 @aten("aten.topk.default")
-def topk(
-    context: Context, self: Traced, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> Any:
+def topk(context: Context, self: Traced, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor, Tensor)"""
     if not isinstance(k, int):
         raise Unsupported("a symbolic k")

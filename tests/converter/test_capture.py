@@ -1,0 +1,341 @@
+"""`from_torch`: what is captured, what is left alone, and what is refused, with a reason."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict, defaultdict, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from cellbridge.converter import from_torch
+from cellbridge.runtime import ConversionError, Program, UnsupportedOperators, UsageError, load
+from tests.converter.capturing import Function, assert_matches_torch
+
+X, Y = torch.tensor([[0.5, -1.0, 2.0], [3.0, 0.25, -0.5]]), torch.tensor([[1.0, 2.0, 3.0], [-1.0, 0.5, 4.0]])
+Point = namedtuple("Point", "x y")
+
+
+@dataclass
+class Batch:
+    second: Tensor
+    first: Tensor
+    mask: Tensor | None = None
+
+
+torch.export.register_dataclass(Batch)
+
+
+def nodes_of(program: Program, op: str) -> list[str]:
+    """The Cell calls that the nodes of an op belong to."""
+    return [str(program.calls[node.cell]) for node in program.nodes if node.op == op]
+
+
+class Twice(nn.Module):
+    """Calls one module twice, the second time by another of its names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(3, 3))
+        self.again = self.block
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.again(torch.tanh(self.block(x)))
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_the_module_is_left_as_it_was(train: bool) -> None:
+    module = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.5))
+    module[1].eval()
+    before, modes = copy.deepcopy(module.state_dict()), [m.training for m in module.modules()]
+    assert from_torch(module, (X,), train=train).train is train
+    assert [m.training for m in module.modules()] == modes
+    assert not module._forward_hooks
+    assert not module[0]._forward_pre_hooks
+    for name, tensor in module.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    assert all(p.grad is None for p in module.parameters())
+
+
+def test_a_failed_capture_restores_the_module_too() -> None:
+    module = nn.Sequential(nn.Linear(4, 4)).train()
+    with pytest.raises(UsageError):
+        from_torch(module, (X,))
+    assert module.training
+    assert not module._forward_hooks
+
+
+def test_parameters_are_copies() -> None:
+    module = nn.Linear(3, 2)
+    program = from_torch(module, (X,))
+    before = program(X)
+    with torch.no_grad():
+        module.weight.zero_()
+    np.testing.assert_array_equal(program(X), before)
+
+
+RESULTS: dict[str, Callable[[Tensor], Any]] = {
+    "nested": lambda x: {"a": x + 1, "b": None, "c": [x, (x * 2, 3)]},
+    "named tuple": lambda x: (Point(x, x + 1), x),
+    "torch's named tuple": lambda x: torch.max(x, dim=1),
+    "ordered dict": lambda x: OrderedDict(b=x, a=x + 1),
+    "keys that are no strings": lambda x: {1: x, ("a", 2): x + 1},
+    "the input itself": lambda x: (x, x),
+    "a constant tensor": lambda x: (torch.ones(2), x),
+}
+
+
+@pytest.mark.parametrize("case", RESULTS)
+def test_results_keep_their_structure(case: str, tmp_path: Any) -> None:
+    program = from_torch(Function(RESULTS[case]), (X,))
+    program.save(tmp_path / "p")
+    expected = RESULTS[case](X)
+    torch_leaves = pytree.tree_leaves(list(expected.values()) if isinstance(expected, dict) else list(expected))
+    for candidate in (program, load(tmp_path / "p")):
+        result = candidate(X)
+        leaves = pytree.tree_leaves(list(result.values()) if isinstance(result, dict) else list(result))
+        assert len(leaves) == len(torch_leaves)
+        for a, b in zip(leaves, torch_leaves, strict=True):
+            assert isinstance(a, np.ndarray) == isinstance(b, Tensor)
+            np.testing.assert_array_equal(a, b.numpy() if isinstance(b, Tensor) else b)
+    if isinstance(expected, dict):
+        assert list(result) == list(expected)
+
+
+def test_containers_that_only_torch_knows_become_dicts() -> None:
+    def grouped(batch: Batch) -> Any:
+        found = defaultdict(list)
+        found["k"].append(batch.second - batch.first)
+        return Batch(batch.first, batch.second), found
+
+    program = from_torch(Function(grouped), (Batch(X, Y),))
+    batch, found = program(Batch(X, Y))
+    np.testing.assert_array_equal(batch["second"], Y)
+    np.testing.assert_array_equal(batch["first"], X)
+    np.testing.assert_array_equal(found["k"][0], X - Y)
+    np.testing.assert_array_equal(program({"first": Y, "second": X})[1]["k"][0], X - Y)
+
+
+def test_arguments_by_keyword_in_any_order() -> None:
+    program = from_torch(Function(lambda x, *, b, a: x + 2 * b - a["deep"][0]), (X,), {"b": Y, "a": {"deep": [X]}})
+    np.testing.assert_array_equal(program(X, a={"deep": [X]}, b=Y), 2 * Y)
+
+
+def test_arguments_that_are_no_tensors_are_frozen() -> None:
+    program = from_torch(Function(lambda x, scale, mode: x * scale if mode == "a" else x), (X, 2.0), {"mode": "a"})
+    np.testing.assert_array_equal(program(X, 2.0, mode="a"), X * 2)
+    with pytest.raises(UsageError, match=r"\[0\]\[1\]: the program was captured with 2.0, given 3.0; capture it again"):
+        program(X, 3.0, mode="a")
+    with pytest.raises(UsageError, match=r"\['mode'\]: the program was captured with 'a', given 'b'"):
+        program(X, 2.0, mode="b")
+
+
+def test_inputs_of_every_kind_and_unused_ones() -> None:
+    program = from_torch(
+        Function(lambda i, flag, x, unused: (x[i] * flag, i + 1, ~flag)),
+        (torch.tensor([1, 0]), torch.tensor([True, False, True]), X, Y),
+    )
+    args = (torch.tensor([0, 1]), torch.tensor([False, True, True]), X, Y)
+    (picked, plus, negated), gradients = program.value_and_grad(*args)
+    np.testing.assert_array_equal(picked, X * args[1])
+    assert (plus.tolist(), negated.tolist()) == ([1, 2], [True, False, False])
+    assert [g is None for g in gradients.inputs] == [True, True, False, False]
+    assert not gradients.inputs[3].any()
+
+
+def test_a_module_called_twice_under_two_names() -> None:
+    module = Twice()
+    program = assert_matches_torch(module, X)
+    assert nodes_of(program, "linear") == ["block.0", "block.0@1"]
+    assert [str(c) for c in program.calls] == ["(root)", "block", "block.0", "block@1", "block.0@1"]
+    assert list(program.parameters) == ["block.0.weight", "block.0.bias"]
+    assert program.parameters["block.0.weight"].aliases == ("again.0.weight",)
+
+
+def test_tied_parameters_are_one() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+            self.b.weight = self.a.weight
+
+        def forward(self, x: Tensor) -> Any:
+            return self.b(self.a(x))
+
+    program = assert_matches_torch(Tied(), X)
+    assert list(program.parameters) == ["a.weight", "a.bias", "b.bias"]
+
+
+def test_another_method_than_forward_runs_in_the_caller() -> None:
+    class Other(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.twice = Twice()
+
+        def forward(self, x: Tensor) -> Any:
+            return self.twice.block(x) * 2 + self.twice(x)
+
+    program = assert_matches_torch(Other(), X)
+    assert nodes_of(program, "linear") == ["twice.block.0", "twice.block.0@1", "twice.block.0@2"]
+    assert nodes_of(program, "tanh") == ["twice"]
+
+
+def test_a_module_without_tensor_inputs_is_a_cell() -> None:
+    class Positions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self) -> Tensor:
+            return self.weight.exp()
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.positions = Positions()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x.sin() + self.positions() + self.positions()
+
+    program = assert_matches_torch(Model(), X)
+    assert nodes_of(program, "exp") == ["positions", "positions@1"]
+    assert nodes_of(program, "sin") == ["(root)"]
+
+
+def test_in_place_modules_keep_what_they_do() -> None:
+    class InPlace(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.relu = nn.ReLU(inplace=True)
+
+        def forward(self, x: Tensor) -> Any:
+            y, z = x * 2, x * 3
+            self.relu(y)
+            self.relu(z[0])
+            return y, z
+
+    assert_matches_torch(InPlace(), X)
+
+
+def test_no_gradient_through_what_runs_without_it() -> None:
+    class Cut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Any:
+            with torch.no_grad():
+                h = self.inner(x)
+                with torch.enable_grad():
+                    z = self.inner(x) * 2
+            return h * x, z, x.detach() * x
+
+    program = assert_matches_torch(Cut(), X)
+    assert nodes_of(program, "linear") == ["inner", "inner@1"]
+
+
+class Tripled(torch.autograd.Function):
+    """A hand-written gradient that isn't the derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.exp()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:  # type: ignore[override]
+        return g * 3
+
+
+def test_of_a_hand_written_function_the_forward_is_captured() -> None:
+    program = from_torch(Function(Tripled.apply), (X,))
+    result, gradients = program.value_and_grad(X)
+    np.testing.assert_allclose(result, X.exp(), rtol=1e-6)
+    np.testing.assert_allclose(gradients.inputs[0], X.exp(), rtol=1e-6)
+
+
+def test_buffers_are_updated_in_train_mode_alone() -> None:
+    module = nn.Sequential(nn.BatchNorm1d(3))
+    program = assert_matches_torch(module, torch.cat([X, Y]), train=True)
+    assert sorted(program.updates) == ["0.num_batches_tracked", "0.running_mean", "0.running_var"]
+    assert not from_torch(module, (X,)).updates
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_named_dimensions_end_to_end(rows: int) -> None:
+    class Model(nn.Module):
+        def forward(self, x: Tensor, *, other: Tensor) -> Tensor:
+            return torch.cat([x, other]).reshape(-1).unsqueeze(0) * x.shape[0]
+
+    shapes = {"x": {0: torch.export.Dim("rows")}, "other": {0: torch.export.Dim.AUTO}}
+    program = from_torch(Model(), (X,), {"other": Y}, dynamic_shapes=shapes)
+    assert str(program.inputs[0].type) == "float32[rows, 3]"
+    x, other = torch.randn(rows, 3), torch.randn(5, 3)
+    np.testing.assert_array_equal(program(x, other=other), Model()(x, other=other))
+
+
+class Spectrum(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fft.fft(x).real + torch.linalg.qr(x)[0]
+
+
+class Unsupported(nn.Module):
+    """Two Cells that use operators without a translation, and one use that depends on another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Spectrum()
+
+    def forward(self, x: Tensor) -> Any:
+        y = self.inner(x).sin() + 1
+        return y, torch.linalg.eigvalsh(y @ y.T)
+
+
+def test_all_unsupported_operators_are_listed() -> None:
+    with pytest.raises(UnsupportedOperators) as refusal:
+        from_torch(Unsupported(), (X[:, :2],))
+    found = {(name, cell) for name, cell, _ in refusal.value.operators}
+    assert {("aten._fft_r2c.default", "inner"), ("aten.linalg_qr.default", "inner")} <= found
+    assert ("aten._linalg_eigh.default", "(root)") in found
+    assert all("test_capture.py:" in source for _, _, source in refusal.value.operators)
+    assert "in Cell inner" in str(refusal.value)
+    assert refusal.value.exit_code == 3
+
+
+REFUSED: dict[str, tuple[Callable[[Tensor], Any], str]] = {
+    "a branch on a tensor": (lambda x: x if x.sum() > 0 else -x, r"test_capture\.py:\d+: .*what to do: .*torch\.where"),
+    "a size from a tensor": (lambda x: x[: int(x.abs().sum().item())], r"test_capture\.py:\d+: .*what to do: .*"),
+    "an input changed in place": (lambda x: x.add_(1), "in place .*return the changed tensor instead"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_can_not_be_captured(case: str) -> None:
+    function, message = REFUSED[case]
+    with pytest.raises(ConversionError, match=f"(?s){message}"):
+        from_torch(Function(function), (X.clone(),))
+
+
+@pytest.mark.parametrize(
+    ("module", "args", "kwargs", "message"),
+    [
+        (nn.Linear(4, 3), (X,), {}, r"doesn't run on its inputs \(float32\[2, 3\]\): .*(2x3 and 4x3)"),
+        (nn.Linear(3, 3), (X, X), {}, "doesn't run on its inputs .*positional arguments"),
+        (nn.Linear(3, 3), (), {"y": X}, "unexpected keyword argument 'y'"),
+        (nn.Linear(3, 3), X, {}, "args must be a tuple of the positional inputs, given Tensor"),
+        (torch.sin, (X,), {}, r"needed a torch\.nn\.Module, given builtin"),
+    ],
+)
+def test_what_is_used_wrongly(module: Any, args: Any, kwargs: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        from_torch(module, args, kwargs)
+
+
+def test_complex_tensors_are_refused() -> None:
+    with pytest.raises(ConversionError, match="complex64 can't be converted"):
+        from_torch(Function(lambda x: x.real * 2), (torch.ones(2, dtype=torch.complex64),))

@@ -1,0 +1,55 @@
+"""Operators without an entry in the table, which torch takes apart into ones that have one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from cellbridge.converter.capture.table import TABLE
+
+RNG = torch.Generator().manual_seed(0)
+
+
+def normal(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=RNG, dtype=torch.float64)
+
+
+def test_functions_made_of_others(check):
+    check(
+        lambda x, y: [
+            torch.sinc(x), torch.frac(x), torch.deg2rad(x), torch.logaddexp2(x, y),
+            torch.dist(x, y), torch.ldexp(x, y), torch.isclose(x, y), torch.special.entr(x.abs()), torch.nanmean(x, 1),
+            torch.cross(x[:, :3], y[:, :3], dim=1),
+            torch.cumulative_trapezoid(x, dim=1), torch.float_power(x.abs(), 1.5), torch.quantile(x, 0.25, dim=1),
+        ],
+        normal(3, 4), normal(3, 4),
+    )  # fmt: skip
+
+    check(torch.heaviside, normal(3, 4), normal(3, 4), gradients=False)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sample(check, padding):
+    grid = torch.rand((2, 4, 5, 2), generator=RNG, dtype=torch.float64) * 2.2 - 1.1
+    check(
+        lambda x, grid: [
+            F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=corners)
+            for mode in ("bilinear", "nearest", "bicubic")
+            for corners in (True, False)
+        ],
+        normal(2, 3, 5, 6),
+        grid,
+    )
+
+
+def test_layers_in_the_table_stay_whole(check):
+    program = check(lambda x: F.gelu(F.layer_norm(x, (4,))), normal(3, 4))
+    assert [node.op for node in program.nodes if node.op != "boundary"] == ["layer_norm", "gelu"]
+
+
+def test_in_place_operators_become_functional(check):
+    assert not [
+        target for target in TABLE if target.split(".")[1].endswith("_") and not target.split(".")[1].startswith("_")
+    ]
+    check(lambda x: x.clone().add_(1).sub_(x[0]).div_(3).neg_().relu_(), normal(3, 4))
