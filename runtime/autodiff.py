@@ -78,11 +78,11 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
 
 
 def _active(program: Program) -> set[Value]:
-    """The floating-point values that depend on an input or on a trainable parameter."""
+    """The floating-point values that depend on an input or on a trainable parameter, and not only by way of a stop."""
     active = {value for value in program.inputs if is_floating(value.dtype)}
     active |= {p.value for p in program.parameters.values() if p.trainable and is_floating(p.value.dtype)}
     for node in program.nodes:
-        if active.intersection(value for value in node.inputs if value is not None):
+        if node.op != "stop_gradient" and active.intersection(value for value in node.inputs if value is not None):
             active |= {value for value in node.outputs if is_floating(value.dtype)}
     return active
 

@@ -70,7 +70,7 @@ def value_and_grad(
     if cotangents is None:
         outputs = execute(program, inputs) if any(_symbolic(value) for value in floating) else []
         by_value = dict(zip(program.outputs, outputs, strict=False))
-        seeds = [np.ones(by_value[v].shape if v in by_value else v.shape, v.dtype) for v in floating]  # type: ignore[arg-type]
+        seeds = [np.ones(by_value[v].shape if v in by_value else v.shape, v.dtype) for v in floating]
     else:
         seeds = _checked_cotangents(program, cotangents)
     backward = gradient_program(program)

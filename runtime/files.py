@@ -11,7 +11,7 @@ from typing import IO
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` when the context ends well, and vanishes when it doesn't; `OSError`s pass."""
+    """A file that takes the place of `path` when the context ends well, else vanishes; `OSError`s pass."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:

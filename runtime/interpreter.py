@@ -12,9 +12,8 @@ from .errors import CellbridgeError, ProgramError, ShapeError, UsageError
 from .ir.dims import Dim, SymbolicDim, evaluate
 from .ir.program import Program
 from .ir.types import Node, Value
-from .ops.registry import Op
+from .ops.registry import Op, get
 from .ops.registry import evaluate as evaluate_op
-from .ops.registry import get
 
 Array = np.ndarray[Any, Any]
 Observer = Callable[[Node, Array], Array]

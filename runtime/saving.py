@@ -6,6 +6,7 @@ import json
 import os
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,14 @@ VERSION = 1
 _GRAPH = "program.json"
 _TENSORS = "tensors.safetensors"
 
-# what reading raises where the bytes are damaged (RuntimeError: encrypted, packed in an unknown way, nested too deep) ...
+# safetensors' names of dtypes; its own NumPy reader lacks bfloat16
+_DTYPES = {
+    "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
+    "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
+    "BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64",
+}  # fmt: skip
+
+# what reading raises where bytes are damaged (RuntimeError: encrypted, packed in an unknown way, nested too deep) ...
 _UNREADABLE = (
     OSError, EOFError, KeyError, RuntimeError, ValueError, safetensors.SafetensorError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
@@ -71,7 +79,10 @@ def load(path: str | os.PathLike[str]) -> Program:
     try:
         with zipfile.ZipFile(path) as archive:
             written = json.loads(archive.read(_GRAPH))
-            tensors = safetensors.numpy.load(archive.read(_TENSORS))
+            tensors = {
+                name: np.frombuffer(item["data"], as_dtype(_DTYPES[item["dtype"]])).reshape(item["shape"])
+                for name, item in safetensors.deserialize(archive.read(_TENSORS))  # type: ignore[no-untyped-call]
+            }
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {os.fspath(path)}") from error
     except _UNREADABLE as error:
@@ -204,5 +215,6 @@ def _attribute_from_json(value: Any) -> Any:
         return tuple(_attribute_from_json(item) for item in value)
     if isinstance(value, dict):
         ((kind, text),) = value.items()
-        return {"dtype": as_dtype, "dim": parse, "float": float}[kind](text)
+        readers: dict[str, Callable[[str], Any]] = {"dtype": as_dtype, "dim": parse, "float": float}
+        return readers[kind](text)
     return value

@@ -115,7 +115,7 @@ def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
     if structure.kind == "dict":
         return dict(zip(structure.keys, children, strict=True))
     if structure.kind == "namedtuple":
-        return namedtuple(structure.name, structure.keys)(*children)  # type: ignore[misc]
+        return namedtuple(structure.name, structure.keys)(*children)
     return tuple(children) if structure.kind == "tuple" else children
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..tree import TENSOR, Structure
@@ -81,7 +81,11 @@ class Cell:
             outputs=tuple(outputs),
             nodes=self.nodes,
             parameters={n: p for n, p in self.owner.parameters.items() if p.value in used},
-            buffers={n: b for n, b in self.owner.buffers.items() if b.value in used or b.update in produced},
+            buffers={
+                name: b if b.update in produced else replace(b, update=None)
+                for name, b in self.owner.buffers.items()
+                if b.value in used or b.update in produced
+            },
             constants=tuple(c for c in self.owner.constants if c.value in used),
             calls=self.owner.calls,
             arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(inputs)), Structure("dict"))),

@@ -63,13 +63,19 @@ class SymbolicDim:
 
     def __floordiv__(self, other: Dim) -> Dim:
         quotient = _exact_quotient(self, other)
-        return quotient if quotient is not None else _opaque("//", self, other)
+        if quotient is not None:
+            return quotient
+        whole, rest = _split_multiples(self, other)
+        return whole + (rest // other if isinstance(rest, int) else _opaque("//", rest, other))
 
     def __rfloordiv__(self, other: Dim) -> Dim:
         return _opaque("//", other, self)
 
     def __mod__(self, other: Dim) -> Dim:
-        return 0 if _exact_quotient(self, other) is not None else _opaque("%", self, other)
+        if _exact_quotient(self, other) is not None:
+            return 0
+        _, rest = _split_multiples(self, other)
+        return rest % other if isinstance(rest, int) else _opaque("%", rest, other)
 
     def __rmod__(self, other: Dim) -> Dim:
         return _opaque("%", other, self)
@@ -107,10 +113,10 @@ class SymbolicDim:
 
     def solve(self, size: int) -> tuple[str, int] | None:
         """The symbol of a dimension like `n` or `2*n + 1`, and the size (rounded down) with which it is `size`."""
-        linear = [(m[0], c) for m, c in self.terms if m]
-        constant = dict(self.terms).get((), 0)
-        match linear:
-            case [(str(name), coefficient)] if len(self.terms) - (constant != 0) == 1 and len(self.terms[0][0]) == 1:
+        terms = dict(self.terms)
+        constant = terms.pop((), 0)
+        match list(terms.items()):
+            case [((str(name),), coefficient)]:
                 return name, (size - constant) // coefficient
         return None
 
@@ -221,6 +227,23 @@ def _exact_quotient(numerator: SymbolicDim, divisor: Dim) -> Dim | None:
             return None
         quotient[tuple(rest)] = c // coefficient
     return _simplified(quotient)
+
+
+def _split_multiples(numerator: SymbolicDim, divisor: Dim) -> tuple[Dim, Dim]:
+    """`(whole, rest)` with `numerator = whole * divisor + rest`: for an integer divisor, what it surely divides is whole.
+
+    So `(2 * n - 1) // 2` is `n - 1`, as a convolution undone by a transposed one needs it.
+    """
+    if not isinstance(divisor, int):
+        return 0, numerator
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, c in numerator.terms:
+        # down for the constant; towards zero for sizes, so that what falls as they grow still does
+        towards_zero = abs(c) // abs(divisor) * (1 if (c < 0) == (divisor < 0) else -1)
+        whole[monomial] = c // divisor if monomial == () else towards_zero
+        rest[monomial] = c - whole[monomial] * divisor
+    return _simplified(whole), _simplified(rest)
 
 
 def _term_text(monomial: Monomial, coefficient: int) -> str:

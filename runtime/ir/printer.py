@@ -17,7 +17,9 @@ def text(program: Program) -> str:
     """
     scalars = {c.value: repr(c.data.item()) for c in program.constants if c.data.ndim == 0}
     lines = [f"program {program.calls[0].class_name}({', '.join(map(str, program.inputs))}):"]
-    lines += [f"  parameter {n}: {p.value.type}{'' if p.trainable else ' frozen'}" for n, p in program.parameters.items()]
+    lines += [
+        f"  parameter {n}: {p.value.type}{'' if p.trainable else ' frozen'}" for n, p in program.parameters.items()
+    ]
     lines += [
         f"  buffer {n}: {b.value.type}{f' <- %{b.update.name}' if b.update else ''}" for n, b in program.buffers.items()
     ]

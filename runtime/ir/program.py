@@ -66,7 +66,9 @@ class Program:
 
         return call(self, args, kwargs)
 
-    def value_and_grad(self, *args: Any, cotangents: Iterable[Any] | None = None, **kwargs: Any) -> tuple[Any, Gradients]:
+    def value_and_grad(
+        self, *args: Any, cotangents: Iterable[Any] | None = None, **kwargs: Any
+    ) -> tuple[Any, Gradients]:
         """Run forward and backward in the interpreter.
 
         Args:
@@ -107,7 +109,8 @@ class Program:
 
     def __repr__(self) -> str:
         root = self.calls[0].class_name if self.calls else "?"
-        return f"<Program of {root}: {len(self.nodes)} nodes, {len(self.parameters)} parameters, {len(self.calls)} Cells>"
+        counts = f"{len(self.nodes)} nodes, {len(self.parameters)} parameters, {len(self.calls)} Cells"
+        return f"<Program of {root}: {counts}>"
 
     @cached_property
     def producers(self) -> dict[Value, Node]:

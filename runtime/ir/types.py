@@ -154,7 +154,7 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Constant:
-    """A tensor fixed in the program. `data` may be wider than the value's dtype (a Python number keeps all its digits)."""
+    """A tensor fixed in the program. `data` may be wider than the value's dtype: a Python number keeps its digits."""
 
     value: Value
     data: np.ndarray[Any, Any] = field(repr=False)

@@ -51,6 +51,9 @@ def verify(program: Program) -> None:
 
 def _verify_types(node: Node, where: str) -> None:
     op = get(node.op)
+    count, required = len(node.inputs), node.inputs[: op.required_inputs]
+    if not op.variadic and (count != len(op.input_names) or None in required):
+        raise ProgramError(f"{where}: op {op.name}{op.signature} is given {count - node.inputs.count(None)} operands")
     try:
         attributes = op.attributes(dict(node.attributes))
         types = op.infer_types([None if v is None else v.type for v in node.inputs], attributes)

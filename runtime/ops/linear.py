@@ -65,7 +65,16 @@ def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 @matmul.onnx
 def _(graph: OnnxGraph, a: str, b: str) -> Any:
-    return graph.op("MatMul", a, b)
+    # vectors as matrices: ONNX Runtime fuses a Transpose into a MatMul with a vector, to a wrong result (seen in 1.31)
+    left_out: list[int] = []
+    if graph.type(a).rank == 1:
+        a = graph.op("Unsqueeze", a, graph.constant(np.array([0])))
+        left_out.append(-2)
+    if graph.type(b).rank == 1:
+        b = graph.op("Unsqueeze", b, graph.constant(np.array([1])))
+        left_out.append(-1)
+    y = graph.op("MatMul", a, b)
+    return graph.op("Squeeze", y, graph.constant(np.array(left_out))) if left_out else y
 
 
 @operator

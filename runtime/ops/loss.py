@@ -36,7 +36,8 @@ def _(x: Type, target: Type) -> Type:
 
 @binary_cross_entropy.kernel
 def _(x: Array, target: Array) -> Array:
-    return (target - 1) * np.maximum(np.log1p(-x), -100) - target * np.maximum(np.log(x), -100)
+    loss: Array = (target - 1) * np.maximum(np.log1p(-x), -100) - target * np.maximum(np.log(x), -100)
+    return loss
 
 
 @binary_cross_entropy.vjp

@@ -207,7 +207,7 @@ def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, groups: int, eps: flo
 
 @operator
 def batch_norm(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, *, eps: float
+    x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float
 ) -> Tensor:
     """Batch normalization with given statistics (inference), per channel.
 
@@ -215,30 +215,30 @@ def batch_norm(
 
     Args:
         x: floating-point, (batch, channels, *spatial).
-        weight: (channels,).
-        bias: (channels,).
         mean: (channels,).
         variance: (channels,).
+        weight: (channels,).
+        bias: (channels,).
         eps: added to the variance.
     """
 
 
 @batch_norm.infer
-def _(x: Type, weight: Type | None, bias: Type | None, mean: Type, variance: Type, *, eps: float) -> Type:
+def _(x: Type, mean: Type, variance: Type, weight: Type | None, bias: Type | None, *, eps: float) -> Type:
     require(x.rank >= 2, f"needed (batch, channels, ...), given {x}")
-    check_operands(x, (weight, bias, mean, variance), (x.shape[1],), 1)
+    check_operands(x, (mean, variance, weight, bias), (x.shape[1],), 1)
     return x
 
 
 @batch_norm.kernel
-def _(x: Array, weight: Array | None, bias: Array | None, mean: Array, variance: Array, *, eps: float) -> Array:
+def _(x: Array, mean: Array, variance: Array, weight: Array | None, bias: Array | None, *, eps: float) -> Array:
     return _batch_normalized(x - _channel_array(mean, x), weight, bias, variance, eps)
 
 
 @batch_norm.vjp
 @in_float32
 def _(
-    g: Tensor, y: Tensor, x: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, *, eps: float
+    g: Tensor, y: Tensor, x: Tensor, mean: Tensor, variance: Tensor, weight: Any, bias: Any, *, eps: float
 ) -> tuple[Tensor | None, ...]:
     r = elementwise.rsqrt(variance + eps)
     scale = r if weight is None else weight * r
@@ -246,15 +246,15 @@ def _(
     g_scale = _channel_sums(g * (x - _per_channel(mean, x)))
     return (
         g * _per_channel(scale, x),
-        None if weight is None else g_scale * r,
-        None if bias is None else g_sum,
         -(g_sum * scale),
         g_scale * scale * r * r * -0.5,
+        None if weight is None else g_scale * r,
+        None if bias is None else g_sum,
     )
 
 
 @batch_norm.onnx
-def _(graph: OnnxGraph, x: str, weight: str, bias: str, mean: str, variance: str, *, eps: float) -> str:
+def _(graph: OnnxGraph, x: str, mean: str, variance: str, weight: str, bias: str, *, eps: float) -> str:
     kind = graph.type(x)
     channels = graph.dims((kind.shape[1],))
     weight = weight or graph.op("Expand", graph.constant(1.0, kind.dtype), channels)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ...tree import TENSOR, Structure
 from ..program import Program
-from ..types import Value
+from ..types import Node, Value
 
 
-def isolated_program(program: Program) -> Program:
+def isolated_program(program: Program, fed: Container[Value] | None = None) -> Program:
     """Cut every boundary: what comes out of one is an input, what goes into one is an output.
 
     Fed with recorded values, each node runs once, on what was recorded where its Cell begins; each output holds what
@@ -15,15 +17,19 @@ def isolated_program(program: Program) -> Program:
 
     Args:
         program: a program with `boundary` nodes; a gradient program's are cut likewise.
+        fed: the results of those boundaries that there are values for; the others are left whole. None: all are cut.
 
     Returns:
-        A program without boundaries. It takes the inputs of `program`, then the result of each boundary that is used.
-        It returns what is computed of: the operands of the boundaries, each once, then the outputs of `program`.
+        A program without those boundaries. It takes the inputs of `program`, then the result of each of them that is
+        used. It returns what is computed of: the operands of the boundaries, each once, then the outputs of `program`.
         An operand that is an input, a constant or the result of another boundary isn't computed, and so isn't
         returned. Buffer updates stay as they are. Arguments and result are dicts keyed by value names.
     """
-    kept = [node for node in program.nodes if node.op != "boundary"]
-    boundaries = [node for node in program.nodes if node.op == "boundary"]
+    kept: list[Node] = []
+    boundaries: list[Node] = []
+    for node in program.nodes:
+        is_cut = node.op == "boundary" and (fed is None or node.outputs[0] in fed)
+        (boundaries if is_cut else kept).append(node)
     used = {value for node in kept for value in node.inputs} | set(program.updates.values())
     computed = {value for node in kept for value in node.outputs}
     operands = [value for node in boundaries for value in node.inputs if value in computed]

@@ -52,7 +52,9 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
             )
             for node in program.nodes
         ),
-        parameters={n: Parameter(new(p.value), data(p.data), p.trainable, p.aliases) for n, p in program.parameters.items()},
+        parameters={
+            n: Parameter(new(p.value), data(p.data), p.trainable, p.aliases) for n, p in program.parameters.items()
+        },
         buffers={n: Buffer(new(b.value), data(b.data), optional(b.update)) for n, b in program.buffers.items()},
         # a constant keeps the digits it has: it is rounded when it is used
         constants=tuple(Constant(new(c.value), c.data) for c in program.constants),

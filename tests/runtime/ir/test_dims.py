@@ -70,6 +70,10 @@ def test_text_gives_the_dimension_back(dim: Dim) -> None:
         ((N * M) % 3 - 5, "((m*n)%(3)) - 5"),
         (maximum(N, 0), "max(n, 0)"),
         (2 * N // 2, "n"),
+        ((2 * N - 1) // 2, "n - 1"),
+        ((5 * N + 7) // 2, "2*n + ((n + 1)//(2)) + 3"),
+        ((-N) // 2, "((-n)//(2))"),
+        ((4 * N + 3) % 4, "3"),
     ],
 )
 def test_text(dim: Dim, text: str) -> None:

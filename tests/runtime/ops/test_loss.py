@@ -1,0 +1,30 @@
+"""The gradient of `binary_cross_entropy` where probabilities are certain: finite, as torch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from cellbridge.runtime.autodiff import differentiate
+from cellbridge.runtime.interpreter import execute
+from tests.runtime.ops.cases import OpCase
+from tests.runtime.ops.checks import one_node_program
+
+CERTAIN = np.array([0.0, 1.0, 0.5])
+
+
+@pytest.mark.parametrize("target", [0.0, 0.3, 1.0])
+def test_gradient_at_certainty_is_finite(target: float) -> None:
+    targets = np.full_like(CERTAIN, target)
+    program = one_node_program(OpCase("binary_cross_entropy", (CERTAIN, targets)), np.float64)
+    backward = differentiate(program)
+    gradient = backward.input_gradients[0]
+    assert gradient is not None
+    (computed,) = execute(backward.program, [CERTAIN, targets, np.ones_like(CERTAIN)], wanted=[gradient])
+    x = torch.tensor(CERTAIN, requires_grad=True)
+    F.binary_cross_entropy(x, torch.tensor(targets), reduction="sum").backward()
+    assert x.grad is not None
+    assert np.isfinite(computed).all()
+    np.testing.assert_allclose(computed, x.grad.numpy(), rtol=1e-12)
