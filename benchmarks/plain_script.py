@@ -22,8 +22,9 @@ def main(model_file: str) -> None:
     model, inputs = defined["model"]().eval(), defined["inputs"]()
     args, kwargs = ((), inputs) if isinstance(inputs, dict) else (tuple(inputs), {})
     result = model(*args, **kwargs)
-    tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-    sum(tensor.sum() for tensor in tensors if tensor.requires_grad).backward()
+    leaves = torch.utils._pytree.tree_leaves(result)
+    outputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])
     with tempfile.TemporaryDirectory() as folder:
         torch.onnx.export(model, args, Path(folder) / "model.onnx", kwargs=kwargs, dynamo=True, verbose=False)
 

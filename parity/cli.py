@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
@@ -50,6 +49,9 @@ class _Command(click.Command):
             raise click.exceptions.Exit(INTERRUPTED) from error
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise
+        except SystemExit as error:
+            click.secho(f"error: the model ended Python (sys.exit) while it ran: {error}", err=True)
+            raise click.exceptions.Exit(2) from error
         except Exception as error:
             text = f"this is a fault of parity, not of your model: {type(error).__name__}: {error}"
             _say(error, f"{text}\nPlease report it with the output of -v.", ctx)
@@ -215,7 +217,7 @@ def run(
 
         junit.write(report, junit_file)
     _show(report, verbose)
-    sys.exit(0 if report.ok else 1)
+    raise click.exceptions.Exit(0 if report.ok else 1)
 
 
 @main.command(cls=_Command, epilog=EXIT_CODES)
@@ -241,7 +243,7 @@ def export(model: str, seed: int, verbose: bool, output: str, no_check: bool, no
                 click.echo(
                     f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True
                 )
-                sys.exit(1)
+                raise click.exceptions.Exit(1)
     click.echo(f"wrote {output}" + (", unchecked" if no_check else ""))
 
 

@@ -132,14 +132,16 @@ class Comparer:
 
     def _updates(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         for name in dict.fromkeys([*self.truth.updates, *candidate.updates]):
-            truth, value = self.truth.updates.get(name), candidate.updates.get(name)
+            # a buffer that one side writes what it held already to is as good as one that the other leaves alone
+            truth, value = (r.updates.get(name, r.buffers.get(name)) for r in (self.truth, candidate))
             if truth is None or value is None:
                 fields = {
                     "status": FAIL,
                     "reason": f"updated on the {'other' if truth is None else 'reference'} side only",
                 }
             else:
-                reference = self.noise.first.updates.get(name, truth)
+                first = self.noise.first
+                reference = first.updates.get(name, first.buffers.get(name, truth))
                 fields = judge(check, value, truth, reference, self.noise.error(("update", name)), self.tolerance)
             yield self.owners.get(name, ""), self._comparison(check, "buffer update", name, 0, fields)
 

@@ -19,7 +19,7 @@ from .progress import NoProgress, Progress
 from .results import Report
 from .sides.interpreter_side import InterpreterSide
 from .sides.onnxruntime_side import ExportedSide, OnnxModelSide
-from .sides.precision import in_dtype
+from .sides.precision import default_dtype, in_dtype
 from .sides.records import Side
 from .sides.torch_side import TorchSide
 from .trial import Trial
@@ -61,7 +61,8 @@ def check(
     keywords = dict(kwargs or {})
     shown.stage("capture", None)
     working = getattr(torch, chosen.dtype)
-    with in_dtype(module, working, through=working, train=chosen.train):
+    default = working if working == torch.float64 else torch.get_default_dtype()
+    with in_dtype(module, working, through=working, train=chosen.train), default_dtype(default):
         example_args, example_kwargs = _cast((args, keywords), chosen.dtype)
         program = from_torch(module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=chosen.train)
     reference = _torch_side("torch", module, args, keywords, chosen)

@@ -69,9 +69,7 @@ def load(target: str, seed: int = 0) -> ModelFile:
     user_file = _UserFile(source, head)
     module = user_file.model(factory or "model")
     args, kwargs = user_file.inputs()
-    loss = user_file.optional("loss")
-    if loss is not None and not callable(loss):
-        raise UsageError(f"{head}: `loss` must be a function of the model's outputs, it is {_a(loss)}")
+    loss = user_file.loss()
     dynamic_shapes = user_file.optional("dynamic_shapes")
     if inspect.isfunction(dynamic_shapes):
         dynamic_shapes = user_file.call("dynamic_shapes", dynamic_shapes)
@@ -146,6 +144,20 @@ class _UserFile:
             f"{self.shown}: {what} a tuple of arguments or a dict of keyword arguments, "
             f"not {_a(found)}{_forgotten(found)}"
         )
+
+    def loss(self) -> Callable[[Any], Any] | None:
+        """The loss, its errors shown; None if there is none."""
+        found = self.optional("loss")
+        if found is None:
+            return None
+        if not callable(found):
+            raise UsageError(f"{self.shown}: `loss` must be a function of the model's outputs, it is {_a(found)}")
+
+        def loss(outputs: Any) -> Any:
+            with errors_shown(self.shown, "when loss(outputs) was called"):
+                return found(outputs)
+
+        return loss
 
     def _own(self) -> dict[str, str]:
         """Names that the file itself defines, and what they are."""

@@ -34,7 +34,7 @@ class Trial:
         progress.stage("reference", None)
         self.truth = reference.run(Run("float64", options.grads))
         require_finite(self.truth, "float64")
-        self.replayed = Run("float64", options.grads, self.truth.cotangents, self.truth.draws)
+        self.replayed = Run("float64", options.grads, self.truth.cotangents, self.truth.draws, slots=self.truth.slots)
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype)

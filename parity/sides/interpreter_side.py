@@ -46,7 +46,7 @@ class InterpreterSide:
         return {name: ParameterInfo(p.data, p.trainable) for name, p in self.program.parameters.items()}
 
     def run(self, run: Run) -> Records:
-        """Run once; see `Run`. End to end, only the root's boundary is recorded."""
+        """Run once; see `Run`."""
         program = self._program(run.dtype)
         inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
         records = Records(calls=list(program.calls))
@@ -128,7 +128,7 @@ class _Observer:
         key = Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
         if key.kind == "parameter_gradient":
             self.records.add_share(key.slot, key.path, array)
-        if key.kind in ("parameter", "parameter_gradient") or (self.run.feed is None and call.path):
+        if key.kind in ("parameter", "parameter_gradient") or (call.path and not self.run.inner):
             return array
         self.records.add(key, array)
         self.records.sources[key] = self._source(node)

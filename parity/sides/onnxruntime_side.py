@@ -76,7 +76,7 @@ class ExportedSide:
             recorded = feed.values.get(_key(self.program, node))
             if recorded is not None:
                 known[node.outputs[0]] = _as(recorded, node.outputs[0])
-        # a value that crosses a boundary in the program alone (a mask made for tracing only, say) isn't recorded: no cut
+        # what crosses a boundary in the program alone (a mask made for tracing only, say) isn't recorded: no cut there
         cut = isolated_program(self.program, fed=known)
         model = to_onnx(cut, draws_as_inputs=True)
         wanted = {node.name for node in model.graph.input}
@@ -123,7 +123,7 @@ class OnnxModelSide:
     def run(self, run: Run) -> Records:
         """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
         records = Records()
-        slots = run.feed.slots.get(("", 0, OUTPUT), []) if run.feed is not None else []
+        slots = run.slots.get(("", 0, OUTPUT), [])
         for i, array in enumerate(run_model(self.model, self.inputs, provider=self.provider).values()):
             records.add(Key("", 0, OUTPUT, slots[i] if i < len(slots) else f"[{i}]"), array)
         return records

@@ -28,7 +28,7 @@ class DoublePrecision(TorchFunctionMode):
     """
 
     def __init__(self, working_dtype: torch.dtype) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.working_dtype = working_dtype
 
     def __enter__(self) -> Any:
@@ -53,7 +53,7 @@ class DoublePrecision(TorchFunctionMode):
             # in half precision, too, torch computes with float32's
             eps = torch.finfo(torch.float64 if self.working_dtype == torch.float64 else torch.float32).eps
             args, kwargs = args[:3], kwargs | {"eps": eps}
-        if func in _FROM_DATA and "dtype" not in kwargs:
+        if func in _FROM_DATA and "dtype" not in kwargs and self.working_dtype != torch.float64:
             made = func(*args, **kwargs)
             from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
             return made.float().double() if from_python and made.dtype == torch.float64 else made

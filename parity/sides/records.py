@@ -95,6 +95,8 @@ class Run:
         feed: records whose values replace this side's at every boundary; None for end to end.
         jitter: seed of a random error of up to half a unit in the last place, applied to every value at a boundary (what
             another order of operations might do); None for none.
+        slots: what the reference calls the slots of each boundary, which are paired by position; empty for the
+            reference's first run.
         inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
     """
 
@@ -105,6 +107,7 @@ class Run:
     feed: Records | None = None
     jitter: int | None = None
     inner: bool = True
+    slots: Mapping[tuple[str, int, str], Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import watch
+from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
 from ...runtime.calling import as_array
+from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall
 from .precision import DoublePrecision, Draws, default_dtype, in_dtype
 from .records import (
@@ -76,7 +78,7 @@ class TorchSide:
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(torch.enable_grad())
             with watch(self.module, recorder), drawn:
-                result = self.module(*args, **kwargs)
+                result = self._called(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
             if run.grads:
@@ -87,6 +89,14 @@ class TorchSide:
                 (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
         records.draws = drawn.recorded
         return records
+
+    def _called(self, args: Any, kwargs: Any) -> Any:
+        try:
+            return self.module(*args, **kwargs)
+        except CellbridgeError:
+            raise
+        except Exception as error:
+            raise eager_error(error, args, kwargs) from error  # the model's own code raises it, or torch for a dtype
 
     def _inputs(self, dtype: torch.dtype, *, grads: bool) -> tuple[Any, Any, list[torch.Tensor]]:
         """The inputs in `dtype` as fresh leaves, and those of them that gradients are taken of."""
@@ -224,9 +234,7 @@ class _Recorder:
 
     def _reference_slot(self, call: CellCall, kind: str, position: int, slot: str) -> str:
         """The slot as the reference calls it: tensors of a call are paired by position."""
-        if self.run.feed is None:
-            return slot
-        slots = self.run.feed.slots.get((call.path, call.index, kind), [])
+        slots = self.run.slots.get((call.path, call.index, kind), [])
         return slots[position] if position < len(slots) else slot
 
     def passed_on(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:

@@ -242,6 +242,14 @@ def test_a_fault_of_our_own(engine: Engine, folder: Path) -> None:
     assert names(folder) == ["net.py"]
 
 
+def test_a_model_that_ends_python(engine: Engine, folder: Path) -> None:
+    engine.result = SystemExit(0)
+    result = parity("run", "net.py", "--json", "r.json")
+    assert result.exit_code == 2
+    assert "the model ended Python (sys.exit) while it ran" in result.stderr
+    assert names(folder) == ["net.py"]
+
+
 def test_ctrl_c(engine: Engine, folder: Path) -> None:
     engine.result = KeyboardInterrupt()
     result = parity("run", "net.py", "--json", "r.json", "--save-onnx", "m.onnx")

@@ -327,3 +327,12 @@ def test_loss_is_no_function(write: Write) -> None:
     assert (
         refused(write(GOOD + "\nloss = 3")) == "net.py: `loss` must be a function of the model's outputs, it is an int"
     )
+
+
+def test_loss_raises(write: Write) -> None:
+    found = load(write(GOOD + "\ndef loss(outputs):\n    return {}['logits']\n")).loss
+    assert found is not None
+    with pytest.raises(
+        UsageError, match=r"net.py raised KeyError when loss\(outputs\) was called:\n  net.py:12: return"
+    ):
+        found(torch.ones(3))

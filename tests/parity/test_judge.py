@@ -1,0 +1,101 @@
+"""The verdict on one tensor: what passes, what fails, where, and by how much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cellbridge.parity.judge import ROUNDING_FACTOR, Tolerance, epsilon, error, judge, size
+from cellbridge.parity.results import FAIL, PASS
+
+TRUTH = np.linspace(-1.0, 1.0, 9)
+UNIT = epsilon("float32")
+FLOAT32 = Tolerance("float32")
+
+
+def _meaning(candidate: Any, truth: Any = TRUTH, noise: float = 0.0, tolerance: Tolerance = FLOAT32) -> dict[str, Any]:
+    candidate, truth = np.asarray(candidate), np.asarray(truth)
+    return judge("meaning", candidate, truth, truth, noise, tolerance)
+
+
+def _rounding(candidate: Any, noise: float = 0.0, tolerance: Tolerance = FLOAT32) -> dict[str, Any]:
+    return judge("rounding", np.asarray(candidate), TRUTH, TRUTH.astype(np.float32), noise, tolerance)
+
+
+@pytest.mark.parametrize(("relative", "status"), [(0.0, PASS), (1e-15, PASS), (1e-8, FAIL), (1e-3, FAIL)])
+def test_meaning_allows_double_rounding_and_no_more(relative: float, status: str) -> None:
+    assert _meaning(TRUTH * (1 + relative))["status"] == status
+
+
+def test_meaning_is_relative_to_the_size_of_the_tensor() -> None:
+    for scale in (1e-30, 1e-3, 1e3, 1e30):
+        assert _meaning(scale * TRUTH * (1 + 1e-15), scale * TRUTH)["status"] == PASS
+        assert _meaning(scale * TRUTH * (1 + 1e-8), scale * TRUTH)["status"] == FAIL
+
+
+def test_meaning_of_a_tensor_that_is_zero_but_for_rounding() -> None:
+    """The gradient of a bias before a norm, say: 0 in theory, cancelled digits in practice."""
+    assert _meaning([1e-17], [0.0], noise=1e-8)["status"] == PASS
+    assert _meaning([1e-12], [0.0], noise=1e-8)["status"] == FAIL
+    assert _meaning([1e-12], [0.0])["status"] == FAIL
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.99])
+def test_rounding_within_the_bar_passes(factor: float) -> None:
+    bar = ROUNDING_FACTOR * 3 * UNIT
+    assert _rounding(TRUTH + factor * bar, noise=3 * UNIT)["status"] == PASS
+
+
+def test_rounding_beyond_the_bar_fails_where_it_is_worst() -> None:
+    candidate = TRUTH.copy()
+    candidate[2] += 31 * UNIT
+    found = _rounding(candidate, noise=3 * UNIT)
+    assert (found["status"], found["index"]) == (FAIL, (2,))
+    assert found["ratio"] == pytest.approx(31 / 3)
+    assert (found["candidate_value"], found["truth"]) == (candidate[2], TRUTH[2])
+
+
+def test_an_exact_reference_leaves_room_for_a_unit_in_the_last_place() -> None:
+    assert _rounding(TRUTH.astype(np.float32), noise=0.0)["status"] == PASS
+    assert _rounding(TRUTH * (1 + 20 * UNIT), noise=0.0)["status"] == FAIL
+
+
+def test_shape_and_kind_of_dtype_must_agree() -> None:
+    assert "shape [3, 3], needed [9]" in _meaning(TRUTH.reshape(3, 3))["reason"]
+    assert "dtype int64" in _meaning(np.zeros(9, np.int64))["reason"]
+
+
+@pytest.mark.parametrize("check", ["meaning", "rounding"])
+def test_integers_are_compared_exactly(check: str) -> None:
+    truth = np.arange(6).reshape(2, 3)
+    other = truth.copy()
+    other[1, 0] += 1
+    assert judge(check, truth, truth, truth, 0.0, FLOAT32)["status"] == PASS
+    found = judge(check, other, truth, truth, 0.0, FLOAT32)
+    assert (found["status"], found["index"]) == (FAIL, (1, 0))
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_must_be_so_on_both_sides(special: float) -> None:
+    with_it = np.array([1.0, special])
+    assert error(with_it, with_it)[0] == 0.0
+    assert error(np.array([1.0, 2.0]), with_it) == (np.inf, (1,))
+    assert error(with_it, np.array([1.0, 2.0])) == (np.inf, (1,))
+    assert error(np.array([1.0, -np.inf]), np.array([1.0, np.inf]))[0] == np.inf
+    assert _meaning(with_it, with_it)["status"] == PASS
+    assert _meaning(with_it, np.array([1.0, 2.0]))["status"] == FAIL
+
+
+def test_empty_tensors() -> None:
+    assert _meaning(np.zeros((0, 3)), np.zeros((0, 3)))["status"] == PASS
+    assert size(np.zeros(0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rtol", "atol", "status"), [(0.0, 2e-3, PASS), (3e-3, 0.0, FAIL), (1e-3, 1e-3, PASS), (0.0, 0.0, FAIL)]
+)
+def test_own_tolerances_replace_the_bar(rtol: float, atol: float, status: str) -> None:
+    candidate = TRUTH + 1e-3  # at TRUTH's zero no rtol helps
+    assert _rounding(candidate, tolerance=Tolerance("float32", rtol, atol))["status"] == status

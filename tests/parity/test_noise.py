@@ -1,0 +1,60 @@
+"""The reference's own rounding error: measured, never smaller with more runs, and reproducible."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from cellbridge.parity.noise import MOST_SAMPLES, Noise
+from cellbridge.parity.sides.records import OUTPUT, Key, Run
+from cellbridge.parity.sides.torch_side import TorchSide
+from tests.parity.networks import mixed
+
+ROOT = Key("", 0, OUTPUT, "result")
+
+
+def _noise(dtype: str = "float32", *, isolated: bool = False) -> Noise:
+    module, args = mixed()
+    side = TorchSide("torch", module, args, {}, working_dtype="float32")
+    truth = side.run(Run("float64"))
+    run = Run(dtype, True, truth.cotangents, truth.draws, slots=truth.slots)
+    return Noise(side, truth, replace(run, feed=truth) if isolated else run)
+
+
+def test_noise_is_of_the_size_of_the_dtype() -> None:
+    assert 0 < _noise("float32").error(ROOT) < 1e-5
+    assert 1e-5 < _noise("float16").error(ROOT) < 1e-1
+    assert _noise("float64").error(ROOT) == 0.0
+
+
+def test_more_runs_never_lower_it_and_come_to_an_end() -> None:
+    noise = _noise()
+    seen = [noise.error(ROOT)]
+    while noise.sample():
+        seen.append(noise.error(ROOT))
+    assert seen == sorted(seen)
+    assert seen[-1] > seen[0]
+    assert noise.samples == MOST_SAMPLES == len(seen)
+
+
+def test_the_jitter_is_a_rounding_error_and_reproducible() -> None:
+    one, other = _noise(isolated=True), _noise(isolated=True)
+    for noise in (one, other):
+        while noise.sample():
+            pass
+    assert one.error(ROOT) == other.error(ROOT) < 1e-5
+
+
+def test_what_nobody_recorded_has_none() -> None:
+    assert _noise().error(Key("nowhere", 0, OUTPUT, "result")) == 0.0
+
+
+def test_parameters_and_updates_have_noise_too() -> None:
+    module, args = nn.Sequential(nn.Linear(5, 5), nn.BatchNorm1d(5)), (torch.randn(7, 5),)
+    side = TorchSide("torch", module, args, {}, train=True)
+    truth = side.run(Run("float64"))
+    noise = Noise(side, truth, Run("float32", True, truth.cotangents, truth.draws))
+    assert 0 < noise.error(("parameter", "0.weight")) < 1e-4
+    assert 0 < noise.error(("update", "1.running_mean")) < 1e-6
