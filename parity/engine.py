@@ -167,6 +167,7 @@ def _run(reference: Side, candidates: list[Side], options: Options, progress: Pr
         if options.fail_fast and not report.ok:
             report.notes.append(f"stopped at the first failing side ({side.name}), as asked by --fail-fast")
             break
+    report.notes += trial.notes
     return report
 
 

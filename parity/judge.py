@@ -1,8 +1,8 @@
 """The verdict on one tensor: is it what the reference has, up to rounding?
 
-Meaning, in float64: if both sides compute the same function they agree up to the rounding of double precision. The bar is
-`MEANING_RELATIVE` of the tensor's size, plus `MEANING_NOISE` times the rounding error that the reference makes in the
-working dtype, scaled to double precision (a tensor whose terms cancel has no digits that are worth comparing).
+Meaning, in float64: if both sides compute the same function they agree up to the rounding of double precision. The bar
+is `MEANING_RELATIVE` of the tensor's size, plus `MEANING_NOISE` times the rounding error that the reference makes in
+the working dtype, scaled to double precision (a tensor whose terms cancel has no digits that are worth comparing).
 
 Rounding, in the working dtype: the largest error against the float64 truth, in units of the largest error that the
 reference itself makes against it (at least one unit in the last place of the tensor's largest element). Both sides
@@ -20,7 +20,7 @@ import numpy as np
 from ..runtime.ir.types import as_dtype, is_floating
 from .results import FAIL, PASS
 
-MEANING_RELATIVE = 1e-9
+MEANING_RELATIVE = 1e-11
 MEANING_NOISE = 64.0
 ROUNDING_FACTOR = 10.0
 GROUP_SHARE = 1.0 / 16.0
@@ -125,8 +125,9 @@ def judge(
         allowed = ROUNDING_FACTOR
     bar = unit * allowed
     passed = found <= bar
-    if tolerance.overridden and check == "rounding":
-        passed, found, index, bar = _judge_close(candidate, reference, tolerance)
+    if tolerance.overridden:
+        passed, found, index, bar = _judge_close(candidate, truth if check == "meaning" else reference, tolerance)
+        unit, allowed = bar, 1.0
     ratio = 0.0 if found == 0 else found / unit if unit else np.inf
     fields = described | {
         "status": PASS if passed else FAIL,
@@ -137,8 +138,14 @@ def judge(
         "allowed": allowed,
     }
     if not passed:
-        fields["reason"] = "not the same function" if check == "meaning" else "less precise than the reference"
+        fields["reason"] = _reason(check, tolerance)
     return fields | _elements(index, candidate, truth, reference)
+
+
+def _reason(check: str, tolerance: Tolerance) -> str:
+    if tolerance.overridden:
+        return "further off than rtol and atol allow"
+    return "not the same function" if check == "meaning" else "less precise than the reference"
 
 
 def _judge_exact(candidate: Array, expected: Array) -> dict[str, Any]:

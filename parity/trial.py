@@ -25,12 +25,14 @@ class Trial:
     Attributes:
         truth: the reference in float64.
         cells: an empty report per Cell.
+        notes: what a reader of the report should know.
     """
 
     def __init__(self, reference: Side, options: Options, progress: Progress) -> None:
         self.reference = reference
         self.options = options
         self.progress = progress
+        self.notes: list[str] = []
         progress.stage("reference", None)
         self.truth = reference.run(Run("float64", options.grads))
         require_finite(self.truth, "float64")
@@ -65,31 +67,38 @@ class Trial:
         feedings = [ISOLATED, END_TO_END] if can.cells else [END_TO_END]
         self.progress.stage(side.name, len(can.checks) * len(feedings))
         found: Found = []
+        left_out: Found = []
         if can.gradients:
-            found += self._selected(
-                compare_parameters(side.name, self.reference.parameters(), side.parameters(), self.owners)
-            )
+            found += compare_parameters(side.name, self.reference.parameters(), side.parameters(), self.owners)
         for feeding in feedings:
+            if feeding == END_TO_END and any(c.status != PASS for _, c in left_out):
+                wrong = ", ".join(sorted({path or "(root)" for path, c in left_out if c.status != PASS}))
+                self.notes.append(f"{side.name} was not compared end to end: Cells that were left out differ ({wrong})")
+                break
             for check, dtype in can.checks:
                 noise = self.noise(feeding, self.working_dtype if check == "meaning" else dtype)
                 tolerance = Tolerance(noise.run.dtype, self.options.rtol, self.options.atol)
                 comparer = Comparer(side.name, feeding, self.truth, noise, tolerance, self.owners, grads)
                 records = side.run(replace(noise.run, dtype=dtype, grads=grads))
-                comparisons = self._selected(comparer.compare(check, records))
+                comparisons = self._at_home(comparer.compare(check, records))
                 # before rounding is called too large, the reference's own is measured again, and again
                 while check == "rounding" and _undecided(comparisons, found) and noise.sample():
-                    comparisons = self._selected(comparer.compare(check, records))
+                    comparisons = self._at_home(comparer.compare(check, records))
                 del records  # before the next run makes its own
+                left_out += [(path, c) for path, c in comparisons if not self.options.selects(path)]
                 found += comparisons
                 self.progress.advance()
-                if self.options.fail_fast and any(c.status != PASS for _, c in comparisons):
-                    return found
-        return found
+                if self.options.fail_fast and any(c.status != PASS for _, c in self._selected(comparisons)):
+                    return self._selected(found)
+        return self._selected(found)
+
+    def _at_home(self, found: Found) -> Found:
+        """What belongs to a Cell that the reference hasn't is the root's."""
+        return [(path if path in self.cells else "", comparison) for path, comparison in found]
 
     def _selected(self, found: Found) -> Found:
-        """Those of Cells that are to be judged; what belongs to a Cell that the reference hasn't is the root's."""
-        at_home = [(path if path in self.cells else "", comparison) for path, comparison in found]
-        return [(path, comparison) for path, comparison in at_home if self.options.selects(path)]
+        """The comparisons of Cells that are to be judged."""
+        return [(path, comparison) for path, comparison in self._at_home(found) if self.options.selects(path)]
 
 
 def _undecided(comparisons: Found, found: Found) -> bool:

@@ -1,12 +1,12 @@
 """The exceptions people see, and the exit code that the command line gives for each.
 
-    CellbridgeError
-    |-- UsageError              2   the command line, the model file or an argument is wrong
-    |-- ConversionError         3   the model can't be converted
-    |   `-- UnsupportedOperators    3   it uses operators that have no mapping (all are listed)
-    |-- ShapeError              2   operands of an op don't fit together
-    |-- ProgramError            2   a program (built or loaded) breaks a rule of the IR
-    `-- ParityError             1   two networks are not the same (raised by `raise_if_failed`)
+CellbridgeError
+|-- UsageError              2   the command line, the model file or an argument is wrong
+|-- ConversionError         3   the model can't be converted
+|   `-- UnsupportedOperators    3   it uses operators that have no mapping (all are listed)
+|-- ShapeError              2   operands of an op don't fit together
+|-- ProgramError            2   a program (built or loaded) breaks a rule of the IR
+`-- ParityError             1   two networks are not the same (raised by `raise_if_failed`)
 """
 
 from __future__ import annotations

@@ -98,6 +98,9 @@ def _frame_in_message(message: str) -> str | None:
 def _is_users(filename: str) -> bool:
     here = __file__.rsplit("converter", 1)[0]
     inside = (f"{here}converter", f"{here}parity", f"{here}runtime")
-    return "site-packages" not in filename and "<" not in filename and not filename.startswith(inside) and (
-        "/lib/python" not in filename
+    return (
+        "site-packages" not in filename
+        and "<" not in filename
+        and not filename.startswith(inside)
+        and ("/lib/python" not in filename)
     )

@@ -10,13 +10,12 @@ import numpy as np
 from ...runtime import tree
 from ...runtime.autodiff import GradientProgram, differentiate
 from ...runtime.calling import as_array
-from ...runtime.errors import UsageError
 from ...runtime.interpreter import execute
 from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
-from .records import Array, Key, ParameterInfo, Records, Run, drawn_cotangents, fed_value, native_abilities
+from .records import Array, Draw, Key, ParameterInfo, Records, Run, drawn_cotangents, fed_value, native_abilities
 
 
 class InterpreterSide:
@@ -51,7 +50,7 @@ class InterpreterSide:
         inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
         records = Records(calls=list(program.calls))
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
-        draws = self._draws(program, run)
+        draws = replayed(program, run)
         updates = program.updates
         if not run.grads:
             observer = _Observer(program, run, records)
@@ -99,15 +98,6 @@ class InterpreterSide:
             return list(run.cotangents)
         return drawn_cotangents(execute(program, inputs, draws=draws), self.working_dtype, self.seed)
 
-    def _draws(self, program: Program, run: Run) -> dict[str, Array]:
-        """The draws to replay, by value name; the reference must have drawn as often as the program does."""
-        values = random_values(program)
-        if run.draws is None:
-            return {}
-        if len(values) != len(run.draws):
-            raise UsageError(draws_differ(len(values), len(run.draws)))
-        return {value.name: draw for value, draw in zip(values, run.draws, strict=True)}
-
 
 def _shape(value: Value) -> tuple[int, ...]:
     """The shape of an output that no cotangent was given for."""
@@ -122,10 +112,11 @@ class _Observer:
         self.run = run
         self.records = records
         self.producers = program.producers
+        self.slots = _slots(program)
 
     def __call__(self, node: Node, array: Array) -> Array:
         call = self.program.calls[node.attributes["call"]]
-        key = Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
+        key = Key(call.path, call.index, node.attributes["kind"], self._reference_slot(node))
         if key.kind == "parameter_gradient":
             self.records.add_share(key.slot, key.path, array)
         if key.kind in ("parameter", "parameter_gradient") or (call.path and not self.run.inner):
@@ -133,6 +124,15 @@ class _Observer:
         self.records.add(key, array)
         self.records.sources[key] = self._source(node)
         return fed_value(self.run.feed, key, array)
+
+    def _reference_slot(self, node: Node) -> str:
+        """The slot as the reference calls it: tensors of a call are paired by position."""
+        slot = str(node.attributes["slot"])
+        call, kind = self.program.calls[node.attributes["call"]], node.attributes["kind"].removesuffix("_gradient")
+        own = self.slots.get((node.attributes["call"], kind), [])
+        reference = self.run.slots.get((call.path, call.index, kind), [])
+        position = own.index(slot) if slot in own else len(reference)
+        return reference[position] if position < len(reference) and slot not in reference else slot
 
     def _source(self, node: Node) -> str:
         """The line of the op that computed what crosses the boundary."""
@@ -145,11 +145,25 @@ class _Observer:
         return str(source) if source is not None else ""
 
 
-def random_values(program: Program) -> list[Value]:
-    """The values that random nodes draw, in order."""
-    return [node.outputs[0] for node in program.nodes if node.op in RANDOM_OPS]
+def _slots(program: Program) -> dict[tuple[int, str], list[str]]:
+    """The slots of each call's inputs and outputs, in order."""
+    slots: dict[tuple[int, str], list[str]] = {}
+    for node in program.nodes:
+        if node.op == "boundary":
+            slots.setdefault((node.attributes["call"], node.attributes["kind"]), []).append(node.attributes["slot"])
+    return slots
 
 
-def draws_differ(needed: int, drawn: int) -> str:
-    """What to say where a program and the reference don't draw equally often."""
-    return f"the program draws {needed} random tensors, the reference drew {drawn}: they can't be replayed"
+def replayed(program: Program, run: Run) -> dict[str, Array]:
+    """What random nodes of the program are to draw, by value name: the draws recorded in their Cells, in order."""
+    counts: dict[tuple[str, int], int] = {}
+    draws: dict[str, Array] = {}
+    for node in program.nodes:
+        if node.op in RANDOM_OPS:
+            call, value = program.calls[node.cell], node.outputs[0]
+            cell = (call.path, call.index)
+            recorded = run.draws.get(Draw(*cell, counts.get(cell, 0)))
+            counts[cell] = counts.get(cell, 0) + 1
+            if recorded is not None and len(recorded.shape) == len(value.shape):
+                draws[value.name] = recorded.astype(value.dtype)
+    return draws

@@ -16,7 +16,7 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.passes.cut_boundaries import isolated_program
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
-from .interpreter_side import draws_differ, random_values
+from .interpreter_side import replayed
 from .onnxruntime_session import run_model
 from .records import OUTPUT, Abilities, Array, Key, ParameterInfo, Records, Run
 
@@ -49,10 +49,7 @@ class ExportedSide:
 
     def run(self, run: Run) -> Records:
         """Run once in the program's dtype; with a feed, every Cell on the values fed."""
-        values = random_values(self.program)
-        if run.draws is not None and len(run.draws) != len(values):
-            raise UsageError(draws_differ(len(values), len(run.draws)))
-        draws = {v.name: draw.astype(v.dtype) for v, draw in zip(values, run.draws or (), strict=False)}
+        draws = replayed(self.program, run)
         return self._end_to_end(draws) if run.feed is None else self._isolated(run.feed, draws)
 
     def _end_to_end(self, draws: dict[str, Array]) -> Records:

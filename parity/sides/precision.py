@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.calling import as_array
+from .records import Array, Draw
 
 _FLOATING = (torch.float32, torch.float16, torch.bfloat16)
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.scalar_tensor)
@@ -67,7 +68,8 @@ class DoublePrecision(TorchFunctionMode):
 def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtype, train: bool) -> Iterator[None]:
     """Within the context, `module` has floating-point parameters and buffers of `dtype` and runs in the given mode.
 
-    They are rounded to the dtype `through` first, so that the module is the same in every precision. Afterwards it is as it was: the same parameter objects with the same data, buffers untouched.
+    They are rounded to the dtype `through` first, so that the module is the same in every precision. Afterwards it is
+    as it was: the same parameter objects with the same data, buffers untouched.
     """
     parameters = {p: p.data for p in module.parameters()}
     # a compiled module's parameters are always the same objects, in a container of its own
@@ -110,16 +112,18 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records what torch draws at random, in order; or replays what was recorded.
+    """Records what torch draws at random, Cell by Cell; or replays what was recorded.
 
     Attributes:
         recorded: the draws, as arrays.
     """
 
-    def __init__(self, replay: Sequence[np.ndarray[Any, Any]] | None) -> None:
+    def __init__(self, replay: Mapping[Draw, Array], cell: Callable[[], tuple[str, int]]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.replay = replay
-        self.recorded: list[np.ndarray[Any, Any]] = []
+        self.cell = cell
+        self.recorded: dict[Draw, Array] = {}
+        self._counts: dict[tuple[str, int], int] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -127,12 +131,13 @@ class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         result = func(*args, **kwargs)
         assert isinstance(result, torch.Tensor), f"{func} draws in a way that can't be replayed"
-        if self.replay is not None:
-            number = len(self.recorded)
-            if number >= len(self.replay) or tuple(self.replay[number].shape) != tuple(result.shape):
-                raise RuntimeError(f"the module drew other random numbers in another run: draw {number} of {func}")
-            result.copy_(torch.from_numpy(np.array(self.replay[number])))
-        self.recorded.append(as_array(result).copy())
+        cell = self.cell()
+        draw = Draw(*cell, self._counts.get(cell, 0))
+        self._counts[cell] = draw.number + 1
+        recorded = self.replay.get(draw)
+        if recorded is not None and recorded.shape == tuple(result.shape):
+            result.copy_(torch.from_numpy(np.array(recorded)))
+        self.recorded[draw] = as_array(result).copy()
         return result
 
 

@@ -30,6 +30,14 @@ class Key(NamedTuple):
     slot: str
 
 
+class Draw(NamedTuple):
+    """A random draw: path and number of the Cell call that makes it, and which of its draws it is."""
+
+    path: str
+    call: int
+    number: int
+
+
 @dataclass
 class Records:
     """The values that one run recorded.
@@ -44,7 +52,7 @@ class Records:
         sources: where a value comes from, as `file:line: text`.
         slots: the slots of each boundary in order, by (path, index, kind).
         cotangents: those of the root's outputs that the run used, in order; None for an output without gradient.
-        draws: what the run drew at random, in order.
+        draws: what the run drew at random, by the Cell call that drew it.
     """
 
     values: dict[Key, Array] = field(default_factory=dict)
@@ -56,7 +64,7 @@ class Records:
     sources: dict[Key, str] = field(default_factory=dict)
     slots: dict[tuple[str, int, str], list[str]] = field(default_factory=dict)
     cotangents: list[Array | None] = field(default_factory=list)
-    draws: list[Array] = field(default_factory=list)
+    draws: dict[Draw, Array] = field(default_factory=dict)
 
     def add(self, key: Key, array: Array) -> None:
         """Record a value, once."""
@@ -91,10 +99,10 @@ class Run:
         dtype: floating-point dtype of parameters and inputs, "float64" for the truth.
         grads: whether to run backward.
         cotangents: of the root's outputs by slot position (float64 arrays); None to find them (by the loss, or drawn).
-        draws: random draws to replay, in order; None to draw.
+        draws: random draws to replay, by the Cell call that draws; what isn't there is drawn.
         feed: records whose values replace this side's at every boundary; None for end to end.
-        jitter: seed of a random error of up to half a unit in the last place, applied to every value at a boundary (what
-            another order of operations might do); None for none.
+        jitter: seed of a random error of up to half a unit in the last place, applied to every value at a boundary, as
+            another order of operations might make it; None for none.
         slots: what the reference calls the slots of each boundary, which are paired by position; empty for the
             reference's first run.
         inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
@@ -103,7 +111,7 @@ class Run:
     dtype: str
     grads: bool = True
     cotangents: Sequence[Array | None] | None = None
-    draws: Sequence[Array] | None = None
+    draws: Mapping[Draw, Array] = field(default_factory=dict)
     feed: Records | None = None
     jitter: int | None = None
     inner: bool = True

@@ -74,7 +74,7 @@ class TorchSide:
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision(self.working_dtype))
-            drawn = Draws(run.draws)
+            drawn = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(torch.enable_grad())
             with watch(self.module, recorder), drawn:
@@ -184,12 +184,18 @@ class _Recorder:
         self.shared = shared
         self.originals: list[tuple[torch.nn.Module, dict[str, Any]]] = []
         self.records = Records()
+        self.running: list[tuple[str, int]] = []
         self.fed_outputs: list[torch.Tensor] = []
         self.generator = np.random.default_rng(run.jitter)
 
+    def cell(self) -> tuple[str, int]:
+        """Path and number of the Cell call that is running."""
+        return self.running[-1] if self.running else ("", 0)
+
     def enter(self, number: int, call: CellCall, module: torch.nn.Module) -> None:
-        """Keep the call; give a Cell that shares parameters its own stand-ins for them, to see its share of gradient."""
+        """Keep the call; give a Cell that shares parameters stand-ins for them, to see its share of their gradients."""
         self.records.calls.append(call)
+        self.running.append((call.path, call.index))
         names = self.shared.get(module)
         if names:
             self.originals.append((module, {attribute: module._parameters[attribute] for attribute in names}))
@@ -210,6 +216,7 @@ class _Recorder:
 
     def leave(self, number: int, module: torch.nn.Module) -> None:
         """Put the shared parameters back."""
+        self.running.pop()
         if module in self.shared:
             owner, originals = self.originals.pop()
             assert owner is module

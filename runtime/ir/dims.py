@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Union
 
 Dim = Union[int, "SymbolicDim"]
-Factor = Union[str, tuple[str, "SymbolicDim", "SymbolicDim"]]
+Factor = str | tuple[str, "SymbolicDim", "SymbolicDim"]
 Monomial = tuple[Factor, ...]
 
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
@@ -230,7 +230,7 @@ def _exact_quotient(numerator: SymbolicDim, divisor: Dim) -> Dim | None:
 
 
 def _split_multiples(numerator: SymbolicDim, divisor: Dim) -> tuple[Dim, Dim]:
-    """`(whole, rest)` with `numerator = whole * divisor + rest`: for an integer divisor, what it surely divides is whole.
+    """`(whole, rest)` with `numerator = whole * divisor + rest`; what an integer divisor surely divides is whole.
 
     So `(2 * n - 1) // 2` is `n - 1`, as a convolution undone by a transposed one needs it.
     """

@@ -1,4 +1,4 @@
-"""Identities that mean something: `boundary` marks where a value enters or leaves a Cell, `stop_gradient` cuts gradients."""
+"""Identities with a meaning: `boundary`, where a value enters or leaves a Cell, and `stop_gradient`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     result: list[Dim] = []
     for axis in range(-rank, 0):
         sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
-        require(len(sizes) <= 1, f"shapes {', '.join(map(str, shapes))} don't broadcast: sizes {sizes} along axis {axis}")
+        require(
+            len(sizes) <= 1, f"shapes {', '.join(map(str, shapes))} don't broadcast: sizes {sizes} along axis {axis}"
+        )
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 
@@ -26,7 +28,9 @@ def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
 def same_dtype(*types: Type) -> None:
     """Raise `ShapeError` unless the operands have one dtype (casts are nodes of their own)."""
     names = {t.dtype.name for t in types}
-    require(len(names) == 1, f"needed operands of one dtype, given {', '.join(t.dtype.name for t in types)}; cast first")
+    require(
+        len(names) == 1, f"needed operands of one dtype, given {', '.join(t.dtype.name for t in types)}; cast first"
+    )
 
 
 def normalize_axis(axis: int, rank: int) -> int:
@@ -51,9 +55,7 @@ def unbroadcast(g: Tensor, like: Any) -> Tensor:
     if tuple(g.shape) == target:
         return g
     lead = len(g.shape) - len(target)
-    axes = tuple(range(lead)) + tuple(
-        lead + i for i, size in enumerate(target) if size == 1 and g.shape[lead + i] != 1
-    )
+    axes = tuple(range(lead)) + tuple(lead + i for i, size in enumerate(target) if size == 1 and g.shape[lead + i] != 1)
     summed = get("reduce_sum")(g, axes=axes, keepdims=True) if axes else g
     return get("reshape")(summed, shape=target) if lead else summed
 

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cellbridge.converter.capture.export import from_torch
+from cellbridge.runtime.errors import UnsupportedOperators
 from tests.converter.capturing import Each, Function, assert_matches_torch
 
 Case = tuple[str, Callable[[], nn.Module], tuple[Any, ...]]
@@ -244,3 +246,27 @@ def test_agrees_with_torch(family: str, dtype: torch.dtype) -> None:
     modules = {name: make() for name, make, _ in FAMILIES[family]}
     assert len(modules) == len(FAMILIES[family]), "two cases of one name"
     assert_matches_torch(Each(modules), {name: args for name, _, args in FAMILIES[family]}, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("module", "args", "reason"),
+    [
+        (Function(lambda x: F.interpolate(x, size=5, mode="bilinear", antialias=True)), (IMAGE,), "antialias"),
+        (nn.Embedding(5, 3, scale_grad_by_freq=True), (TOKENS,), "scale_grad_by_freq"),
+        (nn.EmbeddingBag(5, 3, mode="max"), (TOKENS,), "mode='max'"),
+    ],
+)
+def test_what_is_not_covered_is_refused(module: nn.Module, args: tuple[Any, ...], reason: str) -> None:
+    with pytest.raises(UnsupportedOperators, match=reason):
+        from_torch(module, args)
+
+
+def test_half_precision_beside_single() -> None:
+    """Norms take a half-precision input with parameters and statistics in float32, and give half precision."""
+
+    def norms(weight: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+        x, single = x.to(torch.bfloat16), weight.float()
+        zeros, ones = torch.zeros_like(single), torch.ones_like(single)
+        return F.layer_norm(x.mT, (4,), single, single), F.batch_norm(x, zeros, ones, single, single, training=False)
+
+    assert_matches_torch(Function(norms, data(4)), SEQUENCE, dtype=torch.float32, tolerance=2e-2)

@@ -224,9 +224,6 @@ def test_dropout(fault: dict[str, Any], failing: list[str]) -> None:
     assert parity.compare(reference, program, args, train=True).failing == failing
 
 
-@pytest.mark.xfail(
-    strict=True, reason="draws are replayed in their order in the run, not Cell by Cell: a missing one shifts all later"
-)
 def test_a_dropout_that_draws_nothing_is_the_only_one_named() -> None:
     reference, candidate, args = Dropouts(), Dropouts(p=0.0), (torch.randn(8, 6),)
     candidate.load_state_dict(reference.state_dict())

@@ -67,11 +67,9 @@ def prelu(context: Context, self: Traced, weight: Traced) -> Any:
 
 
 @aten("aten.rrelu.default")
-def rrelu(
-    context: Context, self: Traced, lower: float = 0.125, upper: float = 1 / 3, training: bool = False
-) -> Any:
+def rrelu(context: Context, self: Traced, lower: float = 0.125, upper: float = 1 / 3, training: bool = False) -> Any:
     """rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator?
-        generator=None) -> Tensor
+    generator=None) -> Tensor
     """
     if training:
         raise Unsupported("train mode, where slopes are drawn")
@@ -83,7 +81,7 @@ def rrelu_with_noise(
     context: Context, self: Traced, noise: Traced, lower: float = 0.125, upper: float = 1 / 3, training: bool = False
 ) -> tuple[Any, Traced]:
     """rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool
-        training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)
+    training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)
     """
     return rrelu(context, self, lower, upper, training), noise
 

@@ -19,7 +19,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Traced:  # fmt: skip
     """scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.,
-        bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
+    bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
     """
     if enable_gqa:
         key, value = _repeated(key, query), _repeated(value, query)

@@ -32,7 +32,7 @@ def nll_loss(
     context: Context, self: Traced, target: Traced, weight: Any = None, reduction: int = MEAN, ignore_index: int = -100
 ) -> Any:
     """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) ->
-        Tensor
+    Tensor
     """
     return _hard(context, self, target, weight, reduction, ignore_index, 0.0)[0]
 
@@ -42,7 +42,7 @@ def nll_loss_forward(
     context: Context, self: Traced, target: Traced, weight: Any, reduction: int, ignore_index: int
 ) -> tuple[Any, Any]:
     """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor
-        output, Tensor total_weight)
+    output, Tensor total_weight)
     """
     return _hard(context, self, target, weight, reduction, ignore_index, 0.0)
 

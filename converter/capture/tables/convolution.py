@@ -16,7 +16,7 @@ def conv(
     stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
 ) -> Traced:  # fmt: skip
     """conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0],
-        SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor
+    SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor
     """
     both_sides = tuple((size, size) for size in per_dimension(padding, weight.ndim - 2))
     return _conv(input, weight, bias, stride, both_sides, dilation, groups)
@@ -28,7 +28,7 @@ def conv_padding(
     stride: Any = 1, padding: str = "valid", dilation: Any = 1, groups: int = 1,
 ) -> Traced:  # fmt: skip
     """conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding="valid",
-        SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor
+    SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor
     """
     total = [0] * (weight.ndim - 2)
     if padding == "same":  # where it is odd, the extra zero comes after
@@ -44,7 +44,7 @@ def conv_transpose(
     stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Traced:  # fmt: skip
     """conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2]
-        padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor
+    padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor
     """
     count = weight.ndim - 2
     y = ops.conv_transpose(
@@ -66,7 +66,7 @@ def convolution(
     transposed: bool, output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
     """convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation,
-        bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor
+    bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor
     """
     if transposed:
         return conv_transpose(context, input, weight, bias, stride, padding, output_padding, groups, dilation)

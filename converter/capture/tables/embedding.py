@@ -20,7 +20,7 @@ def embedding(
     sparse: bool = False,
 ) -> Any:  # fmt: skip
     """embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool
-        sparse=False) -> Tensor
+    sparse=False) -> Tensor
     """
     if scale_grad_by_freq:
         raise Unsupported("scale_grad_by_freq=True")
@@ -34,8 +34,8 @@ def embedding_bag(
     padding_idx: Any = None,
 ) -> tuple[Any, None, None, None]:  # fmt: skip
     """embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool
-        sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor,
-        Tensor)
+    sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor,
+    Tensor)
     """
     if scale_grad_by_freq or mode == MAXIMUM or any(context.used[1:]):
         raise Unsupported("scale_grad_by_freq=True" if scale_grad_by_freq else "mode='max', or its inner results")

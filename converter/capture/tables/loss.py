@@ -26,9 +26,7 @@ def l1_loss(context: Context, self: Traced, target: Traced, reduction: int = MEA
 
 
 @aten("aten.smooth_l1_loss.default")
-def smooth_l1_loss(
-    context: Context, self: Traced, target: Traced, reduction: int = MEAN, beta: float = 1.0
-) -> Any:
+def smooth_l1_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN, beta: float = 1.0) -> Any:
     """smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.) -> Tensor"""
     if beta == 0.0:
         return l1_loss(context, self, target, reduction)
@@ -61,7 +59,7 @@ def binary_cross_entropy_with_logits(
     context: Context, self: Traced, target: Traced, weight: Any = None, pos_weight: Any = None, reduction: int = MEAN
 ) -> Any:
     """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int
-        reduction=Mean) -> Tensor
+    reduction=Mean) -> Tensor
     """
     # -log(sigmoid(x)) for a positive, and x more than that for a negative
     positive = -activation.log_sigmoid(self)
@@ -72,9 +70,7 @@ def binary_cross_entropy_with_logits(
 
 
 @aten("aten.kl_div.default")
-def kl_div(
-    context: Context, self: Traced, target: Traced, reduction: int = MEAN, *, log_target: bool = False
-) -> Any:
+def kl_div(context: Context, self: Traced, target: Traced, reduction: int = MEAN, *, log_target: bool = False) -> Any:
     """kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor"""
     self, target = operands(context, context.dtype, self, target)
     if log_target:
@@ -96,8 +92,7 @@ def soft_margin_loss(context: Context, self: Traced, target: Traced, reduction: 
 def margin_ranking_loss(
     context: Context, input1: Traced, input2: Traced, target: Traced, margin: float = 0.0, reduction: int = MEAN
 ) -> Any:
-    """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=Mean) -> Tensor
-    """
+    """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""
     input1, input2, target = operands(context, context.dtype, input1, input2, target)
     return reduced(elementwise.clamp(-target * (input1 - input2) + margin, minimum=0.0), reduction)
 

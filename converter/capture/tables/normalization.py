@@ -26,7 +26,7 @@ def layer_norm(
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Traced:  # fmt: skip
     """layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05,
-        bool cudnn_enable=True) -> Tensor
+    bool cudnn_enable=True) -> Tensor
     """
     operands = _in_one_dtype(input, weight, bias)
     return cast(ops.layer_norm(*operands, axes_count=len(normalized_shape), eps=eps), context.dtype)
@@ -37,7 +37,7 @@ def native_layer_norm(
     context: Context, input: Traced, normalized_shape: Any, weight: Any, bias: Any, eps: float
 ) -> Result:
     """native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor,
-        Tensor, Tensor)
+    Tensor, Tensor)
     """
     y = layer_norm(context, input, normalized_shape, weight, bias, eps)
     if not any(context.used[1:]):
@@ -63,7 +63,7 @@ def group_norm(
     eps: float = 1e-5, cudnn_enabled: bool = True,
 ) -> Traced:  # fmt: skip
     """group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool
-        cudnn_enabled=True) -> Tensor
+    cudnn_enabled=True) -> Tensor
     """
     operands = _in_one_dtype(input, weight, bias)
     return cast(ops.group_norm(*operands, groups=num_groups, eps=eps), context.dtype)
@@ -74,7 +74,7 @@ def native_group_norm(
     context: Context, input: Traced, weight: Any, bias: Any, n: Any, c: Any, hxw: Any, group: int, eps: float
 ) -> Result:
     """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float
-        eps) -> (Tensor, Tensor, Tensor)
+    eps) -> (Tensor, Tensor, Tensor)
     """
     y = group_norm(context, input, group, weight, bias, eps)
     grouped = shaping.reshape(input, shape=(n, group, c * hxw // group)) if any(context.used[1:]) else input
@@ -87,7 +87,7 @@ def instance_norm(
     use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Any:  # fmt: skip
     """instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool
-        use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor
+    use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor
     """
     if not use_input_stats:
         return batch_norm(context, input, weight, bias, running_mean, running_var, momentum, eps)[0]
@@ -105,7 +105,7 @@ def batch_norm(
     momentum: float, eps: float,
 ) -> Result:  # fmt: skip
     """_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
-        running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+    running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
     """
     # the saved statistics are without elements when not training: nothing uses them
     operands = _in_one_dtype(input, running_mean, running_var, weight, bias)
@@ -117,7 +117,7 @@ def batch_norm_without_statistics(
     context: Context, input: Traced, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Result:
     """_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,
-        float eps) -> (Tensor, Tensor, Tensor)
+    float eps) -> (Tensor, Tensor, Tensor)
     """
     y, mean, variance = _with_own_statistics(input, weight, bias, eps)
     return _as_inferred(context, y, mean, elementwise.rsqrt(variance + eps) if context.used[2] else None)

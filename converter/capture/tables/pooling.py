@@ -17,7 +17,7 @@ def _enter_max_pool(count: int) -> None:
         ceil_mode: bool = False,
     ) -> tuple[Traced, Traced]:  # fmt: skip
         """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2]
-            dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
+        dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
         """
         values, indices = ops.max_pool(
             batched(self, count),
@@ -31,7 +31,7 @@ def _enter_max_pool(count: int) -> None:
 
     def max_pool(context: Context, *args: Any, **kwargs: Any) -> Traced:
         """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool
-            ceil_mode=False) -> Tensor
+        ceil_mode=False) -> Tensor
         """
         return with_indices(context, *args, **kwargs)[0]
 
@@ -45,7 +45,7 @@ def _enter_avg_pool(count: int) -> None:
         count_include_pad: bool = True, divisor_override: int | None = None,
     ) -> Traced:  # fmt: skip
         """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool
-            count_include_pad=True, int? divisor_override=None) -> Tensor
+        count_include_pad=True, int? divisor_override=None) -> Tensor
         """
         y = ops.avg_pool(
             batched(self, count),

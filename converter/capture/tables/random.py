@@ -64,7 +64,7 @@ def bernoulli_tensor(context: Context, *operands: Traced) -> Traced:
 @aten("aten.rand.default", "aten.rand.generator", "aten.rand_like.default", "aten.rand_like.generator")
 def rand(context: Context, *operands: Any, dtype: Any = None) -> Traced:
     """rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None)
-        -> Tensor
+    -> Tensor
     """
     return _uniform(context, 0.0, 1.0)
 
@@ -78,7 +78,7 @@ def uniform(context: Context, self: Traced, low: float = 0.0, high: float = 1.0)
 @aten("aten.randn.default", "aten.randn.generator", "aten.randn_like.default", "aten.randn_like.generator")
 def randn(context: Context, *operands: Any, dtype: Any = None) -> Traced:
     """randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None)
-        -> Tensor
+    -> Tensor
     """
     return _normal(context, 0.0, 1.0)
 
@@ -86,7 +86,7 @@ def randn(context: Context, *operands: Any, dtype: Any = None) -> Traced:
 @aten("aten.normal.float_float")
 def normal(context: Context, mean: float, std: float, size: Any, *, dtype: Any = None) -> Traced:
     """normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None,
-        Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+    Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
     """
     return _normal(context, mean, std)
 

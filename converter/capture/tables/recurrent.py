@@ -17,7 +17,7 @@ def lstm(
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[Traced, ...]:  # fmt: skip
     """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool
-        train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)
+    train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)
     """
     # with a projection, the state that is put out is narrower than the cell state
     projected = hx[0].shape[2] != hx[1].shape[2]
@@ -33,7 +33,7 @@ def gru(
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[Traced, ...]:  # fmt: skip
     """gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train,
-        bool bidirectional, bool batch_first) -> (Tensor, Tensor)
+    bool bidirectional, bool batch_first) -> (Tensor, Tensor)
     """
     drop = dropout if train else 0.0
     return _stack(context, ops.gru, input, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first)
@@ -48,7 +48,7 @@ def _enter_rnn(nonlinearity: str) -> None:
         dropout: float, train: bool, bidirectional: bool, batch_first: bool,
     ) -> tuple[Traced, ...]:  # fmt: skip
         """rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
-            bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)
+        bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)
         """
         drop = dropout if train else 0.0
         return _stack(context, layer, input, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first)
@@ -57,7 +57,7 @@ def _enter_rnn(nonlinearity: str) -> None:
         context: Context, input: Traced, hx: Traced, w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
     ) -> Traced:
         """rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) ->
-            Tensor
+        Tensor
         """
         state: Traced = layer(_one_step(input), hx, w_ih, w_hh, b_ih, b_hh, reverse=False)[1]
         return state
@@ -75,7 +75,7 @@ def lstm_cell(
     context: Context, input: Traced, hx: list[Traced], w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
 ) -> tuple[Traced, Traced]:
     """lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor,
-        Tensor)
+    Tensor)
     """
     _, h, c = ops.lstm(_one_step(input), *hx, w_ih, w_hh, b_ih, b_hh, reverse=False)
     return h, c
@@ -93,7 +93,7 @@ def gru_cell(
 @aten("aten.lstm.data", "aten.gru.data", "aten.rnn_tanh.data", "aten.rnn_relu.data")
 def packed(context: Context, *operands: Any) -> Any:
     """lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float
-        dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)
+    dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)
     """
     raise Unsupported("a packed sequence: its batch sizes are data, not shapes; give a padded tensor")
 

@@ -11,19 +11,18 @@ from ..table import Context, Unsupported, aten
 
 
 def _enter(name: str, mode: str, *, has_corners: bool) -> None:
-    """Enter both overloads of an upsampling: scales in a list (`vec`) or one by one (`default`); None: from the sizes.
-    """
+    """Enter both overloads of an upsampling: scales in a list (`vec`) or one by one (`default`); None: by the sizes."""
 
     def default(context: Context, self: Traced, output_size: Any, *options: Any) -> Any:
         """upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
-            scales_w=None) -> Tensor
+        scales_w=None) -> Tensor
         """
         align_corners = options[0] if has_corners else False
         return _resize(context, self, align_corners, options[1:] if has_corners else options)
 
     def vec(context: Context, input: Traced, output_size: Any, *options: Any) -> Any:
         """upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) ->
-            Tensor
+        Tensor
         """
         align_corners = options[0] if has_corners else False
         return _resize(context, input, align_corners, options[-1] or ())
@@ -48,7 +47,7 @@ _enter("upsample_bicubic2d", "bicubic", has_corners=True)
 @aten("aten._upsample_bilinear2d_aa.vec", "aten._upsample_bicubic2d_aa.vec")
 def upsample_antialiased(context: Context, *operands: Any) -> Any:
     """_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) ->
-        Tensor
+    Tensor
     """
     raise Unsupported("antialias=True")
 

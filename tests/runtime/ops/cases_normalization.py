@@ -29,9 +29,7 @@ def _standardize(x: torch.Tensor, count: int, eps: float) -> tuple[torch.Tensor,
     return centered * r, r
 
 
-def _batch_norm(
-    x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, *, eps: float
-) -> torch.Tensor:
+def _batch_norm(x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, *, eps: float) -> torch.Tensor:
     """`F.batch_norm` has no gradient for its statistics."""
     shape = (1, -1) + (1,) * (x.dim() - 2)
     y = (x - mean.reshape(shape)) * (variance.reshape(shape) + eps).rsqrt()

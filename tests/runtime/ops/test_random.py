@@ -11,7 +11,7 @@ from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.ops import random
 from tests.runtime.ops.cases import OpCase
-from tests.runtime.ops.test_all_ops import one_node_program
+from tests.runtime.ops.checks import one_node_program
 
 Array = np.ndarray[Any, Any]
 
