@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..ir.dims import Dim
@@ -118,5 +119,85 @@ def _(graph: OnnxGraph, *, shape: Shape, mean: float, deviation: float, dtype: D
     return _scaled_draw(graph, "RandomNormalLike", shape, dtype, factor=deviation, offset=mean)
 
 
-RANDOM_OPS = frozenset({"bernoulli", "uniform", "normal"})
+@operator
+def exponential(*, shape: Shape, rate: float = 1.0, dtype: DType) -> Tensor:
+    """Drawn from the exponential distribution with mean 1 / rate; never 0. ATen exponential."""
+
+
+@exponential.infer
+def _(*, shape: Shape, rate: float, dtype: DType) -> Type:
+    require(rate > 0.0, f"needed a rate above 0, given {rate}")
+    return _floating(shape, dtype)
+
+
+@exponential.kernel
+def _(*, shape: tuple[int, ...], rate: float, dtype: DType) -> Array:
+    draws = _generator.exponential(1.0 / rate, size=shape).astype(dtype)
+    return np.maximum(draws, ml_dtypes.finfo(dtype).tiny)
+
+
+exponential.no_vjp(_NO_OPERAND)
+
+
+@exponential.onnx
+def _(graph: OnnxGraph, *, shape: Shape, rate: float, dtype: DType) -> str:
+    w = Writer(graph, as_dtype(dtype))
+    even = _scaled_draw(graph, "RandomUniformLike", shape, dtype, factor=1.0, offset=0.0)
+    return w("Mul", w("Log", w("Max", even, float(ml_dtypes.finfo(dtype).tiny))), -1.0 / rate)
+
+
+@operator
+def integers(*, shape: Shape, low: int, high: int, dtype: DType) -> Tensor:
+    """Whole numbers drawn evenly from low to before high; any dtype. ATen randint."""
+
+
+@integers.infer
+def _(*, shape: Shape, low: int, high: int, dtype: DType) -> Type:
+    require(low < high, f"needed low < high, given {low} and {high}")
+    return Type(as_dtype(dtype), tuple(shape))
+
+
+@integers.kernel
+def _(*, shape: tuple[int, ...], low: int, high: int, dtype: DType) -> Array:
+    return np.asarray(_generator.integers(low, high, size=shape)).astype(dtype)
+
+
+integers.no_vjp(_NO_OPERAND)
+
+
+@integers.onnx
+def _(graph: OnnxGraph, *, shape: Shape, low: int, high: int, dtype: DType) -> str:
+    w = Writer(graph, FLOAT64)
+    even = _scaled_draw(graph, "RandomUniformLike", shape, FLOAT64, factor=high - low, offset=low)
+    return graph.cast(w("Min", w("Floor", even), float(high - 1)), dtype)
+
+
+@operator
+def bernoulli_each(probability: Tensor) -> Tensor:
+    """1 with the probability that stands there, else 0, drawn independently. ATen bernoulli. No gradient flows."""
+
+
+@bernoulli_each.infer
+def _(probability: Type) -> Type:
+    require(is_floating(probability.dtype), f"needed floating-point probabilities, given {probability}")
+    return probability
+
+
+@bernoulli_each.kernel
+def _(probability: Array) -> Array:
+    return np.asarray(_generator.random(probability.shape) < probability).astype(probability.dtype)
+
+
+@bernoulli_each.vjp
+def _(g: Tensor, y: Tensor, probability: Tensor) -> None:
+    return None
+
+
+@bernoulli_each.onnx
+def _(graph: OnnxGraph, probability: str) -> str:
+    dtype = graph.type(probability).dtype
+    return graph.cast(graph.op("Less", graph.op("RandomUniformLike", probability, dtype=dtype), probability), dtype)
+
+
+RANDOM_OPS = frozenset({"bernoulli", "bernoulli_each", "exponential", "integers", "normal", "uniform"})
 """Names of the ops whose result is drawn, and can be replayed instead."""

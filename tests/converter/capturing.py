@@ -17,14 +17,17 @@ from cellbridge.runtime.calling import as_array, flat_inputs, gradient_program
 from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import Type, is_floating
+from cellbridge.runtime.ops.random import RANDOM_OPS
 
 Array = np.ndarray[Any, Any]
 
-RANDOM_OPS = {"bernoulli", "uniform", "normal"}
 DRAWING = {
-    torch.ops.aten.bernoulli_.float, torch.ops.aten.bernoulli.p, torch.ops.aten.rand.default,
-    torch.ops.aten.rand_like.default, torch.ops.aten.randn.default, torch.ops.aten.randn_like.default,
-    torch.ops.aten.uniform_.default, torch.ops.aten.normal_.default, torch.ops.aten.normal.float_float,
+    torch.ops.aten.bernoulli.default, torch.ops.aten.bernoulli.p, torch.ops.aten.bernoulli_.float,
+    torch.ops.aten.bernoulli_.Tensor, torch.ops.aten.exponential_.default, torch.ops.aten.normal.float_float,
+    torch.ops.aten.normal_.default, torch.ops.aten.rand.default, torch.ops.aten.rand_like.default,
+    torch.ops.aten.randint.default, torch.ops.aten.randint.low, torch.ops.aten.randint_like.default,
+    torch.ops.aten.randint_like.low_dtype, torch.ops.aten.randn.default, torch.ops.aten.randn_like.default,
+    torch.ops.aten.uniform_.default,
 }  # fmt: skip
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}
 

@@ -17,6 +17,7 @@ A, B = data(4, 3), data(4, 3).flip(0)
 P, PROBABILITIES = torch.sigmoid(A), torch.sigmoid(B)
 SIGNS = torch.tensor([1.0, -1.0, -1.0, 1.0])
 LABELS = torch.tensor([2, 0, -100, 1])
+SETS = torch.tensor([[2, 0, -1], [1, -1, 2], [-1, 0, 1], [0, 1, 2]])
 PIXELS, MAP = data(2, 3, 4, 5), torch.randint(3, (2, 4, 5), generator=torch.Generator().manual_seed(0))
 WEIGHT = torch.tensor([0.5, 2.0, 1.0])
 CERTAIN = torch.tensor([0.0, 1.0, 0.0, 1.0, 0.3])
@@ -66,6 +67,10 @@ LOSSES: dict[str, Case] = {
     "cosine embedding": (lambda a, b, t: F.cosine_embedding_loss(a, b, t.detach(), margin=0.1), (A, B, SIGNS)),
     "triplet": (F.triplet_margin_loss, (A, B, A.roll(1, 0))),
     "pairwise distance": (F.pairwise_distance, (A, B)),
+    "multi margin": (lambda x, t: F.multi_margin_loss(x, t, p=2, margin=0.7), (A, LABELS.clamp(0))),
+    "multilabel margin": (F.multilabel_margin_loss, (A, SETS)),
+    "multilabel margin, each": (lambda x, t: F.multilabel_margin_loss(x, t, reduction="none"), (A, SETS)),
+    "multilabel margin, one": (F.multilabel_margin_loss, (A[0], SETS[0])),
     "multilabel soft margin": (lambda x, t: F.multilabel_soft_margin_loss(x, t.detach()), (A, PROBABILITIES.round())),
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.runtime.errors import UnsupportedOperators
+from cellbridge.runtime.ops.random import RANDOM_OPS
 from tests.converter.capturing import Each, Function, assert_matches_torch
 from tests.converter.test_tables_neural import ATTENDS, IMAGE, SEQUENCE, K, Q, V, data, self_attention, twice
 
@@ -44,6 +45,12 @@ TRAINED: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], int]] = {
     "two dropouts": (lambda: nn.Sequential(nn.Dropout(0.1), nn.Tanh(), nn.Dropout(0.7)), (SEQUENCE,), 2),
     "stochastic depth": (lambda: Function(stochastic_depth), (IMAGE,), 1),
     "bernoulli": (lambda: Function(lambda x: x * torch.bernoulli(x.detach(), 0.3)), (IMAGE,), 1),
+    "bernoulli of a tensor": (lambda: Function(lambda x: x * torch.bernoulli(torch.sigmoid(x))), (IMAGE,), 1),
+    "bernoulli in place": (lambda: Function(bernoulli_in_place), (IMAGE,), 1),
+    "gumbel softmax": (lambda: Function(lambda x: F.gumbel_softmax(x, hard=True)), (SEQUENCE,), 1),
+    "exponential": (lambda: Function(lambda x: x + torch.empty_like(x).exponential_(0.5)), (IMAGE,), 1),
+    "integers": (lambda: Function(lambda x: (x[torch.randint(2, (5,))], torch.randint(-1, 3, (2,)))), (IMAGE,), 2),
+    "integers like": (lambda: Function(lambda x: (torch.randint_like(x, 9), torch.randint_like(x, 2, 5))), (IMAGE,), 2),
     "uniform": (lambda: Function(lambda x: (torch.rand_like(x), torch.rand(3, dtype=x.dtype) + x.sum())), (IMAGE,), 2),
     "uniform in place": (lambda: Function(lambda x: x + torch.empty_like(x).uniform_(-2, 3)), (IMAGE,), 1),
     "normal": (lambda: Function(lambda x: (torch.randn_like(x), torch.randn(2, dtype=x.dtype) * x.sum())), (IMAGE,), 2),
@@ -68,6 +75,11 @@ def frozen_batch_norm(scale: Tensor, x: Tensor) -> Tensor:
     return F.batch_norm(x, torch.zeros_like(scale), torch.ones_like(scale), scale, training=False)
 
 
+def bernoulli_in_place(x: Tensor) -> Tensor:
+    kept = torch.empty_like(x)
+    return x * kept.bernoulli_(torch.full_like(x[0], 0.3))
+
+
 def stochastic_depth(x: Tensor) -> Tensor:
     keep = x.new_empty(x.shape[0], 1, 1, 1).bernoulli_(0.8)
     return x + torch.tanh(x) * keep.div(0.8)
@@ -86,7 +98,7 @@ def test_agrees_with_torch_in_train_mode(dtype: torch.dtype) -> None:
     )
     drawn = dict.fromkeys(TRAINED, 0)
     for node in program.nodes:
-        if node.op in ("bernoulli", "uniform", "normal"):
+        if node.op in RANDOM_OPS:
             drawn[program.calls[node.cell].path.split(".")[1]] += 1
     assert drawn == {name: count for name, (_, _, count) in TRAINED.items()}
 
@@ -107,7 +119,7 @@ def test_batch_norm_counts_a_batch_that_varies() -> None:
     ("module", "reason"),
     [
         (nn.RReLU(), "slopes are drawn"),
-        (Function(lambda x: torch.bernoulli(torch.sigmoid(x))), "a probability for each element"),
+        (Function(lambda x: torch.multinomial(x[0, 0].softmax(-1), 2)), "multinomial"),
         (Function(lambda x: torch.normal(x, 1.0)), "randn_like"),
     ],
 )

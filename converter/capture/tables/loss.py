@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....runtime.ops import activation, comparison, elementwise, reduction
+from ....runtime.ir.types import INT64
+from ....runtime.ops import activation, comparison, creation, elementwise, indexing, scanning, shaping
 from ....runtime.ops import loss as ops
+from ....runtime.ops import reduction as reduction_ops
 from ....runtime.tracing import Traced
-from ..table import Context, aten, operands
+from ..table import Context, aten, cast, operands
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -110,17 +112,38 @@ def hinge_embedding_loss(
     return reduced(dissimilar + similar, reduction)
 
 
+@aten("aten.multilabel_margin_loss.default")
+def multilabel_margin_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN) -> Any:
+    """multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
+
+    The sum over classes y that are targets and classes i that aren't, of max(0, 1 - (x_y - x_i)) / number of classes.
+    Targets end at the first -1. (torch's own decomposition takes those after it as well.)
+    """
+    rows, classes = (1, self.shape[0]) if self.ndim == 1 else self.shape
+    x, labels = (shaping.reshape(t, shape=(rows, classes)) for t in (self, cast(target, INT64)))
+    counts = scanning.cumprod(cast(comparison.greater_equal(labels, 0), x.dtype), axis=1)
+    chosen = elementwise.where(comparison.greater(counts, 0.0), labels, context.builder.constant(0, INT64))
+    numbers = context.builder.create(creation.arange, stop=classes, dtype=INT64)
+    marks = comparison.equal(shaping.reshape(chosen, shape=(rows, classes, 1)), numbers)
+    weights = shaping.reshape(counts, shape=(rows, classes, 1))
+    other = 1.0 - reduction_ops.reduce_max(cast(marks, x.dtype) * weights, axes=(1,), keepdims=True)
+    of_target = shaping.reshape(indexing.gather(x, chosen, axis=1), shape=(rows, classes, 1))
+    gaps = elementwise.clamp(1.0 - of_target + shaping.reshape(x, shape=(rows, 1, classes)), minimum=0.0)
+    loss = reduction_ops.reduce_sum(gaps * weights * other, axes=(1, 2)) / classes
+    return reduced(shaping.reshape(loss, shape=self.shape[:-1]), reduction)
+
+
 @aten("aten.cosine_similarity.default")
 def cosine_similarity(context: Context, x1: Traced, x2: Traced, dim: int = 1, eps: float = 1e-8) -> Any:
     """cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"""
     x1, x2 = operands(context, context.dtype, x1, x2)
     directions = [x / elementwise.sqrt(_held_square(x, dim, eps)) for x in (x1, x2)]
-    return reduction.reduce_sum(directions[0] * directions[1], axes=(dim,))
+    return reduction_ops.reduce_sum(directions[0] * directions[1], axes=(dim,))
 
 
 def _held_square(x: Traced, dim: int, eps: float) -> Any:
     """The squared length along `dim`, at least `eps` squared."""
-    return elementwise.clamp(reduction.reduce_sum(x * x, axes=(dim,), keepdims=True), minimum=eps * eps)
+    return elementwise.clamp(reduction_ops.reduce_sum(x * x, axes=(dim,), keepdims=True), minimum=eps * eps)
 
 
 def _difference(context: Context, a: Traced, b: Traced) -> Any:
@@ -132,4 +155,4 @@ def reduced(loss: Any, how: int) -> Any:
     """The losses of the elements, reduced as asked."""
     if how == NONE:
         return loss
-    return reduction.reduce_mean(loss) if how == MEAN else reduction.reduce_sum(loss)
+    return reduction_ops.reduce_mean(loss) if how == MEAN else reduction_ops.reduce_sum(loss)

@@ -19,8 +19,9 @@ from typing import Any
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ops import random as ops
+from ....runtime.ops import shaping
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten
+from ..table import Context, Unsupported, aten, cast
 
 
 def kept(context: Context, shape: tuple[Dim, ...], dtype: Any, p: float) -> Traced | None:
@@ -55,10 +56,16 @@ def bernoulli(context: Context, self: Traced, p: float) -> Traced:
     return draws
 
 
-@aten("aten.bernoulli.default", "aten.bernoulli.Tensor")
-def bernoulli_tensor(context: Context, *operands: Traced) -> Traced:
+@aten("aten.bernoulli.default")
+def bernoulli_each(context: Context, self: Traced) -> Any:
+    """bernoulli(Tensor self, *, Generator? generator=None) -> Tensor"""
+    return ops.bernoulli_each(self)
+
+
+@aten("aten.bernoulli.Tensor")
+def bernoulli_tensor(context: Context, self: Traced, p: Traced) -> Any:
     """bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor"""
-    raise Unsupported("a probability for each element")
+    return ops.bernoulli_each(shaping.expand(cast(p, context.dtype), shape=context.shape))
 
 
 @aten("aten.rand.default", "aten.rand.generator", "aten.rand_like.default", "aten.rand_like.generator")
@@ -97,6 +104,37 @@ def normal_functional(context: Context, self: Traced, mean: float = 0.0, std: fl
     return _normal(context, mean, std)
 
 
+@aten("aten.exponential.default")
+def exponential(context: Context, self: Traced, lambd: float = 1.0) -> Traced:
+    """exponential(Tensor self, float lambd=1., *, Generator? generator=None) -> Tensor"""
+    draws: Traced = context.builder.create(ops.exponential, shape=context.shape, rate=lambd, dtype=context.dtype)
+    return draws
+
+
+@aten("aten.randint.default", "aten.randint.generator")
+def randint(context: Context, high: Any, size: Any, *, dtype: Any = None) -> Traced:
+    """randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long) -> Tensor"""
+    return _integers(context, 0, high)
+
+
+@aten("aten.randint.low", "aten.randint.low_generator")
+def randint_low(context: Context, low: Any, high: Any, size: Any, *, dtype: Any = None) -> Traced:
+    """randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long) -> Tensor"""
+    return _integers(context, low, high)
+
+
+@aten("aten.randint_like.default", "aten.randint_like.generator")
+def randint_like(context: Context, self: Traced, high: Any, *, dtype: Any = None) -> Traced:
+    """randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None) -> Tensor"""
+    return _integers(context, 0, high)
+
+
+@aten("aten.randint_like.low_dtype", "aten.randint_like.low_generator_dtype")
+def randint_like_low(context: Context, self: Traced, low: Any, high: Any, *, dtype: Any = None) -> Traced:
+    """randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None) -> Tensor"""
+    return _integers(context, low, high)
+
+
 @aten("aten.normal.Tensor_float", "aten.normal.float_Tensor", "aten.normal.Tensor_Tensor")
 def normal_tensor(context: Context, *operands: Any) -> Traced:
     """normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor"""
@@ -113,5 +151,14 @@ def _uniform(context: Context, low: float, high: float) -> Traced:
 def _normal(context: Context, mean: float, deviation: float) -> Traced:
     draws: Traced = context.builder.create(
         ops.normal, shape=context.shape, mean=float(mean), deviation=float(deviation), dtype=context.dtype
+    )
+    return draws
+
+
+def _integers(context: Context, low: Any, high: Any) -> Traced:
+    if not isinstance(low, int) or not isinstance(high, int):
+        raise Unsupported("a bound that varies with the sizes of the inputs")
+    draws: Traced = context.builder.create(
+        ops.integers, shape=context.shape, low=low, high=high, dtype=context.dtype
     )
     return draws

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..program import Program
@@ -13,7 +15,8 @@ from ..types import Buffer, Constant, DTypeLike, Node, Parameter, Value, as_dtyp
 def retype(program: Program, dtype: DTypeLike) -> Program:
     """Give every floating-point value, and every floating-point dtype among the attributes, the dtype `dtype`.
 
-    A cast from one floating-point dtype to another so becomes a cast from `dtype` to itself.
+    A cast from one floating-point dtype to another so becomes a cast from `dtype` to itself. Finite numbers of the
+    program that `dtype` can't hold become the largest that it can (the lowest float64 of a mask, say, stays a number).
 
     Raises:
         TypeError: `dtype` isn't floating-point.
@@ -21,6 +24,7 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
     target = as_dtype(dtype)
     if not is_floating(target):
         raise TypeError(f"astype needs a floating-point dtype, given {target.name}")
+    largest = float(ml_dtypes.finfo(target).max)  # type: ignore[no-untyped-call]
     renewed: dict[Value, Value] = {}
 
     def new(value: Value) -> Value:
@@ -33,10 +37,17 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
         return None if value is None else new(value)
 
     def attribute(item: Any) -> Any:
+        if isinstance(item, float) and math.isfinite(item):
+            return min(max(item, -largest), largest)
         return target if isinstance(item, np.dtype) and is_floating(item) else item
 
+    def held(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if not is_floating(array.dtype) or float(ml_dtypes.finfo(array.dtype).max) <= largest:  # type: ignore[no-untyped-call]
+            return array
+        return np.where(np.isfinite(array), np.clip(array, -largest, largest), array)
+
     def data(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return array.astype(target) if is_floating(array.dtype) else array
+        return held(array).astype(target) if is_floating(array.dtype) else array
 
     return Program(
         inputs=tuple(new(value) for value in program.inputs),
@@ -57,7 +68,7 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
         },
         buffers={n: Buffer(new(b.value), data(b.data), optional(b.update)) for n, b in program.buffers.items()},
         # a constant keeps the digits it has: it is rounded when it is used
-        constants=tuple(Constant(new(c.value), c.data) for c in program.constants),
+        constants=tuple(Constant(new(c.value), held(c.data)) for c in program.constants),
         calls=program.calls,
         arguments=program.arguments,
         result=program.result,
