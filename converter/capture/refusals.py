@@ -12,6 +12,10 @@ import torch
 
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
 
+_DATA_DEPENDENT = (
+    "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
+    "and choose with torch.where, or move the decision out of forward"
+)
 _ADVICE = (
     (
         re.compile(r"PackedSequence|type must be tuple of ints,but got FakeTensor"),
@@ -20,8 +24,7 @@ _ADVICE = (
     ),
     (
         re.compile(r"data-dependent|GuardOnDataDependentSymNode|Eq\(u\d+|u\d+", re.IGNORECASE),
-        "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
-        "and choose with torch.where, use torch.cond, or move the decision out of forward",
+        _DATA_DEPENDENT,
     ),
     (
         re.compile(r"[Cc]onstraints? violated|dynamic_shapes|mark_dynamic|specialized"),
@@ -44,7 +47,9 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         raise_if_eager_fails(module, args, kwargs)
         message = str(error).strip()
         advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
-        lines = [f"torch.export refuses the model: {type(error).__name__}: {_first_lines(message)}"]
+        # of a data-dependent decision torch says much more, to its own developers
+        said = _first_lines(message, 1 if advice == _DATA_DEPENDENT else 12)
+        lines = [f"torch.export refuses the model: {type(error).__name__}: {said}"]
         place = _user_frame(error) or _frame_in_message(message)
         if place:
             lines.append(f"  at {place}")

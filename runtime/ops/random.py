@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..ir.dims import Dim
@@ -17,6 +16,7 @@ Shape = tuple[Dim, ...]
 
 _NO_OPERAND = "a random draw has no operand to send a gradient to"
 _PRECISION = {FLOAT64: 53, FLOAT32: 24, FLOAT16: 11, BFLOAT16: 8}
+_SMALLEST = {FLOAT64: 2.0**-1022, FLOAT32: 2.0**-126, FLOAT16: 2.0**-14, BFLOAT16: 2.0**-126}
 _generator = np.random.default_rng()
 
 
@@ -133,7 +133,7 @@ def _(*, shape: Shape, rate: float, dtype: DType) -> Type:
 @exponential.kernel
 def _(*, shape: tuple[int, ...], rate: float, dtype: DType) -> Array:
     draws = _generator.exponential(1.0 / rate, size=shape).astype(dtype)
-    return np.maximum(draws, ml_dtypes.finfo(dtype).tiny)
+    return np.asarray(np.maximum(draws, np.asarray(_SMALLEST[as_dtype(dtype)], dtype)))
 
 
 exponential.no_vjp(_NO_OPERAND)
@@ -143,7 +143,7 @@ exponential.no_vjp(_NO_OPERAND)
 def _(graph: OnnxGraph, *, shape: Shape, rate: float, dtype: DType) -> str:
     w = Writer(graph, as_dtype(dtype))
     even = _scaled_draw(graph, "RandomUniformLike", shape, dtype, factor=1.0, offset=0.0)
-    return w("Mul", w("Log", w("Max", even, float(ml_dtypes.finfo(dtype).tiny))), -1.0 / rate)
+    return w("Mul", w("Log", w("Max", even, _SMALLEST[w.dtype])), -1.0 / rate)
 
 
 @operator

@@ -262,7 +262,13 @@ def test_ctrl_c(engine: Engine, folder: Path) -> None:
 def test_ctrl_c_in_a_running_process(folder: Path) -> None:
     (folder / "net.py").write_text("import time\nopen('loaded', 'w')\ntime.sleep(60)\n")
     command = [sys.executable, "-m", "cellbridge.parity", "export", "net.py", "-o", "m.onnx"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+
+    def interruptible() -> (
+        None
+    ):  # a shell that starts this in the background has SIGINT ignored, and children inherit it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=interruptible) as process:
         deadline = time.monotonic() + 60
         while not (folder / "loaded").exists() and time.monotonic() < deadline:
             time.sleep(0.05)

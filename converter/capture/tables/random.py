@@ -23,6 +23,8 @@ from ....runtime.ops import shaping
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast
 
+LONG = 4  # torch's number for int64, the default of the schema; the dtype itself is that of `context`
+
 
 def kept(context: Context, shape: tuple[Dim, ...], dtype: Any, p: float) -> Traced | None:
     """Draws of which elements a dropout with probability `p` keeps (1) and drops (0); None where nothing is drawn."""
@@ -112,13 +114,13 @@ def exponential(context: Context, self: Traced, lambd: float = 1.0) -> Traced:
 
 
 @aten("aten.randint.default", "aten.randint.generator")
-def randint(context: Context, high: Any, size: Any, *, dtype: Any = None) -> Traced:
+def randint(context: Context, high: Any, size: Any, *, dtype: Any = LONG) -> Traced:
     """randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long) -> Tensor"""
     return _integers(context, 0, high)
 
 
 @aten("aten.randint.low", "aten.randint.low_generator")
-def randint_low(context: Context, low: Any, high: Any, size: Any, *, dtype: Any = None) -> Traced:
+def randint_low(context: Context, low: Any, high: Any, size: Any, *, dtype: Any = LONG) -> Traced:
     """randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long) -> Tensor"""
     return _integers(context, low, high)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from tests.runtime.ops.cases import OpCase
 
@@ -13,6 +14,8 @@ CERTAIN: list[tuple[str, dict[str, Any]]] = [
     ("bernoulli", {"probability": 0.0}),
     ("uniform", {"low": 1.5, "high": 1.5}),
     ("normal", {"mean": -0.5, "deviation": 0.0}),
+    ("integers", {"low": 7, "high": 8}),
+    ("exponential", {"rate": 1e300}),  # 0, but for the smallest number: draws are never 0
 ]
 
 NO_KERNEL = "ONNX Runtime has no kernel from opset 22 on; test_random.py runs it in opset 20"
@@ -27,4 +30,12 @@ CASES = [
         skip_onnx="" if op == "bernoulli" else NO_KERNEL,
     )
     for op, attributes in CERTAIN
+] + [
+    OpCase(
+        "bernoulli_each",
+        (np.array([[0.0, 1.0], [1.0, 0.0]]),),
+        torch=torch.bernoulli,
+        differentiable=False,
+        skip_onnx=NO_KERNEL,
+    )
 ]

@@ -51,6 +51,20 @@ def check_normal(draws: Array, mean: float, deviation: float) -> None:
     assert abs(wide.std() / deviation - 1) < 0.05
 
 
+def check_exponential(draws: Array, rate: float) -> None:
+    wide = draws.astype(np.float64)
+    assert wide.min() > 0
+    assert abs(wide.mean() * rate - 1) < SIGMAS / np.sqrt(draws.size)
+    assert abs(wide.std() * rate - 1) < 0.1
+
+
+def check_integers(draws: Array, low: int, high: int) -> None:
+    values, counts = np.unique(draws, return_counts=True)
+    assert values.tolist() == list(range(low, high))
+    share = 1 / (high - low)
+    assert abs(counts / draws.size - share).max() < SIGMAS * np.sqrt(share * (1 - share) / draws.size)
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, np.dtype(np.int64), np.dtype(bool)], ids=str)
 def test_bernoulli(dtype: np.dtype[Any]) -> None:
     draws = random.bernoulli(shape=SHAPE, probability=0.3, dtype=dtype)
@@ -73,11 +87,39 @@ def test_normal(dtype: np.dtype[Any]) -> None:
     check_normal(draws, 2.0, 0.5)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_exponential_is_never_zero(dtype: np.dtype[Any]) -> None:
+    draws = random.exponential(shape=SHAPE, rate=4.0, dtype=dtype)
+    assert draws.dtype == dtype
+    check_exponential(draws, 4.0)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.int64), np.dtype(np.int32), *FLOATS], ids=str)
+def test_integers(dtype: np.dtype[Any]) -> None:
+    draws = random.integers(shape=SHAPE, low=-1, high=4, dtype=dtype)
+    assert draws.dtype == dtype
+    check_integers(draws, -1, 4)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_bernoulli_with_a_probability_each(dtype: np.dtype[Any]) -> None:
+    draws = random.bernoulli_each(np.repeat(np.array([0.1, 0.6], dtype), 5000))
+    assert draws.dtype == dtype
+    check_bernoulli(draws[:5000], 0.1)
+    check_bernoulli(draws[5000:], 0.6)
+
+
 def test_in_onnx_runtime() -> None:
     float32 = np.dtype(np.float32)
     check_bernoulli(in_onnx_runtime("bernoulli", shape=SHAPE, probability=0.3, dtype=float32), 0.3)
     check_uniform(in_onnx_runtime("uniform", shape=SHAPE, low=-1.0, high=3.0, dtype=float32), -1.0, 3.0)
     check_normal(in_onnx_runtime("normal", shape=SHAPE, mean=2.0, deviation=0.5, dtype=float32), 2.0, 0.5)
+    check_exponential(in_onnx_runtime("exponential", shape=SHAPE, rate=4.0, dtype=float32), 4.0)
+    check_integers(in_onnx_runtime("integers", shape=SHAPE, low=-1, high=4, dtype=np.dtype(np.int64)), -1, 4)
+    probabilities = np.full(SHAPE, 0.3, float32)
+    program = one_node_program(OpCase("bernoulli_each", (probabilities,)), float32)
+    (draws,) = run_model(to_onnx(program, opset=20), {"x0": probabilities}).values()
+    check_bernoulli(draws, 0.3)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +130,11 @@ def test_in_onnx_runtime() -> None:
             lambda: random.bernoulli(shape=SHAPE, probability=0.35, dtype=np.dtype("f4")),
         ),
         (lambda x: check_uniform(x, 0.0, 1.0), lambda: random.uniform(shape=SHAPE, high=1.05, dtype=np.dtype("f4"))),
+        (
+            lambda x: check_exponential(x, 1.0),
+            lambda: random.exponential(shape=SHAPE, rate=1.1, dtype=np.dtype("f4")),
+        ),
+        (lambda x: check_integers(x, 0, 4), lambda: random.integers(shape=SHAPE, low=0, high=5, dtype=np.dtype("i8"))),
         (lambda x: check_normal(x, 0.0, 1.0), lambda: random.normal(shape=SHAPE, mean=0.1, dtype=np.dtype("f4"))),
     ],
 )
@@ -110,5 +157,11 @@ def test_what_cannot_be_drawn() -> None:
         random.bernoulli(shape=(2,), probability=1.5, dtype=float32)
     with pytest.raises(ShapeError, match="low <= high"):
         random.uniform(shape=(2,), low=1.0, high=0.0, dtype=float32)
+    with pytest.raises(ShapeError, match="low < high, given 3 and 3"):
+        random.integers(shape=(2,), low=3, high=3, dtype=float32)
+    with pytest.raises(ShapeError, match="rate above 0"):
+        random.exponential(shape=(2,), rate=0.0, dtype=float32)
+    with pytest.raises(ShapeError, match="floating-point probabilities"):
+        random.bernoulli_each(np.array([0, 1]))
     with pytest.raises(ShapeError, match="floating-point dtype, given int64"):
         random.normal(shape=(2,), dtype=np.dtype(np.int64))

@@ -12,7 +12,7 @@ from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.runtime.ops import cases_indexing, cases_linear, cases_reduction, cases_shaping
 from tests.runtime.ops.cases import OpCase
-from tests.runtime.ops.test_all_ops import as_torch, assert_close, one_node_program, run_torch
+from tests.runtime.ops.checks import as_torch, assert_close, one_node_program, run_torch
 
 FAMILIES = (cases_reduction, cases_shaping, cases_indexing, cases_linear)
 CASES = [case for family in FAMILIES for case in family.CASES if case.differentiable and case.torch is not None]
