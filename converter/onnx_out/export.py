@@ -14,7 +14,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import BFLOAT16, Node, Type, Value
 from ...runtime.ops import get
 from ...runtime.ops.random import RANDOM_OPS
-from .graph import Graph, node_proto
+from .graph import Graph, live, node_proto
 from .naming import input_names, output_names
 from .writing import add_initializers, write
 
@@ -154,6 +154,8 @@ class _Lowering:
                 with self.graph.at_root():
                     tensor = self.graph.op("Identity", tensor)
             names[tensor] = name
+        nodes = live(self.graph.nodes, set(names))
+        computed = {tensor for node in nodes for tensor in node.outputs}
         between: Named = []
         for value, tensor in self.tensors.items():
             if tensor in computed and tensor not in names:
@@ -161,7 +163,7 @@ class _Lowering:
                 between.append((names[tensor], value))
         graph = onnx.GraphProto(
             name=self.program.calls[0].class_name,
-            node=[node_proto(node, names) for node in self.graph.nodes],
+            node=[node_proto(node, names) for node in nodes],
             input=[_value_info(self.tensors[value], value.type) for value in self.inputs],
             output=[_value_info(name, value.type) for name, value in self.results],
             value_info=[_value_info(name, value.type) for name, value in between],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ Array = np.ndarray[Any, Any]
 
 CELL = "cellbridge.cell"  # node metadata: the call of the Cell that it belongs to, `layer1.0`, or `head@1` for a second
 SOURCE = "cellbridge.source"  # node metadata: file, line and text that it comes from
+# operators whose outputs may be left out, after the first: ONNX Runtime is faster without the indices of a max pool
+OPTIONAL_OUTPUTS = frozenset({"MaxPool", "LSTM", "GRU", "RNN"})
 SHARED_SIZE = 64  # constants of up to so many elements are shared where they are equal
 
 
@@ -124,6 +126,21 @@ class Graph:
         if known is not None:
             self.types[result] = known.with_dtype(target)
         return result
+
+
+def live(nodes: list[Emitted], wanted: set[str]) -> list[Emitted]:
+    """The nodes that the tensors `wanted` depend on, without the optional outputs that nothing uses."""
+    used = set(wanted)
+    kept: list[Emitted] = []
+    for node in reversed(nodes):
+        if not used.intersection(node.outputs):
+            continue
+        outputs = list(node.outputs)
+        while node.op_type in OPTIONAL_OUTPUTS and len(outputs) > 1 and outputs[-1] not in used:
+            outputs.pop()
+        kept.append(replace(node, outputs=tuple(outputs)))
+        used.update(node.inputs)
+    return kept[::-1]
 
 
 def node_proto(node: Emitted, names: Mapping[str, str]) -> onnx.NodeProto:

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
+from cellbridge.converter import from_torch
 from cellbridge.converter.onnx_out.export import to_onnx
 from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime import ConversionError, UnsupportedOperators, UsageError, execute, ops
@@ -255,3 +258,13 @@ def test_half_a_program_runs_in_float16() -> None:
     x = floats(3, 4).astype(np.float16)
     result = run_model(checked(to_onnx(program)), {"x": x})["output"]
     np.testing.assert_allclose(result, execute(program, [x])[0], rtol=5e-3, atol=5e-3)
+
+
+def test_nothing_is_computed_that_no_output_needs() -> None:
+    class Pooled(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.max_pool2d(x, 2)
+
+    model = to_onnx(from_torch(Pooled(), (torch.randn(1, 2, 4, 4),)))
+    (node,) = model.graph.node
+    assert (node.op_type, len(node.output)) == ("MaxPool", 1)

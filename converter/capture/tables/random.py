@@ -160,7 +160,5 @@ def _normal(context: Context, mean: float, deviation: float) -> Traced:
 def _integers(context: Context, low: Any, high: Any) -> Traced:
     if not isinstance(low, int) or not isinstance(high, int):
         raise Unsupported("a bound that varies with the sizes of the inputs")
-    draws: Traced = context.builder.create(
-        ops.integers, shape=context.shape, low=low, high=high, dtype=context.dtype
-    )
+    draws: Traced = context.builder.create(ops.integers, shape=context.shape, low=low, high=high, dtype=context.dtype)
     return draws
