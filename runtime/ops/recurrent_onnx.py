@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import ConversionError
 from .registry import OnnxGraph
+
+
+class Weights(NamedTuple):
+    """ONNX names of a layer's weights and biases (`""` for an absent one), as the ops take them."""
+
+    ih: str
+    hh: str
+    bias_ih: str
+    bias_hh: str
 
 
 def standard_operator(
@@ -18,10 +27,7 @@ def standard_operator(
     given: str,
     x: str,
     states: tuple[str, ...],
-    weight_ih: str,
-    weight_hh: str,
-    bias_ih: str,
-    bias_hh: str,
+    weights: Weights,
     reverse: bool,
     **attributes: Any,
 ) -> tuple[str, ...]:
@@ -34,16 +40,16 @@ def standard_operator(
         return str(graph.op("Concat", *(parts[given.index(gate)] for gate in order), axis=0))
 
     first, direction_axis = graph.constant(np.array([0])), graph.constant(np.array([1]))
-    rows, hidden = graph.type(weight_ih).shape[0], graph.type(states[0]).shape[1]
+    rows, hidden = graph.type(weights.ih).shape[0], graph.type(states[0]).shape[1]
     bias = ""
-    if bias_ih or bias_hh:
+    if weights.bias_ih or weights.bias_hh:
         zero = graph.op("Expand", graph.constant(0.0, graph.type(x).dtype), graph.dims((rows,)))
-        bias = graph.op("Concat", *(reordered(b) if b else zero for b in (bias_ih, bias_hh)), axis=0)
+        bias = graph.op("Concat", *(reordered(b) if b else zero for b in (weights.bias_ih, weights.bias_hh)), axis=0)
         bias = graph.op("Unsqueeze", bias, first)
     ys, *last = graph.op(
         op_type,
         x,
-        *(graph.op("Unsqueeze", reordered(weight), first) for weight in (weight_ih, weight_hh)),
+        *(graph.op("Unsqueeze", reordered(weight), first) for weight in (weights.ih, weights.hh)),
         bias,
         "",  # all sequences have full length
         *(graph.op("Unsqueeze", state, first) for state in states),
@@ -60,12 +66,12 @@ def unrolled(
     step: Callable[..., tuple[str, ...]],
     x: str,
     states: tuple[str, ...],
-    weight_ih: str,
-    bias_ih: str,
+    weights: Weights,
     reverse: bool,
 ) -> tuple[str, ...]:
-    """`step(projected input, *states)`, which returns the new states, written out for each step of time.
+    """`step(from_input, from_state, *states)`, which returns the new states, written out for each step of time.
 
+    `from_input` is `weight_ih x + bias_ih` and `from_state` is `weight_hh h + bias_hh`, with h the first of the states.
     For what ONNX has no operator for (projections) or ONNX Runtime no kernel (float64).
     """
     time = graph.type(x).shape[0]
@@ -74,11 +80,13 @@ def unrolled(
             f"a recurrent layer over a symbolic number of steps ({time}) has an ONNX form only without projection and "
             "not in float64: give the layer a fixed number of steps, or convert it in float32"
         )
-    projected = affine(graph, x, transposed(graph, weight_ih), bias_ih)
+    recurrent = transposed(graph, weights.hh)
+    projected = affine(graph, x, transposed(graph, weights.ih), weights.bias_ih)
     first = graph.constant(np.array([0]))
     outputs = {}
     for t in reversed(range(time)) if reverse else range(time):
-        states = step(graph.op("Gather", projected, graph.constant(np.array(t)), axis=0), *states)
+        from_input = graph.op("Gather", projected, graph.constant(np.array(t)), axis=0)
+        states = step(from_input, affine(graph, states[0], recurrent, weights.bias_hh), *states)
         outputs[t] = graph.op("Unsqueeze", states[0], first)
     return graph.op("Concat", *(outputs[t] for t in range(time)), axis=0), *states
 

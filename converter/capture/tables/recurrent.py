@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....runtime.ops import recurrent as ops
 from ....runtime.ops import shaping
+from ....runtime.ops.gru import gru as gru_layer
+from ....runtime.ops.lstm import lstm as lstm_layer
+from ....runtime.ops.rnn import rnn as rnn_layer
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten
 from .random import dropout as apply_dropout
@@ -23,7 +25,7 @@ def lstm(
     projected = hx[0].shape[2] != hx[1].shape[2]
     drop = dropout if train else 0.0
     return _stack(
-        context, ops.lstm, input, hx, params, has_biases, num_layers, drop, bidirectional, batch_first, projected
+        context, lstm_layer, input, hx, params, has_biases, num_layers, drop, bidirectional, batch_first, projected
     )
 
 
@@ -36,12 +38,12 @@ def gru(
     bool bidirectional, bool batch_first) -> (Tensor, Tensor)
     """
     drop = dropout if train else 0.0
-    return _stack(context, ops.gru, input, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first)
+    return _stack(context, gru_layer, input, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first)
 
 
 def _enter_rnn(nonlinearity: str) -> None:
     def layer(*operands: Any, reverse: bool) -> Any:
-        return ops.rnn(*operands, reverse=reverse, nonlinearity=nonlinearity)
+        return rnn_layer(*operands, reverse=reverse, nonlinearity=nonlinearity)
 
     def rnn(
         context: Context, input: Traced, hx: Traced, params: list[Traced], has_biases: bool, num_layers: int,
@@ -77,7 +79,7 @@ def lstm_cell(
     """lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor,
     Tensor)
     """
-    _, h, c = ops.lstm(_one_step(input), *hx, w_ih, w_hh, b_ih, b_hh, reverse=False)
+    _, h, c = lstm_layer(_one_step(input), *hx, w_ih, w_hh, b_ih, b_hh, reverse=False)
     return h, c
 
 
@@ -86,7 +88,7 @@ def gru_cell(
     context: Context, input: Traced, hx: Traced, w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
 ) -> Traced:
     """gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
-    state: Traced = ops.gru(_one_step(input), hx, w_ih, w_hh, b_ih, b_hh, reverse=False)[1]
+    state: Traced = gru_layer(_one_step(input), hx, w_ih, w_hh, b_ih, b_hh, reverse=False)[1]
     return state
 
 

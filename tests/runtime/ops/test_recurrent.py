@@ -17,7 +17,9 @@ from cellbridge.runtime.errors import ConversionError, ShapeError
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import CellCall, Type, as_dtype
-from cellbridge.runtime.ops import recurrent
+from cellbridge.runtime.ops.gru import gru
+from cellbridge.runtime.ops.lstm import lstm
+from cellbridge.runtime.ops.rnn import rnn
 from cellbridge.runtime.tracing import Builder
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.runtime.ops.cases_recurrent import layer_inputs, torch_layer
@@ -108,7 +110,7 @@ def test_saturated_gates_do_not_overflow() -> None:
     x, *others = (a if a is None else a.astype(np.float32) for a in layer_inputs("lstm", 3, 2, 3, 2))
     assert x is not None
     with np.errstate(over="ignore"):
-        outputs = recurrent.lstm(x * np.float32(1e4), *others, reverse=False)
+        outputs = lstm(x * np.float32(1e4), *others, reverse=False)
     assert all(np.isfinite(y).all() for y in outputs)
 
 
@@ -154,8 +156,8 @@ def test_symbolic_time_without_an_onnx_form_is_explained() -> None:
 def test_operands_that_do_not_fit_are_explained() -> None:
     x, h0, weight_ih, weight_hh, *biases = layer_inputs("gru", 3, 2, 4, 5)
     with pytest.raises(ShapeError, match="doesn't fit the features"):
-        recurrent.gru(np.zeros((3, 2, 7)), h0, weight_ih, weight_hh, *biases, reverse=False)
+        gru(np.zeros((3, 2, 7)), h0, weight_ih, weight_hh, *biases, reverse=False)
     with pytest.raises(ShapeError, match=r"needed weight_hh \(15, 5\)"):
-        recurrent.gru(x, h0, weight_ih, weight_ih, *biases, reverse=False)
+        gru(x, h0, weight_ih, weight_ih, *biases, reverse=False)
     with pytest.raises(ShapeError, match="nonlinearity"):
-        recurrent.rnn(*layer_inputs("rnn", 3, 2, 4, 5), reverse=False, nonlinearity="sigmoid")
+        rnn(*layer_inputs("rnn", 3, 2, 4, 5), reverse=False, nonlinearity="sigmoid")

@@ -1,0 +1,152 @@
+"""Elman networks, and their backward recurrence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import FLOAT64
+from .common import in_float32
+from .recurrent import (
+    NO_OPERATOR,
+    SECOND_ORDER,
+    check_operands,
+    input_gates,
+    operand_gradients,
+    previous_outputs,
+    steps,
+)
+from .recurrent_onnx import Weights, standard_operator, unrolled
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+
+
+@operator
+def rnn(
+    x: Tensor,
+    h0: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None = None,
+    bias_hh: Tensor | None = None,
+    *,
+    reverse: bool,
+    nonlinearity: str,
+) -> tuple[Tensor, Tensor]:
+    """Elman network: `h' = f(weight_ih x + bias_ih + weight_hh h + bias_hh)`. ATen rnn_tanh and rnn_relu, ONNX RNN-14.
+
+    Args:
+        x: (time, batch, features), floating-point.
+        h0: (batch, hidden).
+        weight_ih: (hidden, features).
+        weight_hh: (hidden, hidden).
+        bias_ih: (hidden,).
+        bias_hh: (hidden,).
+        reverse: walk from the last step to the first.
+        nonlinearity: f: "tanh" or "relu".
+
+    Returns:
+        The outputs of all steps (time, batch, hidden) and the last one.
+    """
+
+
+@rnn.infer
+def _(
+    x: Type, h0: Type, weight_ih: Type, weight_hh: Type, *biases: Type | None, reverse: bool, nonlinearity: str
+) -> tuple[Type, Type]:
+    require(nonlinearity in ("tanh", "relu"), f'needed the nonlinearity "tanh" or "relu", given {nonlinearity!r}')
+    check_operands(1, x, h0, weight_ih, weight_hh, *biases)
+    return x.with_shape((*x.shape[:2], h0.shape[1])), h0
+
+
+@rnn.kernel
+def _(
+    x: Array, h0: Array, weight_ih: Array, weight_hh: Array, *biases: Array | None, reverse: bool, nonlinearity: str
+) -> tuple[Array, Array]:
+    ys = input_gates(x, weight_ih, *biases)
+    h = h0
+    for t in steps(x, reverse):
+        ys[t] += h @ weight_hh.T
+        h = np.tanh(ys[t], out=ys[t]) if nonlinearity == "tanh" else np.maximum(ys[t], 0, out=ys[t])
+    return ys, h
+
+
+@rnn.vjp
+@in_float32
+def _(
+    g: tuple[Any, Any],
+    y: tuple[Any, Any],
+    x: Any,
+    h0: Any,
+    weight_ih: Any,
+    weight_hh: Any,
+    bias_ih: Any,
+    bias_hh: Any,
+    *,
+    reverse: bool,
+    nonlinearity: str,
+) -> tuple[Tensor | None, ...]:
+    g_gates, g_h0 = rnn_gradient(y[0], weight_hh, *g, reverse=reverse, nonlinearity=nonlinearity)
+    previous = previous_outputs(y[0], h0, reverse)
+    gx, *g_parameters = operand_gradients(g_gates, g_gates, x, previous, weight_ih, bias_ih, bias_hh)
+    return gx, g_h0, *g_parameters
+
+
+@rnn.onnx
+def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool, nonlinearity: str) -> tuple[str, ...]:
+    operands, function = Weights(*weights), nonlinearity.capitalize()
+    if graph.type(x).dtype != FLOAT64:
+        return standard_operator(graph, "RNN", "h", "h", x, (h0,), operands, reverse, activations=[function])
+
+    def step(from_input: str, from_state: str, h: str) -> tuple[str]:
+        return (graph.op(function, graph.op("Add", from_input, from_state)),)
+
+    return unrolled(graph, step, x, (h0,), operands, reverse)
+
+
+@operator
+def rnn_gradient(
+    ys: Tensor,
+    weight_hh: Tensor,
+    g_ys: Tensor | None = None,
+    g_hn: Tensor | None = None,
+    *,
+    reverse: bool,
+    nonlinearity: str,
+) -> tuple[Tensor, Tensor]:
+    """Backward recurrence of `rnn`.
+
+    Args:
+        ys: the outputs of all steps.
+        weight_hh: as given to `rnn`.
+        g_ys: cotangent of the outputs of all steps.
+        g_hn: cotangent of the last output.
+        reverse: see `rnn`.
+        nonlinearity: see `rnn`.
+
+    Returns:
+        Cotangents of what the nonlinearity was applied to (time, batch, hidden), and of h0.
+    """
+
+
+@rnn_gradient.infer
+def _(ys: Type, weight_hh: Type, *_: Type | None, reverse: bool, nonlinearity: str) -> tuple[Type, Type]:
+    return ys, ys.with_shape(ys.shape[1:])
+
+
+@rnn_gradient.kernel
+def _(
+    ys: Array, weight_hh: Array, g_ys: Array | None, g_hn: Array | None, *, reverse: bool, nonlinearity: str
+) -> tuple[Array, Array]:
+    g_gates = 1 - ys * ys if nonlinearity == "tanh" else (ys > 0).astype(ys.dtype)
+    g_h = np.zeros_like(ys[0]) if g_hn is None else g_hn
+    for t in reversed(steps(ys, reverse)):
+        if g_ys is not None:
+            g_h = g_h + g_ys[t]
+        g_gates[t] *= g_h
+        g_h = g_gates[t] @ weight_hh
+    return g_gates, g_h
+
+
+rnn_gradient.no_vjp(SECOND_ORDER)
+rnn_gradient.no_onnx(NO_OPERATOR)
