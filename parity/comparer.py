@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from .judge import Tolerance, judge, size
@@ -37,13 +39,12 @@ class Comparer:
     def compare(self, check: str, candidate: Records) -> list[tuple[str, Comparison]]:
         """All comparisons of a run of the side: (Cell path, comparison)."""
         found: list[tuple[str, Comparison]] = []
-        misshapen: set[tuple[str, int]] = set()
+        misshapen: set[str] = set()
         for key, truth in self.truth.values.items():
             if key.kind == OUTPUT and self._concerns(key):
-                comparison = self._boundary(check, "output", key, truth, candidate)
-                found.append((key.path, comparison))
-                if "shape" in comparison.reason:
-                    misshapen.add((key.path, key.call))
+                found.append((key.path, self._boundary(check, "output", key, truth, candidate)))
+                if candidate.values.get(key, truth).shape != truth.shape:
+                    misshapen.add(key.path)
             elif key.kind == INPUT and key.path and self.feeding == "isolated":
                 # what arrives at a Cell's input was made by the code of the Cell that calls it
                 found.append((self._caller(key), self._boundary(check, "passed value", key, truth, candidate)))
@@ -55,8 +56,7 @@ class Comparer:
                 *self._parameter_gradients(check, candidate),
             ]
             # behind an output of the wrong shape no meaningful gradient comes back: the Cell has failed already
-            wrong = {path for path, _ in misshapen}
-            found += [(path, comparison) for path, comparison in gradients if path not in wrong]
+            found += [(path, comparison) for path, comparison in gradients if path not in misshapen]
         return found
 
     def _concerns(self, key: Key) -> bool:
@@ -76,11 +76,12 @@ class Comparer:
 
     def _caller(self, key: Key) -> str:
         """Path of the Cell that made the call."""
-        if "_callers" not in self.__dict__:
-            calls = self.truth.calls
-            self.__dict__["_callers"] = {(c.path, c.index): calls[c.parent].path for c in calls if c.parent is not None}
-        callers: dict[tuple[str, int], str] = self.__dict__["_callers"]
-        return callers.get((key.path, key.call), "")
+        return self._callers.get((key.path, key.call), "")
+
+    @cached_property
+    def _callers(self) -> dict[tuple[str, int], str]:
+        calls = self.truth.calls
+        return {(call.path, call.index): calls[call.parent].path for call in calls if call.parent is not None}
 
     def _gradients(self, check: str, boundary: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         """What goes back through a Cell's inputs is its own; what arrives at its outputs was made by its caller."""
@@ -157,14 +158,18 @@ class Comparer:
 
     def _group_size(self, path: str, index: int | None) -> float:
         """Size of the largest gradient at the boundary of a Cell."""
-        key = (path, index)
-        cache: dict[tuple[str, int | None], float] = self.__dict__.setdefault("_group_sizes", {})
-        if not cache:
-            for k, value in self.truth.values.items():
-                if k.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT):
-                    for entry in ((k.path, k.call), (k.path, None)):
-                        cache[entry] = max(cache.get(entry, 0.0), size(value))
-        return cache.get(key, 0.0)
+        return self._group_sizes.get((path, index), 0.0)
+
+    @cached_property
+    def _group_sizes(self) -> dict[tuple[str, int | None], float]:
+        """By Cell and call, and (None) over all calls."""
+        sizes: dict[tuple[str, int | None], float] = {}
+        for key, value in self.truth.values.items():
+            if key.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT):
+                largest = size(value)
+                for entry in ((key.path, key.call), (key.path, None)):
+                    sizes[entry] = max(sizes.get(entry, 0.0), largest)
+        return sizes
 
     def _comparison(
         self, check: str, kind: str, tensor: str, call: int, fields: dict[str, Any], source: str = ""
@@ -209,5 +214,5 @@ def _without_shares(total: Array | None, records: Records, name: str) -> Array |
 def _common_ancestor(paths: list[str]) -> str:
     """Path of the innermost Cell that contains all of `paths`."""
     parts = [path.split(".")[:-1] for path in paths]
-    common = [names[0] for names in zip(*parts, strict=False) if len(set(names)) == 1]
-    return ".".join(common)
+    common = takewhile(lambda names: len(set(names)) == 1, zip(*parts, strict=False))
+    return ".".join(names[0] for names in common)

@@ -153,8 +153,6 @@ class Op:
         """Record on the builder of the first traced operand, or compute at once on arrays."""
         if not self.variadic and not self.required_inputs <= len(inputs) <= len(self.input_names):
             raise TypeError(f"op {self.name}{self.signature} takes other operands: {len(inputs)} given")
-        if not self.variadic:
-            inputs += (None,) * (len(self.input_names) - len(inputs))  # rules get every operand, absent ones as None
         if not self.variadic:  # rules are given all operands, None for an absent one
             inputs += (None,) * (len(self.input_names) - len(inputs))
         complete = self.attributes(attributes)
