@@ -40,7 +40,7 @@ class UnsupportedOperators(ConversionError):
         self.operators = operators
 
 
-class ShapeError(CellbridgeError):
+class ShapeError(CellbridgeError, ValueError):
     """The operands of an op have dtypes or shapes that don't fit together."""
 
 

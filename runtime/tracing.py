@@ -7,6 +7,7 @@ all build programs this way, so an op's `vjp` rule is the same code whether it c
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Union
 
@@ -19,11 +20,47 @@ if TYPE_CHECKING:
     from .ir.program import Program
     from .ops.registry import Op
 
-Tensor = Union["Traced", np.ndarray[Any, Any]]
-"""What ops take and return: a traced value, or an array."""
+Tensor = Union["Operand", np.ndarray[Any, Any]]
+"""What ops take and return: an operand that does more than compute, or an array."""
 
 
-class Traced:
+class Operand(ABC):
+    """What an op hands itself to when it is called with one: it records, or computes and keeps track."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the elements."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[Any, ...]:
+        """Shape."""
+
+    @property
+    @abstractmethod
+    def ndim(self) -> int:
+        """Number of dimensions."""
+
+    @abstractmethod
+    def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """The output (a tuple of several) of `op` on `inputs`, among which this is the first operand of its kind."""
+
+    if TYPE_CHECKING:  # each kind has operators of its own; the rules of ops use these
+
+        def __add__(self, other: Any) -> Any: ...
+        def __radd__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __rsub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __truediv__(self, other: Any) -> Any: ...
+        def __rtruediv__(self, other: Any) -> Any: ...
+        def __matmul__(self, other: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
+
+
+class Traced(Operand):
     """A value of the program that `builder` is building."""
 
     __array_ufunc__ = None  # NumPy leaves `array * traced` to us
@@ -46,6 +83,10 @@ class Traced:
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.value.shape)
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """Append a node for `op` to the program under construction."""
+        return self.builder.append(op, inputs, attributes)
 
     def __add__(self, other: Any) -> Any:
         return _op("add")(self, other)

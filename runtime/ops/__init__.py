@@ -1,7 +1,15 @@
 """The ops: one file per family, one block per op (see `registry` for how an op is declared).
 
 Every op is an attribute of its family's module and, by name, of the registry: `ops.get("softmax")`.
+
+The operators as people write them on tensors, `ops.relu(x)` and `ops.ReLU()(x)`, are attributes too; they stand in
+`runtime.functional`.
 """
+
+from __future__ import annotations
+
+import sys
+from typing import Any
 
 from . import (
     activation,
@@ -66,3 +74,20 @@ __all__ = [
     "sorting",
     "trigonometry",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("operations", "functional", "composite", "primitive"):  # other packages keep the operators there
+        return sys.modules[__name__]
+    if not name.startswith("__"):
+        from ..functional import NAMES
+
+        if name in NAMES:
+            return NAMES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from ..functional import NAMES
+
+    return [*globals(), *NAMES]

@@ -84,7 +84,7 @@ def binary(infer: Rule, kernel: Rule, *, vjp: Rule, onnx: str | Rule) -> Declare
     """As `unary`, on two operands that broadcast; `vjp` gives cotangents of the operands as they are broadcast."""
 
     def summed_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | None, ...]:
-        if not is_floating(y.dtype):
+        if y.dtype == BOOL:
             return None, None
         cotangents = vjp(g, y, a, b)
         return tuple(None if c is None else unbroadcast(c, x) for c, x in zip(cotangents, (a, b), strict=True))

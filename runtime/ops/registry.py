@@ -37,7 +37,7 @@ import numpy as np
 from ..errors import ProgramError, ShapeError
 from ..ir.dims import Dim, SymbolicDim
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Type, is_half
-from ..tracing import Tensor, Traced
+from ..tracing import Operand, Tensor
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[..., Any]
@@ -67,7 +67,7 @@ class OnnxGraph(Protocol):
 
 
 class Op:
-    """An entry of the registry; called with tensors (traced or arrays) and attributes, it computes or records."""
+    """An entry of the registry; called with tensors (traced, eager, arrays) and attributes, it computes or records."""
 
     def __init__(self, declaration: Callable[..., Any]) -> None:
         self.name = declaration.__name__
@@ -150,15 +150,15 @@ class Op:
         return names[:count] if not self.variadic else [f"{names[-1]}[{i}]" for i in range(count)]
 
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
-        """Record on the builder of the first traced operand, or compute at once on arrays."""
+        """Hand over to the first operand that is more than an array, or compute at once on arrays."""
         if not self.variadic and not self.required_inputs <= len(inputs) <= len(self.input_names):
             raise TypeError(f"op {self.name}{self.signature} takes other operands: {len(inputs)} given")
         if not self.variadic:  # rules are given all operands, None for an absent one
             inputs += (None,) * (len(self.input_names) - len(inputs))
         complete = self.attributes(attributes)
         for operand in inputs:
-            if isinstance(operand, Traced):
-                return operand.builder.append(self, inputs, complete)
+            if isinstance(operand, Operand):
+                return operand.apply(self, inputs, complete)
         outputs = evaluate(self, _as_arrays(inputs), complete)
         return outputs[0] if len(outputs) == 1 else outputs
 

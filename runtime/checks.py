@@ -1,0 +1,44 @@
+"""Checks of arguments, with messages that name the layer or function, the argument, what is allowed and what was given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+
+def of_type(value: Any, name: str, types: type | tuple[type, ...], *, of: str) -> Any:
+    """`value` if it is of one of `types`, where a bool is no int; else `TypeError`."""
+    kinds = types if isinstance(types, tuple) else (types,)
+    if isinstance(value, kinds) and not (isinstance(value, bool) and bool not in kinds):
+        return value
+    allowed = " or ".join(kind.__name__ for kind in kinds)
+    raise TypeError(f"For '{of}', '{name}' must be {allowed}, but got {type(value).__name__}: {value!r}")
+
+
+def one_of(value: Any, name: str, allowed: Collection[Any], *, of: str) -> Any:
+    """`value` if it is among `allowed`; else `ValueError`."""
+    if value in allowed:
+        return value
+    raise ValueError(f"For '{of}', '{name}' must be one of {list(allowed)}, but got {value!r}")
+
+
+def in_range(value: Any, name: str, interval: str, *, of: str) -> Any:
+    """A number if it lies in an interval such as "[0, 1)" or "(0, inf)"; else `ValueError`, for no number `TypeError`."""
+    of_type(value, name, (int, float), of=of)
+    low, high = (float(bound) for bound in interval[1:-1].split(","))
+    above = value >= low if interval[0] == "[" else value > low
+    below = value <= high if interval[-1] == "]" else value < high
+    if above and below:
+        return value
+    if math.isinf(high):
+        raise ValueError(f"For '{of}', '{name}' must be {'>=' if interval[0] == '[' else '>'} {low:g}, but got {value}")
+    raise ValueError(f"For '{of}', '{name}' must be a number in range {interval}, but got {value}")
+
+
+def positive_int(value: Any, name: str, *, of: str) -> int:
+    """An int of at least 1; else `ValueError`, for no int `TypeError`."""
+    of_type(value, name, int, of=of)
+    if value < 1:
+        raise ValueError(f"For '{of}', '{name}' must be an int > 0, but got {value}")
+    return int(value)

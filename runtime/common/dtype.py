@@ -1,0 +1,81 @@
+"""Dtypes by their names: `float32`, `int64`, ..., as NumPy dtypes (`bfloat16` from ml_dtypes)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import BFLOAT16, as_dtype, is_floating, is_half
+
+DType = np.dtype[Any]
+
+float16: DType = np.dtype(np.float16)
+float32: DType = np.dtype(np.float32)
+float64: DType = np.dtype(np.float64)
+bfloat16: DType = BFLOAT16
+int8: DType = np.dtype(np.int8)
+int16: DType = np.dtype(np.int16)
+int32: DType = np.dtype(np.int32)
+int64: DType = np.dtype(np.int64)
+uint8: DType = np.dtype(np.uint8)
+uint16: DType = np.dtype(np.uint16)
+uint32: DType = np.dtype(np.uint32)
+uint64: DType = np.dtype(np.uint64)
+bool_: DType = np.dtype(np.bool_)
+
+ALIASES = {"half": float16, "float": float32, "double": float64, "byte": uint8, "short": int16, "int": int32,
+           "long": int64, "bool": bool_}  # fmt: skip
+
+
+def to_dtype(dtype: Any) -> DType:
+    """The dtype for a dtype, a NumPy scalar type, `bool`/`int`/`float` or a name; `TypeError` names what was given.
+
+    `int` is int64 and `float` float32.
+    """
+    if isinstance(dtype, np.dtype):
+        return dtype
+    if isinstance(dtype, type) and dtype in (bool, int, float):
+        return {bool: bool_, int: int64, float: float32}[dtype]
+    if isinstance(dtype, str) and dtype.lower() in ALIASES:
+        return ALIASES[dtype.lower()]
+    try:
+        return as_dtype(dtype.lower() if isinstance(dtype, str) else dtype)
+    except TypeError:
+        raise TypeError(f"needed a dtype such as float32 or its name, but got {dtype!r}") from None
+
+
+def dtype_to_nptype(dtype: Any) -> type:
+    """The NumPy scalar type of a dtype."""
+    scalar: type = to_dtype(dtype).type
+    return scalar
+
+
+def dtype_to_pytype(dtype: Any) -> type:
+    """`bool`, `int` or `float`, whichever holds the values of a dtype."""
+    kind = to_dtype(dtype)
+    return float if is_floating(kind) else bool if kind == bool_ else int
+
+
+def shown(dtype: DType) -> str:
+    """The name of a dtype as it is printed: `Float32`, `BFloat16`, `Int64`, `Bool`."""
+    return {"bfloat16": "BFloat16", "uint8": "UInt8", "uint16": "UInt16", "uint32": "UInt32",
+            "uint64": "UInt64"}.get(dtype.name, dtype.name.capitalize())  # fmt: skip
+
+
+def promoted(a: DType, b: DType) -> DType:
+    """The dtype in which an elementwise operator computes on two tensors.
+
+    Integers meet floating-point numbers in the floating-point dtype, two of a kind in the wider one; bfloat16 and
+    float16 in float32.
+    """
+    if a == b:
+        return a
+    if is_half(a) and is_half(b):
+        return float32
+    if bfloat16 in (a, b):
+        other = b if a == bfloat16 else a
+        return other if is_floating(other) else bfloat16
+    if is_floating(a) or is_floating(b):
+        return max(a, b, key=lambda t: (is_floating(t), t.itemsize))
+    return np.promote_types(a, b)

@@ -1,0 +1,63 @@
+"""Hooks: functions of the user that see, and may replace, what passes through a tensor or a Cell."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from .. import tape
+from .tensor import Tensor, identity_entry
+
+_keys = itertools.count()
+
+
+class HookHandle:
+    """Takes a hook back: `handle.remove()`; doing it twice is harmless."""
+
+    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any], *, first: bool = False) -> None:
+        if not callable(hook):
+            raise TypeError(f"needed a callable hook function, but got {type(hook).__name__}")
+        self._hooks = hooks
+        self._key = next(_keys)
+        hooks[self._key] = hook
+        if first:
+            for key in [key for key in hooks if key != self._key]:
+                hooks[key] = hooks.pop(key)
+
+    def remove(self) -> None:
+        """Unregister the hook."""
+        self._hooks.pop(self._key, None)
+
+
+def on_gradient(tensor: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
+    """`Tensor.register_hook`."""
+    hooks = tensor.__dict__.setdefault("_gradient_hooks", {})
+    handle = HookHandle(hooks, hook)
+    recording = tape.current()
+    if len(hooks) == 1 and recording is not None and tensor.number_on(recording) is not None and not _is_leaf(tensor):
+        (passed,) = identity_entry((tensor,), lambda arrived: (with_gradient_hooks(tensor, arrived[0]),))
+        tensor._adopt(passed)
+    return handle
+
+
+def _is_leaf(tensor: Tensor) -> bool:
+    return bool(tensor.__dict__.get("_is_leaf", False))
+
+
+def with_gradient_hooks(tensor: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of `tensor` as its hooks leave it."""
+    for hook in list(tensor.__dict__.get("_gradient_hooks", {}).values()):
+        gradient = replaced_gradient(hook, hook(gradient), gradient)
+    return gradient
+
+
+def replaced_gradient(hook: Callable[..., Any], returned: Any, gradient: Tensor) -> Tensor:
+    """`returned` by a hook in place of `gradient`, which stays if it is None; `TypeError` if it isn't a tensor."""
+    if returned is None:
+        return gradient
+    if not isinstance(returned, Tensor):
+        raise TypeError(
+            f"hook {getattr(hook, '__name__', hook)!r} must return None or a Tensor, but got {type(returned).__name__}"
+        )
+    return returned

@@ -1,0 +1,171 @@
+"""`Parameter`: a named tensor that a Cell owns and training changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .dtype import int32, shown
+from .tensor import Tensor, as_data, wrapped
+
+
+class Parameter(Tensor):
+    """A tensor with a name that is trained unless `requires_grad` is False.
+
+    Args:
+        default_input: its value: a tensor, array, list or number. A Python int becomes int32, a float float32; arrays
+            keep their dtype.
+        name: its name; without one it takes the name of the attribute it is assigned to.
+        requires_grad: whether it is trained.
+
+    Raises:
+        ValueError: `name` is neither None nor a string, or is empty.
+        TypeError: `requires_grad` isn't a bool, or `default_input` can't be a tensor.
+    """
+
+    def __init__(
+        self,
+        default_input: Any,
+        name: str | None = None,
+        requires_grad: bool = True,
+        layerwise_parallel: bool = False,
+        parallel_optimizer: bool = True,
+    ) -> None:
+        if isinstance(default_input, int) and not isinstance(default_input, bool):
+            default_input = np.asarray(default_input, int32)
+        super().__init__(default_input)
+        self.name = name if name is not None else "Parameter"
+        self._named = name is not None
+        self.requires_grad = requires_grad
+        self.layerwise_parallel = layerwise_parallel
+        self.parallel_optimizer = parallel_optimizer
+
+    @property
+    def name(self) -> str:
+        """The name; once a Cell owns the parameter, its path in the outermost Cell."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str | None) -> None:
+        if name is None:
+            name = "Parameter"
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"the name of a Parameter must be a string that isn't empty, but got {name!r}")
+        self._name = name
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it is trained: listed by `trainable_params()`, and given a gradient other than zeros."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"`requires_grad` of Parameter '{self.name}' must be bool, but got {type(value).__name__}: {value!r}"
+            )
+        self._requires_grad = value
+
+    @property
+    def data(self) -> Parameter:
+        """The parameter itself."""
+        return self
+
+    def value(self) -> Tensor:
+        """Its value as a tensor."""
+        return wrapped(self._data)
+
+    def init_data(self, *_: Any, **__: Any) -> Parameter:
+        """The parameter itself: its data is there from the beginning."""
+        return self
+
+    def set_data(self, data: Tensor | float, slice_shape: bool = False) -> Parameter:
+        """Replace the value; it is cast to the dtype of the parameter.
+
+        Args:
+            data: a tensor or number, of the shape of the parameter.
+            slice_shape: whether the shape may differ.
+
+        Returns:
+            The parameter.
+
+        Raises:
+            TypeError: `data` is neither a tensor nor a number.
+            ValueError: its shape differs and `slice_shape` is False.
+        """
+        if not isinstance(data, (Tensor, int, float)):
+            raise TypeError(
+                f"the data of Parameter '{self.name}' must be a Tensor or a number, but got {type(data)}: "
+                "wrap it, Tensor(...)"
+            )
+        array = as_data(data, self.dtype)
+        if array.shape != self.shape and not slice_shape:
+            raise ValueError(
+                f"the data of Parameter '{self.name}' must have shape {self.shape}, but got {array.shape}; "
+                "slice_shape=True allows another shape"
+            )
+        self._adopt(wrapped(array, data._tape, data._number) if isinstance(data, Tensor) else wrapped(array))
+        return self
+
+    def clone(self, init: Any = "same") -> Parameter:
+        """A copy with the same name and flags, filled by the initializer `init` unless that is "same"."""
+        from .initializer import initializer
+
+        data = wrapped(self._data.copy()) if isinstance(init, str) and init == "same" else None
+        if data is None:
+            data = initializer(init, self.shape, self.dtype)
+        return Parameter(data, self.name, self.requires_grad, self.layerwise_parallel, self.parallel_optimizer)
+
+    def _adopt(self, value: Tensor) -> None:
+        self._data = value._data.astype(self.dtype, copy=False)
+        self._tape, self._number = value._tape, value._number
+
+    def __repr__(self) -> str:
+        return (
+            f"Parameter (name={self.name}, shape={self.shape}, dtype={shown(self.dtype)}, "
+            f"requires_grad={self.requires_grad})"
+        )
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __reduce__(self) -> Any:
+        return Parameter, (self._data, self._name, self._requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        copied = self.clone()
+        copied._named = self._named
+        memo[id(self)] = copied
+        return copied
+
+
+class ParameterTuple(tuple[Parameter, ...]):
+    """A tuple of Parameters with different names.
+
+    Raises:
+        TypeError: an element isn't a Parameter.
+        ValueError: two different Parameters have one name.
+    """
+
+    def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
+        listed = list(parameters)
+        seen: dict[str, Parameter] = {}
+        for parameter in listed:
+            if not isinstance(parameter, Parameter):
+                raise TypeError(f"a ParameterTuple holds Parameters, but got {type(parameter).__name__}")
+            if seen.setdefault(parameter.name, parameter) is not parameter:
+                raise ValueError(
+                    f"{parameter!r}: its name '{parameter.name}' already exists among the parameters; give it its own"
+                )
+        return super().__new__(cls, listed)
+
+    def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
+        """Copies named `prefix.name`, filled by the initializer `init` unless that is "same"."""
+        copies = []
+        for parameter in self:
+            copy = parameter.clone(init)
+            copy.name = f"{prefix}.{parameter.name}"
+            copies.append(copy)
+        return ParameterTuple(copies)

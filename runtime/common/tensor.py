@@ -1,0 +1,333 @@
+"""`Tensor`: an array that keeps track of how it was computed while a gradient is asked for.
+
+Its operators and methods (`x + y`, `x.sum(0)`) are the functions of `runtime.functional`, attached there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import tape
+from ..errors import ProgramError
+from ..ir.types import is_floating
+from ..ops.registry import Op, evaluate, get
+from ..precision import compute_dtype
+from ..tracing import Operand
+from .dtype import bool_, float32, int64, shown, to_dtype
+
+Array = np.ndarray[Any, Any]
+
+
+class Tensor(Operand):
+    """An n-dimensional array on which gradients can be computed.
+
+    Args:
+        input_data: a tensor, array, number, or (nested) list or tuple. Python integers become int64, Python floats
+            float32; arrays keep their dtype and are copied.
+        dtype: the dtype wanted; that of the data if not given.
+        shape: with `init`, the shape.
+        init: an initializer (`common.initializer`) that fills `shape`.
+
+    Raises:
+        TypeError: `input_data` can't be a tensor.
+    """
+
+    __array_priority__ = 100  # NumPy leaves `array * tensor` to us
+
+    _tape: tape.Tape | None = None
+    _number: int = 0
+
+    def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
+        if init is not None:
+            from .initializer import initializer
+
+            input_data = initializer(init, shape, float32 if dtype is None else dtype)
+        self._data = as_data(input_data, dtype)
+
+    # ---- what it holds ----
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the elements, e.g. `float32`."""
+        return self._data.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape."""
+        return self._data.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self._data.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._data.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self._data.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._data.nbytes
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return self._data.ndim
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return self._data.size
+
+    def asnumpy(self) -> Array:
+        """A copy as a NumPy array. It cuts the gradient: no derivative flows through what is computed from it."""
+        return self._data.copy()
+
+    numpy = asnumpy
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self._data.tolist()
+
+    def item(self, *index: int) -> Any:
+        """The only element (or that at `index`) as a Python number; `ValueError` if there are several."""
+        if not index and self.size != 1:
+            raise ValueError(f"item() needs a tensor of one element, but got shape {self.shape}: give an index")
+        return self._data.item(*index)
+
+    def copy(self) -> Tensor:
+        """A new tensor with the same elements."""
+        copied: Tensor = get("cast")(self, dtype=self.dtype)
+        return copied
+
+    def assign_value(self, value: Tensor) -> Tensor:
+        """Take over the elements of `value`."""
+        self._adopt(value)
+        return self
+
+    # ---- Python's protocols ----
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self._data, dtype=dtype) if copy is not False else np.asarray(self._data, dtype=dtype)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(
+                f"the truth value of a tensor with more than one element is ambiguous: needed one element, got "
+                f"{self.size} (shape {self.shape}); use any() or all()"
+                if self.size
+                else "the truth value of an empty tensor is ambiguous: needed one element"
+            )
+        return bool(self._data.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        if not np.issubdtype(self.dtype, np.integer):
+            raise TypeError(f"only an integer tensor can be an index, but got dtype {self.dtype}")
+        return int(self.item())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        value = np.array2string(self._data, separator=", ", prefix="value=")
+        return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, value={value})"
+
+    def __str__(self) -> str:
+        return str(self._data)
+
+    def __format__(self, spec: str) -> str:
+        return format(self._data.item(), spec) if spec else str(self)
+
+    def __reduce__(self) -> Any:
+        return Tensor, (self._data,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return wrapped(self._data.copy())
+
+    # ---- tracking ----
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """Compute `op` at once, and record it if an operand is tracked; see `Op.__call__`."""
+        return _apply(op, inputs, attributes)
+
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> Any:
+        """Call `hook(gradient)` when the gradient of this tensor is computed; what it returns replaces the gradient.
+
+        It acts on what is computed from this tensor after the call. Returns a handle whose `remove()` takes it back.
+        """
+        from .hooks import on_gradient
+
+        return on_gradient(self, hook)
+
+    def number_on(self, recording: tape.Tape) -> int | None:
+        """The number under which this value is tracked on the tape; None if it isn't."""
+        return self._number if self._tape is recording else None
+
+    def _adopt(self, value: Tensor) -> None:
+        """Become `value`: its elements, and what is known of how they were computed."""
+        self._data, self._tape, self._number = value._data, value._tape, value._number
+
+    if TYPE_CHECKING:  # operators and methods are attached by runtime.functional
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Any: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+
+
+def as_data(value: Any, dtype: Any = None) -> Array:
+    """The array for what a tensor can be made of; see `Tensor`."""
+    wanted = None if dtype is None else to_dtype(dtype)
+    if isinstance(value, Tensor):
+        return value._data if wanted is None else value._data.astype(wanted, copy=False)
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.array(value, dtype=wanted)
+    elif isinstance(value, (bool, int, float, list, tuple)):
+        items = _plain(value)
+        array = np.array(items) if wanted is None else np.array(items).astype(wanted)
+        if wanted is None and not _holds_arrays(value):
+            array = array.astype({"f": float32, "i": int64, "u": int64}.get(array.dtype.kind, array.dtype), copy=False)
+    else:
+        raise TypeError(
+            f"a tensor is made of a tensor, array, number, list or tuple, but got {type(value).__name__}: {value!r}"
+        )
+    if array.dtype.kind not in "fiub" and not is_floating(array.dtype):
+        raise TypeError(f"a tensor holds numbers or bools, but got dtype {array.dtype} from {value!r}")
+    return array
+
+
+def _plain(value: Any) -> Any:
+    """Nested lists with the tensors among them as arrays."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value._data if isinstance(value, Tensor) else value
+
+
+def _holds_arrays(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_holds_arrays(item) for item in value)
+    return isinstance(value, (Tensor, np.ndarray, np.generic))
+
+
+def wrapped(array: Array, recording: tape.Tape | None = None, number: int | None = None) -> Tensor:
+    """A tensor around an array, without a copy; tracked under `number` if that is given."""
+    tensor = Tensor.__new__(Tensor)
+    tensor._data = array
+    if number is not None:
+        tensor._tape, tensor._number = recording, number
+    return tensor
+
+
+def zeros_like(tensor: Tensor) -> Tensor:
+    """Zeros of the shape and dtype of `tensor`."""
+    return wrapped(np.zeros(tensor.shape, tensor.dtype))
+
+
+def _apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """Run the kernel of `op`; record it on the current tape if an operand is tracked there."""
+    wanted = compute_dtype()
+    if wanted is not None and op.name not in _AS_GIVEN:
+        inputs = tuple(_in_dtype(x, wanted) for x in inputs)
+    arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
+    dtype = next(x.dtype for x in arrays if isinstance(x, np.ndarray))
+    arrays = [
+        x if x is None or isinstance(x, np.ndarray) else np.asarray(x, getattr(x, "dtype", dtype)) for x in arrays
+    ]
+    with np.errstate(all="ignore"):
+        outputs = evaluate(op, arrays, attributes)
+    recording = tape.current()
+    results: list[Tensor] | None = None
+    if recording is not None and op.name != "stop_gradient":
+        operands = tuple(x.number_on(recording) if isinstance(x, Tensor) else None for x in inputs)
+        if any(number is not None for number in operands):
+            results = _record(recording, op, arrays, attributes, outputs, operands)
+    if results is None:
+        results = [wrapped(array) for array in outputs]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+_AS_GIVEN = frozenset({"cast", "stop_gradient"})
+"""Ops whose operands keep their dtype whatever the dtype of computation."""
+
+
+def _in_dtype(x: Any, dtype: np.dtype[Any]) -> Any:
+    floating = isinstance(x, (Tensor, np.ndarray)) and is_floating(x.dtype) and x.dtype != dtype
+    return get("cast")(x, dtype=dtype) if floating else x
+
+
+def _record(
+    recording: tape.Tape,
+    op: Op,
+    arrays: list[Array | None],
+    attributes: dict[str, Any],
+    outputs: tuple[Array, ...],
+    operands: tuple[int | None, ...],
+) -> list[Tensor]:
+    whole = all(n is None or x is None or not is_floating(x.dtype) for n, x in zip(operands, arrays, strict=True))
+    numbers = tuple(
+        recording.number() if is_floating(array.dtype) or (whole and array.dtype != bool_) else None
+        for array in outputs
+    )
+
+    def pull(arrived: list[Any]) -> tuple[Any, ...]:
+        now = tape.current()
+        if op.vjp_rule is None:
+            raise ProgramError(f"op {op.name} has no gradient: {op.no_vjp_reason}")
+        given = [None if x is None else wrapped(x, now, n) for x, n in zip(arrays, operands, strict=True)]
+        results = tuple(wrapped(x, now, n) for x, n in zip(outputs, numbers, strict=True))
+        if op.name == "cast" and whole:  # an integer that is differentiated: its gradient is an integer too
+            return (get("cast")(arrived[0], dtype=given[0].dtype),)  # type: ignore[union-attr]
+        single = len(results) == 1
+        gradients = op.vjp_rule(
+            arrived[0] if single else tuple(arrived), results[0] if single else results, *given, **attributes
+        )
+        return gradients if isinstance(gradients, tuple) else (gradients,)
+
+    if any(number is not None for number in numbers):
+        recording.append(tape.Entry(operands, numbers, pull))
+    return [wrapped(array, recording, number) for array, number in zip(outputs, numbers, strict=True)]
+
+
+def identity_entry(tensors: tuple[Any, ...], pull: tape.Pull, always: bool = False) -> tuple[Any, ...]:
+    """Record on the current tape a step that changes nothing going forward and is `pull` going backward.
+
+    Args:
+        tensors: what passes through; entries that aren't tensors, or aren't tracked, pass as they are.
+        pull: from the gradients of all `tensors` (None where there is none) to those that take their place.
+        always: whether `pull` runs even if no gradient arrives.
+
+    Returns:
+        `tensors`, the tracked ones with new numbers; without a tape, `tensors`.
+    """
+    recording = tape.current()
+    if recording is None:
+        return tensors
+    operands = tuple(x.number_on(recording) if isinstance(x, Tensor) else None for x in tensors)
+    if not always and all(n is None for n in operands):
+        return tensors
+    numbers = tuple(None if n is None else recording.number() for n in operands)
+    recording.append(tape.Entry(operands, numbers, pull, always))
+    return tuple(x if n is None else wrapped(x._data, recording, n) for x, n in zip(tensors, numbers, strict=True))

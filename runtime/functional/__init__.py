@@ -1,0 +1,14 @@
+"""The operators as people write them: functions of tensors, from which the other spellings are made."""
+
+from __future__ import annotations
+
+from ..common.tensor import Tensor
+from . import arithmetic
+from .spelling import attach_methods, public_names
+
+__all__ = ["NAMES", "arithmetic"]
+
+NAMES = public_names()
+"""Every function and operator object that `cellbridge.runtime.ops` offers, by name."""
+
+attach_methods(Tensor)

@@ -1,0 +1,66 @@
+"""Operands of elementwise operators, brought to one dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..common.dtype import bool_, float32, int64, promoted
+from ..common.tensor import Tensor
+from ..ir.types import is_floating
+from ..ops import elementwise
+from ..tracing import Operand
+
+
+def as_tensor(value: Any, name: str = "input", *, of: str = "an operator") -> Any:
+    """`value` as a tensor; `TypeError` names the argument and the operator that needed it."""
+    if isinstance(value, Operand):
+        return value
+    if isinstance(value, (bool, int, float, np.ndarray, np.generic, list, tuple)):
+        return Tensor(value)
+    raise TypeError(f"For '{of}', '{name}' must be a Tensor, but got {type(value).__name__}: {value!r}")
+
+
+def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
+    """Two operands in the dtype in which an elementwise operator computes.
+
+    A Python number takes the dtype of the tensor it meets; a float makes float32 of an integer tensor, an int int64 of
+    a bool one. Two tensors of different dtypes meet in `common.dtype.promoted`.
+    """
+    if isinstance(a, Operand) and isinstance(b, Operand):
+        if a.dtype == b.dtype:
+            return a, b
+    elif isinstance(a, Operand) and isinstance(b, (bool, int, float)):
+        dtype = _beside_number(a.dtype, b)
+        return _in(a, dtype), np.asarray(b, dtype)
+    elif isinstance(b, Operand) and isinstance(a, (bool, int, float)):
+        dtype = _beside_number(b.dtype, a)
+        return np.asarray(a, dtype), _in(b, dtype)
+    a, b = as_tensor(a, "input", of=of), as_tensor(b, "other", of=of)
+    dtype = promoted(a.dtype, b.dtype)
+    return _in(a, dtype), _in(b, dtype)
+
+
+def floats(x: Any, name: str = "input", *, of: str) -> Any:
+    """The operand of a function of real numbers: integers and bools become float32."""
+    x = as_tensor(x, name, of=of)
+    return x if is_floating(x.dtype) else elementwise.cast(x, dtype=float32)
+
+
+def numbers(x: Any, name: str = "input", *, of: str) -> Any:
+    """The operand of an operator on numbers: bools become int64."""
+    x = as_tensor(x, name, of=of)
+    return elementwise.cast(x, dtype=int64) if x.dtype == bool_ else x
+
+
+def _beside_number(dtype: np.dtype[Any], number: bool | int | float) -> np.dtype[Any]:
+    if is_floating(dtype) or isinstance(number, bool):
+        return dtype
+    if isinstance(number, float):
+        return float32
+    return int64 if dtype == bool_ else dtype
+
+
+def _in(x: Any, dtype: np.dtype[Any]) -> Any:
+    return x if x.dtype == dtype else elementwise.cast(x, dtype=dtype)

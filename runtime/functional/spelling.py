@@ -1,0 +1,193 @@
+"""The ways in which one operator is written: as a function, a Tensor method and an operator object.
+
+A function of this package is declared once, with the names of its other spellings:
+
+    @spelled(method="relu", primitive="ReLU")
+    def relu(input): ...
+
+makes `ops.relu(x)`, `x.relu()` and `ops.ReLU()(x)`. An operator object takes some arguments when it is made:
+`primitive=Primitive("Softmax", made_with=("axis",))` gives `ops.Softmax(axis=-1)(x)`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """An operator object.
+
+    Attributes:
+        name: its class name, e.g. `ReduceSum`.
+        made_with: parameters of the function that are given when the object is made; a mapping renames them
+            (`{"keep_dims": "keepdims"}`).
+        defaults: defaults that differ from the function's, by the function's parameter names.
+        called_with: order of the other parameters of the function when the object is called, if it isn't the function's.
+        arrange: turns the function's result into that of the object, where they differ.
+    """
+
+    name: str
+    made_with: Iterable[str] | Mapping[str, str] = ()
+    defaults: Mapping[str, Any] | None = None
+    called_with: tuple[str, ...] | None = None
+    arrange: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """One operator: its function and the names of its other spellings."""
+
+    function: Function
+    methods: tuple[str, ...]
+    primitives: tuple[Primitive, ...]
+    aliases: tuple[str, ...]
+
+
+SPELLINGS: dict[str, Spelling] = {}
+"""All operators by the name of their function."""
+
+
+def spelled(
+    *,
+    method: str | tuple[str, ...] = (),
+    primitive: str | Primitive | tuple[str | Primitive, ...] = (),
+    alias: str | tuple[str, ...] = (),
+) -> Callable[[Function], Function]:
+    """Declare a function as an operator, with its other spellings; `ValueError` if a name is taken."""
+
+    def declare(function: Function) -> Function:
+        name = function.__name__
+        if name in SPELLINGS:
+            raise ValueError(f"an operator named {name!r} is already declared")
+        primitives = tuple(Primitive(p) if isinstance(p, str) else p for p in _several(primitive))
+        SPELLINGS[name] = Spelling(function, _several(method), primitives, _several(alias))
+        return function
+
+    return declare
+
+
+def _several(names: Any) -> tuple[Any, ...]:
+    return names if isinstance(names, tuple) else (names,)
+
+
+def public_names() -> dict[str, Any]:
+    """Functions, their aliases and the classes of operator objects, by name; `ValueError` if one is taken twice."""
+    found: dict[str, Any] = {}
+
+    def add(name: str, value: Any) -> None:
+        if name in found:
+            raise ValueError(f"the name {name!r} is spelled twice among the operators")
+        found[name] = value
+
+    for name, spelling in SPELLINGS.items():
+        add(name, spelling.function)
+        for alias in spelling.aliases:
+            add(alias, spelling.function)
+        for primitive in spelling.primitives:
+            add(primitive.name, operator_class(spelling.function, primitive))
+    return found
+
+
+def attach_methods(tensor: type) -> None:
+    """Make the functions that name a method into methods of the tensor class; `ValueError` if one is taken."""
+    for spelling in SPELLINGS.values():
+        for method in spelling.methods:
+            if method in tensor.__dict__:
+                raise ValueError(f"Tensor.{method} is spelled twice")
+            setattr(tensor, method, spelling.function)
+            if method in _WITH_REFLECTION:
+                setattr(tensor, f"__r{method[2:]}", _reflected(spelling.function))
+
+
+_WITH_REFLECTION = frozenset(
+    f"__{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
+)
+
+
+def _reflected(function: Function) -> Function:
+    """The function with its two operands exchanged: what `number - tensor` calls."""
+
+    def exchanged(self: Any, other: Any) -> Any:
+        return function(other, self)
+
+    return exchanged
+
+
+class OperatorObject:
+    """Base of the operator objects: what `ops.ReLU()` makes."""
+
+    _function: Function
+    _primitive: Primitive
+    _making: inspect.Signature
+    _renamed: dict[str, str]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        cls = type(self)
+        try:
+            bound = cls._making.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{cls.__name__}{cls._making}: {error}") from None
+        self._given = {cls._renamed[name]: value for name, value in bound.arguments.items()}
+        self.__dict__.update(bound.arguments)
+
+    @property
+    def name(self) -> str:
+        """Name of the operator."""
+        return type(self).__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the operator."""
+        cls = type(self)
+        given = dict(cls._primitive.defaults or {}) | self._given | kwargs
+        if cls._primitive.called_with is None and not given:
+            result = cls._function(*args)
+        else:
+            names = cls._calling_names()
+            if len(args) > len(names):
+                raise TypeError(f"{cls.__name__} takes at most {len(names)} operands {tuple(names)}, given {len(args)}")
+            result = cls._function(**(given | dict(zip(names, args, strict=False))))
+        return result if cls._primitive.arrange is None else cls._primitive.arrange(result)
+
+    @classmethod
+    def _calling_names(cls) -> list[str]:
+        if cls._primitive.called_with is not None:
+            return list(cls._primitive.called_with)
+        fixed = set(cls._renamed.values())
+        return [name for name in inspect.signature(cls._function).parameters if name not in fixed]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self._given.items())
+        return f"{type(self).__name__}({shown})"
+
+
+def operator_class(function: Function, primitive: Primitive) -> type[OperatorObject]:
+    """The class of operator objects that `primitive` describes."""
+    made_with = primitive.made_with
+    renamed = dict(made_with) if isinstance(made_with, Mapping) else {name: name for name in made_with}
+    parameters = inspect.signature(function).parameters
+    defaults = primitive.defaults or {}
+    making = inspect.Signature(
+        [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=defaults.get(own, parameters[own].default),
+            )
+            for name, own in renamed.items()
+        ]
+    )
+    body = {
+        "_function": staticmethod(function),
+        "_primitive": primitive,
+        "_making": making,
+        "_renamed": renamed,
+        "__doc__": f"Operator object of `{function.__name__}`.\n\n{inspect.getdoc(function) or ''}",
+        "__module__": "cellbridge.runtime.ops",
+    }
+    return type(primitive.name, (OperatorObject,), body)

@@ -1,0 +1,383 @@
+"""`grad`, `value_and_grad` and `GradOperation`: gradients of Python functions and Cells, computed as they run.
+
+All outputs are differentiated with output gradients of ones, so that the gradient is that of the sum of everything
+the function returns. An argument or weight on which the outputs don't depend has a gradient of zeros, and so has a
+weight with `requires_grad=False`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import tape
+from .common.hooks import with_gradient_hooks
+from .common.parameter import Parameter
+from .common.tensor import Tensor, wrapped, zeros_like
+from .precision import computing_in
+
+Function = Callable[..., Any]
+
+
+def grad(
+    fn: Function, grad_position: Any = 0, weights: Any = None, has_aux: bool = False, return_ids: bool = False
+) -> Function:
+    """The function that computes the gradients of `fn`.
+
+    Args:
+        fn: a function or Cell that returns tensors (tuples, lists and dicts of them too).
+        grad_position: index of the argument to differentiate, a tuple of indices, or None for none.
+        weights: Parameters to differentiate: a list, tuple or `ParameterTuple`, or one Parameter; None for none.
+        has_aux: only the first output is differentiated; the others are returned as they are.
+        return_ids: each gradient comes as a pair with the index of its argument or the name of its Parameter.
+
+    Returns:
+        A function of the arguments of `fn`. It returns, for `grad_position` an int or a tuple of one, that gradient; for
+        a longer tuple, a tuple of gradients; for weights, a tuple (for one Parameter its bare gradient); for both, the
+        pair of the two. With `has_aux`, the pair of that and the tuple of the other outputs.
+
+    Raises:
+        ValueError: both `grad_position` and `weights` are None, or a position is negative or given twice; from the
+            returned function, `has_aux` with a single output.
+        TypeError: a position isn't an int, or a weight isn't a Parameter.
+        RuntimeError: from the returned function, a position exceeds the arguments.
+    """
+    request = _Request.checked(grad_position, weights, has_aux, return_ids)
+
+    @functools.wraps(fn, updated=())
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        outputs, gradients = request.run(fn, args, kwargs)
+        return (gradients, tuple(outputs[1:])) if has_aux else gradients
+
+    return gradient
+
+
+def value_and_grad(
+    fn: Function, grad_position: Any = 0, weights: Any = None, has_aux: bool = False, return_ids: bool = False
+) -> Function:
+    """The function that computes what `fn` returns, and its gradients, running `fn` once.
+
+    Arguments and errors are those of `grad`. The returned function gives the pair `(outputs, gradients)`; with
+    `has_aux`, the outputs are all there, and only the first was differentiated.
+    """
+    request = _Request.checked(grad_position, weights, has_aux, return_ids)
+
+    @functools.wraps(fn, updated=())
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        return request.run(fn, args, kwargs)
+
+    return value_and_gradient
+
+
+class GradOperation:
+    """A maker of gradient functions, by flags; `grad` is the plainer way.
+
+    Args:
+        get_all: gradients of all tensor arguments, as a tuple; otherwise that of the first one, bare.
+        get_by_list: gradients of weights, as a tuple; with `get_all`, the pair of both tuples.
+        sens_param: the last argument of the call is the output gradient, of the structure and shapes of the output.
+
+    Raises:
+        TypeError: a flag isn't a bool.
+    """
+
+    def __init__(self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False) -> None:
+        for name, flag in {"get_all": get_all, "get_by_list": get_by_list, "sens_param": sens_param}.items():
+            if not isinstance(flag, bool):
+                raise TypeError(f"For 'GradOperation', '{name}' must be bool, but got {type(flag).__name__}: {flag!r}")
+        self.get_all = get_all
+        self.get_by_list = get_by_list
+        self.sens_param = sens_param
+
+    def __call__(self, fn: Function, weights: Any = None) -> Function:
+        """The gradient function of `fn`; `weights` defaults to all trainable parameters of a Cell."""
+        if self.get_by_list and weights is None:
+            if not hasattr(fn, "trainable_params"):
+                raise ValueError("GradOperation(get_by_list=True) of a function needs `weights`: none were given")
+            weights = fn.trainable_params()
+
+        @functools.wraps(fn, updated=())
+        def gradient(*args: Any, **kwargs: Any) -> Any:
+            sens = None
+            if self.sens_param:
+                if not args:
+                    raise TypeError("GradOperation(sens_param=True): the last argument must be the output gradient")
+                *args, sens = args  # type: ignore[assignment]
+            tensors = tuple(i for i, x in enumerate(args) if isinstance(x, Tensor))
+            positions = tensors if self.get_all else () if self.get_by_list else (0,)
+            parameters = _as_weights(weights) if self.get_by_list else ()
+            found = differentiate(fn, tuple(args), kwargs, positions, parameters, output_gradient=sens)
+            if self.get_by_list:
+                return (found.inputs, found.weights) if self.get_all else found.weights
+            return found.inputs if self.get_all else found.inputs[0]
+
+        return gradient
+
+
+def get_grad(gradients: Any, identifier: Any) -> Tensor:
+    """The gradient that `return_ids=True` gave for an argument's index, or for a Parameter or its name.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    wanted = identifier.name if isinstance(identifier, Parameter) else identifier
+    pairs = [gradients]
+    while pairs:
+        item = pairs.pop()
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (int, str)):
+            if item[0] == wanted:
+                found: Tensor = item[1]
+                return found
+        elif isinstance(item, (tuple, list)):
+            pairs.extend(item)
+    raise RuntimeError(f"there is no gradient for {wanted!r} among those given")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What `grad` was asked for, checked."""
+
+    positions: tuple[int, ...]
+    weights: tuple[Parameter, ...]
+    only_weights: bool
+    with_weights: bool
+    bare_input: bool
+    bare_weight: bool
+    has_aux: bool
+    return_ids: bool
+
+    @classmethod
+    def checked(cls, grad_position: Any, weights: Any, has_aux: bool, return_ids: bool) -> _Request:
+        if grad_position is None and weights is None:
+            raise ValueError("`grad_position` and `weights` can't both be None: there is nothing to differentiate")
+        for name, flag in {"has_aux": has_aux, "return_ids": return_ids}.items():
+            if not isinstance(flag, bool):
+                raise TypeError(f"`{name}` must be bool, but got {type(flag).__name__}: {flag!r}")
+        positions: tuple[int, ...] = ()
+        if grad_position is not None:
+            positions = grad_position if isinstance(grad_position, tuple) else (grad_position,)
+            for position in positions:
+                if not isinstance(position, int) or isinstance(position, bool):
+                    raise TypeError(f"`grad_position` must be int or a tuple of int, but got {grad_position!r}")
+                if position < 0:
+                    raise ValueError(f"`grad_position` must be >= 0, but got {position}")
+            if len(set(positions)) != len(positions):
+                raise ValueError(f"there are duplicate positions in `grad_position`: {grad_position}")
+        return cls(
+            positions=positions,
+            weights=_as_weights(weights),
+            only_weights=grad_position is None,
+            with_weights=weights is not None,
+            bare_input=len(positions) == 1,
+            bare_weight=isinstance(weights, Parameter),
+            has_aux=has_aux,
+            return_ids=return_ids,
+        )
+
+    def run(self, fn: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        found = differentiate(fn, args, kwargs, self.positions, self.weights, has_aux=self.has_aux)
+        inputs: Sequence[Any] = found.inputs
+        weights: Sequence[Any] = found.weights
+        if self.return_ids:
+            inputs = tuple(zip(self.positions, inputs, strict=True))
+            weights = tuple((p.name, g) for p, g in zip(self.weights, weights, strict=True))
+        of_inputs = inputs[0] if self.bare_input else tuple(inputs)
+        of_weights = weights[0] if self.bare_weight else tuple(weights)
+        if not self.with_weights:
+            return found.outputs, of_inputs
+        return found.outputs, of_weights if self.only_weights else (of_inputs, of_weights)
+
+
+def _as_weights(weights: Any) -> tuple[Parameter, ...]:
+    if weights is None:
+        return ()
+    if isinstance(weights, Parameter):
+        return (weights,)
+    if not isinstance(weights, (list, tuple)):
+        raise TypeError(f"`weights` must be a Parameter or a list or tuple of them, but got {type(weights).__name__}")
+    for weight in weights:
+        if not isinstance(weight, Parameter):
+            raise TypeError(f"`weights` must hold Parameters, but got {type(weight).__name__}")
+    return tuple(weights)
+
+
+@dataclass(frozen=True)
+class Differentiated:
+    """Outputs of a function, and the gradients of the arguments and weights asked for, in the order asked."""
+
+    outputs: Any
+    inputs: tuple[Any, ...]
+    weights: tuple[Tensor, ...]
+
+
+@dataclass
+class Forward:
+    """A forward run that was recorded.
+
+    Attributes:
+        recording: its tape; the run begins at entry `start`.
+        arguments: the arguments as they were given (their identity is what a later request is compared with).
+        numbers: tape numbers of the tracked arguments, by position.
+        parameters: tape number and data of each tracked Parameter, by identity.
+        outputs: what the function returned.
+    """
+
+    recording: tape.Tape
+    start: int
+    arguments: tuple[Any, ...]
+    numbers: dict[int, int]
+    parameters: dict[int, tuple[int, Parameter, Any]] = field(default_factory=dict)
+    outputs: Any = None
+
+    def still_holds(self, args: tuple[Any, ...]) -> bool:
+        """Whether `args` are the very objects of this run, and no argument or Parameter has changed since."""
+        same = len(args) == len(self.arguments) and all(a is b for a, b in zip(args, self.arguments, strict=True))
+        return same and all(p._data is data for _, p, data in self.parameters.values())
+
+
+def differentiate(
+    fn: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    positions: tuple[int, ...],
+    weights: tuple[Parameter, ...],
+    *,
+    has_aux: bool = False,
+    output_gradient: Any = None,
+) -> Differentiated:
+    """Run `fn` and its backward pass; see `grad`. `output_gradient` takes the place of ones.
+
+    Nothing is left recorded afterwards, whether `fn` raised or not.
+    """
+    _check_positions(args, positions)
+    outer = tape.current()
+    forward = fn.take_forward(args, kwargs) if outer is None and hasattr(fn, "take_forward") else None
+    recording = outer or (forward.recording if forward else tape.Tape())
+    try:
+        if forward is None:
+            forward = record(fn, args, kwargs, recording, positions, weights)
+        if has_aux and not (isinstance(forward.outputs, (tuple, list)) and len(forward.outputs) > 1):
+            raise ValueError("with has_aux=True the function must return more than one output; it returned one")
+        of_what = forward.outputs[0] if has_aux else forward.outputs
+        with tape.recording(outer), computing_in(None):
+            cotangents = _seeds(of_what, output_gradient, recording)
+            recording.pull_back(forward.start, cotangents)
+            of_inputs = tuple(
+                _gradient(args[i], cotangents.get(forward.numbers.get(i, 0))) if isinstance(args[i], Tensor) else ()
+                for i in positions
+            )
+            of_weights = tuple(_gradient(p, cotangents.get(_number(forward, p))) for p in weights)
+        return Differentiated(forward.outputs, of_inputs, of_weights)
+    finally:
+        if outer is None:
+            recording.entries.clear()
+
+
+def record(
+    fn: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    recording: tape.Tape,
+    positions: Sequence[int],
+    weights: Sequence[Parameter],
+) -> Forward:
+    """Run `fn` on the tape with the arguments at `positions` and the trainable ones of `weights` tracked."""
+    given = list(args)
+    forward = Forward(recording, 0, args, {})
+    for i in positions:
+        if isinstance(args[i], Tensor):
+            number = forward.numbers[i] = _leaf(recording, args[i])
+            given[i] = wrapped(args[i]._data, recording, number)
+            given[i].__dict__["_is_leaf"] = True
+            hooks = args[i].__dict__.setdefault("_gradient_hooks", {})
+            given[i].__dict__["_gradient_hooks"] = hooks
+    with _tracked(recording, weights, forward), tape.recording(recording):
+        forward.start = len(recording.entries)
+        forward.outputs = fn(*given, **kwargs)
+    return forward
+
+
+@contextlib.contextmanager
+def _tracked(recording: tape.Tape, weights: Sequence[Parameter], forward: Forward) -> Iterator[None]:
+    """Within the context, the trainable ones of `weights` are leaves on the tape."""
+    before: list[tuple[Parameter, tape.Tape | None, int]] = []
+    try:
+        for parameter in weights:
+            if parameter.requires_grad and id(parameter) not in forward.parameters:
+                number = _leaf(recording, parameter)
+                before.append((parameter, parameter._tape, parameter._number))
+                parameter._tape, parameter._number = recording, number
+                forward.parameters[id(parameter)] = (number, parameter, parameter._data)
+        yield
+    finally:
+        for parameter, recorded_on, number in before:
+            parameter._tape, parameter._number = recorded_on, number
+
+
+def _leaf(recording: tape.Tape, tensor: Tensor) -> int:
+    """A new number for `tensor`, linked to the one it is tracked under already (by an enclosing request)."""
+    number = recording.number()
+    outer = tensor.number_on(recording)
+    if outer is not None:
+        recording.append(tape.Entry((outer,), (number,), lambda arrived: arrived))
+    return number
+
+
+def _number(forward: Forward, parameter: Parameter) -> int:
+    return forward.parameters[id(parameter)][0] if id(parameter) in forward.parameters else 0
+
+
+def _gradient(tensor: Tensor, cotangent: Any) -> Tensor:
+    if cotangent is None:
+        return zeros_like(tensor)
+    return with_gradient_hooks(tensor, cotangent)
+
+
+def _check_positions(args: tuple[Any, ...], positions: tuple[int, ...]) -> None:
+    for position in positions:
+        if position >= len(args):
+            raise RuntimeError(
+                f"`grad_position` {position} exceeds the inputs: the function was called with {len(args)} arguments"
+            )
+        if not isinstance(args[position], (Tensor, tuple, list, dict)):
+            raise TypeError(
+                f"argument {position} can't be differentiated: needed a Tensor, but got {args[position]!r} "
+                f"({type(args[position]).__name__})"
+            )
+
+
+def _seeds(outputs: Any, output_gradient: Any, recording: tape.Tape) -> dict[int, Any]:
+    """Output gradients by tape number."""
+    tensors = list(tensors_in(outputs))
+    if output_gradient is None:
+        gradients = [wrapped(np.ones(x.shape, x.dtype)) for x in tensors]
+    else:
+        gradients = list(tensors_in(output_gradient))
+        if len(gradients) != len(tensors):
+            raise ValueError(f"the output gradient holds {len(gradients)} tensors, the output {len(tensors)}")
+        for x, g in zip(tensors, gradients, strict=True):
+            if x.shape != g.shape:
+                raise ValueError(f"the output gradient must have the shape of the output, {x.shape}, but got {g.shape}")
+    cotangents: dict[int, Any] = {}
+    for x, g in zip(tensors, gradients, strict=True):
+        number = x.number_on(recording)
+        if number is not None:
+            cotangents[number] = cotangents[number] + g if number in cotangents else g
+    return cotangents
+
+
+def tensors_in(structure: Any) -> Iterator[Tensor]:
+    """The tensors in nested tuples, lists and dicts, in order."""
+    if isinstance(structure, Tensor):
+        yield structure
+    elif isinstance(structure, dict):
+        for item in structure.values():
+            yield from tensors_in(item)
+    elif isinstance(structure, (tuple, list)):
+        for item in structure:
+            yield from tensors_in(item)

@@ -1,0 +1,403 @@
+"""`Cell`: a layer or block that owns Parameters and other Cells, and computes in `construct`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from .. import tape
+from ..common.dtype import bfloat16, float16, float32, to_dtype
+from ..common.hooks import HookHandle
+from ..common.parameter import Parameter, ParameterTuple
+from ..common.tensor import Tensor
+from ..gradients import Forward
+from . import cell_call
+
+Hooks = dict[int, Callable[..., Any]]
+
+
+class Cell:
+    """The base of all layers and networks.
+
+    A subclass declares its Parameters and child Cells as attributes in `__init__`, after `super().__init__()`, and
+    computes in `construct`. Calling the Cell runs its hooks and `construct`.
+
+    Args:
+        auto_prefix: whether the Parameters of child Cells are renamed with the names of the attributes that lead there.
+        flags: attributes to set.
+
+    Attributes:
+        training: whether layers such as Dropout and BatchNorm behave as in training; False at first.
+        phase: 'train' or 'predict', as the last `set_train` on this very Cell left it.
+        requires_grad: whether a call records the forward run for a later gradient request; see `set_grad`.
+        internal_params: with `bprop`, the Parameters whose gradients it returns.
+    """
+
+    internal_params: list[Parameter]
+    bprop: Any = None
+
+    def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
+        state = self.__dict__
+        state["_params"] = {}
+        state["_cells"] = {}
+        state["_auto_prefix"] = auto_prefix
+        self.training = False
+        self.phase = "train"
+        self.requires_grad = False
+        self.param_prefix = ""
+        self._bprop_debug = False
+        self._compute_dtype: Any = None
+        self._forward_pre_hooks: Hooks = {}
+        self._forward_hooks: Hooks = {}
+        self._backward_pre_hooks: Hooks = {}
+        self._backward_hooks: Hooks = {}
+        self._with_kwargs: set[Callable[..., Any]] = set()
+        self._always_called: set[Callable[..., Any]] = set()
+        self._forward_run: Forward | None = None
+        for name, value in (flags or {}).items():
+            setattr(self, name, value)
+
+    # ---- running ----
+
+    def construct(self, *args: Any, **kwargs: Any) -> Any:
+        """What the Cell computes; a subclass defines it."""
+        raise AttributeError(
+            f"For '{self.cls_name}', the method 'construct' is not defined: a Cell computes in construct(self, ...)"
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the hooks and `construct`."""
+        if "_cells" not in self.__dict__:
+            raise AttributeError(f"call super().__init__() in {self.cls_name}.__init__() before anything else")
+        if self.requires_grad and tape.current() is None:
+            self._forward_run, outputs = cell_call.recorded(self, args, kwargs)
+            return outputs
+        return cell_call.run(self, args, kwargs)
+
+    def take_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Forward | None:
+        """Hand over, once, the forward run that `set_grad` kept, if it was with these very arguments."""
+        forward, self._forward_run = self._forward_run, None
+        return forward if forward is not None and not kwargs and forward.still_holds(args) else None
+
+    # ---- attributes ----
+
+    @property
+    def cls_name(self) -> str:
+        """Name of the class."""
+        return type(self).__name__
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, (Parameter, ParameterTuple, Cell)) and "_params" not in self.__dict__:
+            raise AttributeError(
+                f"cannot assign '{name}' ({type(value).__name__}) yet: call super().__init__() in "
+                f"{self.cls_name}.__init__() first"
+            )
+        parameters = self.__dict__.get("_params", {})
+        cells = self.__dict__.get("_cells", {})
+        if isinstance(value, Parameter):
+            cells.pop(name, None)
+            self.__dict__.pop(name, None)
+            self.insert_param_to_cell(name, value, check_name_contain_dot=False)
+        elif isinstance(value, ParameterTuple):
+            for parameter in value:
+                self.insert_param_to_cell(parameter.name, parameter, check_name_contain_dot=False)
+            object.__setattr__(self, name, value)
+        elif isinstance(value, Cell):
+            parameters.pop(name, None)
+            self.__dict__.pop(name, None)
+            cells[name] = value
+            if self._auto_prefix:
+                value.update_parameters_name(name + ".")
+        elif name in parameters:
+            self._assign_over_parameter(parameters, name, value)
+        elif name in cells:
+            if value is not None:
+                raise TypeError(
+                    f"Sub cell '{name}' already exists in {self.cls_name}: it can be replaced by a Cell or None, "
+                    f"but got {type(value)}"
+                )
+            del cells[name]
+        else:
+            object.__setattr__(self, name, value)
+
+    def _assign_over_parameter(self, parameters: dict[str, Parameter], name: str, value: Any) -> None:
+        if value is None:
+            del parameters[name]
+        elif isinstance(value, Tensor):
+            parameters[name].set_data(value)
+        else:
+            raise TypeError(
+                f"Parameter '{name}' already exists in {self.cls_name}: it can be replaced by a Parameter, a Tensor or "
+                f"None, but got {type(value)}"
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        for registered in ("_params", "_cells"):
+            found = self.__dict__.get(registered, {})
+            if name in found:
+                return found[name]
+        raise AttributeError(f"The '{type(self).__name__}' object has no attribute '{name}'.")
+
+    def __delattr__(self, name: str) -> None:
+        for registered in (self._params, self._cells):
+            if name in registered:
+                del registered[name]
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._params, *self._cells]
+
+    def insert_param_to_cell(
+        self, param_name: str, param: Parameter | None, check_name_contain_dot: bool = True
+    ) -> None:
+        """Register a Parameter under a name.
+
+        Raises:
+            KeyError: the name is empty, holds a dot, or is that of another attribute.
+            TypeError: `param` isn't a Parameter.
+        """
+        if not param_name:
+            raise KeyError("the name of a Parameter must not be empty")
+        if check_name_contain_dot and "." in param_name:
+            raise KeyError(f"the name of a Parameter must not contain a dot, but got '{param_name}'")
+        if hasattr(self, param_name) and param_name not in self._params:
+            raise KeyError(f"{self.cls_name} already has an attribute '{param_name}'; choose another name")
+        if not isinstance(param, Parameter):
+            raise TypeError(f"'{param_name}' must be a Parameter, but got {type(param).__name__}")
+        if not param._named:
+            param.name, param._named = param_name, True
+        self._params[param_name] = param
+
+    def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
+        """Register a child Cell under a name.
+
+        Raises:
+            KeyError: the name is empty, holds a dot, or is that of another attribute.
+            TypeError: `child_cell` isn't a Cell.
+        """
+        if not child_name or "." in child_name:
+            raise KeyError(f"the name of a child Cell must not be empty or contain a dot, but got '{child_name}'")
+        if hasattr(self, child_name) and child_name not in self._cells:
+            raise KeyError(f"{self.cls_name} already has an attribute '{child_name}'; choose another name")
+        if not isinstance(child_cell, Cell):
+            raise TypeError(f"child '{child_name}' of {self.cls_name} must be a Cell, but got {type(child_cell)}")
+        self._cells[child_name] = child_cell
+
+    # ---- what it is made of ----
+
+    def cells_and_names(self, cells: set[Cell] | None = None, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
+        """`(path, Cell)` of this Cell (under `name_prefix`) and all below, depth first, each Cell once."""
+        seen = set() if cells is None else cells
+        if self in seen:
+            return
+        seen.add(self)
+        yield name_prefix, self
+        for name, cell in self._cells.items():
+            if cell is not None:
+                yield from cell.cells_and_names(seen, f"{name_prefix}.{name}" if name_prefix else name)
+
+    def cells(self) -> Iterable[Cell]:
+        """The child Cells, each once."""
+        return self.name_cells().values()
+
+    def name_cells(self) -> OrderedDict[str, Cell]:
+        """Child Cells by name, each once."""
+        found: OrderedDict[str, Cell] = OrderedDict()
+        for name, cell in self._cells.items():
+            if cell is not None and not any(cell is other for other in found.values()):
+                found[name] = cell
+        return found
+
+    def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """`(path, Parameter)`: own Parameters, then, if `expand`, those of the children; each Parameter once."""
+        seen: set[int] = set()
+        cells = self.cells_and_names(name_prefix=name_prefix) if expand else [(name_prefix, self)]
+        for prefix, cell in cells:
+            for name, parameter in cell._params.items():
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield f"{prefix}.{name}" if prefix else name, parameter
+
+    def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
+        """All Parameters, each once; with `expand=False` only those of this very Cell."""
+        return (parameter for _, parameter in self.parameters_and_names(expand=expand))
+
+    def trainable_params(self, recurse: bool = True) -> list[Parameter]:
+        """Parameters with `requires_grad`."""
+        return [parameter for parameter in self.get_parameters(recurse) if parameter.requires_grad]
+
+    def untrainable_params(self, recurse: bool = True) -> list[Parameter]:
+        """Parameters without `requires_grad`: frozen ones, moving statistics."""
+        return [parameter for parameter in self.get_parameters(recurse) if not parameter.requires_grad]
+
+    def parameters_dict(self, recurse: bool = True) -> OrderedDict[str, Parameter]:
+        """Parameters by their names."""
+        return OrderedDict((parameter.name, parameter) for parameter in self.get_parameters(recurse))
+
+    def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
+        """Name every Parameter `prefix` and its path of attributes from here."""
+        if not isinstance(prefix, str):
+            raise TypeError(f"`prefix` must be a string, but got {type(prefix).__name__}")
+        for path, parameter in self.parameters_and_names(expand=recurse):
+            if prefix:
+                parameter.name, parameter._named = prefix + path, True
+
+    def apply(self, fn: Callable[[Cell], Any]) -> Cell:
+        """Call `fn` on every Cell below and then on this one; returns this Cell."""
+        for cell in self.cells():
+            cell.apply(fn)
+        fn(self)
+        return self
+
+    def extend_repr(self) -> str:
+        """The main arguments, as `repr` shows them; a subclass defines it."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [f"({name}): {cell!r}" for name, cell in self._cells.items()]
+        own = self.extend_repr()
+        if not lines:
+            return f"{self.cls_name}({own})"
+        indented = "\n".join(([own] if own else []) + lines).replace("\n", "\n  ")
+        return f"{self.cls_name}(\n  {indented}\n)"
+
+    # ---- phase and flags ----
+
+    def set_train(self, mode: bool = True) -> Cell:
+        """Set `training` here and below, and `phase` here. Returns the Cell."""
+        self.phase = "train" if mode else "predict"
+        for _, cell in self.cells_and_names():
+            cell.training = bool(mode)
+        return self
+
+    def set_grad(self, requires_grad: bool = True) -> Cell:
+        """Let a call record its forward run, so that a gradient asked for next needn't run it again.
+
+        The recording is used by the first gradient request on this Cell with the very same argument objects, and is
+        dropped by that request, by the next call, and when a Parameter has changed. Returns the Cell.
+        """
+        for _, cell in self.cells_and_names():
+            cell.requires_grad = bool(requires_grad)
+            cell._forward_run = None
+        return self
+
+    def add_flags(self, **flags: Any) -> Cell:
+        """Set attributes. Returns the Cell."""
+        for name, value in flags.items():
+            setattr(self, name, value)
+        self.__dict__.setdefault("_flags", {}).update(flags)
+        return self
+
+    def add_flags_recursive(self, **flags: Any) -> Cell:
+        """Set attributes here and below. Returns the Cell."""
+        for _, cell in self.cells_and_names():
+            cell.add_flags(**flags)
+        return self
+
+    def get_flags(self) -> dict[str, Any]:
+        """What `add_flags` set."""
+        return dict(self.__dict__.get("_flags", {}))
+
+    def to_float(self, dst_type: Any) -> Cell:
+        """Let operators that run in this Cell and below cast their floating-point tensors to `dst_type`.
+
+        Parameters and their gradients keep their dtype. A later call on a child, or on a parent, overrides. Returns the
+        Cell.
+
+        Raises:
+            ValueError: `dst_type` is neither float16, float32 nor bfloat16.
+        """
+        allowed = (float16, float32, bfloat16)
+        try:
+            dtype = to_dtype(dst_type)
+        except TypeError:
+            dtype = None
+        if dtype not in allowed:
+            raise ValueError(f"For 'to_float', `dst_type` must be float16, float32 or bfloat16, but got {dst_type!r}")
+        for _, cell in self.cells_and_names():
+            cell._compute_dtype = dtype
+        return self
+
+    @property
+    def bprop_debug(self) -> bool:
+        """Whether error messages about `bprop` show its arguments; what it returns is always checked."""
+        return self._bprop_debug
+
+    @bprop_debug.setter
+    def bprop_debug(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(f"For 'Cell', `bprop_debug` must be bool, but got {type(value).__name__}: {value!r}")
+        self._bprop_debug = value
+
+    # ---- hooks ----
+
+    def register_forward_pre_hook(
+        self, hook_fn: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> HookHandle:
+        """Call `hook_fn(cell, inputs)` before `construct`; what it returns (a value or tuple) replaces the inputs.
+
+        Args:
+            hook_fn: takes the Cell and the tuple of positional inputs, with `with_kwargs` also the keyword arguments
+                (then it returns None or a pair).
+            prepend: whether it runs before the hooks registered already.
+            with_kwargs: whether it is given the keyword arguments.
+
+        Returns:
+            A handle whose `remove()` takes it back.
+
+        Raises:
+            TypeError: `hook_fn` isn't callable.
+        """
+        handle = HookHandle(self._forward_pre_hooks, hook_fn, first=prepend)
+        if with_kwargs:
+            self._with_kwargs.add(hook_fn)
+        return handle
+
+    def register_forward_hook(
+        self,
+        hook_fn: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> HookHandle:
+        """Call `hook_fn(cell, inputs, output)` after `construct`; what it returns replaces the output.
+
+        Args:
+            hook_fn: takes the Cell, the tuple of positional inputs, with `with_kwargs` the keyword arguments, and the
+                output.
+            prepend: whether it runs before the hooks registered already.
+            with_kwargs: whether it is given the keyword arguments.
+            always_call: whether it is called even if `construct` raises (with None for the output).
+
+        Returns:
+            A handle whose `remove()` takes it back.
+
+        Raises:
+            TypeError: `hook_fn` isn't callable.
+        """
+        handle = HookHandle(self._forward_hooks, hook_fn, first=prepend)
+        if with_kwargs:
+            self._with_kwargs.add(hook_fn)
+        if always_call:
+            self._always_called.add(hook_fn)
+        return handle
+
+    def register_backward_pre_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
+        """Call `hook_fn(cell, grad_output)` before the backward pass of the Cell.
+
+        `grad_output` is the tuple of gradients arriving at the outputs; what the hook returns replaces them. Returns a
+        handle; `TypeError` if not callable.
+        """
+        return HookHandle(self._backward_pre_hooks, hook_fn)
+
+    def register_backward_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
+        """Call `hook_fn(cell, grad_input, grad_output)` after the backward pass of the Cell.
+
+        `grad_input` is the tuple of gradients of its inputs (None where there is none); what the hook returns replaces
+        them. `grad_output` is the tuple of gradients that arrived at its outputs. Returns a handle; `TypeError` if not
+        callable.
+        """
+        return HookHandle(self._backward_hooks, hook_fn)

@@ -1,0 +1,1 @@
+"""Cells that wrap a network for training."""
