@@ -33,7 +33,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[Any]:
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
     """Whether `dtype` is float64, float32, float16 or bfloat16."""
-    return dtype == BFLOAT16 or np.issubdtype(dtype, np.floating)
+    return dtype.kind == "f" or dtype == BFLOAT16
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:

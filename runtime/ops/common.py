@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
+from ..errors import ShapeError
 from ..ir.dims import Dim
 from ..ir.types import FLOAT32, is_half
 from ..tracing import Tensor
@@ -14,23 +15,24 @@ from .registry import Rule, Type, get, require  # ops by name: their modules imp
 
 def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """The shape to which `shapes` broadcast under NumPy's rules; `ShapeError` if they don't."""
+    if len(set(shapes)) == 1:
+        return shapes[0]
     rank = max((len(shape) for shape in shapes), default=0)
     result: list[Dim] = []
     for axis in range(-rank, 0):
         sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
-        require(
-            len(sizes) <= 1, f"shapes {', '.join(map(str, shapes))} don't broadcast: sizes {sizes} along axis {axis}"
-        )
+        if len(sizes) > 1:
+            listed = ", ".join(map(str, shapes))
+            raise ShapeError(f"shapes {listed} don't broadcast: sizes {sizes} along axis {axis}")
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 
 
 def same_dtype(*types: Type) -> None:
     """Raise `ShapeError` unless the operands have one dtype (casts are nodes of their own)."""
-    names = {t.dtype.name for t in types}
-    require(
-        len(names) == 1, f"needed operands of one dtype, given {', '.join(t.dtype.name for t in types)}; cast first"
-    )
+    if any(t.dtype != types[0].dtype for t in types):
+        listed = ", ".join(t.dtype.name for t in types)
+        raise ShapeError(f"needed operands of one dtype, given {listed}; cast first")
 
 
 def normalize_axis(axis: int, rank: int) -> int:

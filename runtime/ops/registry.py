@@ -124,6 +124,8 @@ class Op:
 
     def attributes(self, given: dict[str, Any]) -> dict[str, Any]:
         """`given` completed with defaults; `TypeError` names what is unknown or missing."""
+        if not given and not self.attribute_defaults:
+            return given
         unknown = given.keys() - self.attribute_defaults.keys()
         complete = self.attribute_defaults | given
         missing = [name for name, value in complete.items() if value is inspect.Parameter.empty]
@@ -232,8 +234,10 @@ def evaluate(
 
 
 def _shape_matches(actual: tuple[int, ...], expected: tuple[Dim, ...]) -> bool:
-    return len(actual) == len(expected) and all(
-        isinstance(e, SymbolicDim) or a == e for a, e in zip(actual, expected, strict=True)
+    return (
+        actual == expected
+        or len(actual) == len(expected)
+        and all(isinstance(e, SymbolicDim) or a == e for a, e in zip(actual, expected, strict=True))
     )
 
 
