@@ -234,10 +234,10 @@ def evaluate(
 
 
 def _shape_matches(actual: tuple[int, ...], expected: tuple[Dim, ...]) -> bool:
-    return (
-        actual == expected
-        or len(actual) == len(expected)
-        and all(isinstance(e, SymbolicDim) or a == e for a, e in zip(actual, expected, strict=True))
+    if actual == expected:
+        return True
+    return len(actual) == len(expected) and all(
+        isinstance(e, SymbolicDim) or a == e for a, e in zip(actual, expected, strict=True)
     )
 
 
