@@ -150,6 +150,7 @@ class ParameterTuple(tuple[Parameter, ...]):
     """
 
     def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
+        """Check the Parameters and their names."""
         listed = list(parameters)
         seen: dict[str, Parameter] = {}
         for parameter in listed:

@@ -52,12 +52,14 @@ class Tensor(Operand):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the elements, e.g. `float32`."""
-        return self._data.dtype
+        dtype: np.dtype[Any] = self._data.dtype
+        return dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape."""
-        return self._data.shape
+        shape: tuple[int, ...] = self._data.shape
+        return shape
 
     @property
     def ndim(self) -> int:
