@@ -7,10 +7,14 @@ A function of this package is declared once, with the names of its other spellin
 
 makes `ops.relu(x)`, `x.relu()` and `ops.ReLU()(x)`. An operator object takes some arguments when it is made:
 `primitive=Primitive("Softmax", made_with=("axis",))` gives `ops.Softmax(axis=-1)(x)`.
+
+What only Tensors have, or what has other arguments there, is declared by `tensor_method`; an operator object with state
+of its own is a class that `operator_object` declares.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -72,6 +76,47 @@ def spelled(
     return declare
 
 
+METHODS: dict[str, Any] = {}
+"""What only Tensors have: functions and properties by name."""
+
+OBJECTS: dict[str, type] = {}
+"""Operator objects that are classes of their own, by name."""
+
+
+def tensor_method(*names: str) -> Callable[[Any], Any]:
+    """Declare a function, whose first parameter is the tensor, or a property as a Tensor's; `ValueError` if taken."""
+
+    def declare(method: Any) -> Any:
+        for name in names:
+            if name in METHODS:
+                raise ValueError(f"Tensor.{name} is spelled twice")
+            METHODS[name] = method
+        return method
+
+    return declare
+
+
+def operator_object(cls: type) -> type:
+    """Declare a class as an operator object, offered under its name; `ValueError` if that is taken."""
+    if cls.__name__ in OBJECTS:
+        raise ValueError(f"an operator object named {cls.__name__!r} is already declared")
+    OBJECTS[cls.__name__] = cls
+    return cls
+
+
+def also_named(**others: str) -> Callable[[Function], Function]:
+    """Let a function take keyword arguments by other names too: `also_named(dim="axis")` takes `dim` for `axis`."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def renaming(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **{others.get(name, name): value for name, value in kwargs.items()})
+
+        return renaming
+
+    return decorate
+
+
 def _several(names: Any) -> tuple[Any, ...]:
     return names if isinstance(names, tuple) else (names,)
 
@@ -86,23 +131,26 @@ def public_names() -> dict[str, Any]:
         found[name] = value
 
     for name, spelling in SPELLINGS.items():
-        add(name, spelling.function)
+        if not name.startswith("_"):  # such a function is there for its operator object alone
+            add(name, spelling.function)
         for alias in spelling.aliases:
             add(alias, spelling.function)
         for primitive in spelling.primitives:
             add(primitive.name, operator_class(spelling.function, primitive))
+    for name, cls in OBJECTS.items():
+        add(name, cls)
     return found
 
 
 def attach_methods(tensor: type) -> None:
     """Make the functions that name a method into methods of the tensor class; `ValueError` if one is taken."""
-    for spelling in SPELLINGS.values():
-        for method in spelling.methods:
-            if method in tensor.__dict__:
-                raise ValueError(f"Tensor.{method} is spelled twice")
-            setattr(tensor, method, spelling.function)
-            if method in _WITH_REFLECTION:
-                setattr(tensor, f"__r{method[2:]}", _reflected(spelling.function))
+    spelled_methods = [(name, spelling.function) for spelling in SPELLINGS.values() for name in spelling.methods]
+    for name, method in [*spelled_methods, *METHODS.items()]:
+        if name in tensor.__dict__:
+            raise ValueError(f"Tensor.{name} is spelled twice")
+        setattr(tensor, name, method)
+        if name in _WITH_REFLECTION:
+            setattr(tensor, f"__r{name[2:]}", _reflected(method))
 
 
 _WITH_REFLECTION = frozenset(
