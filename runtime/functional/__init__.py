@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..common.tensor import Tensor
-from . import arithmetic
+from . import activations, arithmetic, cross_entropy, dropout, losses, margin_losses, rectifiers
 from .spelling import attach_methods, public_names
 
-__all__ = ["NAMES", "arithmetic"]
+__all__ = ["NAMES", "activations", "arithmetic", "cross_entropy", "dropout", "losses", "margin_losses", "rectifiers"]
 
 NAMES = public_names()
 """Every function and operator object that `cellbridge.runtime.ops` offers, by name."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..common.dtype import bool_, float32, int64, promoted
+from ..common.dtype import bool_, float32, int64, promoted, shown
 from ..common.tensor import Tensor
 from ..ir.types import is_floating
 from ..ops import elementwise
+from ..precision import compute_dtype
 from ..tracing import Operand
 
 
@@ -48,10 +51,32 @@ def floats(x: Any, name: str = "input", *, of: str) -> Any:
     return x if is_floating(x.dtype) else elementwise.cast(x, dtype=float32)
 
 
+def floating(x: Any, name: str = "input", *, of: str) -> Any:
+    """The operand of a function that is for floating-point numbers only: `TypeError` for another dtype."""
+    x = as_tensor(x, name, of=of)
+    if not is_floating(x.dtype):
+        raise TypeError(f"For '{of}', '{name}' must have a floating-point dtype, but got {shown(x.dtype)}")
+    return x
+
+
 def numbers(x: Any, name: str = "input", *, of: str) -> Any:
     """The operand of an operator on numbers: bools become int64."""
     x = as_tensor(x, name, of=of)
     return elementwise.cast(x, dtype=int64) if x.dtype == bool_ else x
+
+
+def common_dtype(xs: Sequence[Any]) -> tuple[Any, ...]:
+    """The tensors in the dtype in which they all meet."""
+    dtype = functools.reduce(promoted, (x.dtype for x in xs))
+    return tuple(_in(x, dtype) for x in xs)
+
+
+def require_one_dtype(*xs: Any, of: str) -> None:
+    """Raise `TypeError` unless the tensors have one dtype, or get one because `Cell.to_float` sets it."""
+    dtypes = list(dict.fromkeys(x.dtype for x in xs))
+    if len(dtypes) > 1 and not (compute_dtype() is not None and all(map(is_floating, dtypes))):
+        given = " and ".join(map(shown, dtypes))
+        raise TypeError(f"For '{of}', the operands must have one type, but got {given}: cast one, x.astype(dtype)")
 
 
 def _beside_number(dtype: np.dtype[Any], number: bool | int | float) -> np.dtype[Any]:

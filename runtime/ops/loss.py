@@ -1,4 +1,4 @@
-"""Losses that aren't composed of other ops, because their gradient isn't what the composition would give."""
+"""What losses need beyond other ops: a gradient that the composition wouldn't give, a check of class indices."""
 
 from __future__ import annotations
 
@@ -53,3 +53,48 @@ def _(graph: OnnxGraph, x: str, target: str) -> str:
     other = w("Max", float64_forms.log1p(w, w("Neg", x)), -100.0)
     same = w("Max", w("Log", x), -100.0)
     return w("Sub", w("Mul", w("Sub", target, 1.0), other), w("Mul", target, same))
+
+
+@operator
+def class_index(target: Tensor, *, classes: int, ignore_index: int | None = None) -> Tensor:
+    """`target` as indices that can be looked up: 0 in place of `ignore_index`, and no other outside of the classes.
+
+    Args:
+        target: int32 or int64, any shape.
+        classes: how many classes there are.
+        ignore_index: stands for "no class".
+
+    Raises:
+        ValueError: an element is neither a class nor `ignore_index`. (Not in an ONNX model: there the lookup fails.)
+    """
+
+
+@class_index.infer
+def _(target: Type, *, classes: int, ignore_index: int | None) -> Type:
+    require(np.issubdtype(target.dtype, np.integer), f"needed integer class indices, given {target}")
+    return target
+
+
+@class_index.kernel
+def _(target: Array, *, classes: int, ignore_index: int | None) -> Array:
+    ignored = np.zeros_like(target, bool) if ignore_index is None else target == ignore_index
+    wrong = ((target < 0) | (target >= classes)) & ~ignored
+    if wrong.any():
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        also = "" if ignore_index is None else f", or ignore_index {ignore_index},"
+        raise ValueError(f"a class index must be in [0, {classes}){also} but got {target[place]} at position {place}")
+    return np.where(ignored, 0, target) if ignored.any() else target
+
+
+@class_index.vjp
+def _(g: Tensor, y: Tensor, target: Tensor, *, classes: int, ignore_index: int | None) -> None:
+    return None
+
+
+@class_index.onnx
+def _(graph: OnnxGraph, target: str, *, classes: int, ignore_index: int | None) -> str:
+    if ignore_index is None:
+        return str(graph.op("Identity", target))
+    dtype = graph.type(target).dtype
+    ignored = graph.op("Equal", target, graph.constant(ignore_index, dtype))
+    return str(graph.op("Where", ignored, graph.constant(0, dtype), target))

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, as_dtype, is_floating
+from ..tracing import Traced
 from .float64_forms import Writer
-from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
 DType = np.dtype[Any]
 Shape = tuple[Dim, ...]
@@ -197,6 +198,12 @@ def _(g: Tensor, y: Tensor, probability: Tensor) -> None:
 def _(graph: OnnxGraph, probability: str) -> str:
     dtype = graph.type(probability).dtype
     return graph.cast(graph.op("Less", graph.op("RandomUniformLike", probability, dtype=dtype), probability), dtype)
+
+
+def drawn_like(x: Tensor, draw: Op, shape: Shape | None = None, **attributes: Any) -> Any:
+    """What `draw` (`bernoulli`, `uniform`, ...) gives for the dtype and shape of `x` (or `shape`), traced if `x` is."""
+    complete = {"shape": tuple(x.shape) if shape is None else shape, "dtype": x.dtype, **attributes}
+    return x.builder.create(draw, **complete) if isinstance(x, Traced) else draw(**complete)
 
 
 RANDOM_OPS = frozenset({"bernoulli", "bernoulli_each", "exponential", "integers", "normal", "uniform"})

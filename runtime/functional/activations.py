@@ -1,0 +1,174 @@
+"""Activation functions with a gate, a squashing or a sum. See also `rectifiers`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import checks
+from ..common.dtype import to_dtype
+from ..ops import activation, elementwise, rectifier, shaping, trigonometry
+from ..ops.common import normalize_axis
+from .operands import as_tensor, floating, floats
+from .spelling import Primitive, spelled
+
+# ---- squashing ----
+
+
+@spelled(method="sigmoid", primitive="Sigmoid")
+def sigmoid(input: Any) -> Any:
+    """1 / (1 + exp(-x)), elementwise; integers become float32."""
+    return elementwise.sigmoid(floats(input, of="sigmoid"))
+
+
+@spelled(method="tanh", primitive="Tanh")
+def tanh(input: Any) -> Any:
+    """Hyperbolic tangent, elementwise; integers become float32."""
+    return trigonometry.tanh(floats(input, of="tanh"))
+
+
+@spelled(primitive="LogSigmoid")
+def logsigmoid(x: Any) -> Any:
+    """log(sigmoid(x)), elementwise; floating-point x."""
+    return activation.log_sigmoid(floating(x, "x", of="logsigmoid"))
+
+
+@spelled(primitive="HSigmoid")
+def hardsigmoid(input: Any) -> Any:
+    """min(max(x + 3, 0), 6) / 6, elementwise; floating-point x."""
+    return activation.hardsigmoid(floating(input, of="hardsigmoid"))
+
+
+@spelled(primitive="Softsign")
+def softsign(x: Any) -> Any:
+    """x / (1 + |x|), elementwise; floating-point x."""
+    x = floating(x, "x", of="softsign")
+    return x / (elementwise.abs(x) + 1.0)
+
+
+@spelled()
+def tanhshrink(input: Any) -> Any:
+    """x - tanh(x), elementwise; floating-point x."""
+    x = floating(input, of="tanhshrink")
+    return x - trigonometry.tanh(x)
+
+
+# ---- gated ----
+
+
+@spelled(primitive="SiLU")
+def silu(input: Any) -> Any:
+    """x * sigmoid(x), elementwise (Elfwing et al. 2017); floating-point x."""
+    return activation.silu(floating(input, of="silu"))
+
+
+@spelled(primitive="Mish")
+def mish(x: Any) -> Any:
+    """x * tanh(softplus(x)), elementwise (Misra 2019); floating-point x."""
+    return activation.mish(floating(x, "x", of="mish"))
+
+
+@spelled(primitive="HSwish")
+def hardswish(input: Any) -> Any:
+    """x * hardsigmoid(x), elementwise (Howard et al. 2019); floating-point x."""
+    return activation.hardswish(floating(input, of="hardswish"))
+
+
+@spelled(primitive=Primitive("GeLU", defaults={"approximate": "tanh"}))
+def gelu(input: Any, approximate: str = "none") -> Any:
+    """x times the normal distribution function at x, elementwise (Hendrycks and Gimpel 2016).
+
+    Args:
+        input: floating-point x.
+        approximate: "none", for 0.5 * x * (1 + erf(x / sqrt(2))), or "tanh", for
+            0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))), which the operator object `GeLU` computes.
+
+    Raises:
+        TypeError: x isn't floating-point.
+        ValueError: `approximate` is neither.
+    """
+    checks.one_of(approximate, "approximate", ("none", "tanh"), of="gelu")
+    return activation.gelu(floating(input, of="gelu"), approximate=approximate)
+
+
+@spelled(primitive=("FastGeLU", "FastGelu"))
+def fast_gelu(x: Any) -> Any:
+    """x * sigmoid(1.702 * x), elementwise: an approximation of `gelu` (Hendrycks and Gimpel 2016); floating-point x."""
+    x = floating(x, "x", of="fast_gelu")
+    return x * elementwise.sigmoid(x * 1.702)
+
+
+@spelled(primitive=Primitive("GLU", made_with=("axis",)))
+def glu(x: Any, axis: int = -1) -> Any:
+    """The first half of `x` along `axis`, times sigmoid of the second half (Dauphin et al. 2016).
+
+    Raises:
+        TypeError: `x` isn't floating-point.
+        ValueError: `axis` is out of range, or has an odd size.
+    """
+    x = floating(x, "x", of="glu")
+    at = normalize_axis(checks.of_type(axis, "axis", int, of="glu"), x.ndim)
+    if x.ndim == 0 or x.shape[at] % 2 != 0:
+        raise ValueError(f"For 'glu', 'x' must have an even size along axis {axis}, but got shape {x.shape}")
+    half = x.shape[at] // 2
+    value, gate = (
+        shaping.slice(x, starts=(start,), stops=(start + half,), steps=(1,), axes=(at,)) for start in (0, half)
+    )
+    return value * elementwise.sigmoid(gate)
+
+
+# ---- along an axis ----
+
+
+@spelled(method="softmax", primitive=Primitive("Softmax", made_with=("axis",)))
+def softmax(input: Any, axis: int = -1, *, dtype: Any = None) -> Any:
+    """exp(x) over its sum along `axis`.
+
+    Args:
+        input: floating-point x.
+        axis: an int, or a tuple of one.
+        dtype: the dtype to which x is cast first; its own if None.
+
+    Raises:
+        TypeError: x isn't floating-point, or `axis` no int.
+        ValueError: `axis` is out of range.
+    """
+    return activation.softmax(_in_dtype(input, dtype, of="softmax"), axis=_single(axis, of="softmax"))
+
+
+@spelled()
+def softmin(x: Any, axis: int = -1, *, dtype: Any = None) -> Any:
+    """`softmax` of -x."""
+    return activation.softmax(-_in_dtype(x, dtype, of="softmin"), axis=_single(axis, of="softmin"))
+
+
+@spelled(method="log_softmax", primitive=Primitive("LogSoftmax", made_with=("axis",)))
+def log_softmax(logits: Any, axis: int = -1) -> Any:
+    """The logarithm of `softmax`, without taking it of a small number; arguments and errors as there."""
+    logits = floating(logits, "logits", of="log_softmax")
+    return activation.log_softmax(logits, axis=_single(axis, of="log_softmax"))
+
+
+@spelled(primitive="Softplus")
+def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
+    """log(1 + exp(beta * x)) / beta, elementwise; x itself where beta * x is above `threshold`.
+
+    Raises:
+        TypeError: x isn't floating-point.
+        ValueError: `beta` is 0.
+    """
+    if beta == 0:
+        raise ValueError(f"For 'softplus', 'beta' must not be 0, but got {beta}")
+    return rectifier.softplus(floating(input, of="softplus"), beta=float(beta), threshold=float(threshold))
+
+
+def _in_dtype(x: Any, dtype: Any, *, of: str) -> Any:
+    if dtype is not None:
+        x = elementwise.cast(as_tensor(x, of=of), dtype=to_dtype(dtype))
+    return floating(x, of=of)
+
+
+def _single(axis: Any, *, of: str) -> int:
+    if isinstance(axis, tuple) and len(axis) == 1:
+        (axis,) = axis
+    checked: int = checks.of_type(axis, "axis", int, of=of)
+    return checked

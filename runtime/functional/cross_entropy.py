@@ -1,0 +1,209 @@
+"""Cross entropy and negative log likelihood: losses of classes.
+
+Classes lie along axis 1 of the logits (axis 0 if they have one dimension only): (C,), (N, C) or (N, C, d1, ...).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import checks
+from ..common.dtype import int32, int64, shown
+from ..ir.types import is_floating
+from ..ops import activation, comparison, creation, elementwise, indexing, loss, shaping
+from ..ops.declaring import zero
+from ..ops.reduction import reduce_mean, reduce_sum
+from .losses import reduced
+from .operands import as_tensor, floating
+from .spelling import Primitive, spelled
+
+
+@spelled()
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """`nll_loss` of the logarithms of the softmax of `input`; or the cross entropy against given probabilities.
+
+    Args:
+        input: logits, floating-point, with classes along axis 1.
+        target: class indices as in `nll_loss`, or floating-point probabilities shaped as `input`.
+        weight: (C,), a factor for each class.
+        ignore_index: as in `nll_loss`.
+        reduction: "mean", "sum" or "none"; against probabilities the mean is over all rows.
+        label_smoothing: how much of the target is spread evenly over all classes, in [0, 1].
+
+    Raises:
+        TypeError: `input` isn't floating-point; class indices aren't int32 or int64.
+        ValueError: shapes don't fit, a class index is out of range, or an argument is.
+    """
+    of = "cross_entropy"
+    logits, target = floating(input, of=of), as_tensor(target, "target", of=of)
+    log_probabilities = activation.log_softmax(logits, axis=_class_axis(logits))
+    if is_floating(target.dtype) and target.ndim >= logits.ndim:
+        return _against_probabilities(log_probabilities, target, weight, reduction, label_smoothing, of=of)
+    return _against_classes(log_probabilities, target, weight, ignore_index, reduction, label_smoothing, of=of)[0]
+
+
+@spelled()
+def nll_loss(
+    inputs: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """-weight[c] * inputs[n, c] where c = target[n], reduced.
+
+    Args:
+        inputs: logarithms of probabilities, floating-point, with classes along axis 1.
+        target: int32 or int64 class indices, shaped as `inputs` without the class axis.
+        weight: (C,), a factor for each class.
+        ignore_index: a target that counts for nothing.
+        reduction: "mean" (over the sum of the weights of what counts), "sum" or "none".
+        label_smoothing: how much of the target is spread evenly over all classes, in [0, 1].
+
+    Raises:
+        TypeError: `inputs` isn't floating-point; class indices aren't int32 or int64.
+        ValueError: shapes don't fit, a class index is out of range, or an argument is.
+    """
+    log_p = floating(inputs, "inputs", of="nll_loss")
+    target = as_tensor(target, "target", of="nll_loss")
+    return _against_classes(log_p, target, weight, ignore_index, reduction, label_smoothing, of="nll_loss")[0]
+
+
+@spelled(primitive=Primitive("NLLLoss", made_with=("reduction", "ignore_index")))
+def _nll_loss_and_weight(
+    logits: Any, labels: Any, weight: Any = None, reduction: str = "mean", ignore_index: int = -100
+) -> tuple[Any, Any]:
+    """`nll_loss`, and the sum of the weights of what counts."""
+    log_p, target = floating(logits, "logits", of="NLLLoss"), as_tensor(labels, "labels", of="NLLLoss")
+    return _against_classes(log_p, target, weight, ignore_index, reduction, 0.0, of="NLLLoss")
+
+
+@spelled(primitive="SoftmaxCrossEntropyWithLogits")
+def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Any, Any]:
+    """Cross entropy (N,) of rows of logits against rows of probabilities, (N, C) both; and its gradient for the logits.
+
+    Raises:
+        TypeError: an operand isn't floating-point.
+        ValueError: the operands aren't (N, C) both.
+    """
+    of = "SoftmaxCrossEntropyWithLogits"
+    logits, labels = rows_of_logits(logits, of=of), floating(labels, "labels", of=of)
+    rows = _against_probabilities(activation.log_softmax(logits, axis=1), labels, None, "none", 0.0, of=of)
+    return rows, activation.softmax(logits, axis=1) - labels
+
+
+@spelled(primitive=Primitive("SparseSoftmaxCrossEntropyWithLogits", made_with=("is_grad",)))
+def _sparse_softmax_cross_entropy(logits: Any, labels: Any, is_grad: bool = False) -> Any:
+    """Mean cross entropy of logits (N, C) against class indices (N,); if `is_grad`, its gradient for the logits.
+
+    A row with a negative label counts as 0.
+
+    Raises:
+        TypeError: the logits aren't floating-point, the labels not int32 or int64.
+        ValueError: the shapes don't fit, or a label isn't below C.
+    """
+    of = "SparseSoftmaxCrossEntropyWithLogits"
+    rows = sparse_rows(logits, labels, of=of)
+    if not is_grad:
+        return reduce_mean(rows)
+    logits = rows_of_logits(logits, of=of)
+    count, classes = logits.shape
+    places = shaping.reshape(as_tensor(labels), shape=(count, 1))
+    labelled = comparison.equal(places, creation.arange(stop=classes, dtype=places.dtype))
+    gradient = activation.softmax(logits, axis=1) - elementwise.cast(labelled, dtype=logits.dtype)
+    return elementwise.where(comparison.less(places, 0), zero(gradient), gradient) / count
+
+
+def sparse_rows(logits: Any, labels: Any, *, of: str) -> Any:
+    """Cross entropy of each row of logits (N, C) against class indices (N,), 0 where the label is negative."""
+    logits, labels = rows_of_logits(logits, of=of), _class_indices(as_tensor(labels, "labels", of=of), of=of)
+    negative_as_one = elementwise.maximum(labels, -1)
+    log_p = activation.log_softmax(logits, axis=1)
+    return _against_classes(log_p, negative_as_one, None, -1, "none", 0.0, of=of)[0]
+
+
+def rows_of_logits(logits: Any, *, of: str) -> Any:
+    """The logits, if they are floating-point and (N, C)."""
+    logits = floating(logits, "logits", of=of)
+    if logits.ndim != 2:
+        raise ValueError(f"For '{of}', 'logits' must have shape (N, C), but got {tuple(logits.shape)}")
+    return logits
+
+
+def _class_axis(x: Any) -> int:
+    return 1 if x.ndim > 1 else 0
+
+
+def _class_indices(target: Any, *, of: str) -> Any:
+    if target.dtype not in (int32, int64):
+        raise TypeError(
+            f"For '{of}', labels that are class indices must be int32 or int64, but got {shown(target.dtype)}"
+        )
+    return target
+
+
+def _class_weights(weight: Any, log_p: Any, axis: int, *, of: str) -> Any:
+    weight = floating(weight, "weight", of=of)
+    if tuple(weight.shape) != (log_p.shape[axis],):
+        raise ValueError(f"For '{of}', 'weight' must have shape ({log_p.shape[axis]},), but got {tuple(weight.shape)}")
+    return elementwise.cast(weight, dtype=log_p.dtype)
+
+
+def _along(weight: Any, x: Any, axis: int) -> Any:
+    """(C,) shaped to multiply `x` along its class axis."""
+    return shaping.reshape(weight, shape=(weight.shape[0], *(1,) * (x.ndim - axis - 1)))
+
+
+def _against_probabilities(log_p: Any, target: Any, weight: Any, how: str, smoothing: float, *, of: str) -> Any:
+    """Smoothing mixes the target with the same probability for every class."""
+    checks.in_range(smoothing, "label_smoothing", "[0, 1]", of=of)
+    if tuple(target.shape) != tuple(log_p.shape):
+        raise ValueError(
+            f"For '{of}', labels that are probabilities must have the shape of the logits {tuple(log_p.shape)}, but "
+            f"got {tuple(target.shape)}"
+        )
+    axis = _class_axis(log_p)
+    weighted = log_p if weight is None else log_p * _along(_class_weights(weight, log_p, axis, of=of), log_p, axis)
+    rows = -reduce_sum(elementwise.cast(target, dtype=log_p.dtype) * weighted, axes=(axis,))
+    if smoothing:
+        rows = rows * (1.0 - smoothing) - reduce_mean(weighted, axes=(axis,)) * smoothing
+    return reduced(rows, how, of=of)
+
+
+def _against_classes(
+    log_p: Any, target: Any, weight: Any, ignored: int, how: str, smoothing: float, *, of: str
+) -> tuple[Any, Any]:
+    """The loss, and the sum of the weights of what counts."""
+    checks.of_type(ignored, "ignore_index", int, of=of)
+    checks.in_range(smoothing, "label_smoothing", "[0, 1]", of=of)
+    axis = _class_axis(log_p)
+    _class_indices(target, of=of)
+    expected = (*log_p.shape[:axis], *log_p.shape[axis + 1 :])
+    if tuple(target.shape) != expected:
+        raise ValueError(f"For '{of}', class indices must have shape {expected}, but got {tuple(target.shape)}")
+    classes = loss.class_index(target, classes=log_p.shape[axis], ignore_index=ignored)
+    counts = comparison.not_equal(target, ignored)
+    if weight is None:
+        share = elementwise.cast(counts, dtype=log_p.dtype)
+    else:
+        weight = _class_weights(weight, log_p, axis, of=of)
+        share = elementwise.where(counts, indexing.take(weight, classes, axis=0), zero(log_p))
+    places = shaping.reshape(classes, shape=(*log_p.shape[:axis], 1, *log_p.shape[axis + 1 :]))
+    chosen = shaping.reshape(indexing.gather(log_p, places, axis=axis), shape=tuple(target.shape))
+    rows = -elementwise.where(counts, chosen * share, zero(log_p))
+    if smoothing:
+        weighted = log_p if weight is None else log_p * _along(weight, log_p, axis)
+        spread = reduce_mean(weighted, axes=(axis,)) * smoothing
+        rows = rows * (1.0 - smoothing) - elementwise.where(counts, spread, zero(log_p))
+    total_weight = reduce_sum(share)
+    if how == "mean":
+        return reduce_sum(rows) / total_weight, total_weight
+    return reduced(rows, how, of=of), total_weight

@@ -1,0 +1,116 @@
+"""Dropout: elements or whole channels are set to 0 at random, and the others scaled so that the mean stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..ops import comparison, elementwise, random, shaping
+from .operands import as_tensor, floating
+from .spelling import Primitive, spelled
+
+
+@spelled()
+def dropout(input: Any, p: float = 0.5, training: bool = True, seed: int | None = None) -> Any:
+    """Each element is 0 with probability `p`, else divided by 1 - p (Srivastava et al. 2014).
+
+    Args:
+        input: floating-point.
+        p: in [0, 1).
+        training: whether to drop at all; False returns `input`.
+        seed: makes this draw repeatable; without it `set_seed` does.
+
+    Raises:
+        TypeError: `input` isn't floating-point, `p` no number or `training` no bool.
+        ValueError: `p` is out of range.
+    """
+    x = floating(input, of="dropout")
+    checks.in_range(p, "p", "[0, 1)", of="dropout")
+    if not checks.of_type(training, "training", bool, of="dropout"):
+        return x
+    return _dropped(x, 1.0 - p, x.shape, seed)[0]
+
+
+@spelled()
+def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """Each channel, of shape (L,), is 0 with probability `p`, else divided by 1 - p.
+
+    `input` is (N, C, L) or (C, L). Other arguments and errors are those of `dropout`, and `p` may be 1;
+    `ValueError` for another number of dimensions.
+    """
+    return _channel_dropout(input, p, training, (2, 3), of="dropout1d")
+
+
+@spelled()
+def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """As `dropout1d`, with `input` (N, C, H, W) (Tompson et al. 2014)."""
+    return _channel_dropout(input, p, training, (4,), of="dropout2d")
+
+
+@spelled()
+def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """As `dropout1d`, with `input` (N, C, D, H, W)."""
+    return _channel_dropout(input, p, training, (5,), of="dropout3d")
+
+
+# ---- as operator objects, which return the mask too ----
+
+
+@spelled(primitive=Primitive("Dropout", made_with=("keep_prob", "Seed0", "Seed1")))
+def _dropout_and_mask(x: Any, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int = 0) -> tuple[Any, Any]:  # noqa: N803
+    """The output of `dropout`, and the mask: 1 where an element is kept. A seed other than 0 makes it repeatable."""
+    x = floating(x, "x", of="Dropout")
+    checks.in_range(keep_prob, "keep_prob", "(0, 1]", of="Dropout")
+    dropped, mask = _dropped(x, keep_prob, x.shape, [Seed0, Seed1] if Seed0 or Seed1 else None)
+    return dropped, as_tensor(mask)
+
+
+@spelled(primitive=Primitive("Dropout2D", made_with=("keep_prob",)))
+def _dropout2d_and_mask(x: Any, keep_prob: float = 0.5) -> tuple[Any, Any]:
+    """The output of `dropout2d`, and the mask, a bool for each element."""
+    return _channels_and_mask(x, keep_prob, (4,), of="Dropout2D")
+
+
+@spelled(primitive=Primitive("Dropout3D", made_with=("keep_prob",)))
+def _dropout3d_and_mask(x: Any, keep_prob: float = 0.5) -> tuple[Any, Any]:
+    """The output of `dropout3d`, and the mask, a bool for each element."""
+    return _channels_and_mask(x, keep_prob, (5,), of="Dropout3D")
+
+
+# ---- what they share ----
+
+
+def _dropped(x: Any, kept: float, shape: tuple[Any, ...], seed: Any = None) -> tuple[Any, Any]:
+    """`x` times a mask of `shape`, over the probability that an element is kept; and the mask."""
+    mask = (
+        random.drawn_like(x, random.bernoulli, shape, probability=kept)
+        if seed is None
+        else (np.random.default_rng(seed).random(shape) < kept).astype(x.dtype)
+    )
+    return elementwise.mul(x, mask) * (1.0 / kept if kept else 0.0), mask
+
+
+def _channel_dropout(input: Any, p: float, training: bool, ranks: tuple[int, ...], *, of: str) -> Any:
+    x = floating(input, of=of)
+    checks.in_range(p, "p", "[0, 1]", of=of)
+    if not checks.of_type(training, "training", bool, of=of):
+        return x
+    return _dropped(x, 1.0 - p, _channels(x, ranks, of=of))[0]
+
+
+def _channels_and_mask(x: Any, keep_prob: float, ranks: tuple[int, ...], *, of: str) -> tuple[Any, Any]:
+    x = floating(x, "x", of=of)
+    checks.in_range(keep_prob, "keep_prob", "[0, 1]", of=of)
+    dropped, mask = _dropped(x, keep_prob, _channels(x, ranks, of=of))
+    return dropped, comparison.not_equal(shaping.expand(as_tensor(mask), shape=tuple(x.shape)), 0.0)
+
+
+def _channels(x: Any, ranks: tuple[int, ...], *, of: str) -> tuple[Any, ...]:
+    """The shape of one number for each channel of `x`; the smallest of `ranks` is without batch if there are two."""
+    if x.ndim not in ranks:
+        needed = " or ".join(map(str, ranks))
+        raise ValueError(f"For '{of}', 'input' must have {needed} dimensions, but got shape {tuple(x.shape)}")
+    leading = x.ndim - (max(ranks) - 2)
+    return (*x.shape[:leading], *(1,) * (x.ndim - leading))

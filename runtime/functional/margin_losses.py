@@ -1,0 +1,240 @@
+"""Losses that ask for a margin: between scores of classes, between distances, or from a decision boundary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import checks
+from ..common.dtype import int32, int64, shown
+from ..ops import activation, comparison, creation, elementwise, indexing, loss, scanning, shaping
+from ..ops.declaring import zero
+from ..ops.reduction import reduce_max, reduce_sum
+from .losses import compared, real_pair, reduced
+from .operands import as_tensor, floating, floats
+from .spelling import Primitive, spelled
+
+COSINE_EPSILON = 1e-12  # as ATen adds it to squared lengths
+
+# ---- two choices ----
+
+
+@spelled(primitive=Primitive("SoftMarginLoss", made_with=("reduction",)))
+def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """log(1 + exp(-target * input)), reduced; `target` holds 1 and -1, and has the shape of `input`."""
+    x, target = compared(input, target, ("input", "target"), of="soft_margin_loss")
+    return reduced(-activation.log_sigmoid(target * x), reduction, of="soft_margin_loss")
+
+
+@spelled()
+def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
+    """x where the target is 1, max(0, margin - x) where it is -1, reduced; the operands broadcast."""
+    x, target = real_pair(inputs, targets, ("inputs", "targets"), of="hinge_embedding_loss")
+    checks.of_type(margin, "margin", (int, float), of="hinge_embedding_loss")
+    similar = elementwise.where(comparison.equal(target, 1.0), x, zero(x))
+    beyond = elementwise.clamp(margin - x, minimum=0.0)
+    dissimilar = elementwise.where(comparison.equal(target, -1.0), beyond, zero(x))
+    return reduced(similar + dissimilar, reduction, of="hinge_embedding_loss")
+
+
+@spelled()
+def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
+    """max(0, -target * (input1 - input2) + margin), reduced; target 1 wants `input1` higher, -1 `input2`."""
+    of = "margin_ranking_loss"
+    a, b = real_pair(input1, input2, ("input1", "input2"), of=of)
+    difference, target = real_pair(a - b, target, ("input1", "target"), of=of)
+    checks.of_type(margin, "margin", (int, float), of=of)
+    return reduced(elementwise.clamp(margin - target * difference, minimum=0.0), reduction, of=of)
+
+
+# ---- distances ----
+
+
+@spelled()
+def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
+    """1 - c where the target is 1, max(0, c - margin) where it is -1, reduced; c is the cosine of the rows' angle.
+
+    Args:
+        input1: (N, D), or (D,) for one row.
+        input2: likewise.
+        target: (N,), or () for one row, of 1 and -1.
+        margin: in [-1, 1].
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        ValueError: shapes don't fit, `margin` is out of range or `reduction` unknown.
+    """
+    of = "cosine_embedding_loss"
+    a, b = compared(input1, input2, ("input1", "input2"), of=of)
+    checks.in_range(margin, "margin", "[-1, 1]", of=of)
+    axes = (min(a.ndim, 2) - 1,)
+    product = reduce_sum(a * b, axes=axes)
+    lengths = [reduce_sum(x * x, axes=axes) + COSINE_EPSILON for x in (a, b)]
+    cosine, target = compared(
+        product / elementwise.sqrt(lengths[0] * lengths[1]), target, ("rows of input1", "target"), of=of
+    )
+    similar = elementwise.where(comparison.equal(target, 1.0), 1.0 - cosine, zero(cosine))
+    beyond = elementwise.clamp(cosine - margin, minimum=0.0)
+    dissimilar = elementwise.where(comparison.equal(target, -1.0), beyond, zero(cosine))
+    return reduced(similar + dissimilar, reduction, of=of)
+
+
+@spelled()
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin), reduced (Balntas et al. 2016).
+
+    Args:
+        anchor: (N, D) or (D,); vectors lie along the last axis.
+        positive: shaped as `anchor`.
+        negative: shaped as `anchor`.
+        margin: how much farther the negative should be than the positive.
+        p: d(x, y) is the p-norm of x - y + eps.
+        eps: keeps the gradient of the norm finite.
+        swap: whether d(positive, negative) takes the place of d(anchor, negative) where it is smaller.
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        ValueError: shapes differ, or `reduction` is unknown.
+    """
+    of = "triplet_margin_loss"
+    anchor, positive = compared(anchor, positive, ("anchor", "positive"), of=of)
+    anchor, negative = compared(anchor, negative, ("anchor", "negative"), of=of)
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = elementwise.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduced(elementwise.clamp(near - far + margin, minimum=0.0), reduction, of=of)
+
+
+def pairwise_distance(x: Any, y: Any, p: float = 2, eps: float = 1e-6) -> Any:
+    """The p-norm of x - y + eps along the last axis."""
+    difference = x - y + eps
+    axes = (difference.ndim - 1,)
+    if p == 2:
+        return elementwise.sqrt(reduce_sum(difference * difference, axes=axes))
+    distance = elementwise.abs(difference)
+    if p == 1:
+        return reduce_sum(distance, axes=axes)
+    return elementwise.pow(reduce_sum(elementwise.pow(distance, float(p)), axes=axes), 1.0 / p)
+
+
+# ---- many choices ----
+
+
+@spelled(primitive=Primitive("MultiMarginLoss", made_with=("p", "margin", "reduction")))
+def multi_margin_loss(
+    input: Any, target: Any, p: int = 1, margin: float = 1, weight: Any = None, reduction: str = "mean"
+) -> Any:
+    """The sum over classes i but y of max(0, margin - x[y] + x[i])**p, over C (Crammer and Singer 2001), reduced.
+
+    Args:
+        input: scores x, (N, C) or (C,).
+        target: the class y, (N,) or (), int32 or int64.
+        p: 1 or 2.
+        margin: how much higher the score of the class should be.
+        weight: (C,), a factor for the rows of each class.
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        TypeError: `target` isn't int32 or int64.
+        ValueError: shapes don't fit, a class index is out of range, or an argument is.
+    """
+    of = "multi_margin_loss"
+    x, target = floating(input, of=of), _indices(target, of=of)
+    checks.one_of(p, "p", (1, 2), of=of)
+    classes = x.shape[-1] if x.ndim else 0
+    if x.ndim not in (1, 2) or tuple(target.shape) != tuple(x.shape[:-1]):
+        raise ValueError(
+            f"For '{of}', 'input' must be (N, C) or (C,) and 'target' (N,) or (), but got {tuple(x.shape)} and "
+            f"{tuple(target.shape)}"
+        )
+    chosen = loss.class_index(target, classes=classes)
+    places = shaping.reshape(chosen, shape=(*target.shape, 1))
+    gaps = elementwise.clamp(margin - indexing.gather(x, places, axis=x.ndim - 1) + x, minimum=0.0)
+    gaps = gaps if p == 1 else gaps * gaps
+    own = comparison.equal(places, creation.arange(stop=classes, dtype=places.dtype))
+    rows = reduce_sum(elementwise.where(own, zero(gaps), gaps), axes=(x.ndim - 1,)) / classes
+    if weight is not None:
+        rows = rows * indexing.take(floats(weight, "weight", of=of), chosen, axis=0)
+    return reduced(rows, reduction, of=of)
+
+
+@spelled()
+def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """The sum over targets y and classes i that are none, of max(0, 1 - x[y] + x[i]), over C; reduced.
+
+    Args:
+        input: scores x, (N, C) or (C,).
+        target: int32 or int64 class indices, shaped as `input`; a row's targets end at its first -1.
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        TypeError: `target` isn't int32 or int64.
+        ValueError: the shapes differ, or `reduction` is unknown.
+    """
+    return _multilabel_margin_and_targets(input, target, reduction)[0]
+
+
+@spelled(primitive=Primitive("MultilabelMarginLoss", made_with=("reduction",)))
+def _multilabel_margin_and_targets(x: Any, target: Any, reduction: str = "mean") -> tuple[Any, Any]:
+    """`multilabel_margin_loss`, and for each class 1 if it is a target, in the dtype of `target`."""
+    of = "multilabel_margin_loss"
+    x, labels = floating(x, "input", of=of), _indices(target, of=of)
+    shape = tuple(x.shape)
+    if x.ndim not in (1, 2) or tuple(labels.shape) != shape:
+        raise ValueError(
+            f"For '{of}', 'input' and 'target' must be (N, C) or (C,) both, but got {shape} and {tuple(labels.shape)}"
+        )
+    classes = shape[-1]
+    rows = shape[0] if len(shape) == 2 else 1
+    # 1 up to the first negative label of a row, 0 from there
+    counts = scanning.cumprod(
+        elementwise.cast(comparison.greater_equal(labels, 0), dtype=x.dtype), axis=labels.ndim - 1
+    )
+    counted = elementwise.where(comparison.greater(counts, 0.0), labels, zero(labels))
+    chosen = loss.class_index(counted, classes=classes)
+    marks = comparison.equal(
+        shaping.reshape(chosen, shape=(rows, classes, 1)), creation.arange(stop=classes, dtype=labels.dtype)
+    )
+    weights = shaping.reshape(counts, shape=(rows, classes, 1))
+    is_target = reduce_max(elementwise.cast(marks, dtype=x.dtype) * weights, axes=(1,), keepdims=True)
+    scores = shaping.reshape(indexing.gather(x, chosen, axis=x.ndim - 1), shape=(rows, classes, 1))
+    gaps = elementwise.clamp(1.0 - scores + shaping.reshape(x, shape=(rows, 1, classes)), minimum=0.0)
+    losses = reduce_sum(gaps * weights * (1.0 - is_target), axes=(1, 2)) / classes
+    flags = elementwise.cast(shaping.reshape(is_target, shape=shape), dtype=labels.dtype)
+    return reduced(shaping.reshape(losses, shape=shape[:-1]), reduction, of=of), flags
+
+
+@spelled()
+def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
+    """The mean over classes of `binary_cross_entropy_with_logits`, reduced.
+
+    Args:
+        input: (N, C) or (C,).
+        target: 1 for the classes that apply, 0 for others; shaped as `input`.
+        weight: a factor for each class; broadcasts.
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        ValueError: the operands have different shapes, or `reduction` is unknown.
+    """
+    of = "multilabel_soft_margin_loss"
+    x, target = compared(input, target, ("input", "target"), of=of)
+    losses = -(target * activation.log_sigmoid(x) + (1.0 - target) * activation.log_sigmoid(-x))
+    if weight is not None:
+        losses = losses * weight
+    return reduced(reduce_sum(losses, axes=(x.ndim - 1,)) / x.shape[-1], reduction, of=of)
+
+
+def _indices(target: Any, *, of: str) -> Any:
+    target = as_tensor(target, "target", of=of)
+    if target.dtype not in (int32, int64):
+        raise TypeError(f"For '{of}', 'target' must be int32 or int64, but got {shown(target.dtype)}")
+    return target

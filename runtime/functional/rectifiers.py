@@ -1,0 +1,138 @@
+"""Rectifiers and thresholds: functions that are x, or a multiple of it, on one side and something else on the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..ops import comparison, elementwise, random, rectifier
+from ..ops.declaring import zero
+from .operands import as_tensor, floating, pair
+from .spelling import Primitive, spelled
+
+
+@spelled(method="relu", primitive="ReLU")
+def relu(input: Any) -> Any:
+    """max(x, 0), elementwise; x of any numbers. Its gradient at 0 is 0."""
+    return rectifier.relu(as_tensor(input, of="relu"))
+
+
+@spelled(primitive="ReLU6")
+def relu6(x: Any) -> Any:
+    """min(max(x, 0), 6), elementwise; x of any numbers. Its gradient is 0 at 0 and at 6."""
+    return rectifier.hardtanh(as_tensor(x, "x", of="relu6"), minimum=0.0, maximum=6.0)
+
+
+@spelled()
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    """x held between `min_val` and `max_val`, elementwise; x of any numbers. No gradient passes at the bounds.
+
+    Raises:
+        TypeError: a bound is no number.
+        ValueError: `min_val` is above `max_val`.
+    """
+    x = as_tensor(input, of="hardtanh")
+    for name, bound in (("min_val", min_val), ("max_val", max_val)):
+        checks.of_type(bound, name, (int, float), of="hardtanh")
+    if min_val > max_val:
+        raise ValueError(f"For 'hardtanh', 'min_val' must not be above 'max_val', but got {min_val} and {max_val}")
+    return rectifier.hardtanh(x, minimum=min_val, maximum=max_val)
+
+
+@spelled()
+def leaky_relu(input: Any, alpha: float = 0.2) -> Any:
+    """x where it is positive, `alpha` times x elsewhere; floating-point x. Its gradient at 0 is `alpha`."""
+    x = floating(input, of="leaky_relu")
+    checks.of_type(alpha, "alpha", (int, float), of="leaky_relu")
+    return rectifier.leaky_relu(x, negative_slope=float(alpha))
+
+
+@spelled(method="prelu", primitive="PReLU")
+def prelu(input: Any, weight: Any) -> Any:
+    """x where it is positive, `weight` times x elsewhere (He et al. 2015).
+
+    Args:
+        input: floating-point x, channels in dimension 1.
+        weight: (1,) or (channels,): one slope for all, or one for each channel.
+
+    Raises:
+        TypeError: an operand isn't floating-point.
+        ValueError: `weight` has another shape.
+    """
+    x, slopes = floating(input, of="prelu"), floating(weight, "weight", of="prelu")
+    return rectifier.prelu(*pair(x, slopes, of="prelu"))
+
+
+@spelled(primitive=Primitive("Elu", made_with=("alpha",)))
+def elu(input_x: Any, alpha: float = 1.0) -> Any:
+    """x where it is positive, alpha * (exp(x) - 1) elsewhere (Clevert et al. 2015); floating-point x."""
+    return rectifier.elu(floating(input_x, "input_x", of="elu"), alpha=float(alpha))
+
+
+@spelled(primitive="SeLU")
+def selu(input_x: Any) -> Any:
+    """`elu` with the constants of self-normalizing networks (Klambauer et al. 2017), scaled; floating-point x."""
+    return rectifier.selu(floating(input_x, "input_x", of="selu"))
+
+
+@spelled(primitive=Primitive("CeLU", made_with=("alpha",)))
+def celu(x: Any, alpha: float = 1.0) -> Any:
+    """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere (Barron 2017); floating-point x.
+
+    Raises:
+        TypeError: `x` isn't floating-point.
+        ValueError: `alpha` is 0.
+    """
+    if alpha == 0:
+        raise ValueError(f"For 'celu', 'alpha' must not be 0, but got {alpha}")
+    return rectifier.elu(floating(x, "x", of="celu"), alpha=float(alpha), input_scale=1.0 / alpha)
+
+
+@spelled(method="hardshrink", primitive=Primitive("HShrink", made_with=("lambd",)))
+def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x where it is outside [-lambd, lambd], 0 inside; floating-point x."""
+    x = floating(input, of="hardshrink")
+    return elementwise.where(comparison.less_equal(elementwise.abs(x), float(lambd)), zero(x), x)
+
+
+@spelled(method="soft_shrink", primitive=Primitive("SoftShrink", made_with=("lambd",)), alias="soft_shrink")
+def softshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x moved towards 0 by `lambd`, and 0 where it would pass it; floating-point x.
+
+    Raises:
+        TypeError: x isn't floating-point.
+        ValueError: `lambd` is negative.
+    """
+    x = floating(input, of="softshrink")
+    checks.in_range(lambd, "lambd", "[0, inf)", of="softshrink")
+    inside = comparison.less_equal(elementwise.abs(x), float(lambd))
+    moved = x - elementwise.sign(x) * float(lambd)
+    return elementwise.where(inside, zero(x), moved)
+
+
+@spelled()
+def threshold(input: Any, thr: float, value: float) -> Any:
+    """x where it is above `thr`, `value` elsewhere; x of any numbers."""
+    x = as_tensor(input, of="threshold")
+    for name, number in (("thr", thr), ("value", value)):
+        checks.of_type(number, name, (int, float), of="threshold")
+    return elementwise.where(comparison.less_equal(x, thr), np.asarray(value).astype(x.dtype), x)
+
+
+@spelled()
+def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3) -> Any:
+    """x where it is positive, elsewhere x times a slope drawn evenly from [lower, upper) (Xu et al. 2015).
+
+    Raises:
+        TypeError: x isn't floating-point.
+        ValueError: `lower` is above `upper`.
+    """
+    x = floating(input, of="rrelu")
+    for name, bound in (("lower", lower), ("upper", upper)):
+        checks.of_type(bound, name, (int, float), of="rrelu")
+    if lower > upper:
+        raise ValueError(f"For 'rrelu', 'lower' must not be above 'upper', but got {lower} and {upper}")
+    slopes = random.drawn_like(x, random.uniform, low=float(lower), high=float(upper))
+    return elementwise.where(comparison.greater(x, zero(x)), x, elementwise.mul(x, slopes))
