@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import interpreter, tables, whole_process
+from . import eager_training, interpreter, tables, whole_process
 from .tables import Row
 
 ROOT = Path(__file__).parent.parent
@@ -33,11 +33,14 @@ def main() -> None:
     for model in models:
         print(f"measuring {model}: interpreter", flush=True)
         inside += interpreter.measure(ROOT, model, repetitions=1 if quick else 30)
+    print("measuring eager training", flush=True)
+    eager = eager_training.measure(ROOT, repetitions=1 if quick else 50)
     text = tables.document(
         machine,
         {
             whole_process.TITLE: (whole_process.EXPLANATION, whole),
             interpreter.TITLE: (interpreter.EXPLANATION, inside),
+            eager_training.TITLE: (eager_training.EXPLANATION, eager),
         },
     )
     print(text)

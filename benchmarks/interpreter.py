@@ -75,12 +75,12 @@ def times(model_file: str, repetitions: int) -> dict[str, tuple[list[float], lis
         torch.autograd.grad(outputs, leaves, [torch.ones_like(x) for x in outputs], allow_unused=True)
 
     return {
-        "forward": _in_turns(lambda: program(*args, **kwargs), torch_forward, repetitions),
-        "forward and backward": _in_turns(lambda: program.value_and_grad(*args, **kwargs), torch_backward, repetitions),
+        "forward": in_turns(lambda: program(*args, **kwargs), torch_forward, repetitions),
+        "forward and backward": in_turns(lambda: program.value_and_grad(*args, **kwargs), torch_backward, repetitions),
     }
 
 
-def _in_turns(ours: Callable[[], Any], peer: Callable[[], Any], repetitions: int) -> tuple[list[float], list[float]]:
+def in_turns(ours: Callable[[], Any], peer: Callable[[], Any], repetitions: int) -> tuple[list[float], list[float]]:
     seconds: tuple[list[float], list[float]] = ([], [])
     for turn in range(WARM_UP + repetitions):
         for function, taken in zip((ours, peer), seconds, strict=True):
