@@ -1,80 +1,168 @@
 """Cell IR, its ops and autodiff, the interpreter, and the eager Cell API; needs no torch.
 
-import cellbridge.runtime as ms
-from cellbridge.runtime import nn, ops, Tensor, Parameter
+    import cellbridge.runtime as ms
+    from cellbridge.runtime import nn, ops, Tensor, Parameter
+
+Importing this package is cheap: what is used is loaded when it is first asked for.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .lazy import lazily
 
-_HOMES = {
-    # programs
-    "Gradients": "calling",
-    "Program": "ir.program",
-    "execute": "interpreter",
-    "load": "saving",
-    "verify": "ir.verify",
-    # errors
-    "CellbridgeError": "errors",
-    "ConversionError": "errors",
-    "ParityError": "errors",
-    "ProgramError": "errors",
-    "ShapeError": "errors",
-    "UnsupportedOperators": "errors",
-    "UsageError": "errors",
-    # packages and modules
-    "amp": "",
-    "common": "",
-    "context": "",
-    "nn": "",
-    "ops": "",
-    "train": "",
-    # tensors
-    "Parameter": "common.parameter",
-    "ParameterTuple": "common.parameter",
-    "Tensor": "common.tensor",
-    "tensor": "common.creation",
-    "set_seed": "common.seed",
-    "get_seed": "common.seed",
-    # dtypes
-    "bfloat16": "common.dtype",
-    "bool_": "common.dtype",
-    "dtype_to_nptype": "common.dtype",
-    "dtype_to_pytype": "common.dtype",
-    "float16": "common.dtype",
-    "float32": "common.dtype",
-    "float64": "common.dtype",
-    "int16": "common.dtype",
-    "int32": "common.dtype",
-    "int64": "common.dtype",
-    "int8": "common.dtype",
-    "uint16": "common.dtype",
-    "uint32": "common.dtype",
-    "uint64": "common.dtype",
-    "uint8": "common.dtype",
-    # gradients
-    "GradOperation": "gradients",
-    "get_grad": "gradients",
-    "grad": "gradients",
-    "value_and_grad": "gradients",
-    # modes
-    "GRAPH_MODE": "context",
-    "PYNATIVE_MODE": "context",
-    "get_context": "context",
-    "set_context": "context",
-    # checkpoints
-    "load_checkpoint": "train.serialization",
-    "load_param_into_net": "train.serialization",
-    "save_checkpoint": "train.serialization",
+if TYPE_CHECKING:
+    from . import amp, common, context, nn, ops, train
+    from .amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
+    from .calling import Gradients
+    from .common import dtype
+    from .common.creation import tensor
+    from .common.dtype import (
+        bfloat16,
+        bool_,
+        byte,
+        double,
+        dtype_to_nptype,
+        dtype_to_pytype,
+        float16,
+        float32,
+        float64,
+        half,
+        int8,
+        int16,
+        int32,
+        int64,
+        intc,
+        intp,
+        long,
+        short,
+        single,
+        ubyte,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+        uintc,
+        uintp,
+        ushort,
+    )
+    from .common.parameter import Parameter, ParameterTuple
+    from .common.seed import get_seed, set_seed
+    from .common.tensor import Tensor
+    from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, jit, set_context, set_device
+    from .errors import (
+        CellbridgeError,
+        ConversionError,
+        ParityError,
+        ProgramError,
+        ShapeError,
+        UnsupportedOperators,
+        UsageError,
+    )
+    from .gradients import GradOperation, get_grad, grad, value_and_grad
+    from .interpreter import execute
+    from .ir.program import Program
+    from .ir.verify import verify
+    from .saving import load
+    from .train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
+
+__all__ = [
+    "GRAPH_MODE",
+    "PYNATIVE_MODE",
+    "CellbridgeError",
+    "ConversionError",
+    "DynamicLossScaleManager",
+    "FixedLossScaleManager",
+    "GradOperation",
+    "Gradients",
+    "LossScaleManager",
+    "Parameter",
+    "ParameterTuple",
+    "ParityError",
+    "Program",
+    "ProgramError",
+    "ShapeError",
+    "Tensor",
+    "UnsupportedOperators",
+    "UsageError",
+    "amp",
+    "bfloat16",
+    "bool_",
+    "byte",
+    "common",
+    "context",
+    "double",
+    "dtype",
+    "dtype_to_nptype",
+    "dtype_to_pytype",
+    "execute",
+    "float16",
+    "float32",
+    "float64",
+    "get_context",
+    "get_grad",
+    "get_seed",
+    "grad",
+    "half",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "intc",
+    "intp",
+    "jit",
+    "load",
+    "load_checkpoint",
+    "load_param_into_net",
+    "long",
+    "nn",
+    "ops",
+    "save_checkpoint",
+    "set_context",
+    "set_device",
+    "set_seed",
+    "short",
+    "single",
+    "tensor",
+    "train",
+    "ubyte",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uintc",
+    "uintp",
+    "ushort",
+    "value_and_grad",
+    "verify",
+]
+
+_NAMES = {  # by module; "" for those that are modules themselves
+    "": "amp common context nn ops train",
+    "amp": "DynamicLossScaleManager FixedLossScaleManager LossScaleManager",
+    "calling": "Gradients",
+    "common": "dtype",
+    "common.creation": "tensor",
+    "common.dtype": (
+        "bfloat16 bool bool_ byte double dtype_to_nptype dtype_to_pytype float float16 float32 float64 half int int16 "
+        "int32 int64 int8 intc intp long short single ubyte uint16 uint32 uint64 uint8 uintc uintp ushort"
+    ),
+    "common.parameter": "Parameter ParameterTuple",
+    "common.seed": "get_seed set_seed",
+    "common.tensor": "Tensor",
+    "context": "GRAPH_MODE PYNATIVE_MODE get_context jit set_context set_device",
+    "errors": "CellbridgeError ConversionError ParityError ProgramError ShapeError UnsupportedOperators UsageError",
+    "gradients": "GradOperation get_grad grad value_and_grad",
+    "interpreter": "execute",
+    "ir.program": "Program",
+    "ir.verify": "verify",
+    "saving": "load",
+    "train.serialization": "load_checkpoint load_param_into_net save_checkpoint",
 }
 
-__all__ = [*_HOMES]  # noqa: PLE0604
-
-_lazily = lazily(__name__, _HOMES)
+__getattr__ = lazily(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
 
 
-def __getattr__(name: str) -> Any:
-    return _lazily(name)
+def __dir__() -> list[str]:
+    return __all__

@@ -37,7 +37,7 @@ def grad(
         return_ids: each gradient comes as a pair with the index of its argument or the name of its Parameter.
 
     Returns:
-        A function of the arguments of `fn`. It returns, for `grad_position` an int or a tuple of one, that gradient; for
+        A function of the arguments of `fn`. For `grad_position` an int or a tuple of one, it returns that gradient; for
         a longer tuple, a tuple of gradients; for weights, a tuple (for one Parameter its bare gradient); for both, the
         pair of the two. With `has_aux`, the pair of that and the tuple of the other outputs.
 

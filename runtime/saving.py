@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from .errors import CellbridgeError, ProgramError, UsageError
 from .files import whole_file
@@ -20,6 +18,7 @@ from .ir.dims import Dim, SymbolicDim, parse
 from .ir.program import Program
 from .ir.types import Buffer, CellCall, Constant, Node, Parameter, Source, Type, Value, as_dtype
 from .ir.verify import verify
+from .safetensors_bytes import from_bytes, to_bytes
 from .tree import Structure
 
 FORMAT = "cellbridge program"
@@ -28,16 +27,9 @@ VERSION = 1
 _GRAPH = "program.json"
 _TENSORS = "tensors.safetensors"
 
-# safetensors' names of dtypes; its own NumPy reader lacks bfloat16
-_DTYPES = {
-    "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
-    "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
-    "BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64",
-}  # fmt: skip
-
 # what reading raises where bytes are damaged (RuntimeError: encrypted, packed in an unknown way, nested too deep) ...
 _UNREADABLE = (
-    OSError, EOFError, KeyError, RuntimeError, ValueError, safetensors.SafetensorError, zipfile.BadZipFile, zlib.error,
+    OSError, EOFError, KeyError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 # ... and where they are JSON, but not what `save` writes
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
@@ -51,8 +43,8 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
     """
     tensors: dict[str, np.ndarray[Any, Any]] = {}
     for kind, items in (("parameter", program.parameters), ("buffer", program.buffers)):
-        tensors |= {f"{kind}:{name}": np.asarray(item.data, order="C") for name, item in items.items()}
-    tensors |= {f"constant:{c.value.name}": np.asarray(c.data, order="C") for c in program.constants}
+        tensors |= {f"{kind}:{name}": item.data for name, item in items.items()}
+    tensors |= {f"constant:{c.value.name}": c.data for c in program.constants}
     try:
         graph = json.dumps(_to_json(program), indent=1)
     except TypeError as error:
@@ -64,7 +56,7 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
     try:
         with whole_file(target) as file, zipfile.ZipFile(file, "w") as archive:
             archive.writestr(_GRAPH, graph)
-            archive.writestr(_TENSORS, safetensors.numpy.save(tensors))
+            archive.writestr(_TENSORS, to_bytes(tensors))
     except OSError as error:
         raise UsageError(f"can't write {target}: {error.strerror}") from error
 
@@ -79,10 +71,7 @@ def load(path: str | os.PathLike[str]) -> Program:
     try:
         with zipfile.ZipFile(path) as archive:
             written = json.loads(archive.read(_GRAPH))
-            tensors = {
-                name: np.frombuffer(item["data"], as_dtype(_DTYPES[item["dtype"]])).reshape(item["shape"])
-                for name, item in safetensors.deserialize(archive.read(_TENSORS))  # type: ignore[no-untyped-call]
-            }
+            tensors, _ = from_bytes(archive.read(_TENSORS))
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {os.fspath(path)}") from error
     except _UNREADABLE as error:

@@ -1,3 +1,11 @@
 """What everything eager is made of: dtypes, tensors, parameters, initializers, seeds."""
 
+from __future__ import annotations
+
 from .. import functional as functional  # gives Tensor its operators and methods
+from . import dtype, initializer
+from .parameter import Parameter, ParameterTuple
+from .seed import get_seed, set_seed
+from .tensor import Tensor
+
+__all__ = ["Parameter", "ParameterTuple", "Tensor", "dtype", "get_seed", "initializer", "set_seed"]

@@ -24,8 +24,23 @@ uint32: DType = np.dtype(np.uint32)
 uint64: DType = np.dtype(np.uint64)
 bool_: DType = np.dtype(np.bool_)
 
-ALIASES = {"half": float16, "float": float32, "double": float64, "byte": uint8, "short": int16, "int": int32,
-           "long": int64, "bool": bool_}  # fmt: skip
+# Other names of the same; `bool`, `int` and `float` are not assigned here, where they would hide Python's.
+half, single, double = float16, float32, float64
+byte, short, intc, intp, long = int8, int16, int32, int64, int64
+ubyte, ushort, uintc, uintp = uint8, uint16, uint32, uint64
+
+ALIASES = {
+    "half": half, "single": single, "double": double, "float": float32,
+    "byte": byte, "short": short, "intc": intc, "intp": intp, "int": int32, "long": long,
+    "ubyte": ubyte, "ushort": ushort, "uintc": uintc, "uintp": uintp,
+    "bool": bool_,
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> DType:
+    if name in ("bool", "int", "float"):
+        return ALIASES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def to_dtype(dtype: Any) -> DType:

@@ -3,5 +3,7 @@
 from __future__ import annotations
 
 from .cell import Cell
+from .graph_cell import GraphCell
+from .layer.container import CellDict, CellList, SequentialCell
 
-__all__ = ["Cell"]
+__all__ = ["Cell", "CellDict", "CellList", "GraphCell", "SequentialCell"]

@@ -36,16 +36,20 @@ class Cell:
 
     internal_params: list[Parameter]
     bprop: Any = None
+    _params: dict[str, Parameter]
+    _cells: dict[str, Cell]
+    _auto_prefix: bool
+    _parameter_prefix: str
 
     def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
         state = self.__dict__
         state["_params"] = {}
         state["_cells"] = {}
         state["_auto_prefix"] = auto_prefix
+        state["_parameter_prefix"] = ""
         self.training = False
         self.phase = "train"
         self.requires_grad = False
-        self.param_prefix = ""
         self._bprop_debug = False
         self._compute_dtype: Any = None
         self._forward_pre_hooks: Hooks = {}
@@ -240,9 +244,12 @@ class Cell:
         """Name every Parameter `prefix` and its path of attributes from here."""
         if not isinstance(prefix, str):
             raise TypeError(f"`prefix` must be a string, but got {type(prefix).__name__}")
+        if not prefix:
+            return
+        for path, cell in self.cells_and_names() if recurse else [("", self)]:
+            cell._parameter_prefix = f"{prefix}{path}." if path else prefix
         for path, parameter in self.parameters_and_names(expand=recurse):
-            if prefix:
-                parameter.name, parameter._named = prefix + path, True
+            parameter.name, parameter._named = prefix + path, True
 
     def apply(self, fn: Callable[[Cell], Any]) -> Cell:
         """Call `fn` on every Cell below and then on this one; returns this Cell."""

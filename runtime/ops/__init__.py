@@ -17,10 +17,12 @@ from . import (
     attention,
     boundary,
     comparison,
+    contraction,
     convolution,
     creation,
+    diagonals,
     elementwise,
-    embedding,
+    embeddings,
     gru,
     indexing,
     linear,
@@ -50,10 +52,12 @@ __all__ = [
     "attention",
     "boundary",
     "comparison",
+    "contraction",
     "convolution",
     "creation",
+    "diagonals",
     "elementwise",
-    "embedding",
+    "embeddings",
     "get",
     "gru",
     "indexing",
@@ -76,8 +80,13 @@ __all__ = [
 ]
 
 
+# Scripts import operators from these modules too: `from cellbridge.runtime.ops import operations as P`.
+_OTHER_NAMES = ("operations", "functional", "composite", "primitive")
+sys.modules.update({f"{__name__}.{name}": sys.modules[__name__] for name in _OTHER_NAMES})
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("operations", "functional", "composite", "primitive"):  # other packages keep the operators there
+    if name in _OTHER_NAMES:
         return sys.modules[__name__]
     if not name.startswith("__"):
         from ..functional import NAMES

@@ -1,0 +1,101 @@
+"""Modes and devices: how and where Cells run."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from . import checks
+
+GRAPH_MODE = 0
+PYNATIVE_MODE = 1
+
+_DEVICES = ("CPU", "GPU", "Ascend")
+_settings: dict[str, Any] = {"mode": PYNATIVE_MODE, "device_target": "CPU", "device_id": 0}
+
+# What scripts set that changes nothing here: there is one device, kernels are deterministic and run at once.
+_WITHOUT_EFFECT: dict[str, type | tuple[type, ...]] = {
+    "deterministic": str,
+    "max_call_depth": int,
+    "pynative_synchronize": bool,
+    "save_graphs": (bool, int),
+    "save_graphs_path": str,
+}
+
+
+def set_context(**kwargs: Any) -> None:
+    """Choose how and where Cells run.
+
+    Args:
+        mode: `PYNATIVE_MODE`, the default: Cells run as Python does. `GRAPH_MODE` is not available yet.
+        device_target: "CPU".
+        device_id: an int from 0; there is one device.
+        kwargs: `deterministic`, `max_call_depth`, `pynative_synchronize`, `save_graphs` and `save_graphs_path` are
+            accepted and change nothing.
+
+    Raises:
+        ValueError: an argument is unknown or its value is.
+        TypeError: a value is of another type.
+        RuntimeError: the device is not available.
+        NotImplementedError: `mode` is `GRAPH_MODE`.
+    """
+    for name in kwargs:
+        if name not in _settings and name not in _WITHOUT_EFFECT:
+            raise ValueError(
+                f"For 'set_context', the argument '{name}' is unknown: needed one of "
+                f"{sorted({*_settings, *_WITHOUT_EFFECT})}"
+            )
+    for name, value in kwargs.items():
+        _check(name, value)
+    _settings.update(kwargs)
+
+
+def _check(name: str, value: Any) -> None:
+    of = "set_context"
+    if name == "mode":
+        checks.of_type(value, name, int, of=of)
+        checks.one_of(value, "mode (0: GRAPH_MODE, 1: PYNATIVE_MODE)", (GRAPH_MODE, PYNATIVE_MODE), of=of)
+        if value == GRAPH_MODE:
+            raise NotImplementedError(
+                "For 'set_context', mode=GRAPH_MODE is not available yet: Cells run in PYNATIVE_MODE, with the same "
+                "numbers"
+            )
+    elif name == "device_target":
+        checks.one_of(value, name, _DEVICES, of=of)
+        if value != "CPU":
+            raise RuntimeError(f"For 'set_context', the device '{value}' is not available: Cells run on 'CPU'")
+    elif name == "device_id":
+        checks.of_type(value, name, int, of=of)
+        checks.in_range(value, name, "[0, inf)", of=of)
+    else:
+        checks.of_type(value, name, _WITHOUT_EFFECT[name], of=of)
+
+
+def get_context(attr_key: str) -> Any:
+    """What `set_context` set for that name; for one without effect that wasn't set, None.
+
+    Raises:
+        ValueError: the name is unknown.
+    """
+    if attr_key not in _settings and attr_key not in _WITHOUT_EFFECT:
+        raise ValueError(
+            f"For 'get_context', the argument '{attr_key}' is unknown: needed one of "
+            f"{sorted({*_settings, *_WITHOUT_EFFECT})}"
+        )
+    return _settings.get(attr_key)
+
+
+def set_device(device_target: str, device_id: int | None = None) -> None:
+    """`set_context(device_target=..., device_id=...)`."""
+    set_context(device_target=device_target, device_id=0 if device_id is None else device_id)
+
+
+def jit(function: Any = None, **kwargs: Any) -> NoReturn:
+    """Compiling a function; not available yet, like `GRAPH_MODE`.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError("jit is not available yet: leave the decorator out; the function gives the same numbers")
+
+
+__all__ = ["GRAPH_MODE", "PYNATIVE_MODE", "get_context", "jit", "set_context", "set_device"]
