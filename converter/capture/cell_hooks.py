@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -35,8 +35,8 @@ class Visitor(Protocol):
 
 
 @contextlib.contextmanager
-def watch(root: torch.nn.Module, visitor: Visitor) -> Iterator[None]:
-    """Within the context, calls of `root` and of the modules in it are reported to `visitor`.
+def watch(root: torch.nn.Module, visitor: Visitor, only: Collection[str] | None = None) -> Iterator[None]:
+    """Within the context, calls of `root` and of the modules in it are reported to `visitor`; `only` of those paths.
 
     The visitor must return new tensors (a clone, not a view), so that each boundary crossing is a tensor of its own. A
     module that changes its input in place still does: the change is copied back when it returns.
@@ -46,6 +46,8 @@ def watch(root: torch.nn.Module, visitor: Visitor) -> Iterator[None]:
     for path, module in root.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             continue  # compiled: Python hooks can't see into it, its parent's boundary does
+        if only is not None and path not in only:
+            continue
         before, after = watcher.hooks(path, is_root=module is root)
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after, with_kwargs=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,10 @@ from .records import (
 
 
 class TorchSide:
-    """A torch module with the inputs it is run on; the module is left as it was."""
+    """A torch module with the inputs it is run on; the module is left as it was.
+
+    With `watched`, only the modules at these paths are Cells: what the others do belongs to the Cells around them.
+    """
 
     def __init__(
         self,
@@ -46,9 +49,11 @@ class TorchSide:
         loss: Callable[[Any], torch.Tensor] | None = None,
         working_dtype: str = "float32",
         seed: int = 0,
+        watched: Collection[str] | None = None,
     ) -> None:
         self.name = name
         self.module = module
+        self.watched = watched
         self.args = args
         self.kwargs = dict(kwargs)
         self.train = train
@@ -56,7 +61,7 @@ class TorchSide:
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
         self.abilities = native_abilities(working_dtype)
         self.seed = seed
-        self.shared = _shared_parameters(module)
+        self.shared = _shared_parameters(module, watched)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
@@ -77,7 +82,7 @@ class TorchSide:
             drawn = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(torch.enable_grad())
-            with watch(self.module, recorder), drawn:
+            with watch(self.module, recorder, self.watched), drawn:
                 result = self._called(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
@@ -160,11 +165,15 @@ def _loss_gradients(
     ]
 
 
-def _shared_parameters(module: torch.nn.Module) -> dict[torch.nn.Module, dict[str, str]]:
+def _shared_parameters(
+    module: torch.nn.Module, watched: Collection[str] | None
+) -> dict[torch.nn.Module, dict[str, str]]:
     """For the modules that hold a parameter which another one holds too: qualified names by attribute names."""
     names = {p: name for name, p in module.named_parameters()}
     holders: dict[torch.nn.Parameter, list[tuple[torch.nn.Module, str]]] = {}
-    for owner in module.modules():
+    for path, owner in module.named_modules():
+        if watched is not None and path not in watched:
+            continue
         for attribute, parameter in owner._parameters.items():
             if parameter is not None and not isinstance(owner, torch.nn.RNNBase):  # keeps a list of its own
                 holders.setdefault(parameter, []).append((owner, attribute))

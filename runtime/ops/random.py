@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,41 @@ def seed(value: int) -> None:
     """Make the draws that follow repeatable; they are not those of torch for the same seed."""
     global _generator
     _generator = np.random.default_rng(value)
+
+
+class _Observed(threading.local):
+    by: Callable[[str, Array], Array] | None = None
+
+
+_observed = _Observed()
+
+
+@contextlib.contextmanager
+def observed(observer: Callable[[str, Array], Array]) -> Iterator[None]:
+    """Within the context, `observer(op name, array)` is told of every draw; what it returns takes its place."""
+    before = _observed.by
+    _observed.by = observer
+    try:
+        yield
+    finally:
+        _observed.by = before
+
+
+def _drawn(op: str, array: Array) -> Array:
+    return array if _observed.by is None else _observed.by(op, array)
+
+
+@contextlib.contextmanager
+def drawing_from(value: int | None) -> Iterator[None]:
+    """Within the context, draws are repeatable from the seed `value`; None: they go on as before."""
+    global _generator
+    before = _generator
+    if value is not None:
+        _generator = np.random.default_rng(value)
+    try:
+        yield
+    finally:
+        _generator = before
 
 
 def _floating(shape: Shape, dtype: DType) -> Type:
@@ -52,7 +90,7 @@ def _(*, shape: Shape, probability: float, dtype: DType) -> Type:
 
 @bernoulli.kernel
 def _(*, shape: tuple[int, ...], probability: float, dtype: DType) -> Array:
-    return np.asarray(_generator.random(shape) < probability).astype(dtype)
+    return _drawn("bernoulli", np.asarray(_generator.random(shape) < probability).astype(dtype))
 
 
 bernoulli.no_vjp(_NO_OPERAND)
@@ -85,7 +123,7 @@ def _(*, shape: tuple[int, ...], low: float, high: float, dtype: DType) -> Array
     # As many random bits as the dtype holds: a draw of more bits could be rounded to 1.
     steps = 2 ** _PRECISION[as_dtype(dtype)]
     draws = _generator.integers(0, steps, size=shape) / steps
-    return np.asarray(draws * (high - low) + low).astype(dtype)
+    return _drawn("uniform", np.asarray(draws * (high - low) + low).astype(dtype))
 
 
 uniform.no_vjp(_NO_OPERAND)
@@ -109,7 +147,7 @@ def _(*, shape: Shape, mean: float, deviation: float, dtype: DType) -> Type:
 
 @normal.kernel
 def _(*, shape: tuple[int, ...], mean: float, deviation: float, dtype: DType) -> Array:
-    return np.asarray(_generator.normal(mean, deviation, size=shape)).astype(dtype)
+    return _drawn("normal", np.asarray(_generator.normal(mean, deviation, size=shape)).astype(dtype))
 
 
 normal.no_vjp(_NO_OPERAND)
@@ -134,7 +172,7 @@ def _(*, shape: Shape, rate: float, dtype: DType) -> Type:
 @exponential.kernel
 def _(*, shape: tuple[int, ...], rate: float, dtype: DType) -> Array:
     draws = _generator.exponential(1.0 / rate, size=shape).astype(dtype)
-    return np.asarray(np.maximum(draws, np.asarray(_SMALLEST[as_dtype(dtype)], dtype)))
+    return _drawn("exponential", np.asarray(np.maximum(draws, np.asarray(_SMALLEST[as_dtype(dtype)], dtype))))
 
 
 exponential.no_vjp(_NO_OPERAND)
@@ -160,7 +198,7 @@ def _(*, shape: Shape, low: int, high: int, dtype: DType) -> Type:
 
 @integers.kernel
 def _(*, shape: tuple[int, ...], low: int, high: int, dtype: DType) -> Array:
-    return np.asarray(_generator.integers(low, high, size=shape)).astype(dtype)
+    return _drawn("integers", np.asarray(_generator.integers(low, high, size=shape)).astype(dtype))
 
 
 integers.no_vjp(_NO_OPERAND)
@@ -186,7 +224,8 @@ def _(probability: Type) -> Type:
 
 @bernoulli_each.kernel
 def _(probability: Array) -> Array:
-    return np.asarray(_generator.random(probability.shape) < probability).astype(probability.dtype)
+    mask = np.asarray(_generator.random(probability.shape) < probability).astype(probability.dtype)
+    return _drawn("bernoulli_each", mask)
 
 
 @bernoulli_each.vjp

@@ -37,6 +37,7 @@ import numpy as np
 from ..errors import ProgramError, ShapeError
 from ..ir.dims import Dim, SymbolicDim
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Type, is_half
+from ..precision import overruled
 from ..tracing import Operand, Tensor
 
 Array = np.ndarray[Any, Any]
@@ -157,7 +158,7 @@ class Op:
             raise TypeError(f"op {self.name}{self.signature} takes other operands: {len(inputs)} given")
         if not self.variadic:  # rules are given all operands, None for an absent one
             inputs += (None,) * (len(self.input_names) - len(inputs))
-        complete = self.attributes(attributes)
+        complete = overruled(self.attributes(attributes))
         for operand in inputs:
             if isinstance(operand, Operand):
                 return operand.apply(self, inputs, complete)
