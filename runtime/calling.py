@@ -31,9 +31,11 @@ class Gradients:
 
 
 def as_array(tensor: Any) -> Array:
-    """A NumPy array with the data of an array or of a torch tensor (bfloat16 too)."""
+    """A NumPy array with the data of an array, of a `Tensor` or of a torch tensor (bfloat16 too)."""
     if isinstance(tensor, (np.ndarray, np.generic)):
         return np.asarray(tensor)
+    if hasattr(tensor, "asnumpy"):
+        return np.asarray(tensor.asnumpy())
     detached = tensor.detach().cpu()
     if str(detached.dtype) == "torch.bfloat16":
         return np.asarray(detached.float().numpy().astype(BFLOAT16))

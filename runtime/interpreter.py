@@ -100,8 +100,12 @@ def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> li
     return steps[::-1]
 
 
-def bind(program: Program, inputs: Sequence[Array]) -> dict[str, int]:
-    """Sizes of the program's symbols, read off the shapes of `inputs`; `UsageError` if the inputs don't fit."""
+def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
+    """Sizes of the program's symbols, read off the shapes of `inputs` (arrays or tensors).
+
+    Raises:
+        UsageError: the inputs don't fit the program.
+    """
     if len(inputs) != len(program.inputs):
         raise UsageError(f"the program takes {len(program.inputs)} tensors, given {len(inputs)}")
     sizes: dict[str, int] = {}
@@ -134,18 +138,30 @@ def _resolve(attribute: Any, sizes: Mapping[str, int]) -> Any:
     return attribute.evaluate(sizes) if isinstance(attribute, SymbolicDim) else attribute
 
 
+def attributes_of(step: Step, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Attributes of a node with concrete sizes."""
+    attributes = dict(step.node.attributes)
+    return {name: _resolve(value, sizes) for name, value in attributes.items()} if step.symbolic else attributes
+
+
+FAILURES = (ShapeError, ValueError, IndexError, TypeError, ZeroDivisionError, MemoryError)
+"""What a kernel raises on operands that it can't take."""
+
+
+def failure(program: Program, node: Node, operands: Sequence[Any], error: Exception) -> CellbridgeError:
+    """The error to raise when a node failed: names the op, its operands, the Cell and the source line."""
+    shown = ", ".join("absent" if x is None else f"{x.dtype.name}{list(x.shape)}" for x in operands)
+    return CellbridgeError(
+        f"op {node.op}({shown}) failed in Cell {program.calls[node.cell]}: {error}"
+        + (f"\n  at {node.source}" if node.source else "")
+    )
+
+
 def _run(program: Program, step: Step, operands: list[Array | None], sizes: Mapping[str, int]) -> tuple[Array, ...]:
     node = step.node
-    attributes = dict(node.attributes)
-    if step.symbolic:
-        attributes = {name: _resolve(value, sizes) for name, value in attributes.items()}
     try:
-        return evaluate_op(step.op, operands, attributes, tuple(value.type for value in node.outputs))
+        return evaluate_op(step.op, operands, attributes_of(step, sizes), tuple(value.type for value in node.outputs))
     except ProgramError:
         raise
-    except (ShapeError, ValueError, IndexError, TypeError, ZeroDivisionError, MemoryError) as error:
-        shown = ", ".join("absent" if x is None else f"{x.dtype.name}{list(x.shape)}" for x in operands)
-        raise CellbridgeError(
-            f"op {node.op}({shown}) failed in Cell {program.calls[node.cell]}: {error}"
-            + (f"\n  at {node.source}" if node.source else "")
-        ) from error
+    except FAILURES as error:
+        raise failure(program, node, operands, error) from error

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .errors import UsageError
+from .tracing import Operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,9 @@ TENSOR = Structure("tensor")
 
 
 def is_tensor(leaf: Any) -> bool:
-    """Whether a leaf is an array or a tensor of a framework."""
-    return isinstance(leaf, (np.ndarray, np.generic)) or (hasattr(leaf, "detach") and hasattr(leaf, "numpy"))
+    """Whether a leaf is an array, a tensor of ours or one of a framework."""
+    ours = isinstance(leaf, (np.ndarray, np.generic, Operand))
+    return ours or (hasattr(leaf, "detach") and hasattr(leaf, "numpy"))
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:

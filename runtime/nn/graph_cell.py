@@ -1,0 +1,290 @@
+"""`GraphCell`: a program, such as `converter.from_torch` gives, as a Cell among Cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..calling import as_array
+from ..common.parameter import Parameter
+from ..common.tensor import wrapped
+from ..errors import ProgramError, UsageError
+from ..gradients import tensors_in
+from ..interpreter import FAILURES, Step, attributes_of, bind, failure, plan
+from ..ir.program import Program
+from ..ir.types import Node, Value, is_floating
+from ..ops import elementwise
+from ..precision import compute_dtype
+from ..tracing import Operand
+from .cell import Cell
+
+
+class GraphCell(Cell):
+    """A captured network as a Cell: it trains, freezes, nests and takes hooks as Cells written by hand do.
+
+    The Cells of the program are Cells here, under their paths, and the values that cross their boundaries are the
+    inputs and outputs that hooks see (a single output bare, several as a flat tuple). One may be replaced by a Cell
+    written by hand that takes and returns the same tensors. A Cell that the program calls twice is one Cell.
+
+    It behaves as it was captured, in train or in eval mode: `set_train` doesn't bring in Dropout or the statistics of
+    a batch. Random numbers are drawn anew in each call.
+
+    Args:
+        program: the network. Its parameters become Parameters with the same names, the frozen ones with
+            `requires_grad=False`, and so do its buffers. Their data is copied.
+
+    Inputs and outputs:
+        The arguments and the result of the program, with Tensors in place of arrays; arrays are taken, too. After a
+        call while `training` is True (as it is at first if the program was captured in train mode), the buffers that
+        the program updates have their new values.
+
+    Raises:
+        ProgramError: the nodes of one call of a Cell don't stand together in the program.
+        UsageError: from a call, arguments that don't fit the program.
+        CellbridgeError: from a call, an op failed; the message names it, its operands, the Cell and the source line.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self._graph = graph = _Graph(program, self)
+        for name, parameter in program.parameters.items():
+            self._hold(name, Parameter(program.constant_data[parameter.value], name, parameter.trainable))
+        for name, buffer in program.buffers.items():
+            self._hold(name, Parameter(program.constant_data[buffer.value], name, requires_grad=False))
+        for call in program.calls[1:]:
+            self._made(call.path).class_name = call.class_name
+        called = {call.path for call in program.calls}
+        for name, parameter in program.parameters.items():
+            for alias in parameter.aliases:
+                if alias.rpartition(".")[0] in called:
+                    self._hold(alias, graph.parameter(name))
+        for _, cell in self.cells_and_names():
+            cell.training = program.train
+        self._class_name = graph.program.calls[0].class_name
+
+    def _hold(self, qualified_name: str, parameter: Parameter) -> None:
+        path, _, attribute = qualified_name.rpartition(".")
+        self._made(path)._params[attribute] = parameter  # not by assignment: any attribute name will do
+
+    def _made(self, path: str) -> Any:
+        """The Cell at a path; it and those that lead there are made where there are none."""
+        cell: Cell = self
+        walked: list[str] = []
+        for name in path.split(".") if path else ():
+            walked.append(name)
+            if name not in cell._cells:
+                cell._cells[name] = _Region(self._graph, ".".join(walked))
+            cell = cell._cells[name]
+        return cell
+
+    def construct(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program."""
+        program = self._graph.program
+        given = tree.match(program.arguments, (args, kwargs))
+        inputs = [
+            _in_dtype_of(value, x if isinstance(x, Operand) else wrapped(as_array(x)))
+            for value, x in zip(program.inputs, given, strict=True)
+        ]
+        run = _Run(self._graph, bind(program, inputs))
+        run.values.update(zip(program.inputs, inputs, strict=True))
+        run.execute(0)
+        for name, update in program.updates.items() if self.training else ():
+            self._graph.parameter(name).set_data(wrapped(run.values[update]._data))
+        return tree.unflatten(program.result, [run.values[value] for value in program.outputs])
+
+    def extend_repr(self) -> str:
+        """The class of the captured module."""
+        return self._class_name
+
+
+class _Region(Cell):
+    """A Cell of a program, or a container of such Cells; `class_name` is that of the module it was."""
+
+    def __init__(self, graph: _Graph, path: str) -> None:
+        super().__init__()
+        self._graph = graph
+        self._path = path
+        self.class_name = "Cell"
+
+    @property
+    def cls_name(self) -> str:
+        """Name of the class of the captured module."""
+        return self.class_name
+
+    def construct(self, *inputs: Any, within: tuple[_Run, int] | None = None) -> Any:
+        """Run the nodes of one call: that of the program which `within` names, else, alone, the first.
+
+        Alone, it leaves buffers as they are: the program knows their values after the whole run.
+        """
+        run, number = within or self._graph.run_of(self._path, inputs)
+        for step, x in zip(self._graph.entries[number], inputs, strict=True):
+            run.values[step.node.outputs[0]] = x
+        run.execute(number)
+        outputs = tuple(run.value(step.node.inputs[0], number) for step in self._graph.exits[number])
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+class _Graph:
+    """A program arranged to be run call by call.
+
+    Attributes:
+        program: the program.
+        root: the Cell in which its Cells and Parameters are found by their paths.
+        steps: for each call, its own nodes in order, with the numbers of the calls that it makes among them.
+        entries: for each call, the boundaries where its inputs come in.
+        exits: for each call, those where its outputs go out.
+        constants: the constants as tensors.
+        names: qualified names of the parameters and buffers.
+    """
+
+    def __init__(self, program: Program, root: Cell) -> None:
+        self.program = program
+        self.root = root
+        count = len(program.calls)
+        self.steps: list[list[Step | int]] = [[] for _ in range(count)]
+        self.entries: list[list[Step]] = [[] for _ in range(count)]
+        self.exits: list[list[Step]] = [[] for _ in range(count)]
+        self.constants: dict[Value, Any] = {c.value: wrapped(program.constant_data[c.value]) for c in program.constants}
+        self.names = {parameter.value: name for name, parameter in program.parameters.items()}
+        self.names |= {buffer.value: name for name, buffer in program.buffers.items()}
+        self._arrange()
+
+    def _arrange(self) -> None:
+        program = self.program
+        running = [0]
+        left: set[int] = set()
+        for step in plan(program, (*program.outputs, *program.updates.values()), every_boundary=True):
+            lineage = self._lineage(step.node.cell)
+            while running != lineage[: len(running)]:
+                left.add(running.pop())
+            for number in lineage[len(running) :]:
+                if number in left:
+                    raise ProgramError(
+                        f"the nodes of Cell call {program.calls[number]} don't stand together: op {step.node.op} comes "
+                        "after nodes of another Cell"
+                    )
+                self.steps[running[-1]].append(number)
+                running.append(number)
+            self._place(step, running[-1]).append(step)
+
+    def _lineage(self, number: int | None) -> list[int]:
+        """The calls that lead to a call, from the root to itself."""
+        lineage: list[int] = []
+        while number is not None:
+            lineage.append(number)
+            number = self.program.calls[number].parent
+        return lineage[::-1]
+
+    def _place(self, step: Step, number: int) -> list[Any]:
+        """Where a step of a call belongs; at the root's boundaries nothing comes from, or goes to, another call."""
+        node = step.node
+        if number and node.op == "boundary" and node.attributes["call"] == number:
+            if node.attributes["kind"] == "input":
+                return self.entries[number]
+            if node.attributes["kind"] == "output":
+                return self.exits[number]
+        return self.steps[number]
+
+    def cell(self, path: str) -> Cell:
+        """The Cell that is at a path now; `UsageError` if there is none any more."""
+        cell = self.root
+        for name in path.split(".") if path else ():
+            if name not in cell._cells:
+                raise UsageError(f"the network needs Cell '{path}', but '{name}' was taken out of {cell.cls_name}")
+            cell = cell._cells[name]
+        return cell
+
+    def parameter(self, name: str) -> Parameter:
+        """The Parameter that is under a qualified name now; `UsageError` if there is none any more."""
+        path, _, attribute = name.rpartition(".")
+        holder = self.cell(path)
+        if attribute not in holder._params:
+            raise UsageError(f"the network needs Parameter '{name}', but {holder.cls_name} '{path}' doesn't hold it")
+        found: Parameter = holder._params[attribute]
+        return found
+
+    def run_of(self, path: str, inputs: tuple[Any, ...]) -> tuple[_Run, int]:
+        """A run of the first call of a Cell alone; `UsageError` if it has none or the inputs don't fit."""
+        number = next((i for i, call in enumerate(self.program.calls) if call.path == path), None)
+        if number is None:
+            raise UsageError(f"Cell '{path}' holds Cells but computes nothing itself: call those")
+        operands = [step.node.inputs[0] for step in self.entries[number]]
+        arguments = tree.Structure("tuple", (tree.TENSOR,) * len(operands))
+        return _Run(self, bind(self.program.replace(inputs=tuple(operands), arguments=arguments), inputs)), number
+
+
+class _Run:
+    """One run of a program, or of one of its Cells: the values so far."""
+
+    def __init__(self, graph: _Graph, sizes: dict[str, int]) -> None:
+        self.graph = graph
+        self.sizes = sizes
+        self.values = dict(graph.constants)
+
+    def execute(self, number: int) -> None:
+        """Run the nodes of a call, and the calls that it makes."""
+        for step in self.graph.steps[number]:
+            if isinstance(step, int):
+                self._call(step)
+            else:
+                self._compute(step)
+
+    def _call(self, number: int) -> None:
+        call = self.graph.program.calls[number]
+        cell = self.graph.cell(call.path)
+        entries, exits = self.graph.entries[number], self.graph.exits[number]
+        inputs = [self.value(step.node.inputs[0], number) for step in entries]
+        returned = cell(*inputs, within=(self, number)) if isinstance(cell, _Region) else cell(*inputs)
+        outputs = list(tensors_in(returned))
+        if len(outputs) != len(exits):
+            raise UsageError(
+                f"Cell {call} ({cell.cls_name}) must return {len(exits)} tensors, but it (or a hook) returned "
+                f"{len(outputs)}"
+            )
+        for step, output in zip(exits, outputs, strict=True):
+            self.values[step.node.outputs[0]] = output
+        for step in (*entries, *exits):
+            self._forget(step)
+
+    def _compute(self, step: Step) -> None:
+        node = step.node
+        operands = [None if value is None else self.value(value, node.cell) for value in node.inputs]
+        if node.op == "boundary":
+            results: Any = operands[0]
+        else:
+            results = self._applied(step, node, operands)
+        for value, result in zip(node.outputs, results if isinstance(results, tuple) else (results,), strict=True):
+            self.values[value] = wrapped(result) if isinstance(result, np.ndarray) else result
+        self._forget(step)
+
+    def _applied(self, step: Step, node: Node, operands: list[Any]) -> Any:
+        try:
+            return step.op(*operands, **attributes_of(step, self.sizes))
+        except ProgramError:
+            raise
+        except FAILURES as error:
+            raise failure(self.graph.program, node, operands, error) from error
+
+    def _forget(self, step: Step) -> None:
+        for value in step.last_uses:
+            self.values.pop(value, None)
+
+    def value(self, value: Value | None, number: int) -> Any:
+        """The tensor of a value that call `number` uses; `UsageError` if that is one of a Cell that wasn't run."""
+        if value in self.values:
+            return self.values[value]
+        if value in self.graph.names:
+            return self.graph.parameter(self.graph.names[value])
+        call = self.graph.program.calls[number]
+        raise UsageError(
+            f"Cell {call} uses {value}, which doesn't come in through its inputs: it can't be run alone, call the "
+            "whole network"
+        )
+
+
+def _in_dtype_of(value: Value, x: Any) -> Any:
+    """`x`; while a dtype of computation is set (`to_float`), in the dtype that the program takes."""
+    cast = compute_dtype() is not None and is_floating(x.dtype) and is_floating(value.dtype) and x.dtype != value.dtype
+    return elementwise.cast(x, dtype=value.dtype) if cast else x
