@@ -174,6 +174,7 @@ class OperatorObject:
     _primitive: Primitive
     _making: inspect.Signature
     _renamed: dict[str, str]
+    _variadic: bool
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         cls = type(self)
@@ -193,8 +194,8 @@ class OperatorObject:
         """Run the operator."""
         cls = type(self)
         given = dict(cls._primitive.defaults or {}) | self._given | kwargs
-        if cls._primitive.called_with is None and not given:
-            result = cls._function(*args)
+        if cls._primitive.called_with is None and (not given or cls._variadic):
+            result = cls._function(*args, **given)
         else:
             names = cls._calling_names()
             if len(args) > len(names):
@@ -235,6 +236,7 @@ def operator_class(function: Function, primitive: Primitive) -> type[OperatorObj
         "_primitive": primitive,
         "_making": making,
         "_renamed": renamed,
+        "_variadic": any(p.kind is p.VAR_POSITIONAL for p in parameters.values()),
         "__doc__": f"Operator object of `{function.__name__}`.\n\n{inspect.getdoc(function) or ''}",
         "__module__": "cellbridge.runtime.ops",
     }

@@ -25,7 +25,13 @@ Taps = tuple[Array, Array]
 
 @operator
 def resize(
-    x: Tensor, *, size: tuple[Dim, ...], mode: str = "nearest", align_corners: bool = False, scales: Scales = None
+    x: Tensor,
+    *,
+    size: tuple[Dim, ...],
+    mode: str = "nearest",
+    align_corners: bool = False,
+    half_pixel: bool = True,
+    scales: Scales = None,
 ) -> Tensor:
     """Interpolate to other spatial sizes: ATen `upsample_{nearest*d,linear1d,bilinear2d,trilinear3d,bicubic2d}`.
 
@@ -37,6 +43,8 @@ def resize(
         size: the new spatial sizes.
         mode: "nearest", "nearest-exact", "linear" (any number of dimensions), "bilinear" or "bicubic" (two).
         align_corners: whether the centres of the corner elements keep their places; otherwise the corners do.
+        half_pixel: for the other modes than the nearest: whether elements lie at the centres of their cells (j + 0.5),
+            as in ATen, or at their corners (j).
         scales: new size / old size per dimension; None where that is to be taken from the sizes.
 
     Returns:
@@ -45,15 +53,15 @@ def resize(
 
 
 @resize.infer
-def _(x: Type, *, size: tuple[Dim, ...], mode: str, align_corners: bool, scales: Scales) -> Type:
+def _(x: Type, *, size: tuple[Dim, ...], mode: str, align_corners: bool, half_pixel: bool, scales: Scales) -> Type:
     _check(x, size, mode, align_corners, scales)
     return x.with_shape((*x.shape[:2], *size))
 
 
 @resize.kernel
-def _(x: Array, *, size: tuple[int, ...], mode: str, align_corners: bool, scales: Scales) -> Array:
+def _(x: Array, *, size: tuple[int, ...], mode: str, align_corners: bool, half_pixel: bool, scales: Scales) -> Array:
     for axis, old, new, scale in _axes(x.shape[2:], size, scales, mode):
-        x = interpolated(x, axis, *_taps(old, new, scale, mode, align_corners, x.dtype))
+        x = interpolated(x, axis, *_taps(old, new, scale, mode, align_corners, half_pixel, x.dtype))
     return x
 
 
@@ -63,13 +71,22 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, size: tuple[Dim, ...], **attributes: A
 
 
 @resize.onnx
-def _(graph: OnnxGraph, x: str, *, size: tuple[Dim, ...], mode: str, align_corners: bool, scales: Scales) -> str:
+def _(
+    graph: OnnxGraph,
+    x: str,
+    *,
+    size: tuple[Dim, ...],
+    mode: str,
+    align_corners: bool,
+    half_pixel: bool,
+    scales: Scales,
+) -> str:
     dtype, sizes = graph.type(x).dtype, graph.type(x).shape[2:]
     static = all(isinstance(d, int) for d in (*sizes, *size))
     if mode == "nearest" and static and not all(new % old == 0 for old, new in zip(sizes, size, strict=True)):
         # ONNX Runtime divides by the rounded scale where ATen multiplies, and may land on a neighbour.
         for axis, old, new, scale in _axes(sizes, size, scales, mode):
-            indices, _ = _taps(old, new, scale, mode, align_corners, dtype)
+            indices, _ = _taps(old, new, scale, mode, align_corners, half_pixel, dtype)
             x = graph.op("Gather", x, graph.constant(indices[0], np.int64), axis=axis)
         return x
     attributes: dict[str, Any] = {"axes": tuple(range(2, 2 + len(size)))}
@@ -84,7 +101,9 @@ def _(graph: OnnxGraph, x: str, *, size: tuple[Dim, ...], mode: str, align_corne
     else:
         attributes |= {
             "mode": "cubic" if mode == "bicubic" else "linear",
-            "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
+            "coordinate_transformation_mode": (
+                "align_corners" if align_corners else "half_pixel" if half_pixel else "asymmetric"
+            ),
         }
         if mode == "bicubic":
             attributes["cubic_coeff_a"] = CUBIC_A
@@ -98,7 +117,13 @@ def _(graph: OnnxGraph, x: str, *, size: tuple[Dim, ...], mode: str, align_corne
 
 @operator
 def resize_gradient(
-    g: Tensor, *, size: tuple[Dim, ...], mode: str = "nearest", align_corners: bool = False, scales: Scales = None
+    g: Tensor,
+    *,
+    size: tuple[Dim, ...],
+    mode: str = "nearest",
+    align_corners: bool = False,
+    half_pixel: bool = True,
+    scales: Scales = None,
 ) -> Tensor:
     """The gradient of `resize`: its transpose. ATen `upsample_*_backward`.
 
@@ -107,6 +132,7 @@ def resize_gradient(
         size: spatial sizes of what was resized.
         mode: of the resizing, as are all that follow.
         align_corners: whether the centres of the corner elements kept their places.
+        half_pixel: whether elements lay at the centres of their cells.
         scales: resized / size per dimension; None where that was taken from the sizes.
 
     Returns:
@@ -115,15 +141,15 @@ def resize_gradient(
 
 
 @resize_gradient.infer
-def _(g: Type, *, size: tuple[Dim, ...], mode: str, align_corners: bool, scales: Scales) -> Type:
+def _(g: Type, *, size: tuple[Dim, ...], mode: str, align_corners: bool, half_pixel: bool, scales: Scales) -> Type:
     _check(g, size, mode, align_corners, scales)
     return g.with_shape((*g.shape[:2], *size))
 
 
 @resize_gradient.kernel
-def _(g: Array, *, size: tuple[int, ...], mode: str, align_corners: bool, scales: Scales) -> Array:
+def _(g: Array, *, size: tuple[int, ...], mode: str, align_corners: bool, half_pixel: bool, scales: Scales) -> Array:
     for axis, old, new, scale in _axes(size, g.shape[2:], scales, mode):
-        g = interpolated_transpose(g, axis, *_taps(old, new, scale, mode, align_corners, g.dtype), size=old)
+        g = interpolated_transpose(g, axis, *_taps(old, new, scale, mode, align_corners, half_pixel, g.dtype), size=old)
     return g
 
 
@@ -133,12 +159,21 @@ def _(h: Tensor, y: Tensor, g: Tensor, *, size: tuple[Dim, ...], **attributes: A
 
 
 @resize_gradient.onnx
-def _(graph: OnnxGraph, g: str, *, size: tuple[Dim, ...], mode: str, align_corners: bool, scales: Scales) -> str:
+def _(
+    graph: OnnxGraph,
+    g: str,
+    *,
+    size: tuple[Dim, ...],
+    mode: str,
+    align_corners: bool,
+    half_pixel: bool,
+    scales: Scales,
+) -> str:
     kind = graph.type(g)
     for axis, old, new, scale in _axes(size, kind.shape[2:], scales, mode):
         if not (isinstance(old, int) and isinstance(new, int)):
             raise ConversionError(f"resize_gradient has an ONNX form for fixed sizes only; it goes from {new} to {old}")
-        taps = _taps(old, new, scale, mode, align_corners, kind.dtype)
+        taps = _taps(old, new, scale, mode, align_corners, half_pixel, kind.dtype)
         g = onnx_product_along(graph, g, axis, kind.rank, dense(*taps, size=old).T, kind.dtype)
     return g
 
@@ -200,7 +235,9 @@ def _onnx_scale(old: Dim, new: Dim, scale: float | None) -> Array:
     return moved
 
 
-def _taps(old: Any, new: Any, scale: float | None, mode: str, align_corners: bool, dtype: np.dtype[Any]) -> Taps:
+def _taps(
+    old: Any, new: Any, scale: float | None, mode: str, align_corners: bool, half_pixel: bool, dtype: np.dtype[Any]
+) -> Taps:
     """Taps along one axis, as ATen/native/UpSample.h has them, in its precision: the dtype, at least float32."""
     real: Any = np.float64 if dtype == FLOAT64 else np.float32
     ratio = real(1.0 / scale) if scale else real(old) / real(new)
@@ -215,7 +252,7 @@ def _taps(old: Any, new: Any, scale: float | None, mode: str, align_corners: boo
     if align_corners:
         source = places * (real(old - 1) / real(new - 1) if new > 1 else real(0))
     else:
-        source = (places + real(0.5)) * ratio - real(0.5)
+        source = (places + real(0.5)) * ratio - real(0.5) if half_pixel else places * ratio
     if mode == "bicubic":
         first = np.floor(source).astype(np.int64)
         indices = first + np.arange(-1, 3)[:, None]

@@ -1,117 +1,19 @@
-"""ATen `einsum`, as transpositions, products and matrix products of two operands at a time."""
+"""ATen `einsum`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from ....runtime.ir.dims import Dim, product
-from ....runtime.ops import elementwise, linear, reduction, shaping
+from ....runtime.errors import ShapeError
+from ....runtime.ops.contraction import einsum as composed
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten
-from .slicing import diagonal_of
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """A tensor and the label of each of its axes."""
-
-    x: Traced
-    labels: tuple[str, ...]
-
-    def sizes(self) -> dict[str, Dim]:
-        """Size of the axis of each label."""
-        return dict(zip(self.labels, self.x.shape, strict=True))
-
-    def arranged(self, labels: tuple[str, ...]) -> Traced:
-        """The tensor with its axes in the order of `labels`."""
-        order = tuple(self.labels.index(label) for label in labels)
-        if order == tuple(range(len(order))):
-            return self.x
-        arranged: Traced = shaping.transpose(self.x, permutation=order)
-        return arranged
 
 
 @aten("aten.einsum.default")
 def einsum(context: Context, equation: str, tensors: list[Traced], *, path: Any = None) -> Any:
     """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
-    inputs, output = parse(equation, [x.ndim for x in tensors])
-    terms = _without_broadcast_axes([_diagonal(x, labels) for x, labels in zip(tensors, inputs, strict=True)])
-    # torch's default path goes from left to right too
-    result, *rest = terms
-    while rest:
-        other, *rest = rest
-        needed = set(output).union(*(term.labels for term in rest))
-        result = _contracted(
-            _summed(result, needed.union(other.labels)), _summed(other, needed.union(result.labels)), needed
-        )
-    return _summed(result, set(output)).arranged(output)
-
-
-def parse(equation: str, ranks: list[int]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """Labels of the axes of each operand, and of the result; those that `...` stands for are numbered from the back."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != len(ranks):
-        raise Unsupported(f"{equation!r} names {len(terms)} operands, given {len(ranks)}")
-    hidden = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
-    inputs = [_labels(term, count) for term, count in zip(terms, hidden, strict=True)]
-    widest = max((count for term, count in zip(terms, hidden, strict=True) if "..." in term), default=0)
-    if arrow:
-        return inputs, _labels(right, widest)
-    letters = [label for labels in inputs for label in labels if not label.isdigit()]
-    return inputs, _labels("..." + "".join(sorted(x for x in letters if letters.count(x) == 1)), widest)
-
-
-def _labels(term: str, hidden: int) -> tuple[str, ...]:
-    before, dots, after = term.partition("...")
-    return (*before, *(str(i) for i in reversed(range(hidden if dots else 0))), *after)
-
-
-def _diagonal(x: Traced, labels: tuple[str, ...]) -> Labelled:
-    """A label that an operand has twice stands for a diagonal."""
-    for label in dict.fromkeys(labels):
-        while labels.count(label) > 1:
-            first = labels.index(label)
-            second = labels.index(label, first + 1)
-            x = diagonal_of(x, first, second)
-            labels = (*(other for axis, other in enumerate(labels) if axis not in (first, second)), label)
-    return Labelled(x, labels)
-
-
-def _without_broadcast_axes(terms: list[Labelled]) -> list[Labelled]:
-    """Axes of size 1 left out where another operand has more along that label."""
-    long = {label for term in terms for label, size in term.sizes().items() if size != 1}
-    result = []
-    for term in terms:
-        kept = {label: size for label, size in term.sizes().items() if size != 1 or label not in long}
-        x = term.x if len(kept) == len(term.labels) else shaping.reshape(term.x, shape=tuple(kept.values()))
-        result.append(Labelled(x, tuple(kept)))
-    return result
-
-
-def _summed(term: Labelled, needed: set[str]) -> Labelled:
-    """The term summed over the labels that nothing needs."""
-    axes = tuple(axis for axis, label in enumerate(term.labels) if label not in needed)
-    if not axes:
-        return term
-    return Labelled(reduction.reduce_sum(term.x, axes=axes), tuple(x for x in term.labels if x in needed))
-
-
-def _contracted(a: Labelled, b: Labelled, needed: set[str]) -> Labelled:
-    """The product of two terms, summed over the labels that they share and nothing else needs."""
-    shared = [label for label in a.labels if label in b.labels]
-    batch = tuple(label for label in shared if label in needed)
-    inner = tuple(label for label in shared if label not in needed)
-    rows = tuple(label for label in a.labels if label not in shared)
-    columns = tuple(label for label in b.labels if label not in shared)
-    sizes = a.sizes() | b.sizes()
-
-    def shape(*groups: tuple[str, ...]) -> tuple[Dim, ...]:
-        return (*(sizes[label] for label in batch), *(product(sizes[label] for label in group) for group in groups))
-
-    left = shaping.reshape(a.arranged((*batch, *rows, *inner)), shape=shape(rows, inner))
-    right = shaping.reshape(b.arranged((*batch, *inner, *columns)), shape=shape(inner, columns))
-    y = linear.matmul(left, right) if inner else elementwise.mul(left, right)
-    labels = (*batch, *rows, *columns)
-    return Labelled(shaping.reshape(y, shape=tuple(sizes[label] for label in labels)), labels)
+    try:
+        return composed(equation, tensors)  # from left to right, which is torch's default path too
+    except ShapeError as error:
+        raise Unsupported(str(error)) from None

@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, creation, elementwise, indexing, linear, reduction, shaping
-from ....runtime.ops import embedding as ops
+from ....runtime.ops import embeddings as ops
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast
 

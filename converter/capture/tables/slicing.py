@@ -8,6 +8,7 @@ from typing import Any
 from ....runtime.ir.dims import Dim, SymbolicDim, maximum, minimum
 from ....runtime.ops import creation, indexing, reduction, shaping
 from ....runtime.ops.common import normalize_axis
+from ....runtime.ops.diagonals import diagonal_of, with_diagonal
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast
 
@@ -157,14 +158,13 @@ def diagonal(context: Context, self: Traced, offset: int = 0, dim1: int = 0, dim
     first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
     if context.shape[-1] == 0:
         return context.builder.create(creation.full, shape=context.shape, value=0, dtype=context.dtype)
+    _require_known_columns(self, second)
     return diagonal_of(self, first, second, offset, context.shape[-1])
 
 
-def diagonal_of(x: Traced, first: int, second: int, offset: int = 0, length: Dim | None = None) -> Any:
-    """The diagonal of two axes, as the last axis; `length` defaults to the size of the first of them."""
-    flat, _ = _rows_of_matrices(x, first, second)
-    bounds = _diagonal_bounds(x, first, second, offset, x.shape[first] if length is None else length)
-    return part(flat, flat.ndim - 1, *bounds)
+def _require_known_columns(x: Traced, second: int) -> None:
+    if not isinstance(x.shape[second], int):
+        raise Unsupported("the diagonal of an axis of symbolic size")
 
 
 @aten("aten.diagonal_scatter.default")
@@ -173,31 +173,13 @@ def diagonal_scatter(context: Context, self: Traced, src: Traced, offset: int = 
     first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
     if src.shape[-1] == 0:
         return self
-    flat, order = _rows_of_matrices(self, first, second)
-    start, stop, step = _diagonal_bounds(self, first, second, offset, src.shape[-1])
-    written = indexing.slice_scatter(flat, cast(src, self.dtype), axis=flat.ndim - 1, start=start, stop=stop, step=step)
-    matrices = shaping.reshape(written, shape=tuple(self.shape[axis] for axis in order))
-    return shaping.transpose(matrices, permutation=tuple(order.index(axis) for axis in range(self.ndim)))
-
-
-def _rows_of_matrices(x: Traced, first: int, second: int) -> tuple[Any, list[int]]:
-    """The matrices of two axes, each as one row of all its elements; and the order of the axes of `x` before that."""
-    order = [*(axis for axis in range(x.ndim) if axis not in (first, second)), first, second]
-    shape = (*(x.shape[axis] for axis in order[:-2]), x.shape[first] * x.shape[second])
-    return shaping.reshape(shaping.transpose(x, permutation=tuple(order)), shape=shape), order
-
-
-def _diagonal_bounds(x: Traced, first: int, second: int, offset: int, length: Dim) -> tuple[Dim, Dim, int]:
-    """Where the elements of a diagonal stand in a row of all the elements of a matrix."""
-    columns = x.shape[second]
-    if not isinstance(columns, int):
-        raise Unsupported("the diagonal of an axis of symbolic size")
-    start = offset if offset >= 0 else columns * -offset
-    return start, start + (length - 1) * (columns + 1) + 1, columns + 1
+    _require_known_columns(self, second)
+    return with_diagonal(self, cast(src, self.dtype), first, second, offset)
 
 
 @aten("aten.trace.default")
 def trace(context: Context, self: Traced) -> Any:
     """trace(Tensor self) -> Tensor"""
     length = minimum(*self.shape)
+    _require_known_columns(self, 1)
     return reduction.reduce_sum(cast(diagonal_of(self, 0, 1, length=length), context.dtype))

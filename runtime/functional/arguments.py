@@ -1,0 +1,82 @@
+"""Arguments of operators that aren't operands: shapes, axes and other integers."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..common.tensor import Tensor
+from ..ir.dims import Dim, SymbolicDim
+from ..tracing import Operand
+
+
+def integer(value: Any, name: str, *, of: str) -> Any:
+    """An int from an int, a NumPy integer or an integer tensor of one element; symbolic sizes pass.
+
+    Raises:
+        TypeError: it is none of them; bools aren't integers here.
+    """
+    if isinstance(value, SymbolicDim):
+        return value
+    try:
+        if not isinstance(value, (bool, np.bool_)):
+            return operator.index(value)
+    except (TypeError, ValueError):
+        pass
+    raise TypeError(f"For '{of}', '{name}' must be an int, but got {type(value).__name__}: {value!r}")
+
+
+def integers(value: Any, name: str, *, of: str) -> tuple[Any, ...]:
+    """A tuple of ints from one, or from a tuple, list, array or tensor of them; `TypeError` for anything else."""
+    if isinstance(value, (Tensor, np.ndarray)) and value.ndim:
+        if value.dtype.kind not in "iu":
+            raise TypeError(f"For '{of}', '{name}' must hold ints, but got dtype {value.dtype}")
+        value = value.tolist()
+    if isinstance(value, (tuple, list)):
+        return tuple(integer(item, name, of=of) for item in value)
+    return (integer(value, name, of=of),)
+
+
+def spread(given: tuple[Any, ...]) -> Any:
+    """What a method was given, one by one or as one tuple, list or tensor: `x.view(2, 3)` and `x.view((2, 3))`."""
+    listed = len(given) == 1 and (
+        isinstance(given[0], (tuple, list)) or (isinstance(given[0], Tensor) and given[0].ndim)
+    )
+    return given[0] if listed else given
+
+
+def require_operands(given: Any, name: str, *, of: str) -> tuple[Any, ...]:
+    """A tuple or list of tensors, not empty; `TypeError` or `ValueError` names what is wrong."""
+    if not isinstance(given, (tuple, list)):
+        raise TypeError(f"For '{of}', '{name}' must be a tuple or list of Tensors, but got {type(given).__name__}")
+    if not given:
+        raise ValueError(f"For '{of}', '{name}' must hold at least one Tensor, but got {given!r}")
+    for item in given:
+        if not isinstance(item, Operand):
+            raise TypeError(f"For '{of}', '{name}' must hold Tensors, but got {type(item).__name__}: {item!r}")
+    return tuple(given)
+
+
+def require_integers(indices: Any, name: str, *, of: str) -> Any:
+    """`indices` if it is a tensor of integers; else `TypeError`."""
+    if not isinstance(indices, Operand):
+        raise TypeError(f"For '{of}', '{name}' must be a Tensor, but got {type(indices).__name__}: {indices!r}")
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"For '{of}', '{name}' must be a Tensor of integers, but got dtype {indices.dtype}")
+    return indices
+
+
+def known(size: Dim, what: str) -> int:
+    """A size that must be a number: `ValueError` if it is symbolic."""
+    if isinstance(size, SymbolicDim):
+        raise ValueError(f"{what} must be known, but it is {size}")
+    return size
+
+
+def concrete(x: Any, what: str) -> np.ndarray[Any, Any]:
+    """The elements of a tensor, where the shape of a result depends on them; `TypeError` if they aren't known yet."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"the elements of {what} must be known: the shape of the result depends on them; given {x!r}")
+    return np.asarray(x)

@@ -1,0 +1,278 @@
+"""Joining tensors, cutting them apart, and repeating them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..common.tensor import wrapped
+from ..ir.dims import Dim, product
+from ..ops import indexing, shaping
+from ..ops.common import broadcast_shapes, normalize_axis
+from .arguments import integer, integers, known, require_operands, spread
+from .operands import as_tensor, common_dtype
+from .shapes import atleast_1d, atleast_2d, atleast_3d
+from .spelling import Primitive, spelled, tensor_method
+
+# ---- joining ----
+
+
+@spelled(primitive=Primitive("Concat", made_with=("axis",)), alias="concat")
+def cat(tensors: Any, axis: int = 0) -> Any:
+    """The tensors one after another along `axis`, in their common dtype.
+
+    Raises:
+        ValueError: shapes differ outside `axis`, or there are no tensors.
+    """
+    xs = common_dtype(require_operands(tensors, "tensors", of="cat"))
+    return shaping.concat(*xs, axis=normalize_axis(integer(axis, "axis", of="cat"), xs[0].ndim))
+
+
+@spelled(primitive=Primitive("Stack", made_with=("axis",)))
+def stack(tensors: Any, axis: int = 0) -> Any:
+    """Tensors of one shape one after another along a new axis.
+
+    Raises:
+        TypeError: dtypes differ.
+        ValueError: shapes differ, or there are no tensors.
+    """
+    xs = require_operands(tensors, "tensors", of="stack")
+    if len({x.dtype for x in xs}) > 1:
+        raise TypeError(f"For 'stack', all tensors must have one type, but got {[str(x.dtype) for x in xs]}")
+    if len({tuple(x.shape) for x in xs}) > 1:
+        raise ValueError(f"For 'stack', all tensors must have one shape, but got {[tuple(x.shape) for x in xs]}")
+    shape = xs[0].shape
+    at = normalize_axis(integer(axis, "axis", of="stack"), len(shape) + 1)
+    return shaping.concat(*(shaping.reshape(x, shape=(*shape[:at], 1, *shape[at:])) for x in xs), axis=at)
+
+
+@spelled()
+def hstack(tensors: Any) -> Any:
+    """Joined along the second axis, vectors along their only one."""
+    xs = atleast_1d(require_operands(tensors, "tensors", of="hstack"))
+    return cat(xs, 0 if xs[0].ndim == 1 else 1)
+
+
+@spelled()
+def vstack(inputs: Any) -> Any:
+    """Joined along the first axis, vectors as rows."""
+    return cat(atleast_2d(require_operands(inputs, "inputs", of="vstack")), 0)
+
+
+@spelled()
+def dstack(tensors: Any) -> Any:
+    """Joined along the third axis, made where there is none."""
+    return cat(atleast_3d(require_operands(tensors, "tensors", of="dstack")), 2)
+
+
+@spelled()
+def column_stack(tensors: Any) -> Any:
+    """Joined along the second axis, vectors as columns."""
+    xs = require_operands(tensors, "tensors", of="column_stack")
+    return cat(tuple(x if x.ndim > 1 else shaping.reshape(x, shape=(product(x.shape), 1)) for x in xs), 1)
+
+
+@spelled(primitive=Primitive("Meshgrid", made_with=("indexing",)))
+def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Any, ...]:
+    """Coordinates of a grid: vector i spread along axis i ("ij"), where the first two change places for "xy".
+
+    Raises:
+        TypeError: dtypes differ.
+        ValueError: `indexing` is another, or an input has more than one dimension.
+    """
+    if len(inputs) == 1 and isinstance(inputs[0], (tuple, list)):
+        inputs = tuple(inputs[0])
+    xs = require_operands(inputs, "inputs", of="meshgrid")
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"For 'meshgrid', 'indexing' must be 'xy' or 'ij', but got {indexing!r}")
+    if any(x.ndim > 1 for x in xs):
+        raise ValueError(f"For 'meshgrid', each input must be a vector, but got {[tuple(x.shape) for x in xs]}")
+    if len({x.dtype for x in xs}) > 1:
+        raise TypeError(f"For 'meshgrid', all inputs must have one type, but got {[str(x.dtype) for x in xs]}")
+    order = list(range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        order[:2] = 1, 0
+    sizes = tuple(product(xs[i].shape) for i in order)
+    placed = (
+        shaping.reshape(x, shape=tuple(size if i == axis else 1 for axis, size in zip(order, sizes, strict=True)))
+        for i, x in enumerate(xs)
+    )
+    return tuple(shaping.expand(x, shape=sizes) for x in placed)
+
+
+@spelled()
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """The tensors in the shape to which they broadcast together."""
+    xs = require_operands(tensors, "tensors", of="broadcast_tensors")
+    shape = broadcast_shapes(*(tuple(x.shape) for x in xs))
+    return tuple(shaping.expand(x, shape=shape) for x in xs)
+
+
+# ---- cutting ----
+
+
+def part(x: Any, axis: int, start: Dim, stop: Dim) -> Any:
+    """The slice `start:stop` along `axis`."""
+    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
+
+
+def _parts(x: Any, axis: int, sizes: Any) -> tuple[Any, ...]:
+    pieces, start = [], 0
+    for size in sizes:
+        pieces.append(part(x, axis, start, start + size))
+        start += size
+    return tuple(pieces)
+
+
+@spelled(method="split")
+def split(tensor: Any, split_size_or_sections: Any, axis: int = 0) -> Any:
+    """Pieces along `axis` of a size (the last may be smaller), or of the sizes listed.
+
+    Raises:
+        ValueError: a size isn't positive, or the sizes don't add up to the axis.
+    """
+    x = as_tensor(tensor, "tensor", of="split")
+    at = normalize_axis(integer(axis, "axis", of="split"), x.ndim)
+    total = known(x.shape[at], "For 'split', the size of the axis")
+    sizes = integers(split_size_or_sections, "split_size_or_sections", of="split")
+    if not isinstance(split_size_or_sections, (tuple, list)):
+        (size,) = sizes
+        if size < 1:
+            raise ValueError(f"For 'split', 'split_size_or_sections' must be positive, but got {size}")
+        sizes = tuple(min(size, total - start) for start in range(0, max(total, 1), size))
+    elif sum(sizes) != total or min(sizes, default=0) < 0:
+        raise ValueError(f"For 'split', the sections must add up to the size {total} of axis {axis}, but got {sizes}")
+    return _parts(x, at, sizes)
+
+
+@spelled(primitive=Primitive("Split", made_with=("axis", "output_num")))
+def split_evenly(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Any, ...]:
+    """`output_num` equal pieces along `axis`; `ValueError` if it can't be divided so."""
+    x = as_tensor(input_x, "input_x", of="Split")
+    at = normalize_axis(axis, x.ndim)
+    if output_num < 1 or x.shape[at] % output_num:
+        raise ValueError(f"For 'Split', the size {x.shape[at]} of axis {axis} can't be divided by {output_num=}")
+    return _parts(x, at, (x.shape[at] // output_num,) * output_num)
+
+
+@spelled(method="chunk")
+def chunk(input: Any, chunks: int, axis: int = 0) -> Any:
+    """At most `chunks` pieces of one size along `axis`, the last maybe smaller."""
+    x = as_tensor(input, of="chunk")
+    count = integer(chunks, "chunks", of="chunk")
+    if count < 1:
+        raise ValueError(f"For 'chunk', 'chunks' must be positive, but got {chunks}")
+    total = known(x.shape[normalize_axis(axis, x.ndim)], "For 'chunk', the size of the axis")
+    return split(x, max(-(-total // count), 1), axis)
+
+
+@spelled(method="tensor_split")
+def tensor_split(input: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """A number of pieces along `axis` that differ by at most one in size, or the pieces between the indices given."""
+    x = as_tensor(input, of="tensor_split")
+    at = normalize_axis(axis, x.ndim)
+    total = known(x.shape[at], "For 'tensor_split', the size of the axis")
+    if isinstance(indices_or_sections, (tuple, list)):
+        stops = [slice(0, i).indices(total)[1] for i in integers(indices_or_sections, "indices", of="tensor_split")]
+        bounds = zip([0, *stops], [*stops, total], strict=True)
+        return tuple(part(x, at, start, max(start, stop)) for start, stop in bounds)
+    count = integer(indices_or_sections, "indices_or_sections", of="tensor_split")
+    if count < 1:
+        raise ValueError(f"For 'tensor_split', the number of sections must be positive, but got {count}")
+    return _parts(x, at, [total // count + (i < total % count) for i in range(count)])
+
+
+@spelled(method="hsplit")
+def hsplit(input: Any, indices_or_sections: Any) -> Any:
+    """`tensor_split` along the second axis, of a vector along its only one."""
+    return tensor_split(input, indices_or_sections, 0 if as_tensor(input, of="hsplit").ndim == 1 else 1)
+
+
+@spelled(method="vsplit")
+def vsplit(input: Any, indices_or_sections: Any) -> Any:
+    """`tensor_split` along the first axis."""
+    return tensor_split(input, indices_or_sections, 0)
+
+
+@spelled(method="dsplit")
+def dsplit(input: Any, indices_or_sections: Any) -> Any:
+    """`tensor_split` along the third axis."""
+    return tensor_split(input, indices_or_sections, 2)
+
+
+@spelled(primitive=Primitive("Unstack", made_with=("axis",)))
+def unstack(input_x: Any, axis: int = 0) -> tuple[Any, ...]:
+    """The slices along `axis`, which is left out."""
+    x = as_tensor(input_x, "input_x", of="unstack")
+    at = normalize_axis(integer(axis, "axis", of="unstack"), x.ndim)
+    if not x.ndim:
+        raise ValueError("For 'unstack', 'input_x' must have at least one dimension, but got a 0-d tensor")
+    shape = (*x.shape[:at], *x.shape[at + 1 :])
+    count = known(x.shape[at], "For 'unstack', the size of the axis")
+    return tuple(shaping.reshape(part(x, at, i, i + 1), shape=shape) for i in range(count))
+
+
+@spelled(method="unbind")
+def unbind(input: Any, dim: int = 0) -> Any:
+    """`unstack`."""
+    return unstack(input, dim)
+
+
+# ---- repeating ----
+
+
+@spelled(method="tile", primitive="Tile")
+def tile(input: Any, reps: Any) -> Any:
+    """`input` repeated `reps[i]` times along axis i; ones stand in front of the shorter of `reps` and the shape."""
+    x = as_tensor(input, of="tile")
+    counts = integers(reps, "reps", of="tile")
+    counts = (1,) * (x.ndim - len(counts)) + counts
+    if any(isinstance(count, int) and count < 0 for count in counts):
+        raise ValueError(f"For 'tile', 'reps' must not be negative, but got {reps}")
+    if len(counts) > x.ndim:
+        x = shaping.reshape(x, shape=(1,) * (len(counts) - x.ndim) + tuple(x.shape))
+    return shaping.tile(x, repeats=counts)
+
+
+@tensor_method("repeat")
+def _repeat(self: Any, *repeats: Any) -> Any:
+    """The tensor repeated along each axis as often as given, one by one or as one tuple; at least one for each axis."""
+    counts = integers(spread(repeats), "repeats", of="repeat")
+    if len(counts) < self.ndim:
+        raise ValueError(f"For 'repeat', there must be a number for each of {self.ndim} axes, but got {counts}")
+    return tile(self, counts)
+
+
+@spelled(method="repeat_interleave")
+def repeat_interleave(input: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Each element repeated in place along `axis` (None: of all elements as a vector).
+
+    Args:
+        input: any tensor.
+        repeats: how often: an int, or one for each element along the axis, as a tuple, list or tensor.
+        axis: the axis.
+
+    Raises:
+        ValueError: there are not as many numbers as elements, or one is negative.
+    """
+    x = as_tensor(input, of="repeat_interleave")
+    if axis is None:
+        x, axis = shaping.reshape(x, shape=(product(x.shape),)), 0
+    at = normalize_axis(integer(axis, "axis", of="repeat_interleave"), x.ndim)
+    counts = integers(repeats, "repeats", of="repeat_interleave")
+    size = x.shape[at]
+    if min(counts, default=0) < 0 or len(counts) not in (1, size):
+        raise ValueError(f"For 'repeat_interleave', needed 1 or {size} numbers of at least 0, but got {counts}")
+    if len(counts) == 1:
+        before, after = x.shape[:at], x.shape[at + 1 :]
+        columns = shaping.reshape(x, shape=(*before, size, 1, *after))
+        spread_out = shaping.expand(columns, shape=(*before, size, counts[0], *after))
+        return shaping.reshape(spread_out, shape=(*before, size * counts[0], *after))
+    return indexing.take(x, wrapped(np.repeat(np.arange(size), counts)), axis=at)
+
+
+@spelled()
+def repeat_elements(x: Any, rep: int, axis: int = 0) -> Any:
+    """`repeat_interleave` by one number."""
+    return repeat_interleave(x, integer(rep, "rep", of="repeat_elements"), axis)

@@ -1,0 +1,130 @@
+"""Parts of matrices: triangles, diagonals, bands, traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ops import creation, elementwise, reduction, shaping
+from ..ops.common import normalize_axes, normalize_axis
+from ..ops.diagonals import diagonal_of, with_diagonal
+from .arguments import integer, known
+from .operands import as_tensor, numbers
+from .permuting import roll
+from .spelling import Primitive, spelled, tensor_method
+
+
+def _matrices(input: Any, of: str) -> Any:
+    x = as_tensor(input, of=of)
+    if x.ndim < 2:
+        raise ValueError(f"For '{of}', the rank of 'input' must be at least 2, but got {x.ndim}")
+    return x
+
+
+@spelled(method="tril", primitive=Primitive("Tril", made_with=("diagonal",)))
+def tril(input: Any, diagonal: int = 0) -> Any:
+    """The matrices (..., n, m) with zeros above their `diagonal`-th diagonal."""
+    return shaping.triangle(_matrices(input, "tril"), k=integer(diagonal, "diagonal", of="tril"), upper=False)
+
+
+@spelled(method="triu", primitive=Primitive("Triu", made_with=("diagonal",)))
+def triu(input: Any, diagonal: int = 0) -> Any:
+    """The matrices (..., n, m) with zeros below their `diagonal`-th diagonal."""
+    return shaping.triangle(_matrices(input, "triu"), k=integer(diagonal, "diagonal", of="triu"), upper=True)
+
+
+@spelled(primitive="MatrixBandPart")
+def matrix_band_part(x: Any, lower: int, upper: int) -> Any:
+    """The matrices (..., n, m) with `lower` diagonals below the main one and `upper` above it, else zeros; -1: all."""
+    band = _matrices(x, "matrix_band_part")
+    below = integer(lower, "lower", of="matrix_band_part")
+    above = integer(upper, "upper", of="matrix_band_part")
+    if above >= 0:
+        band = shaping.triangle(band, k=above, upper=False)
+    return shaping.triangle(band, k=-below, upper=True) if below >= 0 else band
+
+
+@spelled(method="diagonal")
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal of the axes `dim1` and `dim2`, as the last axis; `offset` above the main one, or below if negative.
+
+    Raises:
+        ValueError: the axes are the same, or there is no such diagonal.
+    """
+    x = _matrices(input, "diagonal")
+    first, second = (normalize_axis(integer(axis, "dim", of="diagonal"), x.ndim) for axis in (dim1, dim2))
+    normalize_axes((first, second), x.ndim)
+    rows, columns = (known(x.shape[axis], "For 'diagonal', the size of an axis") for axis in (first, second))
+    length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    if not length:
+        others = tuple(size for axis, size in enumerate(x.shape) if axis not in (first, second))
+        return as_tensor(creation.full_like(x, 0, (*others, 0)))
+    return diagonal_of(x, first, second, integer(offset, "offset", of="diagonal"), length)
+
+
+@spelled(method="diagonal_scatter")
+def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """`input` with `src` in place of its diagonal; see `diagonal`."""
+    x = _matrices(input, "diagonal_scatter")
+    values = elementwise.cast(as_tensor(src, "src", of="diagonal_scatter"), dtype=x.dtype)
+    expected = tuple(diagonal(x, offset, dim1, dim2).shape)
+    if tuple(values.shape) != expected:
+        raise ValueError(f"For 'diagonal_scatter', 'src' must have shape {expected}, but got {tuple(values.shape)}")
+    first, second = (normalize_axis(axis, x.ndim) for axis in (dim1, dim2))
+    return with_diagonal(x, values, first, second, offset) if expected[-1] else x
+
+
+@spelled()
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices with the last axis of `input` on a diagonal, zeros elsewhere; their axes stand at `dim1` and `dim2`."""
+    x = as_tensor(input, of="diag_embed")
+    if not x.ndim:
+        raise ValueError("For 'diag_embed', 'input' must have at least one dimension, but got a 0-d tensor")
+    rank = x.ndim + 1
+    first, second = normalize_axis(dim1, rank), normalize_axis(dim2, rank)
+    if first == second:
+        raise ValueError(f"For 'diag_embed', 'dim1' and 'dim2' must differ, but got {dim1} and {dim2}")
+    count = known(x.shape[-1], "For 'diag_embed', the size of the last axis")
+    size = count + abs(integer(offset, "offset", of="diag_embed"))
+    zeros = as_tensor(creation.full_like(x, 0, (*x.shape[:-1], size, size)))
+    matrices = with_diagonal(zeros, x, rank - 2, rank - 1, offset) if count else zeros
+    order = list(range(rank - 2))
+    for axis, source in sorted(((first, rank - 2), (second, rank - 1))):
+        order.insert(axis, source)
+    return shaping.transpose(matrices, permutation=tuple(order))
+
+
+@spelled(method="diag", primitive=("Diag", "DiagPart"))
+def diag(input: Any) -> Any:
+    """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+    x = as_tensor(input, of="diag")
+    if x.ndim not in (1, 2):
+        raise ValueError(f"For 'diag', 'input' must be a vector or a matrix, but got {x.ndim} dimensions")
+    return diag_embed(x) if x.ndim == 1 else diagonal(x)
+
+
+@spelled()
+def trace(input: Any) -> Any:
+    """Sum of the diagonal of a matrix."""
+    x = as_tensor(input, of="trace")
+    if x.ndim != 2:
+        raise ValueError(f"For 'trace', 'input' must be a matrix, but got {x.ndim} dimensions")
+    return reduction.reduce_sum(diagonal(numbers(x, of="trace")), axes=(0,))
+
+
+@tensor_method("trace")
+def _trace(self: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Sums of the diagonals of two axes."""
+    return reduction.reduce_sum(numbers(diagonal(self, offset, axis1, axis2), of="trace"), axes=(-1,))
+
+
+@spelled(primitive="Cross")
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """Vector products along the axis `dim` of size 3 (None: the first that has it); the operands broadcast."""
+    a, b = as_tensor(input, of="cross"), as_tensor(other, "other", of="cross")
+    sizes = [i for i, size in enumerate(a.shape) if size == 3]
+    if dim is None and not sizes:
+        raise ValueError(f"For 'cross', needed an axis of size 3, but got shape {tuple(a.shape)}")
+    at = normalize_axis(sizes[0] if dim is None else dim, a.ndim)
+    if a.shape[at] != 3 or b.shape[at] != 3:
+        raise ValueError(f"For 'cross', axis {dim} must have size 3, but got {tuple(a.shape)} and {tuple(b.shape)}")
+    return roll(a, -1, at) * roll(b, -2, at) - roll(a, -2, at) * roll(b, -1, at)

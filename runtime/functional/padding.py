@@ -1,0 +1,111 @@
+"""Padding: numbers of elements counted from the last axis (`pad`) or given for every axis (`Pad`, `MirrorPad`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..checks import one_of
+from ..common.tensor import Tensor, wrapped
+from ..ops import indexing, padding
+from .arguments import integer, integers, known
+from .operands import as_tensor
+from .spelling import Primitive, spelled
+
+_MODES = ("constant", "reflect", "replicate", "edge", "circular")
+
+
+@spelled()
+def pad(input_x: Any, padding: Any, mode: str = "constant", value: float | None = None) -> Any:
+    """`input_x` with elements added at both ends of its last axes.
+
+    Args:
+        input_x: any tensor.
+        padding: `(before, after)` of the last axis, then of the last but one, and so on: an even number of ints.
+            Negative ones crop.
+        mode: "constant", "reflect" (without repeating the edge), "replicate" or "edge", "circular".
+        value: what "constant" fills with; 0 if it is None.
+
+    Raises:
+        ValueError: `padding` has an odd length or is longer than the axes, `mode` is another, `value` is given for one
+            that isn't "constant", or "reflect" or "circular" need more elements than there are.
+    """
+    x = as_tensor(input_x, "input_x", of="pad")
+    amounts = integers(padding, "padding", of="pad")
+    one_of(mode, "mode", _MODES, of="pad")
+    if len(amounts) % 2 or len(amounts) > 2 * x.ndim:
+        raise ValueError(
+            f"For 'pad', 'padding' must hold a pair for each of at most {x.ndim} axes, but got {len(amounts)} numbers"
+        )
+    if mode != "constant" and value is not None:
+        raise ValueError(f"For 'pad', 'value' is only for the mode 'constant', but got {value} with mode {mode!r}")
+    pairs = [(amounts[i], amounts[i + 1]) for i in range(0, len(amounts), 2)][::-1]
+    return _padded(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, mode, 0 if value is None else value)
+
+
+def _padded(x: Any, pairs: Any, mode: str, value: float = 0) -> Any:
+    before, after = tuple(b for b, _ in pairs), tuple(a for _, a in pairs)
+    return padding.pad(x, before=before, after=after, mode="replicate" if mode == "edge" else mode, value=value)
+
+
+@spelled(primitive=Primitive("PadV3", made_with=("mode", "paddings_contiguous")))
+def pad_from_last(
+    input_x: Any, paddings: Any, constant_value: Any = None, mode: str = "constant", paddings_contiguous: bool = True
+) -> Any:
+    """`pad`; with `paddings_contiguous=False`, all numbers before come first, then all after."""
+    amounts = integers(paddings, "paddings", of="PadV3")
+    if not paddings_contiguous:
+        half = len(amounts) // 2
+        amounts = tuple(n for pair in zip(amounts[:half], amounts[half:], strict=True) for n in pair)
+    value = constant_value.item() if isinstance(constant_value, Tensor) else constant_value
+    return pad(input_x, amounts, mode, value)
+
+
+@spelled(primitive=Primitive("Pad", made_with=("paddings",)))
+def pad_each_axis(input_x: Any, paddings: Any) -> Any:
+    """`input_x` with zeros added; `paddings` holds the pair `(before, after)` of every axis from the first."""
+    x = as_tensor(input_x, "input_x", of="Pad")
+    return _padded(x, _pairs(paddings, x, of="Pad"), "constant")
+
+
+@spelled(primitive=Primitive("MirrorPad", made_with=("mode",)))
+def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Any:
+    """`input_x` mirrored at both ends; "SYMMETRIC" repeats the edge, "REFLECT" doesn't.
+
+    Args:
+        input_x: any tensor.
+        paddings: the pair `(before, after)` of every axis from the first: nested, or an integer tensor (axes, 2).
+        mode: "REFLECT" or "SYMMETRIC".
+
+    Raises:
+        ValueError: there is no pair for every axis, `mode` is another, or an axis is too short.
+    """
+    x = as_tensor(input_x, "input_x", of="MirrorPad")
+    one_of(mode, "mode", ("REFLECT", "SYMMETRIC"), of="MirrorPad")
+    pairs = _pairs(paddings, x, of="MirrorPad")
+    if mode == "REFLECT":
+        return _padded(x, pairs, "reflect")
+    for axis, (before, after) in enumerate(pairs):
+        size = known(x.shape[axis], "For 'MirrorPad', the size of an axis")
+        if max(before, after) > size:
+            raise ValueError(f"For 'MirrorPad', SYMMETRIC adds at most {size} elements to axis {axis}, not {pairs}")
+        if before or after:
+            x = indexing.take(x, wrapped(np.pad(np.arange(size), (before, after), "symmetric")), axis=axis)
+    return x
+
+
+def _pairs(paddings: Any, x: Any, *, of: str) -> list[tuple[int, int]]:
+    """A pair of numbers, none negative, for each axis of `x`."""
+    rows = paddings.tolist() if isinstance(paddings, (Tensor, np.ndarray)) else paddings
+    if not isinstance(rows, (tuple, list)) or len(rows) != x.ndim:
+        raise ValueError(f"For '{of}', 'paddings' must hold a pair for each of {x.ndim} axes, but got {paddings!r}")
+    pairs = []
+    for row in rows:
+        if not isinstance(row, (tuple, list)) or len(row) != 2:
+            raise ValueError(f"For '{of}', 'paddings' must hold pairs, but got {row!r}")
+        before, after = (integer(n, "paddings", of=of) for n in row)
+        if before < 0 or after < 0:
+            raise ValueError(f"For '{of}', 'paddings' must not be negative, but got {row!r}")
+        pairs.append((before, after))
+    return pairs

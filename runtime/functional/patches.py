@@ -1,0 +1,103 @@
+"""Patches of images as columns, and columns added up to images again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..common.tensor import wrapped
+from ..ops import creation, indexing, padding, shaping
+from .arguments import integers, known
+from .operands import as_tensor
+from .spelling import spelled
+
+_Pair = tuple[int, int]
+
+
+def _pair(value: Any, name: str, least: int, *, of: str) -> _Pair:
+    numbers = integers(value, name, of=of)
+    numbers = numbers * 2 if len(numbers) == 1 else numbers
+    if len(numbers) != 2 or min(numbers) < least:
+        raise ValueError(f"For '{of}', '{name}' must be one or two ints of at least {least}, but got {value}")
+    return numbers[0], numbers[1]
+
+
+def _places(image: _Pair, kernel: _Pair, dilation: _Pair, stride: _Pair, *, of: str) -> np.ndarray[Any, Any]:
+    """Where in the rows of an image, one after the other, each element of each patch stands: (kernel, patches)."""
+    lines = []
+    for size, k, d, s in zip(image, kernel, dilation, stride, strict=True):
+        count = (size - (k - 1) * d - 1) // s + 1
+        if count < 1:
+            raise ValueError(f"For '{of}', 'kernel_size' {kernel} with 'dilation' {dilation} exceeds the image {image}")
+        lines.append(np.arange(k)[:, None] * d + np.arange(count) * s)
+    rows, columns = lines
+    grid = rows[:, None, :, None] * image[1] + columns[None, :, None, :]
+    return grid.reshape(kernel[0] * kernel[1], -1)
+
+
+@spelled(method="unfold")
+def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """The patches of images, each as a column; the same as torch's `unfold`.
+
+    Args:
+        input: (batch, channels, h, w).
+        kernel_size: height and width of a patch, or one for both, as are all that follow.
+        dilation: distance of its elements.
+        padding: zeros added at both ends first.
+        stride: distance of the patches.
+
+    Returns:
+        (batch, channels * kernel elements, patches).
+    """
+    x = as_tensor(input, of="unfold")
+    if x.ndim != 4:
+        raise ValueError(f"For 'unfold', 'input' must have 4 dimensions, but got {x.ndim}")
+    kernel, steps, apart, (top, left) = _geometry(kernel_size, dilation, padding, stride, of="unfold")
+    x = _padded(x, (0, 0, top, left))
+    batch, channels = x.shape[:2]
+    image = (known(x.shape[2], "For 'unfold', the height"), known(x.shape[3], "For 'unfold', the width"))
+    places = _places(image, kernel, apart, steps, of="unfold")
+    columns = indexing.take(shaping.reshape(x, shape=(batch, channels, image[0] * image[1])), wrapped(places), axis=2)
+    return shaping.reshape(columns, shape=(batch, channels * places.shape[0], places.shape[1]))
+
+
+@spelled(method="fold")
+def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Columns (batch, channels * kernel elements, patches) added up to images (batch, channels, *output_size).
+
+    It is the transpose of `unfold`, whose other arguments it takes. `ValueError` if there aren't as many columns.
+    """
+    x = as_tensor(input, of="fold")
+    if x.ndim != 3:
+        raise ValueError(f"For 'fold', 'input' must have 3 dimensions, but got {x.ndim}")
+    height, width = _pair(output_size, "output_size", 1, of="fold")
+    kernel, steps, apart, (top, left) = _geometry(kernel_size, dilation, padding, stride, of="fold")
+    image = (height + 2 * top, width + 2 * left)
+    places = _places(image, kernel, apart, steps, of="fold")
+    batch, rows, patches = x.shape
+    if rows % places.shape[0] or patches != places.shape[1]:
+        raise ValueError(
+            f"For 'fold', needed (batch, a multiple of {places.shape[0]}, {places.shape[1]}), but got {tuple(x.shape)}"
+        )
+    channels = rows // places.shape[0]
+    base = as_tensor(creation.full_like(x, 0, (batch, channels, image[0] * image[1])))
+    updates = shaping.reshape(x, shape=(batch, channels, places.size))
+    summed = indexing.index_add(base, wrapped(places.reshape(-1)), updates, axis=2)
+    return _padded(shaping.reshape(summed, shape=(batch, channels, *image)), (0, 0, -top, -left))
+
+
+def _geometry(
+    kernel_size: Any, dilation: Any, padding: Any, stride: Any, *, of: str
+) -> tuple[_Pair, _Pair, _Pair, _Pair]:
+    """Kernel, stride, dilation and padding."""
+    return (
+        _pair(kernel_size, "kernel_size", 1, of=of),
+        _pair(stride, "stride", 1, of=of),
+        _pair(dilation, "dilation", 1, of=of),
+        _pair(padding, "padding", 0, of=of),
+    )
+
+
+def _padded(x: Any, amounts: tuple[int, ...]) -> Any:
+    return padding.pad(x, before=amounts, after=amounts) if any(amounts) else x

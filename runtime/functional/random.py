@@ -1,0 +1,216 @@
+"""Random draws. `set_seed` makes them repeatable; a `seed` given to a function makes that draw repeatable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..common.dtype import float32, int32, int64, to_dtype
+from ..ir.types import is_floating
+from ..ops import comparison, elementwise, indexing, random, reduction, scanning, shaping, sorting
+from ..tracing import Operand
+from .arguments import integer, integers, spread
+from .creation import created
+from .operands import as_tensor, floats
+from .spelling import Primitive, spelled, tensor_method
+
+
+def _floating(dtype: Any, *, of: str) -> np.dtype[Any]:
+    kind = float32 if dtype is None else to_dtype(dtype)
+    if not is_floating(kind):
+        raise ValueError(f"For '{of}', 'dtype' must be a float type, but got {kind}")
+    return kind
+
+
+def _whole(dtype: Any, *, of: str) -> np.dtype[Any]:
+    kind = int64 if dtype is None else to_dtype(dtype)
+    if kind.kind not in "iu":
+        raise ValueError(f"For '{of}', 'dtype' must be an int type, but got {kind}")
+    return kind
+
+
+def _drawn(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str, **attributes: Any) -> Any:
+    """The draw of the op `name` of `ops.random`."""
+    if seed is not None and (not isinstance(seed, int) or seed < 0):
+        raise ValueError(f"For '{of}', 'seed' must be None or an int of at least 0, but got {seed!r}")
+    with random.drawing_from(seed):
+        return created(getattr(random, name), shape=integers(shape, "size", of=of), dtype=dtype, **attributes)
+
+
+# ---- normal ----
+
+
+@spelled(primitive="StandardNormal")
+def standard_normal(shape: Any, seed: int | None = None) -> Any:
+    """Draws from the normal distribution with mean 0 and standard deviation 1, in a shape; float32."""
+    return _drawn("normal", shape, float32, seed, of="standard_normal")
+
+
+@spelled()
+def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Any:
+    """`standard_normal`, the shape given as sizes or as one tuple; a single number if there are none."""
+    return _drawn("normal", spread(size) or (1,), _floating(dtype, of="randn"), seed, of="randn")
+
+
+@spelled()
+def randn_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
+    """`randn` in the shape of `input`, and its dtype unless one is given."""
+    x = as_tensor(input, of="randn_like")
+    return _drawn(
+        "normal", x.shape, _floating(x.dtype if dtype is None else dtype, of="randn_like"), seed, of="randn_like"
+    )
+
+
+@spelled()
+def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Any:
+    """Draws in a shape, times `stddev` plus `mean`, numbers or tensors with which the shape broadcasts; float32."""
+    draws = _drawn("normal", shape, float32, seed, of="normal")
+    return draws * floats(stddev, "stddev", of="normal") + floats(mean, "mean", of="normal")
+
+
+# ---- uniform ----
+
+
+@spelled()
+def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Any:
+    """Draws from [0, 1), the shape given as sizes or as one tuple; a single number if there are none."""
+    return _drawn("uniform", spread(size) or (1,), _floating(dtype, of="rand"), seed, of="rand")
+
+
+@spelled()
+def rand_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
+    """`rand` in the shape of `input`, and its dtype unless one is given."""
+    x = as_tensor(input, of="rand_like")
+    return _drawn(
+        "uniform", x.shape, _floating(x.dtype if dtype is None else dtype, of="rand_like"), seed, of="rand_like"
+    )
+
+
+@spelled(primitive=Primitive("UniformReal", called_with=("shape",), defaults={"minval": 0.0, "maxval": 1.0}))
+def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype: Any = float32) -> Any:
+    """Draws from [minval, maxval), numbers or tensors with which the shape broadcasts; whole numbers in an int dtype.
+
+    Raises:
+        ValueError: `dtype` is neither an int nor a float type, or `minval` isn't below `maxval`.
+    """
+    kind = to_dtype(dtype)
+    low, high = as_tensor(minval, "minval", of="uniform"), as_tensor(maxval, "maxval", of="uniform")
+    if kind.kind in "iu":
+        if low.ndim or high.ndim:
+            raise ValueError("For 'uniform', 'minval' and 'maxval' must be numbers or 0-d where 'dtype' is an int type")
+        return _integers(shape, low, high, kind, seed, of="uniform")
+    draws = _drawn("uniform", shape, _floating(dtype, of="uniform"), seed, of="uniform")
+    low, high = elementwise.cast(low, dtype=kind), elementwise.cast(high, dtype=kind)
+    return draws * (high - low) + low
+
+
+def _integers(shape: Any, low: Any, high: Any, dtype: np.dtype[Any], seed: Any, *, of: str) -> Any:
+    first, stop = integer(low, "low", of=of), integer(high, "high", of=of)
+    if first >= stop:
+        raise ValueError(f"For '{of}', the lower bound must be below the upper one, but got {first} and {stop}")
+    return _drawn("integers", shape, dtype, seed, of=of, low=first, high=stop)
+
+
+@spelled(
+    primitive=Primitive("UniformInt", called_with=("size", "low", "high"), defaults={"dtype": int32}),
+)
+def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
+    """Whole numbers from `low` to before `high` in a shape; int64 unless `dtype` is given."""
+    return _integers(size, low, high, _whole(dtype, of="randint"), seed, of="randint")
+
+
+@spelled()
+def randint_like(input: Any, low: int, high: int, seed: int | None = None, *, dtype: Any = None) -> Any:
+    """`randint` in the shape of `input`, and its dtype unless one is given."""
+    x = as_tensor(input, of="randint_like")
+    kind = _whole(x.dtype if dtype is None else dtype, of="randint_like")
+    return _integers(x.shape, low, high, kind, seed, of="randint_like")
+
+
+# ---- choices ----
+
+
+@spelled(primitive=Primitive("RandpermV2", made_with=("seed", "offset", "dtype")))
+def randperm(n: Any, seed: int | None = None, offset: int = 0, dtype: Any = int64) -> Any:
+    """The numbers from 0 to `n` - 1 in a random order; `offset` has no meaning here."""
+    count = integer(n, "n", of="randperm")
+    if count < 0:
+        raise ValueError(f"For 'randperm', 'n' must not be negative, but got {count}")
+    keys = _drawn("uniform", (count,), np.dtype(np.float64), seed or None, of="randperm")
+    return elementwise.cast(sorting.sort(keys, axis=0)[1], dtype=_whole(dtype, of="randperm"))
+
+
+@spelled()
+def shuffle(x: Any, seed: int | None = None) -> Any:
+    """The slices of `x` along its first axis in a random order."""
+    tensor = as_tensor(x, "x", of="shuffle")
+    return indexing.take(tensor, randperm(tensor.shape[0], seed), axis=0) if tensor.ndim else tensor
+
+
+@spelled(primitive=Primitive("Bernoulli", called_with=("input", "p")))
+def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
+    """1 with the probability `p`, else 0, in the shape and dtype of `input`.
+
+    Args:
+        input: gives shape and dtype.
+        p: a number, or a tensor that broadcasts to the shape.
+        seed: makes the draw repeatable.
+
+    Raises:
+        ValueError: a number `p` lies outside of [0, 1].
+    """
+    x = as_tensor(input, of="bernoulli")
+    if not isinstance(p, Operand):
+        if not 0 <= p <= 1:
+            raise ValueError(f"For 'bernoulli', 'p' must be in range [0, 1], but got {p}")
+        return _drawn("bernoulli", x.shape, x.dtype, seed, of="bernoulli", probability=float(p))
+    with random.drawing_from(seed):
+        draws = random.bernoulli_each(shaping.expand(floats(p, "p", of="bernoulli"), shape=tuple(x.shape)))
+    return elementwise.cast(draws, dtype=x.dtype)
+
+
+@tensor_method("bernoulli")
+def _bernoulli(self: Any) -> Any:
+    """1 with the probability that stands there, else 0."""
+    return random.bernoulli_each(floats(self, of="bernoulli"))
+
+
+@spelled(method="multinomial")
+def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: int | None = None) -> Any:
+    """Indices drawn with probabilities proportional to `input` along its last axis: (..., num_samples), int32.
+
+    Args:
+        input: (k) or (rows, k), not negative.
+        num_samples: how many for each row.
+        replacement: whether an index may be drawn again.
+        seed: makes the draw repeatable.
+
+    Raises:
+        ValueError: without replacement, there are fewer than `num_samples` indices.
+    """
+    weights = floats(input, of="multinomial")
+    count = integer(num_samples, "num_samples", of="multinomial")
+    if weights.ndim not in (1, 2):
+        raise ValueError(f"For 'multinomial', 'input' must have 1 or 2 dimensions, but got {weights.ndim}")
+    size = weights.shape[-1]
+    if count < 1 or (not replacement and count > size):
+        raise ValueError(f"For 'multinomial', 'num_samples' must be positive, and at most {size} without replacement, "
+                         f"but got {count}")  # fmt: skip
+    if not replacement:  # the largest of weight / exponential draw: as torch does
+        draws = _drawn("exponential", weights.shape, weights.dtype, seed, of="multinomial")
+        keys = elementwise.div(weights, draws)
+        return elementwise.cast(sorting.topk(keys, k=count, axis=-1)[1], dtype=int32)
+    sums = scanning.cumsum(weights, axis=weights.ndim - 1)
+    total = shaping.slice(sums, starts=(size - 1,), stops=(size,), steps=(1,), axes=(-1,))
+    even = _drawn("uniform", (*weights.shape[:-1], count), weights.dtype, seed, of="multinomial")
+    marks = shaping.reshape(elementwise.mul(even, total), shape=(*even.shape, 1))
+    passed = comparison.less_equal(shaping.reshape(sums, shape=(*weights.shape[:-1], 1, size)), marks)
+    places = reduction.reduce_sum(elementwise.cast(passed, dtype=int32), axes=(-1,))
+    return elementwise.clamp(places, maximum=size - 1)
+
+
+@spelled(primitive=Primitive("Multinomial", called_with=("x", "num_samples")))
+def multinomial_draws(x: Any, num_samples: int) -> Any:
+    """`multinomial` with replacement."""
+    return multinomial(x, num_samples)

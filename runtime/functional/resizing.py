@@ -1,0 +1,163 @@
+"""Resizing images and other signals by interpolation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..checks import one_of
+from ..common.tensor import wrapped
+from ..ops import adaptive_pooling, indexing, resize
+from .arguments import integers, known
+from .operands import floating
+from .spelling import Primitive, spelled
+
+_RANKS = {
+    "nearest": (3, 4, 5),
+    "nearest-exact": (3, 4, 5),
+    "linear": (3,),
+    "bilinear": (4,),
+    "trilinear": (5,),
+    "bicubic": (4,),
+    "area": (3, 4, 5),
+}
+"""The ranks of the operands of each mode: batch, channels and one to three spatial dimensions."""
+
+_ALIGNABLE = ("linear", "bilinear", "trilinear", "bicubic")
+
+
+@spelled(alias="upsample")
+def interpolate(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+) -> Any:
+    """`input` with other spatial sizes; the same as torch's `interpolate`.
+
+    Args:
+        input: (batch, channels, *spatial), floating-point.
+        size: the new spatial sizes, or one for all.
+        scale_factor: instead of `size`: by how much they grow, a number or one for each.
+        mode: "nearest", "nearest-exact" or "area" for one to three spatial dimensions, "linear" for one, "bilinear" or
+            "bicubic" for two, "trilinear" for three.
+        align_corners: for the linear and cubic modes, whether the centres of the corner elements keep their places;
+            otherwise elements lie at the centres of their cells.
+        recompute_scale_factor: whether positions are computed from the new sizes, not from `scale_factor`.
+
+    Raises:
+        ValueError: not exactly one of `size` and `scale_factor` is given, they don't fit the dimensions, `mode` is
+            another or one for other dimensions, or `align_corners` is given for one that has none.
+    """
+    x = floating(input, of="interpolate")
+    one_of(mode, "mode", tuple(_RANKS), of="interpolate")
+    if x.ndim not in _RANKS[mode]:
+        raise ValueError(f"For 'interpolate', 'mode' {mode!r} needs {_RANKS[mode]} dimensions, but got {x.ndim}")
+    if align_corners is not None and mode not in _ALIGNABLE:
+        raise ValueError(f"For 'interpolate', 'align_corners' can't be set for mode {mode!r}, but got {align_corners}")
+    spatial = x.ndim - 2
+    if (size is None) == (scale_factor is None):
+        given = "neither" if size is None else "both"
+        raise ValueError(f"For 'interpolate', one of 'size' and 'scale_factor' must be given, but got {given}")
+    scales: tuple[float, ...] | None = None
+    if size is not None:
+        if recompute_scale_factor:
+            raise ValueError("For 'interpolate', 'recompute_scale_factor' needs 'scale_factor', but got 'size'")
+        sizes = integers(size, "size", of="interpolate")
+        sizes = sizes * spatial if len(sizes) == 1 else sizes
+    else:
+        factors = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * spatial
+        scales = tuple(float(factor) for factor in factors)
+        olds = (known(n, "For 'interpolate', a spatial size to be scaled") for n in x.shape[2:])
+        sizes = tuple(math.floor(n * factor) for n, factor in zip(olds, scales, strict=False))
+        if recompute_scale_factor:
+            scales = None
+    if len(sizes) != spatial or (scales is not None and len(scales) != spatial):
+        raise ValueError(
+            f"For 'interpolate', needed {spatial} spatial sizes or factors, but got {size or scale_factor}"
+        )
+    if mode == "area":
+        return adaptive_pooling.adaptive_avg_pool(x, output_size=sizes)
+    kind = "linear" if mode == "trilinear" else mode
+    return resize.resize(x, size=sizes, mode=kind, align_corners=bool(align_corners), scales=scales)
+
+
+# ---- operator objects ----
+
+
+def _image(image: Any, of: str) -> Any:
+    x = floating(image, "image", of=of)
+    if x.ndim != 4:
+        raise ValueError(f"For '{of}', the image must have 4 dimensions (batch, channels, h, w), but got {x.ndim}")
+    return x
+
+
+def _two_sizes(size: Any, of: str) -> tuple[Any, ...]:
+    sizes = integers(size, "size", of=of)
+    if len(sizes) != 2:
+        raise ValueError(f"For '{of}', 'size' must be (height, width), but got {size}")
+    return sizes
+
+
+def _not_both(align_corners: bool, half_pixel_centers: bool, of: str) -> None:
+    if align_corners and half_pixel_centers:
+        raise ValueError(f"For '{of}', 'align_corners' and 'half_pixel_centers' can't both be True")
+
+
+@spelled(primitive=Primitive("ResizeBilinearV2", made_with=("align_corners", "half_pixel_centers")))
+def resize_bilinear(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
+    """Images (batch, channels, h, w) of another size, by linear interpolation.
+
+    Position j of the result lies at j * old / new of the image; at (j + 0.5) * old / new - 0.5 with
+    `half_pixel_centers`, as in `interpolate`; at j * (old - 1) / (new - 1) with `align_corners`.
+
+    Raises:
+        ValueError: both flags are set, or the dimensions don't fit.
+    """
+    return _resized(image, size, "bilinear", align_corners, half_pixel_centers, of="ResizeBilinearV2")
+
+
+@spelled(primitive=Primitive("ResizeBicubic", made_with=("align_corners", "half_pixel_centers")))
+def resize_bicubic(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
+    """Images (batch, channels, h, w) of another size, by cubic convolution; flags are those of `resize_bilinear`."""
+    return _resized(image, size, "bicubic", align_corners, half_pixel_centers, of="ResizeBicubic")
+
+
+def _resized(image: Any, size: Any, mode: str, align_corners: bool, half_pixel_centers: bool, *, of: str) -> Any:
+    _not_both(align_corners, half_pixel_centers, of)
+    return resize.resize(
+        _image(image, of),
+        size=_two_sizes(size, of),
+        mode=mode,
+        align_corners=align_corners,
+        half_pixel=half_pixel_centers,
+    )
+
+
+@spelled(
+    primitive=(
+        Primitive("ResizeNearestNeighborV2", made_with=("align_corners", "half_pixel_centers")),
+        Primitive("ResizeNearestNeighbor", made_with=("size", "align_corners", "half_pixel_centers")),
+    )
+)
+def resize_nearest(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
+    """Images (batch, channels, h, w) of another size; each element is the one below a position, not mixed.
+
+    Positions are those of `resize_bilinear`, but (j + 0.5) * old / new with `half_pixel_centers`; with `align_corners`
+    the nearest element is taken.
+    """
+    of = "ResizeNearestNeighbor"
+    _not_both(align_corners, half_pixel_centers, of)
+    x, sizes = _image(image, of), _two_sizes(size, of)
+    if not align_corners:
+        return resize.resize(x, size=sizes, mode="nearest-exact" if half_pixel_centers else "nearest")
+    for axis, new in zip((2, 3), sizes, strict=True):
+        old = known(x.shape[axis], f"For '{of}', a spatial size")
+        ratio = np.float32((old - 1) / (new - 1) if new > 1 else 0)
+        nearest = np.floor(np.arange(new, dtype=np.float32) * ratio + np.float32(0.5)).astype(np.int64)
+        x = indexing.take(x, wrapped(np.minimum(nearest, old - 1)), axis=axis)
+    return x

@@ -1,0 +1,104 @@
+"""Sums, products and extrema of segments: slices that belong together by number, in any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..common.tensor import Tensor
+from ..ir.dims import Dim, product
+from ..ir.types import is_floating
+from ..ops import creation, elementwise, indexing, shaping
+from .arguments import integer, require_integers
+from .joining import part
+from .operands import as_tensor
+from .spelling import spelled
+
+
+def _combined(x: Any, segment_ids: Any, num_segments: Any, reduction: str, start: Any, *, of: str) -> Any:
+    """Slices of `x` with one number in `segment_ids` combined, from `start` on.
+
+    Args:
+        x: (*ids, ...), numbers.
+        segment_ids: (*ids), integers below `num_segments`; slices with a negative number are left out.
+        num_segments: how many segments there are.
+        reduction: of `ops.indexing.scatter_nd`.
+        start: what an empty segment holds.
+        of: name of the operator.
+
+    Returns:
+        (num_segments, ...).
+    """
+    x = as_tensor(x, "input_x", of=of)
+    ids = require_integers(as_tensor(segment_ids, "segment_ids", of=of), "segment_ids", of=of)
+    count = integer(num_segments, "num_segments", of=of)
+    if count < 1:
+        raise ValueError(f"For '{of}', 'num_segments' must be positive, but got {count}")
+    if not ids.ndim or tuple(x.shape[: ids.ndim]) != tuple(ids.shape):
+        raise ValueError(
+            f"For '{of}', the shape of 'segment_ids' must be that of the first axes of the input, but got "
+            f"{tuple(ids.shape)} and {tuple(x.shape)}"
+        )
+    if isinstance(ids, Tensor) and ids.size and int(np.asarray(ids).max()) >= count:
+        raise IndexError(f"For '{of}', 'segment_ids' must be below {count}, but got {np.asarray(ids).max()}")
+    rest = tuple(x.shape[ids.ndim :])
+    slices: Dim = product(ids.shape)
+    rows = shaping.reshape(x, shape=(slices, *rest))
+    places = elementwise.clamp(shaping.reshape(ids, shape=(slices,)), minimum=-1) + 1  # 0: left out
+    base = as_tensor(creation.full_like(x, start, (count + 1, *rest)))
+    if reduction == "add":
+        combined = indexing.index_add(base, places, rows, axis=0)
+    else:
+        combined = indexing.scatter_nd(base, shaping.reshape(places, shape=(slices, 1)), rows, reduction=reduction)
+    return part(combined, 0, 1, count + 1)
+
+
+@spelled(method="unsorted_segment_sum", primitive="UnsortedSegmentSum")
+def unsorted_segment_sum(input_x: Any, segment_ids: Any, num_segments: int) -> Any:
+    """Sum of the slices of each segment; zeros for one that is empty.
+
+    Args:
+        input_x: (*ids, ...).
+        segment_ids: (*ids), integers below `num_segments`; slices with a negative number are left out.
+        num_segments: number of segments.
+
+    Returns:
+        (num_segments, ...).
+    """
+    return _combined(input_x, segment_ids, num_segments, "add", 0, of="unsorted_segment_sum")
+
+
+@spelled(method="unsorted_segment_prod", primitive="UnsortedSegmentProd")
+def unsorted_segment_prod(x: Any, segment_ids: Any, num_segments: int) -> Any:
+    """Product of the slices of each segment; ones for one that is empty. See `unsorted_segment_sum`."""
+    return _combined(x, segment_ids, num_segments, "mul", 1, of="unsorted_segment_prod")
+
+
+@spelled(method="unsorted_segment_max", primitive="UnsortedSegmentMax")
+def unsorted_segment_max(x: Any, segment_ids: Any, num_segments: int) -> Any:
+    """Largest elements of the slices of each segment; the least number for one that is empty.
+
+    See `unsorted_segment_sum`.
+    """
+    start = _limits(as_tensor(x, "x", of="unsorted_segment_max").dtype)[0]
+    return _combined(x, segment_ids, num_segments, "max", start, of="unsorted_segment_max")
+
+
+@spelled(method="unsorted_segment_min", primitive="UnsortedSegmentMin")
+def unsorted_segment_min(x: Any, segment_ids: Any, num_segments: int) -> Any:
+    """Smallest elements of the slices of each segment; the greatest number for one that is empty.
+
+    See `unsorted_segment_sum`.
+    """
+    start = _limits(as_tensor(x, "x", of="unsorted_segment_min").dtype)[1]
+    return _combined(x, segment_ids, num_segments, "min", start, of="unsorted_segment_min")
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The least and the greatest finite number of a dtype."""
+    if is_floating(dtype):
+        limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        return float(limits.min), float(limits.max)
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)

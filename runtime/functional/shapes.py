@@ -1,0 +1,225 @@
+"""Other shapes for the same elements, and what the shape of a tensor is. See `axes` for other orders of the axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..common.tensor import Tensor
+from ..errors import ShapeError
+from ..ir.dims import product
+from ..ops import shaping
+from ..ops.common import normalize_axes, normalize_axis
+from .arguments import integer, integers, spread
+from .operands import as_tensor
+from .spelling import Primitive, spelled, tensor_method
+
+# ---- reshaping ----
+
+
+@spelled(primitive="Reshape")
+def reshape(input: Any, shape: Any) -> Any:
+    """The elements of `input`, in row-major order, as a tensor of `shape`, in which one size may be -1.
+
+    Raises:
+        ValueError: the number of elements differs, or several sizes are -1.
+    """
+    x = as_tensor(input, of="reshape")
+    return shaping.reshape(x, shape=_resolved(integers(shape, "shape", of="reshape"), x))
+
+
+def _resolved(shape: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
+    """`shape` with the size that -1 stands for."""
+    if shape.count(-1) == 0:
+        return shape
+    if shape.count(-1) > 1:
+        raise ShapeError(f"For 'reshape', one size of 'shape' may be -1, but got {shape}")
+    others, size = product(s for s in shape if s != -1), product(x.shape)
+    if others == 0 or (isinstance(others, int) and isinstance(size, int) and size % others):
+        raise ShapeError(f"For 'reshape', {size} elements of shape {tuple(x.shape)} don't fit 'shape' {shape}")
+    return tuple(size // others if s == -1 else s for s in shape)
+
+
+@tensor_method("reshape", "view")
+def _reshape(self: Any, *shape: Any) -> Any:
+    """The same elements as a tensor of `shape`, given as sizes or as one tuple."""
+    return reshape(self, spread(shape))
+
+
+@spelled(method=("view_as", "reshape_as"))
+def view_as(input: Any, other: Any) -> Any:
+    """The elements of `input` in the shape of `other`."""
+    return shaping.reshape(as_tensor(input, of="view_as"), shape=tuple(as_tensor(other, "other", of="view_as").shape))
+
+
+@spelled(method="ravel")
+def ravel(input: Any) -> Any:
+    """All elements as a vector."""
+    return reshape(input, (-1,))
+
+
+@spelled()
+def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Any:
+    """The axes from `start_dim` to `end_dim` as one; in Fortran's order of elements if `order` is "F".
+
+    A tensor of fewer than two dimensions becomes a vector.
+
+    Raises:
+        ValueError: `order` is neither "C" nor "F", or `start_dim` stands behind `end_dim`.
+    """
+    x = as_tensor(input, of="flatten")
+    if order not in ("C", "F"):
+        raise ValueError(f"For 'flatten', 'order' must be 'C' or 'F', but got {order!r}")
+    if order == "F":
+        x = shaping.transpose(x, permutation=tuple(reversed(range(x.ndim))))
+    if x.ndim < 2:
+        return shaping.reshape(x, shape=(product(x.shape),))
+    start, end = (normalize_axis(integer(axis, "start_dim", of="flatten"), x.ndim) for axis in (start_dim, end_dim))
+    if start > end:
+        raise ValueError(f"For 'flatten', 'start_dim' must not be behind 'end_dim', but got {start_dim} and {end_dim}")
+    return shaping.reshape(x, shape=(*x.shape[:start], product(x.shape[start : end + 1]), *x.shape[end + 1 :]))
+
+
+@tensor_method("flatten")
+def _flatten(self: Any, order: str = "C", *, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """The axes from `start_dim` to `end_dim`, by default all, as one."""
+    return flatten(self, order, start_dim=start_dim, end_dim=end_dim)
+
+
+@spelled(primitive="Flatten")
+def flatten_rows(input_x: Any) -> Any:
+    """(n, ...) as (n, m): a matrix whose rows are the elements of the batch."""
+    x = as_tensor(input_x, "input_x", of="Flatten")
+    if not x.ndim:
+        raise ValueError("For 'Flatten', 'input_x' must have at least one dimension, but got a 0-d tensor")
+    return shaping.reshape(x, shape=(x.shape[0], product(x.shape[1:])))
+
+
+# ---- axes of size 1 ----
+
+
+@spelled(method="squeeze", primitive=Primitive("Squeeze", made_with=("axis",), defaults={"axis": ()}))
+def squeeze(input: Any, axis: Any = None) -> Any:
+    """Without the axes of size 1 among `axis` (None or (): among all); other axes stay."""
+    x = as_tensor(input, of="squeeze")
+    axes = normalize_axes(None if axis in (None, ()) else integers(axis, "axis", of="squeeze"), x.ndim)
+    return shaping.reshape(x, shape=tuple(size for i, size in enumerate(x.shape) if i not in axes or size != 1))
+
+
+@spelled(method="expand_dims", primitive="ExpandDims")
+def expand_dims(input_x: Any, axis: int) -> Any:
+    """With an axis of size 1 at `axis`; `ValueError` unless it is within the new dimensions."""
+    x = as_tensor(input_x, "input_x", of="expand_dims")
+    at = normalize_axis(integer(axis, "axis", of="expand_dims"), x.ndim + 1)
+    return shaping.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:]))
+
+
+@spelled(method="unsqueeze")
+def unsqueeze(input: Any, dim: int) -> Any:
+    """`expand_dims`."""
+    return expand_dims(input, dim)
+
+
+def _at_least(rank: int, inputs: Any) -> Any:
+    if isinstance(inputs, (tuple, list)):
+        return tuple(_at_least(rank, x) for x in inputs)
+    x = as_tensor(inputs, "inputs", of=f"atleast_{rank}d")
+    sizes = tuple(x.shape)
+    if rank == 3 and len(sizes) in (1, 2):
+        sizes = (*sizes, 1)
+    return x if x.ndim >= rank else shaping.reshape(x, shape=(1,) * (rank - len(sizes)) + sizes)
+
+
+@spelled()
+def atleast_1d(inputs: Any) -> Any:
+    """A number as a vector; each of a tuple."""
+    return _at_least(1, inputs)
+
+
+@spelled()
+def atleast_2d(inputs: Any) -> Any:
+    """Tensors of fewer dimensions as matrices, a vector as a row; each of a tuple."""
+    return _at_least(2, inputs)
+
+
+@spelled()
+def atleast_3d(inputs: Any) -> Any:
+    """Tensors of fewer dimensions with three: (n) as (1, n, 1), (n, m) as (n, m, 1); each of a tuple."""
+    return _at_least(3, inputs)
+
+
+# ---- broadcasting ----
+
+
+@spelled(method="broadcast_to", primitive=Primitive("BroadcastTo", made_with=("shape",)))
+def broadcast_to(input: Any, shape: Any) -> Any:
+    """`input` broadcast to `shape`, in which -1 keeps a size; `ValueError` if it doesn't broadcast."""
+    x = as_tensor(input, of="broadcast_to")
+    wanted = integers(shape, "shape", of="broadcast_to")
+    lead = len(wanted) - x.ndim
+    if -1 in wanted[: max(lead, 0)]:
+        raise ShapeError(f"For 'broadcast_to', there is no size to keep for the -1 at the front of {wanted}")
+    kept = tuple(x.shape[i - lead] if size == -1 and i >= lead else size for i, size in enumerate(wanted))
+    return shaping.expand(x, shape=kept)
+
+
+@spelled()
+def expand(input_x: Any, size: Any) -> Any:
+    """`broadcast_to`."""
+    return broadcast_to(input_x, size)
+
+
+@tensor_method("expand")
+def _expand(self: Any, *size: Any) -> Any:
+    """The tensor broadcast to `size`, given as sizes or as one tuple; -1 keeps a size."""
+    return broadcast_to(self, spread(size))
+
+
+@spelled(method="expand_as")
+def expand_as(input: Any, other: Any) -> Any:
+    """`input` broadcast to the shape of `other`."""
+    return broadcast_to(input, tuple(as_tensor(other, "other", of="expand_as").shape))
+
+
+# ---- what the shape is ----
+
+
+@spelled(primitive="Shape")
+def shape(input_x: Any) -> Any:
+    """The shape, as a tuple of ints."""
+    return tuple(as_tensor(input_x, "input_x", of="shape").shape)
+
+
+@spelled(primitive="Rank")
+def rank(input_x: Any) -> int:
+    """The number of dimensions."""
+    return int(as_tensor(input_x, "input_x", of="rank").ndim)
+
+
+@spelled(primitive="Size")
+def size(input_x: Any) -> Any:
+    """The number of elements."""
+    return product(as_tensor(input_x, "input_x", of="size").shape)
+
+
+@spelled(primitive=("DynamicShape", "TensorShape"))
+def dyn_shape(input_x: Any) -> Any:
+    """The shape, as an int64 vector."""
+    return Tensor(list(shape(input_x)), "int64")
+
+
+@spelled()
+def is_tensor(obj: Any) -> bool:
+    """Whether it is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+@tensor_method("ndimension")
+def ndimension(self: Any) -> int:
+    """Number of dimensions."""
+    return int(self.ndim)
+
+
+@tensor_method("nelement")
+def nelement(self: Any) -> Any:
+    """Number of elements."""
+    return product(self.shape)

@@ -1,0 +1,297 @@
+"""`x[...]` and `x[...] = value`, and slices as functions. Indices mean what they mean in NumPy."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..common.dtype import bool_, int64
+from ..common.tensor import Tensor, wrapped
+from ..ir.dims import product
+from ..ops import elementwise, indexing, shaping
+from ..ops.common import broadcast_shapes, normalize_axis
+from ..tracing import Operand
+from .arguments import concrete, integer, integers, known
+from .joining import part
+from .operands import as_tensor
+from .spelling import Primitive, spelled, tensor_method
+
+# ---- x[index] ----
+
+
+@tensor_method("__getitem__")
+def getitem(self: Any, index: Any) -> Any:
+    """Elements of the tensor: ints, slices, `...`, None, and tensors, lists or arrays of ints or bools.
+
+    Raises:
+        IndexError: an int is out of bounds, there are more indices than axes, or an index is of another kind.
+    """
+    items = _items(index, self.ndim)
+    if any(isinstance(item, Operand) for item in items):
+        # An int beside tensors is one of them, as in NumPy.
+        items = [_places(item) if isinstance(item, int) else item for item in items]
+    x, advanced = _sliced(self, items)
+    return _looked_up(x, advanced) if advanced else x
+
+
+def _items(index: Any, rank: int) -> list[Any]:
+    """One item for each axis and each None: ints, slices, None, and tensors of ints in place of lists and masks."""
+    given = list(index) if isinstance(index, tuple) else [index]
+    items: list[Any] = []
+    for item in given:
+        items.extend(_item(item))
+    used = sum(item is not None and item is not Ellipsis for item in items)
+    if used > rank:
+        raise IndexError(f"too many indices: the tensor has {rank} dimensions, but {used} were indexed")
+    dots = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    at = dots[0] if dots else len(items)
+    return [*items[:at], *[builtins.slice(None)] * (rank - used), *items[at + 1 :]]
+
+
+def _item(item: Any) -> list[Any]:
+    if item is None or item is Ellipsis:
+        return [item]
+    if isinstance(item, builtins.slice):
+        bounds = (item.start, item.stop, item.step)
+        return [builtins.slice(*(None if bound is None else operator.index(bound) for bound in bounds))]
+    if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+        return [int(item)]
+    if isinstance(item, (list, np.ndarray, range)):
+        item = Tensor(np.zeros(0, np.int64) if len(item) == 0 else list(item) if isinstance(item, range) else item)
+    if isinstance(item, Operand) and item.dtype == bool_:
+        return list(_true_places(item))
+    if isinstance(item, Operand) and item.dtype.kind in "iu":
+        return [item]
+    given = f"dtype {item.dtype}" if isinstance(item, Operand) else f"{type(item).__name__}: {item!r}"
+    raise IndexError(f"an index is an int, slice, '...', None, or tensor or list of ints or bools, but got {given}")
+
+
+def _true_places(mask: Any) -> list[Any]:
+    """Coordinates of the true elements, one vector for each axis of the mask."""
+    if not mask.ndim:
+        raise IndexError("a mask of no dimensions can't be an index: needed bools for at least one axis")
+    return [wrapped(places) for places in np.nonzero(concrete(mask, "a mask as an index"))]
+
+
+def _places(index: int) -> Any:
+    return wrapped(np.asarray(index, np.int64))
+
+
+def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]]]:
+    """`x` after its ints, slices and Nones; what remains are the tensors, each with its axis."""
+    cuts: list[tuple[int, Any, Any, int]] = []  # axis, start, stop, step
+    backwards: list[int] = []
+    shape: list[int | None] = []  # for each axis to be: which one of x it is; None: a new one, -1: left out by an int
+    advanced: list[tuple[int, Any]] = []
+    axis = 0
+    for item in items:
+        if item is None:
+            shape.append(None)
+            continue
+        if isinstance(item, Operand):
+            advanced.append((len(shape), item))
+        elif isinstance(item, int):
+            at = _within(item, x.shape[axis], axis)
+            cuts.append((axis, at, at + 1, 1))
+        elif item != builtins.slice(None):
+            start, stop, step = _bounds(item, x.shape[axis])
+            if step < 0:
+                backwards.append(axis)
+            cuts.append((axis, start, stop, abs(step)))
+        shape.append(-1 if isinstance(item, int) else axis)
+        axis += 1
+    if cuts:
+        axes, starts, stops, steps = zip(*cuts, strict=True)
+        x = shaping.slice(x, starts=starts, stops=stops, steps=steps, axes=axes)
+    if backwards:
+        x = shaping.flip(x, axes=tuple(backwards))
+    if None in shape or -1 in shape:
+        x = shaping.reshape(x, shape=tuple(1 if s is None else x.shape[s] for s in shape if s != -1))
+    return x, advanced
+
+
+def _within(index: int, size: Any, axis: int) -> Any:
+    if isinstance(size, int) and not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for axis {axis} of size {size}")
+    return index if index >= 0 else size + index
+
+
+def _bounds(item: builtins.slice, size: Any) -> tuple[Any, Any, int]:
+    """Start, stop and step of a slice of an axis; for a negative step those of the same elements in forward order."""
+    chosen = range(known(size, "the size of an axis that is sliced"))[item]
+    if not chosen:
+        return 0, 0, 1
+    if chosen.step < 0:
+        return chosen[-1], chosen[0] + 1, chosen.step
+    return chosen.start, chosen[-1] + 1, chosen.step
+
+
+def _looked_up(x: Any, advanced: list[tuple[int, Any]]) -> Any:
+    """`x` at tensors of indices, each for one axis; their axes stand where the first was if they are neighbours."""
+    if len(advanced) == 1:
+        ((axis, indices),) = advanced
+        return indexing.take(x, indices, axis=axis)
+    axes = [axis for axis, _ in advanced]
+    others = [axis for axis in range(x.ndim) if axis not in axes]
+    shape = _broadcast([indices for _, indices in advanced])
+    found = indexing.gather_nd(shaping.transpose(x, permutation=(*axes, *others)), _stacked(advanced, shape))
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        return found
+    lead = len(shape)
+    order = (*range(lead, lead + axes[0]), *range(lead), *range(lead + axes[0], found.ndim))
+    return shaping.transpose(found, permutation=order)
+
+
+def _broadcast(indices: list[Any]) -> tuple[Any, ...]:
+    try:
+        return broadcast_shapes(*(tuple(i.shape) for i in indices))
+    except ValueError as error:
+        raise IndexError(f"the tensors of an index don't fit each other: {error}") from None
+
+
+def _stacked(advanced: list[tuple[int, Any]], shape: tuple[Any, ...]) -> Any:
+    columns = (
+        shaping.reshape(shaping.expand(elementwise.cast(indices, dtype=int64), shape=shape), shape=(*shape, 1))
+        for _, indices in advanced
+    )
+    return shaping.concat(*columns, axis=len(shape))
+
+
+# ---- x[index] = value ----
+
+
+@tensor_method("__setitem__")
+def setitem(self: Any, index: Any, value: Any) -> None:
+    """Write `value`, which broadcasts, to elements of the tensor; its dtype stays.
+
+    The tensor takes over the written values: gradients flow to `value`, and to what the other elements were before.
+    """
+    self._adopt(written(self, index, value))
+
+
+def written(x: Any, index: Any, value: Any) -> Any:
+    """`x` with `value` at the elements that `x[index]` names."""
+    size = known(product(x.shape), "the size of a tensor that is written to")
+    items = tuple(concrete(item, "an index") if isinstance(item, Operand) else item for item in _items(index, x.ndim))
+    places = np.arange(size).reshape(x.shape)[items]
+    v = as_tensor(value, "value", of="__setitem__")
+    v = v if v.dtype == x.dtype else elementwise.cast(v, dtype=x.dtype)
+    surplus = v.ndim - places.ndim
+    if surplus > 0 and v.shape[:surplus] == (1,) * surplus:
+        v = shaping.reshape(v, shape=tuple(v.shape[surplus:]))
+    updates = shaping.reshape(shaping.expand(v, shape=places.shape), shape=(places.size,))
+    flat = shaping.reshape(x, shape=(size,))
+    return shaping.reshape(
+        indexing.scatter(flat, wrapped(places.reshape(-1)), updates, axis=0) if places.size else flat,
+        shape=tuple(x.shape),
+    )
+
+
+@spelled(method="index_put")
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """`input` with `values` written (or added, if `accumulate`) at the indices given for its first axes."""
+    x = as_tensor(input, of="index_put")
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"For 'index_put', 'indices' must be a tuple or list, but got {type(indices).__name__}")
+    items = [item for given in indices for item in _item(given)]
+    shape = _broadcast(items)
+    v = as_tensor(values, "values", of="index_put")
+    updates = shaping.expand(elementwise.cast(v, dtype=x.dtype), shape=(*shape, *x.shape[len(items) :]))
+    coordinates = _stacked(list(enumerate(items)), shape)
+    return indexing.scatter_nd(x, coordinates, updates, reduction="add" if accumulate else "none")
+
+
+# ---- slices as functions ----
+
+
+@spelled(method="narrow")
+def narrow(input: Any, axis: int, start: int, length: int) -> Any:
+    """`length` elements along `axis`, from `start` on; `ValueError` if they don't lie within it."""
+    x = as_tensor(input, of="narrow")
+    at = normalize_axis(integer(axis, "axis", of="narrow"), x.ndim)
+    first, count = integer(start, "start", of="narrow"), integer(length, "length", of="narrow")
+    size = x.shape[at]
+    first = first + size if isinstance(first, int) and first < 0 else first
+    if count < 0 or first < 0 or first + count > size:
+        raise ValueError(f"For 'narrow', {start=} and {length=} don't lie within axis {axis} of size {size}")
+    return part(x, at, first, first + count)
+
+
+@spelled(primitive="Slice")
+def slice(input_x: Any, begin: Any, size: Any) -> Any:
+    """`size[i]` elements (-1: all that follow) from `begin[i]` on along axis i, for every axis.
+
+    Raises:
+        ValueError: there isn't a number for each axis, or they reach beyond it.
+    """
+    x = as_tensor(input_x, "input_x", of="slice")
+    starts, sizes = integers(begin, "begin", of="slice"), integers(size, "size", of="slice")
+    if not len(starts) == len(sizes) == x.ndim:
+        raise ValueError(f"For 'slice', 'begin' and 'size' must have {x.ndim} numbers, but got {begin} and {size}")
+    stops = tuple(
+        total if count == -1 else start + count for start, count, total in zip(starts, sizes, x.shape, strict=True)
+    )
+    return shaping.slice(x, starts=starts, stops=stops, steps=(1,) * x.ndim, axes=tuple(range(x.ndim)))
+
+
+@spelled(
+    primitive=Primitive(
+        "StridedSlice",
+        made_with=("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),
+    )
+)
+def strided_slice(
+    input_x: Any,
+    begin: Any,
+    end: Any,
+    strides: Any,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Any:
+    """`input_x[begin[0]:end[0]:strides[0], ...]`.
+
+    In each mask, bit i says that entry i of `begin`, `end` and `strides` is something else:
+
+    Args:
+        input_x: any tensor.
+        begin: first indices.
+        end: indices behind the last ones.
+        strides: steps, not 0.
+        begin_mask: the slice has no begin.
+        end_mask: it has no end.
+        ellipsis_mask: it is `...`; at most one bit.
+        new_axis_mask: it is None.
+        shrink_axis_mask: it is the int in `begin`.
+
+    Raises:
+        ValueError: the three differ in length, a stride is 0, or `ellipsis_mask` has several bits.
+    """
+    x = as_tensor(input_x, "input_x", of="strided_slice")
+    bounds = [integers(given, name, of="strided_slice") for given, name in ((begin, "begin"), (end, "end"))]
+    steps = integers(strides, "strides", of="strided_slice")
+    if not len(bounds[0]) == len(bounds[1]) == len(steps):
+        raise ValueError(
+            f"For 'strided_slice', 'begin', 'end' and 'strides' must be of one length: {begin}, {end}, {strides}"
+        )
+    if ellipsis_mask & (ellipsis_mask - 1):
+        raise ValueError(f"For 'strided_slice', 'ellipsis_mask' may have one bit, but got {ellipsis_mask:#b}")
+    items: list[Any] = []
+    for i, (start, stop, step) in enumerate(zip(*bounds, steps, strict=True)):
+        bit = 1 << i
+        if ellipsis_mask & bit:
+            items.append(Ellipsis)
+        elif new_axis_mask & bit:
+            items.append(None)
+        elif shrink_axis_mask & bit:
+            items.append(start)
+        else:
+            items.append(builtins.slice(None if begin_mask & bit else start, None if end_mask & bit else stop, step))
+    return getitem(x, tuple(items))

@@ -1,0 +1,198 @@
+"""Whether gradients flow, hooks on them, writing to Parameters, and printing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..common.dtype import bool_, shown
+from ..common.hooks import replaced_gradient
+from ..common.tensor import Tensor, identity_entry, zeros_like
+from ..ir.types import is_floating
+from ..ops import boundary, elementwise
+from ..tracing import Operand
+from .operands import as_tensor
+from .spelling import operator_object, spelled
+
+# ---- gradients ----
+
+
+@spelled(primitive="StopGradient")
+def stop_gradient(value: Any) -> Any:
+    """`value`, to which no gradient flows: a tensor, or a tuple or list of what may hold some."""
+    if isinstance(value, Operand):
+        return boundary.stop_gradient(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(stop_gradient(item) for item in value)
+    return value
+
+
+@spelled(primitive="Identity")
+def identity(input_x: Any) -> Any:
+    """`input_x` itself."""
+    return as_tensor(input_x, "input_x", of="identity")
+
+
+@operator_object
+class HookBackward:
+    """Passes tensors on as they are, and shows their gradients to a function.
+
+    Args:
+        hook_fn: called with the tuple of the gradients, one for each tensor, when they are computed. What it returns
+            replaces them: None keeps them, a tensor replaces the only one, a tuple or list all.
+        cell_id: kept as an attribute.
+
+    Inputs:
+        One or more tensors.
+
+    Outputs:
+        The tensor, or a tuple of several.
+
+    Raises:
+        TypeError: `hook_fn` isn't callable, an input isn't a tensor, or `hook_fn` returned something else.
+    """
+
+    def __init__(self, hook_fn: Callable[[tuple[Any, ...]], Any], cell_id: str = "") -> None:
+        if not callable(hook_fn):
+            raise TypeError(
+                f"For 'HookBackward', needed a callable hook function 'hook_fn', but got {type(hook_fn).__name__}"
+            )
+        self.hook_fn = hook_fn
+        self.cell_id = cell_id
+        self.name = "HookBackward"
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Pass the tensors on."""
+        if not inputs:
+            raise TypeError("For 'HookBackward', needed at least one Tensor, but got none")
+        for x in inputs:
+            if not isinstance(x, Operand):
+                raise TypeError(f"For 'HookBackward', each input must be a Tensor, but got {type(x).__name__}: {x!r}")
+
+        def shown_to_hook(arrived: list[Any]) -> tuple[Any, ...]:
+            gradients = tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, arrived, strict=True))
+            return self._replaced(gradients)
+
+        passed = identity_entry(inputs, shown_to_hook)
+        return passed[0] if len(passed) == 1 else passed
+
+    def _replaced(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        returned = self.hook_fn(gradients)
+        replacements = returned if isinstance(returned, (tuple, list)) else (returned,) * len(gradients)
+        if (isinstance(returned, Tensor) and len(gradients) > 1) or len(replacements) != len(gradients):
+            count = len(replacements) if isinstance(returned, (tuple, list)) else 1
+            raise TypeError(f"For 'HookBackward', the hook returned {count} gradients for {len(gradients)} inputs")
+        return tuple(replaced_gradient(self.hook_fn, r, g) for r, g in zip(replacements, gradients, strict=True))
+
+    def __repr__(self) -> str:
+        return f"HookBackward(hook_fn={self.hook_fn!r}, cell_id={self.cell_id!r})"
+
+
+@operator_object
+class InsertGradientOf:
+    """Passes a tensor on as it is; its gradient becomes what a function makes of it.
+
+    Args:
+        f: from the gradient to the one that takes its place.
+
+    Raises:
+        TypeError: `f` isn't callable.
+    """
+
+    def __init__(self, f: Callable[[Any], Any]) -> None:
+        if not callable(f):
+            raise TypeError(f"For 'InsertGradientOf', 'f' must be callable, but got {type(f).__name__}")
+        self.f = f
+
+    def __call__(self, x: Any) -> Any:
+        """Pass the tensor on."""
+        tensor = as_tensor(x, "x", of="InsertGradientOf")
+        (passed,) = identity_entry(
+            (tensor,), lambda arrived: (replaced_gradient(self.f, self.f(arrived[0]), arrived[0]),)
+        )
+        return passed
+
+
+# ---- Parameters ----
+
+
+def adopted(variable: Any, value: Any) -> Any:
+    """Give a Parameter (or tensor) the value, which has its shape; later uses see it and how it was computed."""
+    if not isinstance(variable, Tensor):
+        raise TypeError(f"needed a Parameter to write to, but got {type(variable).__name__}: {variable!r}")
+    new = value if value.dtype == variable.dtype else elementwise.cast(value, dtype=variable.dtype)
+    variable._adopt(new)
+    return new
+
+
+def _to_assign(variable: Any, value: Any, *, of: str) -> Any:
+    """`value` as a tensor that may be written to `variable`."""
+    if not isinstance(variable, Operand):
+        raise TypeError(f"For '{of}', 'variable' must be a Parameter, but got {type(variable).__name__}: {variable!r}")
+    v = as_tensor(value, "value", of=of)
+    if tuple(v.shape) != tuple(variable.shape):
+        raise ValueError(
+            f"For '{of}', 'value' must have the shape of 'variable', {tuple(variable.shape)}, but got {tuple(v.shape)}"
+        )
+    lossy = is_floating(v.dtype) and not is_floating(variable.dtype)
+    if lossy or (variable.dtype == bool_ and v.dtype != bool_):
+        raise TypeError(
+            f"For '{of}', 'value' must fit 'variable' of type {shown(variable.dtype)}, but got {shown(v.dtype)}"
+        )
+    return v if v.dtype == variable.dtype else elementwise.cast(v, dtype=variable.dtype)
+
+
+@spelled(primitive="Assign")
+def assign(variable: Any, value: Any) -> Any:
+    """Give the Parameter `variable` a new value; its dtype stays. Returns the new value.
+
+    What is computed from the Parameter afterwards, also inside a differentiated function, depends on `value`.
+
+    Raises:
+        ValueError: the shapes differ.
+        TypeError: `variable` isn't a Parameter, or a floating-point `value` would be cut to integers.
+    """
+    return adopted(variable, _to_assign(variable, value, of="assign"))
+
+
+@spelled(primitive="AssignAdd")
+def assign_add(variable: Any, value: Any) -> Any:
+    """Add `value` to the Parameter `variable`; returns the new value. Errors are those of `assign`."""
+    v = _to_assign(variable, value, of="assign_add")
+    return adopted(variable, elementwise.add(variable, v))
+
+
+@spelled(primitive="AssignSub")
+def assign_sub(variable: Any, value: Any) -> Any:
+    """Subtract `value` from the Parameter `variable`; returns the new value. Errors are those of `assign`."""
+    v = _to_assign(variable, value, of="assign_sub")
+    return adopted(variable, elementwise.sub(variable, v))
+
+
+@spelled(primitive="Depend")
+def depend(value: Any, expr: Any) -> Any:
+    """`value`; `expr` has been computed by then."""
+    return value
+
+
+# ---- printing ----
+
+
+@spelled(primitive="Print")
+def print_(*input_x: Any) -> None:
+    """Print each argument on a line of its own: text as it is, tensors as `Tensor(shape=..., dtype=..., value=...)`."""
+    for item in input_x:
+        sys.stdout.write(f"{item if isinstance(item, str) else _as_plain_tensor(item)}\n")
+
+
+def _as_plain_tensor(item: Any) -> Any:
+    """`item` with Parameters as tensors, so that their values are shown."""
+    if isinstance(item, Tensor):
+        return repr(Tensor(np.asarray(item)))
+    if isinstance(item, (tuple, list)):
+        inner = ", ".join(str(_as_plain_tensor(i)) if isinstance(i, (Tensor, tuple, list)) else repr(i) for i in item)
+        return f"[{inner}]" if isinstance(item, list) else f"({inner},)" if len(item) == 1 else f"({inner})"
+    return item
