@@ -1,4 +1,7 @@
-"""Writing elements: at coordinates (`tensor_scatter_*`, `scatter_nd`), along an axis, and into Parameters."""
+"""Writing elements: at coordinates (`tensor_scatter_*`, `scatter_nd`), along an axis, and whole slices.
+
+The operators here leave what they write to as it is, and return the result; see `updating` for Parameters.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,9 @@ from .arguments import integer, integers, require_integers
 from .operands import as_tensor
 from .spelling import Primitive, spelled, tensor_method
 from .subscripts import getitem, written
-from .tracking import adopted
 
 
-def _updates(updates: Any, x: Any, *, of: str) -> Any:
+def updates_for(updates: Any, x: Any, *, of: str) -> Any:
     """`updates` as a tensor of the dtype of `x`: numbers take it, another dtype is a `TypeError`."""
     if isinstance(updates, Operand) and updates.dtype != x.dtype:
         raise TypeError(
@@ -32,7 +34,7 @@ def _updates(updates: Any, x: Any, *, of: str) -> Any:
 def _at_coordinates(input_x: Any, indices: Any, updates: Any, reduction: str, *, of: str) -> Any:
     x = as_tensor(input_x, "input_x", of=of)
     places = require_integers(indices, "indices", of=of)
-    return indexing.scatter_nd(x, places, _updates(updates, x, of=of), reduction=reduction)
+    return indexing.scatter_nd(x, places, updates_for(updates, x, of=of), reduction=reduction)
 
 
 @spelled(method="tensor_scatter_update", primitive="TensorScatterUpdate")
@@ -56,7 +58,7 @@ def tensor_scatter_add(input_x: Any, indices: Any, updates: Any) -> Any:
 @spelled(method="scatter_sub", primitive="TensorScatterSub")
 def tensor_scatter_sub(input_x: Any, indices: Any, updates: Any) -> Any:
     """`input_x` with `updates` subtracted at coordinates; see `tensor_scatter_update`."""
-    u = elementwise.neg(_updates(updates, as_tensor(input_x, "input_x"), of="tensor_scatter_sub"))
+    u = elementwise.neg(updates_for(updates, as_tensor(input_x, "input_x"), of="tensor_scatter_sub"))
     return _at_coordinates(input_x, indices, u, "add", of="tensor_scatter_sub")
 
 
@@ -69,7 +71,7 @@ def tensor_scatter_mul(input_x: Any, indices: Any, updates: Any) -> Any:
 @spelled(method="scatter_div", primitive="TensorScatterDiv")
 def tensor_scatter_div(input_x: Any, indices: Any, updates: Any) -> Any:
     """`input_x`, of floating-point numbers, divided by `updates` at coordinates; see `tensor_scatter_update`."""
-    u = elementwise.reciprocal(_updates(updates, as_tensor(input_x, "input_x"), of="tensor_scatter_div"))
+    u = elementwise.reciprocal(updates_for(updates, as_tensor(input_x, "input_x"), of="tensor_scatter_div"))
     return _at_coordinates(input_x, indices, u, "mul", of="tensor_scatter_div")
 
 
@@ -126,7 +128,7 @@ def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int 
     return indexing.scatter(
         x,
         require_integers(indices, "indices", of="tensor_scatter_elements"),
-        _updates(updates, x, of="tensor_scatter_elements"),
+        updates_for(updates, x, of="tensor_scatter_elements"),
         axis=normalize_axis(integer(axis, "axis", of="tensor_scatter_elements"), x.ndim),
         reduction=reduction,
     )
@@ -137,7 +139,7 @@ def scatter(input: Any, axis: int, index: Any, src: Any) -> Any:
     """`tensor_scatter_elements` that replaces; `src` may be a number."""
     places = require_integers(index, "index", of="scatter")
     x = as_tensor(input, of="scatter")
-    u = _updates(src, x, of="scatter")
+    u = updates_for(src, x, of="scatter")
     return tensor_scatter_elements(x, places, shaping.expand(u, shape=tuple(places.shape)) if not u.ndim else u, axis)
 
 
@@ -175,131 +177,27 @@ def select_scatter(input: Any, src: Any, axis: int, index: int) -> Any:
     return slice_scatter(x, shaping.reshape(s, shape=(*s.shape[:at], 1, *s.shape[at:])), at, i, i + 1)
 
 
-# ---- into Parameters ----
+# ---- whole slices ----
 
 
-def _slices(x: Any, indices: Any, updates: Any, reduction: str, *, of: str) -> Any:
-    """`updates` combined with the slices of `x` at `indices` along its first axis."""
-    places = require_integers(indices, "indices", of=of)
-    u = _updates(updates, x, of=of)
-    expected = (*places.shape, *x.shape[1:])
-    if not u.ndim:
-        u = shaping.expand(u, shape=expected)
-    return indexing.scatter_nd(x, shaping.reshape(places, shape=(*places.shape, 1)), u, reduction=reduction)
-
-
-@spelled(primitive="ScatterUpdate")
-def scatter_update(input_x: Any, indices: Any, updates: Any) -> Any:
-    """Replace the slices of the Parameter `input_x` at `indices` along its first axis; returns its new value.
-
-    `updates` has the axes of `indices`, then the last ones of `input_x`.
-    """
-    return adopted(input_x, _slices(input_x, indices, updates, "none", of="scatter_update"))
-
-
-@spelled(primitive="ScatterAdd")
-def scatter_add(input_x: Any, indices: Any, updates: Any) -> Any:
-    """Add to the slices of a Parameter; see `scatter_update`."""
-    return adopted(input_x, _slices(input_x, indices, updates, "add", of="scatter_add"))
-
-
-@spelled(primitive="ScatterSub")
-def scatter_sub(input_x: Any, indices: Any, updates: Any) -> Any:
-    """Subtract from the slices of a Parameter; see `scatter_update`."""
-    u = elementwise.neg(_updates(updates, input_x, of="scatter_sub"))
-    return adopted(input_x, _slices(input_x, indices, u, "add", of="scatter_sub"))
-
-
-@spelled(primitive="ScatterMul")
-def scatter_mul(input_x: Any, indices: Any, updates: Any) -> Any:
-    """Multiply the slices of a Parameter; see `scatter_update`."""
-    return adopted(input_x, _slices(input_x, indices, updates, "mul", of="scatter_mul"))
-
-
-@spelled(primitive="ScatterDiv")
-def scatter_div(input_x: Any, indices: Any, updates: Any) -> Any:
-    """Divide the slices of a Parameter of floating-point numbers; see `scatter_update`."""
-    u = elementwise.reciprocal(_updates(updates, input_x, of="scatter_div"))
-    return adopted(input_x, _slices(input_x, indices, u, "mul", of="scatter_div"))
-
-
-@spelled(primitive="ScatterMax")
-def scatter_max(input_x: Any, indices: Any, updates: Any) -> Any:
-    """The larger of what is there and the updates, in the slices of a Parameter; see `scatter_update`."""
-    return adopted(input_x, _slices(input_x, indices, updates, "max", of="scatter_max"))
-
-
-@spelled(primitive="ScatterMin")
-def scatter_min(input_x: Any, indices: Any, updates: Any) -> Any:
-    """The smaller of what is there and the updates, in the slices of a Parameter; see `scatter_update`."""
-    return adopted(input_x, _slices(input_x, indices, updates, "min", of="scatter_min"))
-
-
-@spelled(primitive="ScatterNdUpdate")
-def scatter_nd_update(input_x: Any, indices: Any, updates: Any) -> Any:
-    """Replace elements of a Parameter at coordinates; returns its new value. See `tensor_scatter_update`."""
-    return adopted(input_x, tensor_scatter_update(input_x, indices, updates))
-
-
-@spelled(primitive="ScatterNdAdd")
-def scatter_nd_add(input_x: Any, indices: Any, updates: Any) -> Any:
-    """Add to elements of a Parameter at coordinates; see `scatter_nd_update`."""
-    return adopted(input_x, tensor_scatter_add(input_x, indices, updates))
-
-
-@spelled(primitive="ScatterNdSub")
-def scatter_nd_sub(input_x: Any, indices: Any, updates: Any) -> Any:
-    """Subtract from elements of a Parameter at coordinates; see `scatter_nd_update`."""
-    return adopted(input_x, tensor_scatter_sub(input_x, indices, updates))
-
-
-@spelled()
-def scatter_nd_mul(input_x: Any, indices: Any, updates: Any) -> Any:
-    """Multiply elements of a Parameter at coordinates; see `scatter_nd_update`."""
-    return adopted(input_x, tensor_scatter_mul(input_x, indices, updates))
-
-
-@spelled()
-def scatter_nd_div(input_x: Any, indices: Any, updates: Any) -> Any:
-    """Divide elements of a Parameter at coordinates; see `scatter_nd_update`."""
-    return adopted(input_x, tensor_scatter_div(input_x, indices, updates))
-
-
-@spelled()
-def scatter_nd_max(input_x: Any, indices: Any, updates: Any) -> Any:
-    """The larger of elements of a Parameter and updates at coordinates; see `scatter_nd_update`."""
-    return adopted(input_x, tensor_scatter_max(input_x, indices, updates))
-
-
-@spelled()
-def scatter_nd_min(input_x: Any, indices: Any, updates: Any) -> Any:
-    """The smaller of elements of a Parameter and updates at coordinates; see `scatter_nd_update`."""
-    return adopted(input_x, tensor_scatter_min(input_x, indices, updates))
-
-
-def _index_add(x: Any, indices: Any, y: Any, axis: int) -> Any:
+def index_added(x: Any, indices: Any, y: Any, axis: int) -> Any:
+    """`x` with the i-th slice of `y` along `axis` added at `indices[i]`."""
     places = require_integers(indices, "indices", of="index_add")
     at = normalize_axis(integer(axis, "axis", of="index_add"), x.ndim)
-    return indexing.index_add(x, places, _updates(y, x, of="index_add"), axis=at)
-
-
-@spelled(primitive=Primitive("IndexAdd", made_with=("axis",)))
-def index_add(x: Any, indices: Any, y: Any, axis: int) -> Any:
-    """Add the i-th slice of `y` along `axis` to that of the Parameter `x` at `indices[i]`; returns its new value."""
-    return adopted(x, _index_add(x, indices, y, axis))
+    return indexing.index_add(x, places, updates_for(y, x, of="index_add"), axis=at)
 
 
 @tensor_method("index_add")
-def _index_add_method(self: Any, indices: Any, y: Any, axis: Any) -> Any:
+def _index_add(self: Any, indices: Any, y: Any, axis: Any) -> Any:
     """The tensor with the i-th slice of `y` along `axis` added at `indices[i]`; or called with (dim, index, source)."""
     if isinstance(indices, int):
         indices, y, axis = y, axis, indices
-    return _index_add(self, indices, y, axis)
+    return index_added(self, indices, y, axis)
 
 
 def _rows(x: Any, v: Any, indices: Any, of: str) -> tuple[Any, tuple[int, ...], Any]:
     tensor = as_tensor(x, "x", of=of)
-    return tensor, integers(indices, "indices", of=of), _updates(v, tensor, of=of)
+    return tensor, integers(indices, "indices", of=of), updates_for(v, tensor, of=of)
 
 
 @spelled(method="inplace_update", primitive=Primitive("InplaceUpdate", made_with=("indices",)))

@@ -44,6 +44,27 @@ def _cases(
     ]
 
 
+def _asymmetric_cases(name: str, shape: tuple[int, ...], size: tuple[int, int], mode: str) -> list[OpCase]:
+    """Positions j * old / new, which ATen has only where it samples a grid."""
+    attributes: dict[str, Any] = {"mode": mode, "half_pixel": False}
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        lines = [
+            torch.arange(new, dtype=x.dtype) * (old / new) * 2 / (old - 1) - 1
+            for new, old in zip(size, x.shape[2:], strict=True)
+        ]
+        rows, columns = torch.meshgrid(*lines, indexing="ij")
+        grid = torch.stack([columns, rows], dim=-1).expand(x.shape[0], -1, -1, -1)
+        return torch.nn.functional.grid_sample(x, grid, mode, padding_mode="border", align_corners=True)
+
+    x, g, old = _rng.standard_normal(shape), _rng.standard_normal((*shape[:2], *size)), shape[2:]
+    name = f"{mode}-asymmetric-{name}"
+    return [
+        OpCase("resize", (x,), {"size": size, **attributes}, forward, name),
+        OpCase("resize_gradient", (g,), {"size": old, **attributes}, torch_gradient(forward, old), name),
+    ]
+
+
 CASES = [
     *_cases("1d", (2, 3, 5), (8,), "nearest"),
     *_cases("doubled", (1, 2, 3, 4), (6, 8), "nearest"),
@@ -62,6 +83,9 @@ CASES = [
     *_cases("scaled", (1, 2, 5, 6), (7, 9), "bilinear", scales=(1.5, 1.6)),
     *_cases("scaled-on-one-axis", (1, 2, 5, 6), (7, 9), "bilinear", scales=(1.5, None)),
     *_cases("3d", (1, 2, 2, 3, 4), (4, 5, 3), "linear"),
+    *_asymmetric_cases("grown", (1, 2, 3, 4), (7, 8), "bilinear"),
+    *_asymmetric_cases("shrunk", (2, 1, 9, 7), (4, 5), "bilinear"),
+    *_asymmetric_cases("grown", (1, 2, 4, 5), (7, 9), "bicubic"),
     *_cases("2d", (1, 2, 4, 5), (7, 9), "bicubic"),
     *_cases("corners", (1, 2, 4, 5), (7, 3), "bicubic", align_corners=True),
     *_cases("scaled", (1, 2, 5, 6), (7, 9), "bicubic", scales=(1.5, 1.6)),

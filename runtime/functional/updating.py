@@ -1,0 +1,126 @@
+"""Writing to elements of Parameters, which take over the result. See `scattering` for the operators that don't."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ops import elementwise, indexing, shaping
+from .arguments import require_integers
+from .scattering import (
+    index_added,
+    tensor_scatter_add,
+    tensor_scatter_div,
+    tensor_scatter_max,
+    tensor_scatter_min,
+    tensor_scatter_mul,
+    tensor_scatter_sub,
+    tensor_scatter_update,
+    updates_for,
+)
+from .spelling import Primitive, spelled
+from .tracking import adopted
+
+
+def _slices(x: Any, indices: Any, updates: Any, reduction: str, *, of: str) -> Any:
+    """`updates` combined with the slices of `x` at `indices` along its first axis."""
+    places = require_integers(indices, "indices", of=of)
+    u = updates_for(updates, x, of=of)
+    expected = (*places.shape, *x.shape[1:])
+    if not u.ndim:
+        u = shaping.expand(u, shape=expected)
+    return indexing.scatter_nd(x, shaping.reshape(places, shape=(*places.shape, 1)), u, reduction=reduction)
+
+
+@spelled(primitive="ScatterUpdate")
+def scatter_update(input_x: Any, indices: Any, updates: Any) -> Any:
+    """Replace the slices of the Parameter `input_x` at `indices` along its first axis; returns its new value.
+
+    `updates` has the axes of `indices`, then the last ones of `input_x`.
+    """
+    return adopted(input_x, _slices(input_x, indices, updates, "none", of="scatter_update"))
+
+
+@spelled(primitive="ScatterAdd")
+def scatter_add(input_x: Any, indices: Any, updates: Any) -> Any:
+    """Add to the slices of a Parameter; see `scatter_update`."""
+    return adopted(input_x, _slices(input_x, indices, updates, "add", of="scatter_add"))
+
+
+@spelled(primitive="ScatterSub")
+def scatter_sub(input_x: Any, indices: Any, updates: Any) -> Any:
+    """Subtract from the slices of a Parameter; see `scatter_update`."""
+    u = elementwise.neg(updates_for(updates, input_x, of="scatter_sub"))
+    return adopted(input_x, _slices(input_x, indices, u, "add", of="scatter_sub"))
+
+
+@spelled(primitive="ScatterMul")
+def scatter_mul(input_x: Any, indices: Any, updates: Any) -> Any:
+    """Multiply the slices of a Parameter; see `scatter_update`."""
+    return adopted(input_x, _slices(input_x, indices, updates, "mul", of="scatter_mul"))
+
+
+@spelled(primitive="ScatterDiv")
+def scatter_div(input_x: Any, indices: Any, updates: Any) -> Any:
+    """Divide the slices of a Parameter of floating-point numbers; see `scatter_update`."""
+    u = elementwise.reciprocal(updates_for(updates, input_x, of="scatter_div"))
+    return adopted(input_x, _slices(input_x, indices, u, "mul", of="scatter_div"))
+
+
+@spelled(primitive="ScatterMax")
+def scatter_max(input_x: Any, indices: Any, updates: Any) -> Any:
+    """The larger of what is there and the updates, in the slices of a Parameter; see `scatter_update`."""
+    return adopted(input_x, _slices(input_x, indices, updates, "max", of="scatter_max"))
+
+
+@spelled(primitive="ScatterMin")
+def scatter_min(input_x: Any, indices: Any, updates: Any) -> Any:
+    """The smaller of what is there and the updates, in the slices of a Parameter; see `scatter_update`."""
+    return adopted(input_x, _slices(input_x, indices, updates, "min", of="scatter_min"))
+
+
+@spelled(primitive="ScatterNdUpdate")
+def scatter_nd_update(input_x: Any, indices: Any, updates: Any) -> Any:
+    """Replace elements of a Parameter at coordinates; returns its new value. See `tensor_scatter_update`."""
+    return adopted(input_x, tensor_scatter_update(input_x, indices, updates))
+
+
+@spelled(primitive="ScatterNdAdd")
+def scatter_nd_add(input_x: Any, indices: Any, updates: Any) -> Any:
+    """Add to elements of a Parameter at coordinates; see `scatter_nd_update`."""
+    return adopted(input_x, tensor_scatter_add(input_x, indices, updates))
+
+
+@spelled(primitive="ScatterNdSub")
+def scatter_nd_sub(input_x: Any, indices: Any, updates: Any) -> Any:
+    """Subtract from elements of a Parameter at coordinates; see `scatter_nd_update`."""
+    return adopted(input_x, tensor_scatter_sub(input_x, indices, updates))
+
+
+@spelled()
+def scatter_nd_mul(input_x: Any, indices: Any, updates: Any) -> Any:
+    """Multiply elements of a Parameter at coordinates; see `scatter_nd_update`."""
+    return adopted(input_x, tensor_scatter_mul(input_x, indices, updates))
+
+
+@spelled()
+def scatter_nd_div(input_x: Any, indices: Any, updates: Any) -> Any:
+    """Divide elements of a Parameter at coordinates; see `scatter_nd_update`."""
+    return adopted(input_x, tensor_scatter_div(input_x, indices, updates))
+
+
+@spelled()
+def scatter_nd_max(input_x: Any, indices: Any, updates: Any) -> Any:
+    """The larger of elements of a Parameter and updates at coordinates; see `scatter_nd_update`."""
+    return adopted(input_x, tensor_scatter_max(input_x, indices, updates))
+
+
+@spelled()
+def scatter_nd_min(input_x: Any, indices: Any, updates: Any) -> Any:
+    """The smaller of elements of a Parameter and updates at coordinates; see `scatter_nd_update`."""
+    return adopted(input_x, tensor_scatter_min(input_x, indices, updates))
+
+
+@spelled(primitive=Primitive("IndexAdd", made_with=("axis",)))
+def index_add(x: Any, indices: Any, y: Any, axis: int) -> Any:
+    """Add the i-th slice of `y` along `axis` to that of the Parameter `x` at `indices[i]`; returns its new value."""
+    return adopted(x, index_added(x, indices, y, axis))
