@@ -94,9 +94,7 @@ def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Any, Any]:
         TypeError: an operand isn't floating-point.
         ValueError: the operands aren't (N, C) both.
     """
-    of = "SoftmaxCrossEntropyWithLogits"
-    logits, labels = rows_of_logits(logits, of=of), floating(labels, "labels", of=of)
-    rows = _against_probabilities(activation.log_softmax(logits, axis=1), labels, None, "none", 0.0, of=of)
+    rows = soft_rows(logits, labels, of="SoftmaxCrossEntropyWithLogits")
     return rows, activation.softmax(logits, axis=1) - labels
 
 
@@ -120,6 +118,12 @@ def _sparse_softmax_cross_entropy(logits: Any, labels: Any, is_grad: bool = Fals
     labelled = comparison.equal(places, creation.arange(stop=classes, dtype=places.dtype))
     gradient = activation.softmax(logits, axis=1) - elementwise.cast(labelled, dtype=logits.dtype)
     return elementwise.where(comparison.less(places, 0), zero(gradient), gradient) / count
+
+
+def soft_rows(logits: Any, labels: Any, *, of: str) -> Any:
+    """Cross entropy of each row of logits (N, C) against a row of probabilities."""
+    logits, labels = rows_of_logits(logits, of=of), floating(labels, "labels", of=of)
+    return _against_probabilities(activation.log_softmax(logits, axis=1), labels, None, "none", 0.0, of=of)
 
 
 def sparse_rows(logits: Any, labels: Any, *, of: str) -> Any:

@@ -9,6 +9,7 @@ from ..common.dtype import int32, int64, shown
 from ..ops import activation, comparison, creation, elementwise, indexing, loss, scanning, shaping
 from ..ops.declaring import zero
 from ..ops.reduction import reduce_max, reduce_sum
+from .distances import pairwise_distance
 from .losses import compared, real_pair, reduced
 from .operands import as_tensor, floating, floats
 from .spelling import Primitive, spelled
@@ -111,18 +112,6 @@ def triplet_margin_loss(
     if swap:
         far = elementwise.minimum(far, pairwise_distance(positive, negative, p, eps))
     return reduced(elementwise.clamp(near - far + margin, minimum=0.0), reduction, of=of)
-
-
-def pairwise_distance(x: Any, y: Any, p: float = 2, eps: float = 1e-6) -> Any:
-    """The p-norm of x - y + eps along the last axis."""
-    difference = x - y + eps
-    axes = (difference.ndim - 1,)
-    if p == 2:
-        return elementwise.sqrt(reduce_sum(difference * difference, axes=axes))
-    distance = elementwise.abs(difference)
-    if p == 1:
-        return reduce_sum(distance, axes=axes)
-    return elementwise.pow(reduce_sum(elementwise.pow(distance, float(p)), axes=axes), 1.0 / p)
 
 
 # ---- many choices ----

@@ -1,0 +1,129 @@
+"""Tables of vectors that are looked up by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import checks
+from ...common.dtype import float32
+from ...common.initializer import initializer
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from ...functional import indexing
+from ...functional.linear_algebra import matmul
+from ..cell import Cell
+from .math import ClipByNorm
+
+
+class Embedding(Cell):
+    """The rows of a table at given numbers.
+
+    Args:
+        vocab_size: number of rows.
+        embedding_size: size of a row.
+        use_one_hot: whether it is computed as the product of a one-hot matrix and the table.
+        embedding_table: what `common.initializer.initializer` takes; "normal" is N(0, 0.01).
+        dtype: dtype of the table.
+        padding_idx: a row that is 0 at first. Unlike in torch it is learned like the others.
+
+    Attributes:
+        embedding_table: Parameter (vocab_size, embedding_size).
+
+    Raises:
+        TypeError: a size is no int.
+        ValueError: a size isn't above 0, `padding_idx` is no row, or a tensor given as table has another shape.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int,
+        use_one_hot: bool = False,
+        embedding_table: Any = "normal",
+        dtype: Any = float32,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.vocab_size = checks.positive_int(vocab_size, "vocab_size", of="Embedding")
+        self.embedding_size = checks.positive_int(embedding_size, "embedding_size", of="Embedding")
+        self.use_one_hot = checks.of_type(use_one_hot, "use_one_hot", bool, of="Embedding")
+        self.padding_idx = padding_idx
+        table = initializer(embedding_table, (vocab_size, embedding_size), dtype)
+        if padding_idx is not None:
+            checks.of_type(padding_idx, "padding_idx", int, of="Embedding")
+            checks.in_range(padding_idx, "padding_idx", f"[0, {vocab_size})", of="Embedding")
+            rows = table.asnumpy()
+            rows[padding_idx] = 0
+            table = Tensor(rows)
+        self.embedding_table = Parameter(table, name="embedding_table")
+
+    def construct(self, ids: Any) -> Any:
+        """Integers of any shape; (*shape, embedding_size) out. `IndexError` for one that is no row."""
+        if not self.use_one_hot:
+            return indexing.embedding(ids, self.embedding_table)
+        dtype = self.embedding_table.dtype
+        marks = indexing.one_hot(ids, self.vocab_size, Tensor(1, dtype), Tensor(0, dtype))
+        return matmul(marks, self.embedding_table)
+
+    def extend_repr(self) -> str:
+        """Sizes and the row that is 0 at first."""
+        return (
+            f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, use_one_hot={self.use_one_hot}, "
+            f"padding_idx={self.padding_idx}"
+        )
+
+
+class EmbeddingLookup(Cell):
+    """The rows of a table at given numbers; zeros where a number is no row.
+
+    Args:
+        vocab_size: number of rows.
+        embedding_size: size of a row.
+        param_init: what `common.initializer.initializer` takes.
+        target: "CPU" or "DEVICE"; without effect.
+        slice_mode: how the table is spread over devices; without effect.
+        manual_shapes: likewise.
+        max_norm: rows longer than this are scaled down to it as they are looked up.
+        sparse: must be True for the target "CPU".
+        dtype: dtype of the table.
+
+    Attributes:
+        embedding_table: Parameter (vocab_size, embedding_size).
+
+    Raises:
+        TypeError: a size is no int.
+        ValueError: a size or `max_norm` isn't above 0, or an argument isn't allowed.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int,
+        param_init: Any = "normal",
+        target: str = "CPU",
+        slice_mode: str = "batch_slice",
+        manual_shapes: Any = None,
+        max_norm: float | None = None,
+        sparse: bool = True,
+        dtype: Any = float32,
+    ) -> None:
+        super().__init__()
+        of = "EmbeddingLookup"
+        checks.one_of(target, "target", ("CPU", "DEVICE"), of=of)
+        if not checks.of_type(sparse, "sparse", bool, of=of) and target == "CPU":
+            raise ValueError(f"For '{of}', 'sparse' must be True where 'target' is 'CPU', but got {sparse}")
+        self.vocab_size = checks.positive_int(vocab_size, "vocab_size", of=of)
+        self.embedding_size = checks.positive_int(embedding_size, "embedding_size", of=of)
+        self.max_norm = None if max_norm is None else checks.in_range(max_norm, "max_norm", "(0, inf)", of=of)
+        self.embedding_table = Parameter(
+            initializer(param_init, (vocab_size, embedding_size), dtype), name="embedding_table"
+        )
+
+    def construct(self, indices: Any) -> Any:
+        """Integers of any shape; (*shape, embedding_size) out."""
+        rows = indexing.embedding_lookup(self.embedding_table, indices)
+        return rows if self.max_norm is None else ClipByNorm(-1)(rows, self.max_norm)
+
+    def extend_repr(self) -> str:
+        """Sizes and the largest length."""
+        return f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, max_norm={self.max_norm}"

@@ -1,0 +1,147 @@
+"""Norms, similarities and other small functions as Cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import checks
+from ...functional import distances, linear_algebra, norms, reductions, statistics
+from ...functional.operands import floating, pair
+from ...ops import elementwise, shaping
+from ..cell import Cell
+
+
+class Norm(Cell):
+    """The root of the sum of squares.
+
+    Args:
+        axis: an int or several; () is all.
+        keep_dims: whether reduced axes stay, with size 1.
+    """
+
+    def __init__(self, axis: Any = (), keep_dims: bool = False) -> None:
+        super().__init__()
+        self.axis = axis
+        self.keep_dims = checks.of_type(keep_dims, "keep_dims", bool, of="Norm")
+
+    def construct(self, x: Any) -> Any:
+        """Any shape; the reduced one out."""
+        return norms.vector_norm(x, 2, None if self.axis == () else self.axis, self.keep_dims)
+
+    def extend_repr(self) -> str:
+        """The arguments."""
+        return f"axis={self.axis}, keep_dims={self.keep_dims}"
+
+
+class ClipByNorm(Cell):
+    """x scaled down so that its norm is at most a given one: x * clip / max(norm, clip).
+
+    Args:
+        axis: along which the norm is taken, an int or several; None is all.
+    """
+
+    def __init__(self, axis: Any = None) -> None:
+        super().__init__()
+        self.axis = axis
+
+    def construct(self, x: Any, clip_norm: Any) -> Any:
+        """Any shape, floating-point, and the largest norm, a number or a tensor that broadcasts; the same shape out."""
+        x = floating(x, "x", of="ClipByNorm")
+        norm, limit = pair(norms.vector_norm(x, 2, self.axis, keepdims=True), clip_norm, of="ClipByNorm")
+        return x * elementwise.cast(limit / elementwise.maximum(norm, limit), dtype=x.dtype)
+
+
+class ReduceLogSumExp(Cell):
+    """log(sum(exp(x))), without overflow.
+
+    Args:
+        axis: an int, tuple or list.
+        keep_dims: whether reduced axes stay, with size 1.
+    """
+
+    def __init__(self, axis: Any, keep_dims: bool = False) -> None:
+        super().__init__()
+        self.axis = checks.of_type(axis, "axis", (int, tuple, list), of="ReduceLogSumExp")
+        self.keep_dims = checks.of_type(keep_dims, "keep_dims", bool, of="ReduceLogSumExp")
+
+    def construct(self, x: Any) -> Any:
+        """Any shape, floating-point; the reduced one out."""
+        return reductions.logsumexp(x, self.axis, self.keep_dims)
+
+    def extend_repr(self) -> str:
+        """The arguments."""
+        return f"axis={self.axis}, keep_dims={self.keep_dims}"
+
+
+class Moments(Cell):
+    """Mean and variance (over n, not n - 1).
+
+    Args:
+        axis: an int or a tuple; None or () is all.
+        keep_dims: whether reduced axes stay, with size 1.
+    """
+
+    def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
+        super().__init__()
+        self.axis = checks.of_type(() if axis is None else axis, "axis", (int, tuple), of="Moments")
+        self.keep_dims = checks.of_type(bool(keep_dims), "keep_dims", bool, of="Moments")
+
+    def construct(self, x: Any) -> tuple[Any, Any]:
+        """Any shape, floating-point; two of the reduced one out."""
+        x = floating(x, "x", of="Moments")
+        variance, mean = statistics.var_mean(x, None if self.axis == () else self.axis, 0, self.keep_dims)
+        return mean, variance
+
+    def extend_repr(self) -> str:
+        """The arguments."""
+        return f"axis={self.axis}, keep_dims={self.keep_dims}"
+
+
+class MatMul(Cell):
+    """Matrix product over the last two axes, the others broadcasting; see `ops.matmul`.
+
+    Args:
+        transpose_x1: whether the last two axes of the first are exchanged before.
+        transpose_x2: whether the last two axes of the second are exchanged before.
+    """
+
+    def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
+        super().__init__()
+        self.transpose_x1 = checks.of_type(transpose_x1, "transpose_x1", bool, of="MatMul")
+        self.transpose_x2 = checks.of_type(transpose_x2, "transpose_x2", bool, of="MatMul")
+
+    def construct(self, x1: Any, x2: Any) -> Any:
+        """(..., n, k) and (..., k, m) of one dtype; (..., n, m) out."""
+        return linear_algebra.matmul(_transposed(x1, self.transpose_x1), _transposed(x2, self.transpose_x2))
+
+    def extend_repr(self) -> str:
+        """The flags."""
+        return f"transpose_x1={self.transpose_x1}, transpose_x2={self.transpose_x2}"
+
+
+def _transposed(x: Any, flag: bool) -> Any:
+    if not flag or x.ndim < 2:
+        return x
+    return shaping.transpose(x, permutation=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+class CosineSimilarity(Cell):
+    """The cosine of the angle between vectors; see `ops.cosine_similarity`.
+
+    Args:
+        dim: the axis along which the vectors lie.
+        eps: the least length that a vector counts for.
+    """
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.dim = checks.of_type(dim, "dim", int, of="CosineSimilarity")
+        self.eps = checks.in_range(eps, "eps", "(0, inf)", of="CosineSimilarity")
+
+    def construct(self, x1: Any, x2: Any) -> Any:
+        """Two shapes that broadcast; that without the axis out."""
+        return distances.cosine_similarity(x1, x2, self.dim, self.eps)
+
+    def extend_repr(self) -> str:
+        """The arguments."""
+        return f"dim={self.dim}, eps={self.eps}"
