@@ -20,7 +20,7 @@ from ..ir.dims import Dim
 from . import reduction
 from .common import same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, padded, taps, window_count, window_span, windows
+from .windows import Padding, Sizes, at, onnx_pads, padded, taps, window_count, window_span, windows
 
 COLUMN_BYTES = 4 << 20
 """Columns are made in pieces of about this size: they stay in cache, and memory doesn't grow with the image."""
@@ -104,7 +104,7 @@ def _(
     operands = (x, weight, bias) if bias else (x, weight)
     attributes: dict[str, Any] = {
         "strides": stride,
-        "pads": _onnx_pads(padding),
+        "pads": onnx_pads(padding),
         "dilations": dilation,
         "group": groups,
     }
@@ -210,7 +210,7 @@ def _(
     result: str
     if plain:
         operands = (x, weight, bias) if bias else (x, weight)
-        pads = _onnx_pads(padding)
+        pads = onnx_pads(padding)
         result = graph.op("ConvTranspose", *operands, pads=pads, output_padding=output_padding, **attributes)
         return result
     ends = tuple(extra - after for (_, after), extra in zip(padding, output_padding, strict=True))
@@ -301,7 +301,7 @@ def _(
     attributes: dict[str, Any] = {
         "strides": dilation,
         "dilations": stride,
-        "pads": _onnx_pads(padding),
+        "pads": onnx_pads(padding),
         "group": groups,
     }
     products = graph.op("Conv", images, cotangents, **attributes)
@@ -360,15 +360,11 @@ def _bias_gradient(g: Tensor) -> Any:
     return reduction.reduce_sum(g, axes=(0, *range(2, g.ndim)))
 
 
-def _onnx_pads(padding: Padding) -> Sizes:
-    return (*(before for before, _ in padding), *(after for _, after in padding))
-
-
 def _cropped(graph: OnnxGraph, x: str, padding: Padding) -> tuple[str, Padding]:
     """Cut off what negative padding asks for, which ONNX convolutions don't take; the padding that is left."""
     if min(map(min, padding)) >= 0:
         return x, padding
-    cut = _onnx_pads(tuple((min(before, 0), min(after, 0)) for before, after in padding))
+    cut = onnx_pads(tuple((min(before, 0), min(after, 0)) for before, after in padding))
     half = len(padding)
     pads = graph.constant(np.array((0, 0, *cut[:half], 0, 0, *cut[half:]), np.int64))
     return graph.op("Pad", x, pads), tuple((max(before, 0), max(after, 0)) for before, after in padding)

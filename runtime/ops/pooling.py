@@ -13,12 +13,12 @@ from ..ir.dims import Dim, minimum, product
 from ..ir.types import FLOAT32, INT64, is_floating, is_half
 from . import indexing, shaping
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, padded, taps, window_count, window_span, windows
+from .windows import Padding, Sizes, at, onnx_pads, padded, taps, window_count, window_span, windows
 
 
 @operator
 def max_pool(
-    x: Tensor, *, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool = False
+    x: Tensor, *, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, ceil_mode: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and where it is: ATen `max_pool*d_with_indices`, ONNX MaxPool-12.
 
@@ -28,7 +28,7 @@ def max_pool(
         x: `(batch, channels, *spatial)`, one to three spatial dimensions.
         kernel: taps of a window; per spatial dimension, as are all that follow.
         stride: distance of the windows.
-        padding: on both sides, at most half a window; never chosen.
+        padding: `(before, after)`, each at most half a window; never chosen.
         dilation: distance between the taps.
         ceil_mode: also windows that stick out at the end, if they start inside `x` or in the padding before it.
 
@@ -38,7 +38,9 @@ def max_pool(
 
 
 @max_pool.infer
-def _(x: Type, *, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool) -> tuple[Type, Type]:
+def _(
+    x: Type, *, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, ceil_mode: bool
+) -> tuple[Type, Type]:
     _check(x, kernel, stride, padding, dilation)
     values = x.with_shape((*x.shape[:2], *_counts(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)))
     return values, values.with_dtype(INT64)
@@ -46,14 +48,14 @@ def _(x: Type, *, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
 
 @max_pool.kernel
 def _(
-    x: Array, *, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
+    x: Array, *, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, ceil_mode: bool
 ) -> tuple[Array, Array]:
     sizes, floating = x.shape[2:], is_floating(x.dtype)
     lowest = -np.inf if floating else np.iinfo(x.dtype).min
     counts = _counts(sizes, kernel, stride, padding, dilation, ceil_mode)
     reach = _reach(sizes, counts, kernel, stride, padding, dilation)
     view = windows(padded(x, reach, lowest), kernel, stride, dilation, counts)
-    starts = [np.arange(n) * s - p for n, s, p in zip(counts, stride, padding, strict=True)]
+    starts = [np.arange(n) * s - before for n, s, (before, _) in zip(counts, stride, padding, strict=True)]
     inside = [start + -np.minimum(start, 0) // -d * -d for start, d in zip(starts, dilation, strict=True)]
     values = np.full((*x.shape[:2], *counts), lowest, x.dtype)
     indices = np.broadcast_to(_flattened(inside, sizes), values.shape).copy()
@@ -75,12 +77,12 @@ def _(g: tuple[Tensor, None], y: tuple[Tensor, Tensor], x: Tensor, **_: Any) -> 
 
 @max_pool.onnx
 def _(
-    graph: OnnxGraph, x: str, *, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
+    graph: OnnxGraph, x: str, *, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, ceil_mode: bool
 ) -> tuple[str, str]:
     geometry: dict[str, Any] = {
         "kernel_shape": kernel,
         "strides": stride,
-        "pads": (*padding, *padding),
+        "pads": onnx_pads(padding),
         "dilations": dilation,
     }
     geometry["ceil_mode"] = _onnx_ceil_mode(graph, x, kernel, stride, padding, dilation, ceil_mode)
@@ -141,7 +143,7 @@ def _(graph: OnnxGraph, g: str, indices: str, *, size: tuple[Dim, ...]) -> str:
 
 @operator
 def avg_pool(
-    x: Tensor, *, kernel: Sizes, stride: Sizes, padding: Sizes,
+    x: Tensor, *, kernel: Sizes, stride: Sizes, padding: Padding,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
     """The mean of each window: ATen `avg_pool*d`, ONNX AveragePool-11.
@@ -150,7 +152,7 @@ def avg_pool(
         x: `(batch, channels, *spatial)`, one to three spatial dimensions; floating-point.
         kernel: taps of a window; per spatial dimension, as are all that follow.
         stride: distance of the windows.
-        padding: zeros on both sides, at most half a window.
+        padding: zeros `(before, after)`, each at most half a window.
         ceil_mode: also windows that stick out at the end, if they start inside `x` or in the padding before it.
         count_include_pad: whether the padding counts in the mean; what sticks out beyond it never does.
         divisor_override: divide by this instead.
@@ -161,7 +163,7 @@ def avg_pool(
 
 
 @avg_pool.infer
-def _(x: Type, *, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, **_: Any) -> Type:
+def _(x: Type, *, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool, **_: Any) -> Type:
     ones = (1,) * len(kernel)
     _check(x, kernel, stride, padding, ones)
     require(is_floating(x.dtype), f"needed a floating-point tensor, given {x.dtype.name}")
@@ -169,7 +171,7 @@ def _(x: Type, *, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
 
 
 @avg_pool.kernel
-def _(x: Array, *, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, **divisor: Any) -> Array:
+def _(x: Array, *, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool, **divisor: Any) -> Array:
     ones = (1,) * len(kernel)
     counts = _counts(x.shape[2:], kernel, stride, padding, ones, ceil_mode)
     reach = _reach(x.shape[2:], counts, kernel, stride, padding, ones)
@@ -188,10 +190,10 @@ def _(g: Tensor, y: Tensor, x: Tensor, **attributes: Any) -> Any:
 
 @avg_pool.onnx
 def _(
-    graph: OnnxGraph, x: str, *, kernel: Sizes, stride: Sizes, padding: Sizes,
+    graph: OnnxGraph, x: str, *, kernel: Sizes, stride: Sizes, padding: Padding,
     ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
 ) -> str:  # fmt: skip
-    geometry: dict[str, Any] = {"kernel_shape": kernel, "strides": stride, "pads": (*padding, *padding)}
+    geometry: dict[str, Any] = {"kernel_shape": kernel, "strides": stride, "pads": onnx_pads(padding)}
     geometry["ceil_mode"] = _onnx_ceil_mode(graph, x, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
     if divisor_override is None:
         return str(graph.op("AveragePool", x, count_include_pad=int(count_include_pad), **geometry))
@@ -203,7 +205,7 @@ def _(
 
 @operator
 def avg_pool_gradient(
-    g: Tensor, *, size: tuple[Dim, ...], kernel: Sizes, stride: Sizes, padding: Sizes,
+    g: Tensor, *, size: tuple[Dim, ...], kernel: Sizes, stride: Sizes, padding: Padding,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
     """The gradient of `avg_pool`: its transpose. ATen `avg_pool*d_backward`.
@@ -213,7 +215,7 @@ def avg_pool_gradient(
         size: spatial sizes of what was pooled.
         kernel: of the pooling, as are all that follow; see there.
         stride: distance of the windows.
-        padding: zeros on both sides.
+        padding: zeros `(before, after)`.
         ceil_mode: whether windows stuck out at the end.
         count_include_pad: whether the padding counted.
         divisor_override: what was divided by instead.
@@ -225,7 +227,7 @@ def avg_pool_gradient(
 
 @avg_pool_gradient.infer
 def _(
-    g: Type, *, size: tuple[Dim, ...], kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, **_: Any
+    g: Type, *, size: tuple[Dim, ...], kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool, **_: Any
 ) -> Type:
     x = g.with_shape((*g.shape[:2], *size))
     ones = (1,) * len(kernel)
@@ -236,7 +238,9 @@ def _(
 
 
 @avg_pool_gradient.kernel
-def _(g: Array, *, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, **divisor: Any) -> Array:
+def _(
+    g: Array, *, size: Sizes, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool, **divisor: Any
+) -> Array:
     ones, counts = (1,) * len(kernel), g.shape[2:]
     reach = _reach(size, counts, kernel, stride, padding, ones)
     share = g / _divisors(size, kernel, stride, padding, ceil_mode, **divisor).astype(g.dtype)
@@ -255,7 +259,7 @@ def _(h: Tensor, y: Tensor, g: Tensor, *, size: tuple[Dim, ...], **attributes: A
 
 @avg_pool_gradient.onnx
 def _(
-    graph: OnnxGraph, g: str, *, size: tuple[Dim, ...], kernel: Sizes, stride: Sizes, padding: Sizes,
+    graph: OnnxGraph, g: str, *, size: tuple[Dim, ...], kernel: Sizes, stride: Sizes, padding: Padding,
     ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
 ) -> str:  # fmt: skip
     kind = graph.type(g)
@@ -266,40 +270,45 @@ def _(
     ones = graph.constant(np.ones((1, 1, *kernel)), kind.dtype)
     spread = graph.op("ConvTranspose", images, ones, strides=stride)
     missing = [
-        n + p - ((count - 1) * s + k) for n, p, count, s, k in zip(size, padding, counts, stride, kernel, strict=True)
+        n + before - ((count - 1) * s + k)
+        for n, (before, _), count, s, k in zip(size, padding, counts, stride, kernel, strict=True)
     ]
-    cut = graph.op("Pad", spread, graph.dims((0, 0, *(-p for p in padding), 0, 0, *missing)))
+    cut = graph.op("Pad", spread, graph.dims((0, 0, *(-before for before, _ in padding), 0, 0, *missing)))
     return str(graph.op("Reshape", cut, graph.dims((*kind.shape[:2], *size))))
 
 
-def _check(x: Type, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> None:
+def _check(x: Type, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes) -> None:
     spatial = x.rank - 2
     require(1 <= spatial <= 3, f"needed one to three spatial dimensions after (batch, channels), x has rank {x.rank}")
     for name, values in {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}.items():
         require(len(values) == spatial, f"{name} {values} must have an entry per spatial dimension: {spatial}")
     require(min(*kernel, *stride, *dilation) >= 1, "kernel, stride and dilation must be positive")
-    for p, k, d in zip(padding, kernel, dilation, strict=True):
-        require(0 <= 2 * p <= window_span(k, d), f"padding {p} must be at most half a window of {window_span(k, d)}")
+    for pads, k, d in zip(padding, kernel, dilation, strict=True):
+        fits = min(pads) >= 0 and 2 * max(pads) <= window_span(k, d)
+        require(fits, f"padding {pads} must be at most half a window of {window_span(k, d)}")
 
 
 def _counts(
-    sizes: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
+    sizes: Any, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, ceil_mode: bool
 ) -> tuple[Any, ...]:
     """Number of windows per axis: `pooling_output_shape` in ATen/native/Pool.h."""
     counts = []
-    for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+    for size, k, s, (before, after), d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         if ceil_mode:
-            sticking_out = window_count(size, window_span(k, d), s, (p, p + s - 1))
-            counts.append(minimum(sticking_out, (size + p + s - 1) // s))
+            sticking_out = window_count(size, window_span(k, d), s, (before, after + s - 1))
+            counts.append(minimum(sticking_out, (size + before + s - 1) // s))
         else:
-            counts.append(window_count(size, window_span(k, d), s, (p, p)))
+            counts.append(window_count(size, window_span(k, d), s, (before, after)))
     return tuple(counts)
 
 
-def _reach(sizes: Any, counts: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Padding:
+def _reach(sizes: Any, counts: Any, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes) -> Padding:
     """Padding per axis under which the last window fits, at least `padding`."""
     geometry = zip(sizes, counts, kernel, stride, padding, dilation, strict=True)
-    return tuple((p, max(p, (n - 1) * s + window_span(k, d) - size - p)) for size, n, k, s, p, d in geometry)
+    return tuple(
+        (before, max(after, (n - 1) * s + window_span(k, d) - size - before))
+        for size, n, k, s, (before, after), d in geometry
+    )
 
 
 def _flattened(places: Sequence[Array], sizes: Sizes) -> Array:
@@ -311,28 +320,28 @@ def _flattened(places: Sequence[Array], sizes: Sizes) -> Array:
 
 
 def _divisors(
-    sizes: Any, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
+    sizes: Any, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None = None,
 ) -> Array:  # fmt: skip
     """What the sum of each window is divided by: `(*counts)`, or one number where it is the same for all."""
     if divisor_override is not None:
         return np.array(float(divisor_override))
-    if not ceil_mode and (count_include_pad or not any(padding)):
+    if not ceil_mode and (count_include_pad or not any(map(any, padding))):
         return np.array(float(prod(kernel)))
     if not all(isinstance(size, int) for size in sizes):
         raise ConversionError(f"this average pooling has an ONNX form for fixed sizes only; it goes over {sizes}")
     counts = _counts(sizes, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
     divisors = np.ones(())
-    for size, n, k, s, p in zip(sizes, counts, kernel, stride, padding, strict=True):
-        starts = np.arange(n) * s - p
-        ends = np.minimum(starts + k, size + p)
+    for size, n, k, s, (before, after) in zip(sizes, counts, kernel, stride, padding, strict=True):
+        starts = np.arange(n) * s - before
+        ends = np.minimum(starts + k, size + after)
         lengths = ends - starts if count_include_pad else np.minimum(ends, size) - np.maximum(starts, 0)
         divisors = divisors[..., None] * lengths
     return divisors
 
 
 def _onnx_ceil_mode(
-    graph: OnnxGraph, x: str, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
+    graph: OnnxGraph, x: str, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, ceil_mode: bool
 ) -> int:
     """`ceil_mode`, but 0 where rounding up adds no window: there operator sets before 22 count one too many."""
     sizes = graph.type(x).shape[2:]

@@ -24,7 +24,8 @@ def window_span(kernel: int, dilation: int) -> int:
 def window_count(size: Dim, span: int, stride: int, padding: tuple[int, int]) -> Dim:
     """How many windows fit into a padded axis; `ShapeError` if none does."""
     room = size + padding[0] + padding[1] - span
-    require(not isinstance(room, int) or room >= 0, f"a window of {span} doesn't fit into {size} padded by {padding}")
+    fits = not isinstance(room, int) or room >= 0
+    require(fits, f"a window of {span} doesn't fit into {size} padded by {padding}: the kernel is too large")
     return room // stride + 1
 
 
@@ -54,6 +55,11 @@ def windows(x: Array, kernel: Sizes, stride: Sizes, dilation: Sizes, counts: Siz
     tap_strides = tuple(d * step for d, step in zip(dilation, steps, strict=True))
     window_strides = tuple(s * step for s, step in zip(stride, steps, strict=True))
     return as_strided(x, (*x.shape[:2], *kernel, *counts), (*x.strides[:2], *tap_strides, *window_strides))
+
+
+def onnx_pads(padding: Padding) -> Sizes:
+    """Padding as ONNX writes it: all that goes before, then all that goes after."""
+    return (*(before for before, _ in padding), *(after for _, after in padding))
 
 
 def taps(kernel: Sizes) -> Iterator[Sizes]:

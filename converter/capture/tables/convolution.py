@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ops import convolution as ops
 from ....runtime.tracing import Traced
 from ..table import Context, aten
-from .spatial import batched, per_dimension, unbatched
+from .spatial import batched, both_sides, per_dimension, unbatched
 
 
 @aten("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")
@@ -18,8 +18,7 @@ def conv(
     """conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0],
     SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor
     """
-    both_sides = tuple((size, size) for size in per_dimension(padding, weight.ndim - 2))
-    return _conv(input, weight, bias, stride, both_sides, dilation, groups)
+    return _conv(input, weight, bias, stride, both_sides(padding, weight.ndim - 2), dilation, groups)
 
 
 @aten("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding")
@@ -34,8 +33,8 @@ def conv_padding(
     if padding == "same":  # where it is odd, the extra zero comes after
         kernel = weight.shape[2:]
         total = [d * (k - 1) for d, k in zip(per_dimension(dilation, len(total)), kernel, strict=True)]
-    both_sides = tuple((size // 2, size - size // 2) for size in total)
-    return _conv(input, weight, bias, stride, both_sides, dilation, groups)
+    split = tuple((size // 2, size - size // 2) for size in total)
+    return _conv(input, weight, bias, stride, split, dilation, groups)
 
 
 @aten("aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input")
@@ -52,7 +51,7 @@ def conv_transpose(
         weight,
         bias,
         stride=per_dimension(stride, count),
-        padding=tuple((size, size) for size in per_dimension(padding, count)),
+        padding=both_sides(padding, count),
         output_padding=per_dimension(output_padding, count),
         dilation=per_dimension(dilation, count),
         groups=groups,

@@ -8,7 +8,7 @@ from ....runtime.ops import adaptive_pooling
 from ....runtime.ops import pooling as ops
 from ....runtime.tracing import Traced
 from ..table import Context, aten
-from .spatial import batched, per_dimension, unbatched
+from .spatial import batched, both_sides, per_dimension, unbatched
 
 
 def _enter_max_pool(count: int) -> None:
@@ -23,7 +23,7 @@ def _enter_max_pool(count: int) -> None:
             batched(self, count),
             kernel=per_dimension(kernel_size, count),
             stride=per_dimension(stride or kernel_size, count),
-            padding=per_dimension(padding, count),
+            padding=both_sides(padding, count),
             dilation=per_dimension(dilation, count),
             ceil_mode=ceil_mode,
         )
@@ -51,7 +51,7 @@ def _enter_avg_pool(count: int) -> None:
             batched(self, count),
             kernel=per_dimension(kernel_size, count),
             stride=per_dimension(stride or kernel_size, count),
-            padding=per_dimension(padding, count),
+            padding=both_sides(padding, count),
             ceil_mode=ceil_mode,
             count_include_pad=count_include_pad,
             divisor_override=divisor_override,

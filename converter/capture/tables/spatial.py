@@ -14,6 +14,11 @@ def per_dimension(sizes: Any, count: int) -> tuple[Any, ...]:
     return listed * count if len(listed) == 1 else listed
 
 
+def both_sides(padding: Any, count: int) -> tuple[tuple[Any, Any], ...]:
+    """`padding`, a number or a list of one or `count` numbers, as `(before, after)` of `count` dimensions."""
+    return tuple((size, size) for size in per_dimension(padding, count))
+
+
 def batched(x: Traced, count: int) -> Traced:
     """`x`, (channels, *spatial) with `count` spatial dimensions, as a batch of one; itself where it is a batch."""
     if x.ndim == count + 2:

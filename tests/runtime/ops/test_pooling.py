@@ -15,7 +15,13 @@ from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.ir.dims import evaluate, symbol
 from cellbridge.runtime.ir.types import FLOAT32, Type
 from cellbridge.runtime.ops import adaptive_pooling, pooling
-from tests.runtime.ops.cases_pooling import torch_avg_pool, torch_gradient, torch_max_pool
+from tests.runtime.ops.cases_pooling import (
+    torch_avg_pool,
+    torch_gradient,
+    torch_max_pool,
+    torch_padded_avg_pool,
+    torch_padded_max_pool,
+)
 
 
 @st.composite
@@ -28,7 +34,7 @@ def pools(draw: st.DrawFn, *, dilated: bool) -> tuple[tuple[int, ...], dict[str,
 
     kernel, stride = each(1, 3), each(1, 4)
     dilation = each(1, 2) if dilated else (1,) * spatial
-    padding = tuple(draw(st.integers(0, k // 2)) for k in kernel)
+    padding = tuple((p, p) for p in (draw(st.integers(0, k // 2)) for k in kernel))
     sizes = tuple(draw(st.integers(d * (k - 1) + 1, 9)) for k, d in zip(kernel, dilation, strict=True))
     attributes: dict[str, Any] = {"kernel": kernel, "stride": stride, "padding": padding}
     if dilated:
@@ -99,9 +105,31 @@ def test_adaptive_pools_are_torch_s(axes: list[tuple[int, int]], seed: int, kind
     np.testing.assert_allclose(gradient, to_x, rtol=1e-12, atol=1e-12)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.booleans(), st.integers(0, 99))
+def test_padding_may_differ_before_and_after(data: st.DataObject, count: bool, seed: int) -> None:
+    shape, attributes = data.draw(pools(dilated=True))
+    each = [st.tuples(st.integers(0, k // 2), st.integers(0, k // 2)) for k in attributes["kernel"]]
+    attributes = {**attributes, "padding": data.draw(st.tuples(*each)), "ceil_mode": False}
+    x = values(shape, seed, "normal")
+    expected = torch_padded_max_pool(**attributes)(torch.from_numpy(x))
+    for mine, torchs in zip(pooling.max_pool(x, **attributes), expected, strict=True):
+        np.testing.assert_array_equal(mine, torchs.numpy())
+    del attributes["dilation"]
+    reference = torch_padded_avg_pool(count_include_pad=count, **attributes)
+    y = pooling.avg_pool(x, count_include_pad=count, **attributes)
+    np.testing.assert_allclose(y, reference(torch.from_numpy(x)).numpy(), rtol=1e-12, atol=1e-12)
+
+
 def test_the_gradient_of_overlapping_maxima_adds_up() -> None:
     x = np.array([[[0.0, 5.0, 1.0, 2.0]]])
-    attributes: dict[str, Any] = {"kernel": (2,), "stride": (1,), "padding": (0,), "dilation": (1,), "ceil_mode": False}
+    attributes: dict[str, Any] = {
+        "kernel": (2,),
+        "stride": (1,),
+        "padding": ((0, 0),),
+        "dilation": (1,),
+        "ceil_mode": False,
+    }
     y = pooling.max_pool(x, **attributes)
     g = np.array([[[1.0, 10.0, 100.0]]])
     np.testing.assert_array_equal(pooling.max_pool.vjp_rule((g, None), y, x, **attributes), [[[0, 11, 0, 100]]])
@@ -117,7 +145,7 @@ def test_the_second_derivative_of_max_pool_reads_where_the_maxima_are() -> None:
 
 def test_max_pool_of_integers() -> None:
     x = np.array([[[-5, -7, -3, -9]]], np.int32)
-    chosen, indices = pooling.max_pool(x, kernel=(2,), stride=(2,), padding=(1,), dilation=(1,))
+    chosen, indices = pooling.max_pool(x, kernel=(2,), stride=(2,), padding=((1, 1),), dilation=(1,))
     np.testing.assert_array_equal(chosen, np.array([[[-5, -3, -9]]], np.int32))
     np.testing.assert_array_equal(indices, [[[0, 2, 3]]])
 
@@ -137,20 +165,26 @@ def test_counts_may_be_symbolic(pool: Any) -> None:
 @pytest.mark.parametrize(
     ("shape", "changes", "message"),
     [
-        ((1, 1, 8, 8), {"padding": (2, 0)}, "padding 2 must be at most half a window of 3"),
+        ((1, 1, 8, 8), {"padding": ((2, 2), (0, 0))}, r"padding \(2, 2\) must be at most half a window of 3"),
         ((1, 1, 2, 8), {}, "a window of 3 doesn't fit into 2"),
         ((1, 1, 8, 8), {"stride": (0, 1)}, "must be positive"),
         ((1, 1, 8), {}, "entry per spatial dimension"),
     ],
 )
 def test_windows_that_do_not_fit_are_refused(shape: Any, changes: Any, message: str) -> None:
-    attributes: dict[str, Any] = {"kernel": (3, 3), "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), **changes}
+    attributes: dict[str, Any] = {
+        "kernel": (3, 3),
+        "stride": (1, 1),
+        "padding": ((0, 0), (0, 0)),
+        "dilation": (1, 1),
+        **changes,
+    }
     with pytest.raises(ShapeError, match=message):
         pooling.max_pool(np.ones(shape), **attributes)
 
 
 def test_only_floating_point_is_averaged() -> None:
     with pytest.raises(ShapeError, match="needed a floating-point tensor, given int64"):
-        pooling.avg_pool(np.ones((1, 1, 4), np.int64), kernel=(2,), stride=(2,), padding=(0,))
+        pooling.avg_pool(np.ones((1, 1, 4), np.int64), kernel=(2,), stride=(2,), padding=((0, 0),))
     with pytest.raises(ShapeError, match="needed a floating-point tensor, given int64"):
         adaptive_pooling.adaptive_avg_pool(np.ones((1, 1, 4), np.int64), output_size=(2,))

@@ -1,0 +1,119 @@
+"""Convolution as operator objects, which are told beforehand what the weight is like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import checks
+from ..ops.windows import Sizes, window_span
+from .convolution import convolved, transposed
+from .geometry import check_padding, each_side, per_axis, resolved_padding
+from .spelling import Primitive, spelled
+
+_MADE_WITH = ("out_channel", "kernel_size", "mode", "pad_mode", "pad", "stride", "dilation", "group", "data_format")
+_TRANSPOSED_WITH = (
+    "out_channel", "kernel_size", "pad_mode", "pad", "pad_list", "mode", "stride", "dilation", "group", "data_format",
+)  # fmt: skip
+
+
+@spelled(primitive=Primitive("Conv2D", made_with=_MADE_WITH))
+def _conv2d_object(
+    x: Any, weight: Any, out_channel: int, kernel_size: Any, mode: int = 1, pad_mode: str = "valid", pad: Any = 0,
+    stride: Any = 1, dilation: Any = 1, group: int = 1, data_format: str = "NCHW",
+) -> Any:  # fmt: skip
+    """`conv2d` for `out_channel` channels and `kernel_size`; `pad` is an int or (top, bottom, left, right)."""
+    checks.one_of(data_format, "data_format", ("NCHW",), of="Conv2D")
+    return _conv_object(x, weight, out_channel, kernel_size, mode, pad_mode, pad, stride, dilation, group, 2, "Conv2D")
+
+
+@spelled(primitive=Primitive("Conv3D", made_with=_MADE_WITH))
+def _conv3d_object(
+    x: Any, weight: Any, out_channel: int, kernel_size: Any, mode: int = 1, pad_mode: str = "valid", pad: Any = 0,
+    stride: Any = 1, dilation: Any = 1, group: int = 1, data_format: str = "NCDHW",
+) -> Any:  # fmt: skip
+    """`conv3d` for `out_channel` channels and `kernel_size`; `pad` is an int or six ints, two for each axis."""
+    checks.one_of(data_format, "data_format", ("NCDHW",), of="Conv3D")
+    return _conv_object(x, weight, out_channel, kernel_size, mode, pad_mode, pad, stride, dilation, group, 3, "Conv3D")
+
+
+@spelled(
+    primitive=(
+        Primitive("Conv2DTranspose", made_with=_TRANSPOSED_WITH),
+        Primitive("Conv2DBackpropInput", made_with=_TRANSPOSED_WITH),
+    )
+)
+def _conv2d_transpose_object(
+    dout: Any, weight: Any, input_size: Any, out_channel: int, kernel_size: Any, pad_mode: str = "valid",
+    pad: Any = 0, pad_list: Any = None, mode: int = 1, stride: Any = 1, dilation: Any = 1, group: int = 1,
+    data_format: str = "NCHW",
+) -> Any:  # fmt: skip
+    """What convolving an input of `input_size` gives as its gradient from `dout`.
+
+    Args:
+        dout: (N, out_channel, H, W), of the shape that the convolution gives.
+        weight: (out_channel, C / group, kernel height, kernel width).
+        input_size: (N, C, height, width), as convolved.
+        out_channel: channels that the convolution gives.
+        kernel_size: an int or one for each axis.
+        pad_mode: of the convolution, as are all that follow; see `conv2d`.
+        pad: an int or (top, bottom, left, right).
+        pad_list: the same as `pad`, which it replaces.
+        mode: 1, a cross-correlation.
+        stride: an int or one for each axis.
+        dilation: an int or one for each axis.
+        group: blocks of channels that don't see each other.
+        data_format: "NCHW".
+
+    Raises:
+        ValueError: an argument is out of range, or `input_size` doesn't give the shape of `dout`.
+    """
+    of = "Conv2DTranspose"
+    checks.one_of(data_format, "data_format", ("NCHW",), of=of)
+    padding = each_side(pad if pad_list is None else pad_list, "pad", 2, of=of)
+    kernel = _check_object(weight, out_channel, kernel_size, mode, 2, of)
+    strides, dilations = per_axis(stride, "stride", 2, of=of), per_axis(dilation, "dilation", 2, of=of)
+    check_padding(pad_mode, padding, of=of)
+    size = tuple(input_size)
+    padding = resolved_padding(pad_mode, padding, size[2:], kernel, strides, dilations)
+    reached = [
+        (n - 1) * s + window_span(k, d) - before - after
+        for n, s, k, d, (before, after) in zip(dout.shape[2:], strides, kernel, dilations, padding, strict=True)
+    ]
+    extra = tuple(whole - part for whole, part in zip(size[2:], reached, strict=True))
+    if size[0] != dout.shape[0] or any(not 0 <= e < s for e, s in zip(extra, strides, strict=True)):
+        raise ValueError(f"For '{of}', an input of 'input_size' {size} doesn't give a 'dout' of {tuple(dout.shape)}")
+    return transposed(
+        dout, weight, None, stride=strides, padding=padding, output_padding=extra, dilation=dilations, groups=group,
+        of=of,
+    )  # fmt: skip
+
+
+def _conv_object(
+    x: Any, weight: Any, out_channel: int, kernel_size: Any, mode: int, pad_mode: str, pad: Any,
+    stride: Any, dilation: Any, group: int, count: int, of: str,
+) -> Any:  # fmt: skip
+    _check_object(weight, out_channel, kernel_size, mode, count, of)
+    return convolved(
+        x,
+        weight,
+        None,
+        stride=per_axis(stride, "stride", count, of=of),
+        pad_mode=pad_mode,
+        padding=each_side(pad, "pad", count, of=of),
+        dilation=per_axis(dilation, "dilation", count, of=of),
+        groups=group,
+        of=of,
+    )
+
+
+def _check_object(weight: Any, out_channel: int, kernel_size: Any, mode: int, count: int, of: str) -> Sizes:
+    """Raise unless the weight is what the object was made for; its kernel."""
+    checks.one_of(mode, "mode", (1,), of=of)
+    checks.positive_int(out_channel, "out_channel", of=of)
+    kernel = per_axis(kernel_size, "kernel_size", count, of=of)
+    if tuple(weight.shape[2:]) != kernel or weight.shape[0] != out_channel:
+        raise ValueError(
+            f"For '{of}', 'weight' must have {out_channel} output channels and the kernel {kernel}, but got shape "
+            f"{tuple(weight.shape)}"
+        )
+    return kernel

@@ -1,0 +1,237 @@
+"""Normalization by the mean and the variance of a batch, of a sample, of groups of channels, or by a norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import checks
+from ..common.dtype import float32, promoted
+from ..errors import ShapeError
+from ..ops import boundary, elementwise, normalization, pooling, reduction, shaping
+from ..ops.common import normalize_axis
+from ..precision import compute_dtype, computing_in
+from .arguments import integers
+from .operands import as_tensor, floating
+from .spelling import Primitive, spelled
+
+
+@spelled()
+def batch_norm(
+    input_x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool = False,
+    momentum: float = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Each channel with mean 0 and variance 1, then scaled and shifted (Ioffe and Szegedy 2015).
+
+    Args:
+        input_x: (N, C, ...), floating-point.
+        running_mean: (C,), the mean where it isn't taken from the batch.
+        running_var: (C,), the variance likewise.
+        weight: (C,), multiplies, or None.
+        bias: (C,), is added, or None.
+        training: whether to take mean and (biased) variance of the batch, and to move `running_mean` and `running_var`,
+            in place, towards the mean and the unbiased variance of the batch.
+        momentum: weight of the batch in that, in [0, 1]; 1 - momentum is that of the old statistic.
+        eps: added to the variance.
+
+    Returns:
+        As `input_x` in shape and dtype. Half-precision inputs are normalized in float32, the dtype of the statistics.
+
+    Raises:
+        TypeError: `input_x` isn't floating-point.
+        ValueError: shapes don't fit, `momentum` is out of range, or a batch in training has one element a channel.
+    """
+    checks.in_range(momentum, "momentum", "[0, 1]", of="batch_norm")
+    x = floating(input_x, "input_x", of="batch_norm")
+    return _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, of="batch_norm")[0]
+
+
+@spelled(primitive=Primitive("BatchNorm", made_with=("is_training", "epsilon", "momentum", "data_format")))
+def _batch_norm_object(
+    input_x: Any, scale: Any, bias: Any, mean: Any, variance: Any, is_training: bool = False, epsilon: float = 1e-5,
+    momentum: float = 0.1, data_format: str = "NCHW",
+) -> tuple[Any, ...]:  # fmt: skip
+    """`batch_norm`, and the mean and variance that it took, twice."""
+    checks.one_of(data_format, "data_format", ("NCHW",), of="BatchNorm")
+    checks.in_range(momentum, "momentum", "[0, 1]", of="BatchNorm")
+    x = floating(input_x, "input_x", of="BatchNorm")
+    y, *statistics = _batch_norm(x, scale, bias, mean, variance, is_training, momentum, epsilon, of="BatchNorm")
+    return (y, *statistics, *statistics)
+
+
+def _batch_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float, *, of: str
+) -> tuple[Any, Any, Any]:
+    """The output, and the mean and variance that were taken."""
+    checks.of_type(training, "training", bool, of=of)
+    returned = compute_dtype() or x.dtype
+    with computing_in(None):  # the statistics keep float32 where a Cell computes in half precision
+        dtype = promoted(promoted(returned, mean.dtype), float32)
+        x = elementwise.cast(_cast(x, returned), dtype=dtype)
+        weight, bias = (None if v is None else _cast(v, dtype) for v in (weight, bias))
+        if training:
+            count = reduction.size_of(x, (0, *range(2, x.ndim)))
+            if isinstance(count, int) and count < 2:
+                raise ShapeError(
+                    f"For '{of}', training needs more than one element a channel, but got shape {tuple(x.shape)}"
+                )
+            y, taken, taken_variance = normalization.batch_norm_train(x, weight, bias, eps=eps)
+            _move(mean, taken, momentum)
+            _move(variance, taken_variance * (count / (count - 1)), momentum)
+        else:
+            taken, taken_variance = mean, variance
+            y = normalization.batch_norm(x, _cast(mean, dtype), _cast(variance, dtype), weight, bias, eps=eps)
+        return _cast(y, returned), taken, taken_variance
+
+
+def _move(statistic: Any, observed: Any, momentum: float) -> None:
+    """Move a statistic towards what was observed, with weight `momentum`, in place and without a gradient."""
+    moved = statistic * (1.0 - momentum) + _cast(observed, statistic.dtype) * momentum
+    statistic.assign_value(boundary.stop_gradient(moved))
+
+
+def instance_norm(
+    x: Any, moving_mean: Any, moving_variance: Any, gamma: Any, beta: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    """Each channel of each sample with mean 0 and variance 1 (Ulyanov et al. 2016): as many groups as channels.
+
+    In training, the moving statistics, which the output doesn't depend on, go with weight `momentum` towards the means
+    over the samples of mean and unbiased variance.
+    """
+    if training:
+        with computing_in(None):
+            wide, axes = _cast(x, promoted(x.dtype, moving_mean.dtype)), tuple(range(2, x.ndim))
+            variances = reduction.variance(wide, axes=axes, correction=1)
+            _move(moving_mean, reduction.reduce_mean(wide, axes=(0, *axes)), momentum)
+            _move(moving_variance, reduction.reduce_mean(variances, axes=(0,)), momentum)
+    return group_norm(x, gamma.shape[0], gamma, beta, eps)
+
+
+@spelled()
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """The last axes with mean 0 and variance 1, then scaled and shifted (Ba et al. 2016).
+
+    Args:
+        input: (..., *normalized_shape), floating-point.
+        normalized_shape: sizes of the axes that are normalized, an int or a tuple or list of them.
+        weight: (*normalized_shape), multiplies.
+        bias: (*normalized_shape), is added.
+        eps: added to the variance.
+
+    Raises:
+        TypeError: `input` isn't floating-point.
+        ValueError: shapes don't fit.
+    """
+    x = floating(input, of="layer_norm")
+    shape = integers(normalized_shape, "normalized_shape", of="layer_norm")
+    if not shape or tuple(x.shape[-len(shape) :]) != shape:
+        raise ValueError(f"For 'layer_norm', the input must end in {shape}, but got shape {tuple(x.shape)}")
+    weight, bias = (None if v is None else _cast(v, x.dtype) for v in (weight, bias))
+    return normalization.layer_norm(x, weight, bias, axes_count=len(shape), eps=eps)
+
+
+@spelled(primitive=Primitive("LayerNorm", made_with=("begin_norm_axis", "begin_params_axis", "epsilon")))
+def _layer_norm_object(
+    input_x: Any, gamma: Any, beta: Any, begin_norm_axis: int = 1, begin_params_axis: int = 1, epsilon: float = 1e-7
+) -> tuple[Any, Any, Any]:
+    """`layer_norm_from`, and the mean and (biased) variance that it took."""
+    x = floating(input_x, "input_x", of="LayerNorm")
+    y = layer_norm_from(x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
+    axes = tuple(range(normalize_axis(begin_norm_axis, x.ndim), x.ndim))
+    return (
+        y,
+        reduction.reduce_mean(x, axes=axes, keepdims=True),
+        reduction.variance(x, axes=axes, correction=0, keepdims=True),
+    )
+
+
+def layer_norm_from(x: Any, gamma: Any, beta: Any, begin_norm_axis: int, begin_params_axis: int, epsilon: float) -> Any:
+    """The axes from `begin_norm_axis` with mean 0 and variance 1; those from `begin_params_axis` scaled and shifted.
+
+    Raises:
+        ValueError: `gamma` or `beta` hasn't the shape of the axes from `begin_params_axis`.
+    """
+    begin = normalize_axis(begin_norm_axis, x.ndim)
+    needed = tuple(x.shape[normalize_axis(begin_params_axis, x.ndim) :])
+    for name, v in (("gamma", gamma), ("beta", beta)):
+        if tuple(v.shape) != needed:
+            raise ShapeError(
+                f"For 'LayerNorm', '{name}' must have the shape {needed} of the axes from {begin_params_axis} of an "
+                f"input {tuple(x.shape)}, but got {tuple(v.shape)}"
+            )
+    gamma, beta = _cast(gamma, x.dtype), _cast(beta, x.dtype)
+    if needed == tuple(x.shape[begin:]):
+        return normalization.layer_norm(x, gamma, beta, axes_count=x.ndim - begin, eps=epsilon)
+    return normalization.layer_norm(x, axes_count=x.ndim - begin, eps=epsilon) * gamma + beta
+
+
+@spelled()
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """Each of `num_groups` groups of channels of each sample with mean 0 and variance 1 (Wu and He 2018).
+
+    Args:
+        input: (N, C, ...), floating-point.
+        num_groups: number of groups; divides C.
+        weight: (C,), multiplies.
+        bias: (C,), is added.
+        eps: added to the variance.
+
+    Raises:
+        TypeError: `input` isn't floating-point.
+        ValueError: shapes don't fit, or the channels don't divide into the groups.
+    """
+    x = floating(input, of="group_norm")
+    checks.positive_int(num_groups, "num_groups", of="group_norm")
+    weight, bias = (None if v is None else _cast(v, x.dtype) for v in (weight, bias))
+    return normalization.group_norm(x, weight, bias, groups=num_groups, eps=eps)
+
+
+@spelled(primitive=Primitive("RmsNorm", made_with=("epsilon",)))
+def rms_norm(x: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Any, Any]:
+    """`x / sqrt(mean(x^2) + epsilon) * gamma` over the last axes, those of `gamma` (Zhang and Sennrich 2019).
+
+    Returns:
+        The result, and `1 / sqrt(mean(x^2) + epsilon)` with sizes 1 for the last axes.
+    """
+    x, gamma = floating(x, "x", of="rms_norm"), as_tensor(gamma, "gamma", of="rms_norm")
+    count = gamma.ndim
+    y = normalization.rms_norm(x, _cast(gamma, x.dtype), axes_count=count, eps=epsilon)
+    squares = reduction.reduce_mean(x * x, axes=tuple(range(-count, 0)), keepdims=True)
+    return y, elementwise.rsqrt(squares + epsilon)
+
+
+@spelled(primitive=Primitive("L2Normalize", made_with=("axis", "epsilon")))
+def l2_normalize(x: Any, axis: Any = 0, epsilon: float = 1e-4) -> Any:
+    """`x / sqrt(max(sum(x^2), epsilon))`, the sum along `axis`: an int, or a tuple or list of one."""
+    x = floating(x, "x", of="L2Normalize")
+    axes = integers(axis, "axis", of="L2Normalize")
+    squares = reduction.reduce_sum(x * x, axes=axes, keepdims=True)
+    return x * elementwise.rsqrt(elementwise.clamp(squares, minimum=epsilon))
+
+
+@spelled(primitive=Primitive("LRN", made_with=("depth_radius", "bias", "alpha", "beta", "norm_region")))
+def lrn(
+    x: Any, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5,
+    norm_region: str = "ACROSS_CHANNELS",
+) -> Any:  # fmt: skip
+    """`x / (bias + alpha * s)^beta`, s the sum of squares of the channels at most `depth_radius` away.
+
+    Local response normalization (Krizhevsky et al. 2012). `x` is (N, C, H, W), floating-point. `ValueError` for another
+    number of dimensions or another `norm_region`.
+    """
+    x = floating(x, "x", of="lrn")
+    checks.one_of(norm_region, "norm_region", ("ACROSS_CHANNELS",), of="lrn")
+    checks.in_range(depth_radius, "depth_radius", "[0, inf)", of="lrn")
+    if x.ndim != 4:
+        raise ValueError(f"For 'lrn', 'x' must have 4 dimensions, but got shape {tuple(x.shape)}")
+    batch, channels, *plane = x.shape
+    columns = shaping.reshape(x * x, shape=(batch, 1, channels, plane[0] * plane[1]))
+    sums = pooling.avg_pool(
+        columns, kernel=(2 * depth_radius + 1, 1), stride=(1, 1), padding=((depth_radius, depth_radius), (0, 0)),
+        divisor_override=1,
+    )  # fmt: skip
+    scale = shaping.reshape(sums, shape=tuple(x.shape)) * alpha + bias
+    return x * elementwise.pow(scale, -beta)
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    return x if x.dtype == dtype else elementwise.cast(x, dtype=dtype)

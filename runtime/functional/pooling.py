@@ -1,0 +1,222 @@
+"""Pooling along one to three axes: the largest element or the mean of each window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import checks
+from ..ops import pooling, shaping
+from ..ops.windows import Padding, Sizes
+from .geometry import both_sides, check_padding, each_side, per_axis, resolved_padding
+from .operands import as_tensor, floating
+from .spelling import Primitive, spelled
+
+
+@spelled()
+def max_pool2d(
+    x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
+    ceil_mode: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window (ATen `max_pool2d_with_indices`).
+
+    Args:
+        x: (N, C, H, W) or (C, H, W).
+        kernel_size: taps of a window, an int or one for each axis, as are all sizes that follow.
+        stride: distance of the windows; `kernel_size` if it is None.
+        padding: on both sides, at most half a window; never chosen.
+        dilation: distance between the taps.
+        return_indices: whether to return where they are, too: int64 positions in the flattened plane.
+        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: a size is out of range, or `x` has another number of dimensions.
+    """
+    return _max_pool(x, kernel_size, stride, padding, dilation, return_indices, ceil_mode, 2)
+
+
+@spelled()
+def max_pool3d(
+    x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of (N, C, D, H, W); see `max_pool2d`."""
+    return _max_pool(x, kernel_size, stride, padding, dilation, return_indices, ceil_mode, 3)
+
+
+@spelled()
+def avg_pool1d(
+    input_x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:  # fmt: skip
+    """The mean of each window of (N, C, L); see `avg_pool2d`."""
+    return _avg_pool(input_x, kernel_size, stride, padding, ceil_mode, count_include_pad, 0, 1)
+
+
+@spelled()
+def avg_pool2d(
+    input_x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int = 0,
+) -> Any:  # fmt: skip
+    """The mean of each window (ATen `avg_pool2d`).
+
+    Args:
+        input_x: (N, C, H, W) or (C, H, W), floating-point.
+        kernel_size: taps of a window, an int or one for each axis.
+        stride: distance of the windows, an int or one for each axis.
+        padding: zeros, at most half a window: an int, or (top, bottom, left, right).
+        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
+        count_include_pad: whether the padding counts in the mean.
+        divisor_override: divide by this instead, unless it is 0.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: a size is out of range, or `input_x` has another number of dimensions.
+    """
+    return _avg_pool(input_x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2)
+
+
+@spelled()
+def avg_pool3d(
+    input_x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int = 0,
+) -> Any:  # fmt: skip
+    """The mean of each window of (N, C, D, H, W); `padding` is an int or six; see `avg_pool2d`."""
+    return _avg_pool(input_x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3)
+
+
+# ---- as operator objects ----
+
+
+@spelled(primitive=Primitive("MaxPool", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
+def _max_pool_object(
+    x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
+) -> Any:
+    """The largest element of each window of (N, C, H, W); `pad_mode` is "valid" or "same"."""
+    kernel, stride, mode = _object_windows(kernel_size, strides, pad_mode, data_format, of="MaxPool")
+    return largest(
+        as_tensor(x, "x", of="MaxPool"), kernel=kernel, stride=stride, pad_mode=mode, padding=((0, 0),) * 2,
+        dilation=(1, 1), ceil_mode=False, of="MaxPool",
+    )[0]  # fmt: skip
+
+
+@spelled(primitive=Primitive("AvgPool", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
+def _avg_pool_object(
+    x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
+) -> Any:
+    """The mean of each window of (N, C, H, W); `pad_mode` is "valid" or "same", whose padding doesn't count."""
+    kernel, stride, mode = _object_windows(kernel_size, strides, pad_mode, data_format, of="AvgPool")
+    return mean(
+        floating(x, "x", of="AvgPool"), kernel=kernel, stride=stride, pad_mode=mode, padding=((0, 0),) * 2,
+        ceil_mode=False, count_include_pad=False, divisor_override=None, of="AvgPool",
+    )  # fmt: skip
+
+
+@spelled(
+    primitive=Primitive("MaxPoolWithArgmaxV2", made_with=("kernel_size", "strides", "pads", "dilation", "ceil_mode"))
+)
+def _max_pool_with_argmax(
+    x: Any, kernel_size: Any, strides: Any = None, pads: Any = 0, dilation: Any = (1, 1), ceil_mode: bool = False
+) -> Any:
+    """`max_pool2d` with `return_indices`."""
+    return max_pool2d(x, kernel_size, strides, pads, dilation, True, ceil_mode)
+
+
+def _object_windows(
+    kernel_size: Any, strides: Any, pad_mode: Any, data_format: str, *, of: str
+) -> tuple[Sizes, Sizes, str]:
+    checks.one_of(data_format, "data_format", ("NCHW",), of=of)
+    mode = checks.of_type(pad_mode, "pad_mode", str, of=of).lower()
+    checks.one_of(mode, "pad_mode", ("valid", "same"), of=of)
+    return per_axis(kernel_size, "kernel_size", 2, of=of), per_axis(strides, "strides", 2, of=of), mode
+
+
+# ---- what functions, objects and layers share ----
+
+
+def largest(
+    x: Any, *, kernel: Sizes, stride: Sizes, pad_mode: str, padding: Padding, dilation: Sizes, ceil_mode: bool, of: str
+) -> tuple[Any, Any]:
+    """The largest element of each window and its position, with sizes for each axis and padding for each side."""
+    batch, padding = _prepared(x, kernel, stride, pad_mode, padding, dilation, of)
+    values, indices = pooling.max_pool(
+        batch, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
+    )
+    return _as_given(values, x), _as_given(indices, x)
+
+
+def mean(
+    x: Any, *, kernel: Sizes, stride: Sizes, pad_mode: str, padding: Padding, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None, of: str,
+) -> Any:  # fmt: skip
+    """The mean of each window, with sizes for each axis and padding for each side; that of "same" never counts."""
+    batch, padding = _prepared(x, kernel, stride, pad_mode, padding, (1,) * len(kernel), of)
+    means = pooling.avg_pool(
+        batch, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad and pad_mode != "same", divisor_override=divisor_override,
+    )  # fmt: skip
+    return _as_given(means, x)
+
+
+def _prepared(
+    x: Any, kernel: Sizes, stride: Sizes, pad_mode: str, padding: Padding, dilation: Sizes, of: str
+) -> tuple[Any, Padding]:
+    """`x` with a batch axis, and the padding in numbers."""
+    check_padding(pad_mode, padding, of=of)
+    batch = with_batch(x, len(kernel), of=of)
+    return batch, resolved_padding(pad_mode, padding, batch.shape[2:], kernel, stride, dilation)
+
+
+def with_batch(x: Any, count: int, *, of: str) -> Any:
+    """(C, ...) with `count` spatial axes as a batch of one, a batch as it is; `ValueError` for anything else."""
+    if x.ndim == count + 2:
+        return x
+    if x.ndim != count + 1:
+        raise ValueError(
+            f"For '{of}', the input must have {count + 2} dimensions, or {count + 1} without batch, but got shape "
+            f"{tuple(x.shape)}"
+        )
+    return shaping.reshape(x, shape=(1, *x.shape))
+
+
+def _as_given(y: Any, x: Any) -> Any:
+    """`y` without its batch axis if `x` has none."""
+    return y if y.ndim == x.ndim else shaping.reshape(y, shape=tuple(y.shape[1:]))
+
+
+def _max_pool(
+    x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, return_indices: bool, ceil_mode: bool,
+    count: int,
+) -> Any:  # fmt: skip
+    of = f"max_pool{count}d"
+    values, indices = largest(
+        as_tensor(x, "x", of=of),
+        kernel=per_axis(kernel_size, "kernel_size", count, of=of),
+        stride=per_axis(kernel_size if stride is None else stride, "stride", count, of=of),
+        pad_mode="pad",
+        padding=both_sides(per_axis(padding, "padding", count, of=of, least=0)),
+        dilation=per_axis(dilation, "dilation", count, of=of),
+        ceil_mode=checks.of_type(ceil_mode, "ceil_mode", bool, of=of),
+        of=of,
+    )
+    return (values, indices) if checks.of_type(return_indices, "return_indices", bool, of=of) else values
+
+
+def _avg_pool(
+    x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int, count: int,
+) -> Any:  # fmt: skip
+    of = f"avg_pool{count}d"
+    checks.of_type(divisor_override, "divisor_override", int, of=of)
+    checks.in_range(divisor_override, "divisor_override", "[0, inf)", of=of)
+    return mean(
+        floating(x, "input_x", of=of),
+        kernel=per_axis(kernel_size, "kernel_size", count, of=of),
+        stride=per_axis(stride, "stride", count, of=of),
+        pad_mode="pad",
+        padding=each_side(padding, "padding", count, of=of),
+        ceil_mode=checks.of_type(ceil_mode, "ceil_mode", bool, of=of),
+        count_include_pad=checks.of_type(count_include_pad, "count_include_pad", bool, of=of),
+        divisor_override=divisor_override or None,
+        of=of,
+    )
