@@ -21,7 +21,7 @@ from .tables import Row
 
 TITLE = "Eager training"
 EXPLANATION = (
-    "One training step of Cells (`TrainOneStepCell`: forward, backward, update by momentum) against the same step of the "
+    "One training step of Cells (`TrainOneStepCell`: forward, backward, momentum) against the same step of the "
     "same network in eager torch, in float32: LeNet-5 on a batch of 32 images of 28x28, and a transformer encoder of 2 "
     f"layers (d=128, 4 heads, sequence 64, batch 8). Both on {THREADS} threads, in one process."
 )

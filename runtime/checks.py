@@ -1,4 +1,4 @@
-"""Checks of arguments, with messages that name the layer or function, the argument, what is allowed and what was given."""
+"""Checks of arguments; messages name the layer or function, the argument, what is allowed and what was given."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def one_of(value: Any, name: str, allowed: Collection[Any], *, of: str) -> Any:
 
 
 def in_range(value: Any, name: str, interval: str, *, of: str) -> Any:
-    """A number if it lies in an interval such as "[0, 1)" or "(0, inf)"; else `ValueError`, for no number `TypeError`."""
+    """A number, if it lies in an interval such as "[0, 1)"; else `ValueError`, for no number `TypeError`."""
     of_type(value, name, (int, float), of=of)
     low, high = (float(bound) for bound in interval[1:-1].split(","))
     above = value >= low if interval[0] == "[" else value > low

@@ -19,6 +19,7 @@ from . import tape
 from .common.hooks import with_gradient_hooks
 from .common.parameter import Parameter
 from .common.tensor import Tensor, wrapped, zeros_like
+from .ops import elementwise
 from .precision import computing_in
 
 Function = Callable[..., Any]
@@ -80,7 +81,8 @@ class GradOperation:
     Args:
         get_all: gradients of all tensor arguments, as a tuple; otherwise that of the first one, bare.
         get_by_list: gradients of weights, as a tuple; with `get_all`, the pair of both tuples.
-        sens_param: the last argument of the call is the output gradient, of the structure and shapes of the output.
+        sens_param: the last argument of the call (or `sens=`) is the output gradient, of the structure and shapes of
+            the output.
 
     Raises:
         TypeError: a flag isn't a bool.
@@ -105,15 +107,16 @@ class GradOperation:
         def gradient(*args: Any, **kwargs: Any) -> Any:
             sens = None
             if self.sens_param:
-                if not args:
+                if not args and "sens" not in kwargs:
                     raise TypeError("GradOperation(sens_param=True): the last argument must be the output gradient")
-                *args, sens = args  # type: ignore[assignment]
+                args, sens = (args, kwargs.pop("sens")) if "sens" in kwargs else (args[:-1], args[-1])
             tensors = tuple(i for i, x in enumerate(args) if isinstance(x, Tensor))
             positions = tensors if self.get_all else () if self.get_by_list else (0,)
             parameters = _as_weights(weights) if self.get_by_list else ()
-            found = differentiate(fn, tuple(args), kwargs, positions, parameters, output_gradient=sens)
+            found = differentiate(fn, args, kwargs, positions, parameters, output_gradient=sens)
             if self.get_by_list:
-                return (found.inputs, found.weights) if self.get_all else found.weights
+                of_weights = found.weights[0] if isinstance(weights, Parameter) else found.weights
+                return (found.inputs, of_weights) if self.get_all else of_weights
             return found.inputs if self.get_all else found.inputs[0]
 
         return gradient
@@ -221,23 +224,16 @@ class Forward:
 
     Attributes:
         recording: its tape; the run begins at entry `start`.
-        arguments: the arguments as they were given (their identity is what a later request is compared with).
         numbers: tape numbers of the tracked arguments, by position.
-        parameters: tape number and data of each tracked Parameter, by identity.
+        parameters: tape number of each tracked Parameter, and itself, by identity.
         outputs: what the function returned.
     """
 
     recording: tape.Tape
     start: int
-    arguments: tuple[Any, ...]
-    numbers: dict[int, int]
-    parameters: dict[int, tuple[int, Parameter, Any]] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
+    parameters: dict[int, tuple[int, Parameter]] = field(default_factory=dict)
     outputs: Any = None
-
-    def still_holds(self, args: tuple[Any, ...]) -> bool:
-        """Whether `args` are the very objects of this run, and no argument or Parameter has changed since."""
-        same = len(args) == len(self.arguments) and all(a is b for a, b in zip(args, self.arguments, strict=True))
-        return same and all(p._data is data for _, p, data in self.parameters.values())
 
 
 def differentiate(
@@ -288,12 +284,12 @@ def record(
 ) -> Forward:
     """Run `fn` on the tape with the arguments at `positions` and the trainable ones of `weights` tracked."""
     given = list(args)
-    forward = Forward(recording, 0, args, {})
+    forward = Forward(recording, 0)
     for i in positions:
         if isinstance(args[i], Tensor):
             number = forward.numbers[i] = _leaf(recording, args[i])
             given[i] = wrapped(args[i]._data, recording, number)
-            given[i].__dict__["_is_leaf"] = True
+            given[i]._is_leaf = True
             hooks = args[i].__dict__.setdefault("_gradient_hooks", {})
             given[i].__dict__["_gradient_hooks"] = hooks
     with _tracked(recording, weights, forward), tape.recording(recording):
@@ -312,7 +308,7 @@ def _tracked(recording: tape.Tape, weights: Sequence[Parameter], forward: Forwar
                 number = _leaf(recording, parameter)
                 before.append((parameter, parameter._tape, parameter._number))
                 parameter._tape, parameter._number = recording, number
-                forward.parameters[id(parameter)] = (number, parameter, parameter._data)
+                forward.parameters[id(parameter)] = (number, parameter)
         yield
     finally:
         for parameter, recorded_on, number in before:
@@ -357,12 +353,10 @@ def _seeds(outputs: Any, output_gradient: Any, recording: tape.Tape) -> dict[int
     if output_gradient is None:
         gradients = [wrapped(np.ones(x.shape, x.dtype)) for x in tensors]
     else:
-        gradients = list(tensors_in(output_gradient))
-        if len(gradients) != len(tensors):
-            raise ValueError(f"the output gradient holds {len(gradients)} tensors, the output {len(tensors)}")
-        for x, g in zip(tensors, gradients, strict=True):
-            if x.shape != g.shape:
-                raise ValueError(f"the output gradient must have the shape of the output, {x.shape}, but got {g.shape}")
+        given = list(_leaves(output_gradient))
+        if len(given) != len(tensors):
+            raise ValueError(f"the output gradient holds {len(given)} tensors, the output {len(tensors)}")
+        gradients = [_seed(x, g) for x, g in zip(tensors, given, strict=True)]
     cotangents: dict[int, Any] = {}
     for x, g in zip(tensors, gradients, strict=True):
         number = x.number_on(recording)
@@ -371,13 +365,22 @@ def _seeds(outputs: Any, output_gradient: Any, recording: tape.Tape) -> dict[int
     return cotangents
 
 
+def _seed(output: Tensor, gradient: Any) -> Tensor:
+    """The gradient given for an output, in its dtype; `ValueError` if it has another shape."""
+    g = gradient if isinstance(gradient, Tensor) else Tensor(gradient)
+    if output.shape != g.shape:
+        raise ValueError(f"the output gradient must have the shape of the output, {output.shape}, but got {g.shape}")
+    return g if g.dtype == output.dtype else elementwise.cast(g, dtype=output.dtype)
+
+
 def tensors_in(structure: Any) -> Iterator[Tensor]:
     """The tensors in nested tuples, lists and dicts, in order."""
-    if isinstance(structure, Tensor):
+    return (leaf for leaf in _leaves(structure) if isinstance(leaf, Tensor))
+
+
+def _leaves(structure: Any) -> Iterator[Any]:
+    if isinstance(structure, (tuple, list, dict)):
+        for item in structure.values() if isinstance(structure, dict) else structure:
+            yield from _leaves(item)
+    else:
         yield structure
-    elif isinstance(structure, dict):
-        for item in structure.values():
-            yield from tensors_in(item)
-    elif isinstance(structure, (tuple, list)):
-        for item in structure:
-            yield from tensors_in(item)

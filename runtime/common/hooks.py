@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from .. import tape
@@ -12,12 +13,27 @@ from .tensor import Tensor, identity_entry
 _keys = itertools.count()
 
 
+@dataclass(frozen=True)
+class Hook:
+    """A function that is called, and with what.
+
+    Attributes:
+        function: the user's.
+        with_kwargs: whether it is given the keyword arguments of the call.
+        always_call: whether it is called even if the call raises.
+    """
+
+    function: Callable[..., Any]
+    with_kwargs: bool = False
+    always_call: bool = False
+
+
 class HookHandle:
     """Takes a hook back: `handle.remove()`; doing it twice is harmless."""
 
-    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any], *, first: bool = False) -> None:
-        if not callable(hook):
-            raise TypeError(f"needed a callable hook function, but got {type(hook).__name__}")
+    def __init__(self, hooks: dict[int, Hook], hook: Hook, *, first: bool = False) -> None:
+        if not callable(hook.function):
+            raise TypeError(f"needed a callable hook function, but got {type(hook.function).__name__}")
         self._hooks = hooks
         self._key = next(_keys)
         hooks[self._key] = hook
@@ -33,22 +49,18 @@ class HookHandle:
 def on_gradient(tensor: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
     """`Tensor.register_hook`."""
     hooks = tensor.__dict__.setdefault("_gradient_hooks", {})
-    handle = HookHandle(hooks, hook)
+    handle = HookHandle(hooks, Hook(hook))
     recording = tape.current()
-    if len(hooks) == 1 and recording is not None and tensor.number_on(recording) is not None and not _is_leaf(tensor):
+    if len(hooks) == 1 and recording is not None and tensor.number_on(recording) is not None and not tensor._is_leaf:
         (passed,) = identity_entry((tensor,), lambda arrived: (with_gradient_hooks(tensor, arrived[0]),))
         tensor._adopt(passed)
     return handle
 
 
-def _is_leaf(tensor: Tensor) -> bool:
-    return bool(tensor.__dict__.get("_is_leaf", False))
-
-
 def with_gradient_hooks(tensor: Tensor, gradient: Tensor) -> Tensor:
     """The gradient of `tensor` as its hooks leave it."""
     for hook in list(tensor.__dict__.get("_gradient_hooks", {}).values()):
-        gradient = replaced_gradient(hook, hook(gradient), gradient)
+        gradient = replaced_gradient(hook.function, hook.function(gradient), gradient)
     return gradient
 
 

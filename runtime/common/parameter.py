@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 
 from .dtype import int32, shown
 from .tensor import Tensor, as_data, wrapped
+
+DEFAULT_NAME = "Parameter"
+"""The name of a Parameter that was given none."""
 
 
 class Parameter(Tensor):
@@ -21,9 +25,11 @@ class Parameter(Tensor):
         requires_grad: whether it is trained.
 
     Raises:
-        ValueError: `name` is neither None nor a string, or is empty.
+        ValueError: `name` is neither None nor a string.
         TypeError: `requires_grad` isn't a bool, or `default_input` can't be a tensor.
     """
+
+    _is_leaf = True
 
     def __init__(
         self,
@@ -36,8 +42,7 @@ class Parameter(Tensor):
         if isinstance(default_input, int) and not isinstance(default_input, bool):
             default_input = np.asarray(default_input, int32)
         super().__init__(default_input)
-        self.name = name if name is not None else "Parameter"
-        self._named = name is not None
+        self.name = name
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
         self.parallel_optimizer = parallel_optimizer
@@ -49,11 +54,9 @@ class Parameter(Tensor):
 
     @name.setter
     def name(self, name: str | None) -> None:
-        if name is None:
-            name = "Parameter"
-        if not isinstance(name, str) or not name.strip():
-            raise ValueError(f"the name of a Parameter must be a string that isn't empty, but got {name!r}")
-        self._name = name
+        if name is not None and not isinstance(name, str):
+            raise ValueError(f"the name of a Parameter must be a string or None, but got {name!r}")
+        self._name = name if name and name.strip() else DEFAULT_NAME
 
     @property
     def requires_grad(self) -> bool:
@@ -136,13 +139,12 @@ class Parameter(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         copied = self.clone()
-        copied._named = self._named
         memo[id(self)] = copied
         return copied
 
 
 class ParameterTuple(tuple[Parameter, ...]):
-    """A tuple of Parameters with different names.
+    """A tuple of Parameters with different names; those without a name are numbered, `Parameter$1` and so on.
 
     Raises:
         TypeError: an element isn't a Parameter.
@@ -153,9 +155,12 @@ class ParameterTuple(tuple[Parameter, ...]):
         """Check the Parameters and their names."""
         listed = list(parameters)
         seen: dict[str, Parameter] = {}
+        unnamed = itertools.count(1)
         for parameter in listed:
             if not isinstance(parameter, Parameter):
                 raise TypeError(f"a ParameterTuple holds Parameters, but got {type(parameter).__name__}")
+            if parameter.name == DEFAULT_NAME:
+                parameter.name = f"{DEFAULT_NAME}${next(unnamed)}"
             if seen.setdefault(parameter.name, parameter) is not parameter:
                 raise ValueError(
                     f"{parameter!r}: its name '{parameter.name}' already exists among the parameters; give it its own"

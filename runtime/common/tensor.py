@@ -14,7 +14,7 @@ from .. import tape
 from ..errors import ProgramError
 from ..ir.types import is_floating
 from ..ops.registry import Op, evaluate, get
-from ..precision import compute_dtype
+from ..precision import dtype_for
 from ..tracing import Operand
 from .dtype import bool_, float32, int64, shown, to_dtype
 
@@ -39,6 +39,7 @@ class Tensor(Operand):
 
     _tape: tape.Tape | None = None
     _number: int = 0
+    _is_leaf = False  # an argument or Parameter that is differentiated: its hooks act once its gradient is complete
 
     def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
         if init is not None:
@@ -168,7 +169,8 @@ class Tensor(Operand):
         return Tensor, (self._data,)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return wrapped(self._data.copy())
+        copied = memo[id(self)] = wrapped(self._data.copy())
+        return copied
 
     # ---- tracking ----
 
@@ -208,8 +210,12 @@ def as_data(value: Any, dtype: Any = None) -> Array:
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.array(value, dtype=wanted)
     elif isinstance(value, (bool, int, float, list, tuple)):
-        items = _plain(value)
-        array = np.array(items) if wanted is None else np.array(items).astype(wanted)
+        try:
+            array = np.array(_plain(value))
+        except ValueError as error:
+            raise TypeError(f"nested lists must have equal lengths to make a tensor: {error}") from None
+        if wanted is not None:
+            array = array.astype(wanted)
         if wanted is None and not _holds_arrays(value):
             array = array.astype({"f": float32, "i": int64, "u": int64}.get(array.dtype.kind, array.dtype), copy=False)
     else:
@@ -250,7 +256,7 @@ def zeros_like(tensor: Tensor) -> Tensor:
 
 def _apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Run the kernel of `op`; record it on the current tape if an operand is tracked there."""
-    wanted = compute_dtype()
+    wanted = dtype_for(op.name, inputs)
     if wanted is not None and op.name not in _AS_GIVEN:
         inputs = tuple(_in_dtype(x, wanted) for x in inputs)
     arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]

@@ -12,7 +12,7 @@ from ..common.dtype import bool_, float32, int64, promoted, shown
 from ..common.tensor import Tensor
 from ..ir.types import is_floating
 from ..ops import elementwise
-from ..precision import compute_dtype
+from ..precision import casting
 from ..tracing import Operand
 
 
@@ -74,7 +74,7 @@ def common_dtype(xs: Sequence[Any]) -> tuple[Any, ...]:
 def require_one_dtype(*xs: Any, of: str) -> None:
     """Raise `TypeError` unless the tensors have one dtype, or get one because `Cell.to_float` sets it."""
     dtypes = list(dict.fromkeys(x.dtype for x in xs))
-    if len(dtypes) > 1 and not (compute_dtype() is not None and all(map(is_floating, dtypes))):
+    if len(dtypes) > 1 and not (casting() and all(map(is_floating, dtypes))):
         given = " and ".join(map(shown, dtypes))
         raise TypeError(f"For '{of}', the operands must have one type, but got {given}: cast one, x.astype(dtype)")
 

@@ -32,7 +32,7 @@ class Primitive:
         made_with: parameters of the function that are given when the object is made; a mapping renames them
             (`{"keep_dims": "keepdims"}`).
         defaults: defaults that differ from the function's, by the function's parameter names.
-        called_with: order of the other parameters of the function when the object is called, if it isn't the function's.
+        called_with: order of the other parameters of the function when the object is called, if not the function's.
         arrange: turns the function's result into that of the object, where they differ.
     """
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .. import tape
 from ..common.dtype import bfloat16, float16, float32, to_dtype
-from ..common.hooks import HookHandle
-from ..common.parameter import Parameter, ParameterTuple
+from ..common.hooks import Hook, HookHandle
+from ..common.parameter import DEFAULT_NAME, Parameter, ParameterTuple
 from ..common.tensor import Tensor
 from ..gradients import Forward
 from . import cell_call
 
-Hooks = dict[int, Callable[..., Any]]
+Hooks = dict[int, Hook]
 
 
 class Cell:
@@ -52,13 +53,12 @@ class Cell:
         self.requires_grad = False
         self._bprop_debug = False
         self._compute_dtype: Any = None
+        self._amp_level: str | None = None
         self._forward_pre_hooks: Hooks = {}
         self._forward_hooks: Hooks = {}
         self._backward_pre_hooks: Hooks = {}
         self._backward_hooks: Hooks = {}
-        self._with_kwargs: set[Callable[..., Any]] = set()
-        self._always_called: set[Callable[..., Any]] = set()
-        self._forward_run: Forward | None = None
+        self._forward_run: cell_call.KeptForward | None = None
         for name, value in (flags or {}).items():
             setattr(self, name, value)
 
@@ -75,14 +75,14 @@ class Cell:
         if "_cells" not in self.__dict__:
             raise AttributeError(f"call super().__init__() in {self.cls_name}.__init__() before anything else")
         if self.requires_grad and tape.current() is None:
-            self._forward_run, outputs = cell_call.recorded(self, args, kwargs)
-            return outputs
+            self._forward_run = cell_call.recorded(self, args, kwargs)
+            return self._forward_run.forward.outputs
         return cell_call.run(self, args, kwargs)
 
     def take_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Forward | None:
         """Hand over, once, the forward run that `set_grad` kept, if it was with these very arguments."""
-        forward, self._forward_run = self._forward_run, None
-        return forward if forward is not None and not kwargs and forward.still_holds(args) else None
+        kept, self._forward_run = self._forward_run, None
+        return kept.forward if kept is not None and not kwargs and kept.holds(self, args) else None
 
     # ---- attributes ----
 
@@ -99,35 +99,32 @@ class Cell:
             )
         parameters = self.__dict__.get("_params", {})
         cells = self.__dict__.get("_cells", {})
-        if isinstance(value, Parameter):
-            cells.pop(name, None)
+        if name in cells and value is not None and not isinstance(value, Cell):
+            raise TypeError(
+                f"Sub cell '{name}' already exists in {self.cls_name}: it can be replaced by a Cell or None, "
+                f"but got {type(value)}"
+            )
+        if name in parameters and not isinstance(value, Parameter):
+            self._assign_over_parameter(parameters, name, value)
+        elif isinstance(value, Parameter):
             self.__dict__.pop(name, None)
             self.insert_param_to_cell(name, value, check_name_contain_dot=False)
-        elif isinstance(value, ParameterTuple):
-            for parameter in value:
-                self.insert_param_to_cell(parameter.name, parameter, check_name_contain_dot=False)
-            object.__setattr__(self, name, value)
         elif isinstance(value, Cell):
-            parameters.pop(name, None)
             self.__dict__.pop(name, None)
             cells[name] = value
             if self._auto_prefix:
                 value.update_parameters_name(name + ".")
-        elif name in parameters:
-            self._assign_over_parameter(parameters, name, value)
-        elif name in cells:
-            if value is not None:
-                raise TypeError(
-                    f"Sub cell '{name}' already exists in {self.cls_name}: it can be replaced by a Cell or None, "
-                    f"but got {type(value)}"
-                )
-            del cells[name]
         else:
+            cells.pop(name, None)
+            if isinstance(value, ParameterTuple):
+                for parameter in value:
+                    self.insert_param_to_cell(parameter.name, parameter, check_name_contain_dot=False)
             object.__setattr__(self, name, value)
 
     def _assign_over_parameter(self, parameters: dict[str, Parameter], name: str, value: Any) -> None:
         if value is None:
             del parameters[name]
+            object.__setattr__(self, name, None)
         elif isinstance(value, Tensor):
             parameters[name].set_data(value)
         else:
@@ -153,9 +150,7 @@ class Cell:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._params, *self._cells]
 
-    def insert_param_to_cell(
-        self, param_name: str, param: Parameter | None, check_name_contain_dot: bool = True
-    ) -> None:
+    def insert_param_to_cell(self, param_name: str, param: Parameter, check_name_contain_dot: bool = True) -> None:
         """Register a Parameter under a name.
 
         Raises:
@@ -170,8 +165,8 @@ class Cell:
             raise KeyError(f"{self.cls_name} already has an attribute '{param_name}'; choose another name")
         if not isinstance(param, Parameter):
             raise TypeError(f"'{param_name}' must be a Parameter, but got {type(param).__name__}")
-        if not param._named:
-            param.name, param._named = param_name, True
+        if param.name == DEFAULT_NAME:
+            param.name = param_name
         self._params[param_name] = param
 
     def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
@@ -179,8 +174,10 @@ class Cell:
 
         Raises:
             KeyError: the name is empty, holds a dot, or is that of another attribute.
-            TypeError: `child_cell` isn't a Cell.
+            TypeError: the name isn't a string, or `child_cell` isn't a Cell.
         """
+        if not isinstance(child_name, str):
+            raise TypeError(f"the name of a child Cell must be a string, but got {type(child_name).__name__}")
         if not child_name or "." in child_name:
             raise KeyError(f"the name of a child Cell must not be empty or contain a dot, but got '{child_name}'")
         if hasattr(self, child_name) and child_name not in self._cells:
@@ -249,7 +246,7 @@ class Cell:
         for path, cell in self.cells_and_names() if recurse else [("", self)]:
             cell._parameter_prefix = f"{prefix}{path}." if path else prefix
         for path, parameter in self.parameters_and_names(expand=recurse):
-            parameter.name, parameter._named = prefix + path, True
+            parameter.name = prefix + path
 
     def apply(self, fn: Callable[[Cell], Any]) -> Cell:
         """Call `fn` on every Cell below and then on this one; returns this Cell."""
@@ -283,7 +280,8 @@ class Cell:
         """Let a call record its forward run, so that a gradient asked for next needn't run it again.
 
         The recording is used by the first gradient request on this Cell with the very same argument objects, and is
-        dropped by that request, by the next call, and when a Parameter has changed. Returns the Cell.
+        dropped by that request, by the next call, and when an argument, a Parameter or a flag of a Cell has changed.
+        Returns the Cell.
         """
         for _, cell in self.cells_and_names():
             cell.requires_grad = bool(requires_grad)
@@ -323,6 +321,11 @@ class Cell:
             dtype = None
         if dtype not in allowed:
             raise ValueError(f"For 'to_float', `dst_type` must be float16, float32 or bfloat16, but got {dst_type!r}")
+        if self._amp_level is not None:
+            warnings.warn(
+                f"Cell.to_float overrides amp level {self._amp_level} of auto_mixed_precision: use one of the two",
+                stacklevel=2,
+            )
         for _, cell in self.cells_and_names():
             cell._compute_dtype = dtype
         return self
@@ -357,10 +360,7 @@ class Cell:
         Raises:
             TypeError: `hook_fn` isn't callable.
         """
-        handle = HookHandle(self._forward_pre_hooks, hook_fn, first=prepend)
-        if with_kwargs:
-            self._with_kwargs.add(hook_fn)
-        return handle
+        return HookHandle(self._forward_pre_hooks, Hook(hook_fn, with_kwargs), first=prepend)
 
     def register_forward_hook(
         self,
@@ -385,12 +385,7 @@ class Cell:
         Raises:
             TypeError: `hook_fn` isn't callable.
         """
-        handle = HookHandle(self._forward_hooks, hook_fn, first=prepend)
-        if with_kwargs:
-            self._with_kwargs.add(hook_fn)
-        if always_call:
-            self._always_called.add(hook_fn)
-        return handle
+        return HookHandle(self._forward_hooks, Hook(hook_fn, with_kwargs, always_call), first=prepend)
 
     def register_backward_pre_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
         """Call `hook_fn(cell, grad_output)` before the backward pass of the Cell.
@@ -398,7 +393,7 @@ class Cell:
         `grad_output` is the tuple of gradients arriving at the outputs; what the hook returns replaces them. Returns a
         handle; `TypeError` if not callable.
         """
-        return HookHandle(self._backward_pre_hooks, hook_fn)
+        return HookHandle(self._backward_pre_hooks, Hook(hook_fn))
 
     def register_backward_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
         """Call `hook_fn(cell, grad_input, grad_output)` after the backward pass of the Cell.
@@ -407,4 +402,4 @@ class Cell:
         them. `grad_output` is the tuple of gradients that arrived at its outputs. Returns a handle; `TypeError` if not
         callable.
         """
-        return HookHandle(self._backward_hooks, hook_fn)
+        return HookHandle(self._backward_hooks, Hook(hook_fn))

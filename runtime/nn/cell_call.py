@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import tape
-from ..common.hooks import replaced_gradient
+from ..common.hooks import Hook, replaced_gradient
 from ..common.tensor import Tensor, identity_entry, wrapped, zeros_like
 from ..gradients import Forward, record
 from ..ir.types import is_floating
 from ..ops import elementwise
-from ..precision import compute_dtype, computing_in
+from ..precision import computing_in
 
 if TYPE_CHECKING:
     from .cell import Cell
@@ -23,13 +24,44 @@ if TYPE_CHECKING:
 Args = tuple[Any, ...]
 
 
-def recorded(cell: Cell, args: Args, kwargs: dict[str, Any]) -> tuple[Forward, Any]:
+@dataclass(frozen=True)
+class KeptForward:
+    """A recorded forward run of a Cell, and what it depended on."""
+
+    forward: Forward
+    arguments: Args
+    state: list[Any]
+
+    def holds(self, cell: Cell, args: Args) -> bool:
+        """Whether `args` are the very objects of this run, and neither they nor the Cell have changed since."""
+        now = _state(cell, args)
+        return (
+            len(args) == len(self.arguments)
+            and all(a is b for a, b in zip(args, self.arguments, strict=True))
+            and len(now) == len(self.state)
+            and all(a is b for a, b in zip(now, self.state, strict=True))
+        )
+
+
+def _state(cell: Cell, args: Args) -> list[Any]:
+    """What a run depends on: data of arguments and Parameters, flags and hooks of all Cells; compared by identity."""
+    state = [x._data if isinstance(x, Tensor) else x for x in args]
+    for _, sub in cell.cells_and_names():
+        state += [sub, sub.training, sub._compute_dtype]
+        for hooks in (sub._forward_pre_hooks, sub._forward_hooks, sub._backward_pre_hooks, sub._backward_hooks):
+            state += hooks.values()
+    for parameter in cell.get_parameters():
+        state += [parameter, parameter._data, parameter.requires_grad]
+    return state
+
+
+def recorded(cell: Cell, args: Args, kwargs: dict[str, Any]) -> KeptForward:
     """Run a Cell so that a gradient can be computed afterwards, with respect to any input or Parameter."""
     parameters = list(cell.get_parameters())
     forward = record(
         lambda *a, **k: run(cell, a, k), args, kwargs, tape.Tape(), [i for i, x in enumerate(args)], parameters
     )
-    return forward, forward.outputs
+    return KeptForward(forward, args, _state(cell, args))
 
 
 def run(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -45,18 +77,18 @@ def run(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
             return cell.construct(*args, **kwargs)
         with computing_in(cell._compute_dtype):
             return cell.construct(*args, **kwargs)
-    with computing_in(cell._compute_dtype or compute_dtype()):
-        called: set[Any] = set()
+    with contextlib.nullcontext() if cell._compute_dtype is None else computing_in(cell._compute_dtype):
+        called: list[Hook] = []
         try:
             return _run_with_hooks(cell, args, kwargs, called)
         except Exception:
             for hook in list(cell._forward_hooks.values()):
-                if hook in cell._always_called and hook not in called:
-                    hook(cell, args, *([kwargs] if hook in cell._with_kwargs else []), None)
+                if hook.always_call and not any(hook is other for other in called):
+                    hook.function(cell, args, *([kwargs] if hook.with_kwargs else []), None)
             raise
 
 
-def _run_with_hooks(cell: Cell, args: Args, kwargs: dict[str, Any], called: set[Any]) -> Any:
+def _run_with_hooks(cell: Cell, args: Args, kwargs: dict[str, Any], called: list[Hook]) -> Any:
     args, kwargs = _forward_pre(cell, args, kwargs)
     arrived_at_outputs: list[Args] = []
     backward_hooks = dict(cell._backward_hooks)
@@ -67,8 +99,8 @@ def _run_with_hooks(cell: Cell, args: Args, kwargs: dict[str, Any], called: set[
     else:
         output = cell.construct(*args, **kwargs)
     for hook in list(cell._forward_hooks.values()):
-        called.add(hook)
-        returned = hook(cell, args, *([kwargs] if hook in cell._with_kwargs else []), output)
+        called.append(hook)
+        returned = hook.function(cell, args, *([kwargs] if hook.with_kwargs else []), output)
         output = output if returned is None else returned
     if backward_hooks:
 
@@ -87,12 +119,12 @@ def _run_with_hooks(cell: Cell, args: Args, kwargs: dict[str, Any], called: set[
 
 def _forward_pre(cell: Cell, args: Args, kwargs: dict[str, Any]) -> tuple[Args, dict[str, Any]]:
     for hook in list(cell._forward_pre_hooks.values()):
-        if hook in cell._with_kwargs:
-            returned = hook(cell, args, kwargs)
+        if hook.with_kwargs:
+            returned = hook.function(cell, args, kwargs)
             if returned is not None:
                 args, kwargs = returned
         else:
-            returned = hook(cell, args)
+            returned = hook.function(cell, args)
             if returned is not None:
                 args = returned if isinstance(returned, tuple) else (returned,)
     return args, kwargs
@@ -116,7 +148,8 @@ def _begin(cell: Cell, args: Args, hooks: dict[int, Any], arrived_at_outputs: li
         for key, hook in hooks.items():
             if key in cell._backward_hooks:
                 seen = gradients or (None,)
-                gradients = _replaced(hook, hook(cell, seen, grad_output), seen, "grad input")
+                returned = hook.function(cell, seen, grad_output)
+                gradients = _replaced(hook.function, returned, seen, "grad input")
         return gradients[: len(tensors)]
 
     passed = dict(zip(positions, identity_entry(tensors, pull, always=True), strict=True))
@@ -142,7 +175,7 @@ def _at_outputs(output: Any, see: Any) -> Any:
 
 def _backward_pre(cell: Cell, gradients: Args) -> Args:
     for hook in list(cell._backward_pre_hooks.values()):
-        gradients = _replaced(hook, hook(cell, gradients), gradients, "grad output")
+        gradients = _replaced(hook.function, hook.function(cell, gradients), gradients, "grad output")
     return gradients
 
 

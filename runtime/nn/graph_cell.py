@@ -16,7 +16,7 @@ from ..interpreter import FAILURES, Step, attributes_of, bind, failure, plan
 from ..ir.program import Program
 from ..ir.types import Node, Value, is_floating
 from ..ops import elementwise
-from ..precision import compute_dtype
+from ..precision import casting
 from ..tracing import Operand
 from .cell import Cell
 
@@ -286,5 +286,5 @@ class _Run:
 
 def _in_dtype_of(value: Value, x: Any) -> Any:
     """`x`; while a dtype of computation is set (`to_float`), in the dtype that the program takes."""
-    cast = compute_dtype() is not None and is_floating(x.dtype) and is_floating(value.dtype) and x.dtype != value.dtype
+    cast = casting() and is_floating(x.dtype) and is_floating(value.dtype) and x.dtype != value.dtype
     return elementwise.cast(x, dtype=value.dtype) if cast else x
