@@ -1,29 +1,49 @@
-"""Sums, products, quotients and powers of tensors."""
+"""Sums, products, quotients, remainders and powers of two operands that broadcast.
+
+A Python number takes the dtype of the tensor it meets; a float makes float32 of integers. See `compound` for formulas
+of several operands.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ..common.dtype import float64
+from ..ir.types import is_floating
 from ..ops import elementwise, rounding
-from .operands import floats, numbers, pair
-from .spelling import spelled
+from .operands import as_tensor, floats, numbers, pair
+from .spelling import spelled, tensor_method
+
+# ---- sums, products and quotients ----
 
 
-@spelled(method=("add", "__add__"), primitive=("Add", "TensorAdd"), alias="tensor_add")
+@spelled(method="__add__", primitive=("Add", "TensorAdd"), alias="tensor_add")
 def add(input: Any, other: Any) -> Any:
-    """Sum, elementwise, of operands that broadcast."""
+    """Sum, elementwise."""
     return elementwise.add(*pair(input, other, of="add"))
 
 
-@spelled(method=("sub", "subtract", "__sub__"), primitive="Sub", alias=("subtract", "tensor_sub"))
+@tensor_method("add")
+def _add_scaled(input: Any, other: Any, *, alpha: float = 1) -> Any:
+    """`input + alpha * other`, elementwise."""
+    return add(input, other if alpha == 1 else mul(other, alpha))
+
+
+@spelled(method="__sub__", primitive="Sub", alias="tensor_sub")
 def sub(input: Any, other: Any) -> Any:
-    """Difference, elementwise, of operands that broadcast."""
+    """Difference, elementwise."""
     return elementwise.sub(*pair(input, other, of="sub"))
+
+
+@spelled(method=("subtract", "sub"))
+def subtract(input: Any, other: Any, *, alpha: float = 1) -> Any:
+    """`input - alpha * other`, elementwise."""
+    return sub(input, other if alpha == 1 else mul(other, alpha))
 
 
 @spelled(method=("mul", "multiply", "__mul__"), primitive="Mul", alias=("multiply", "tensor_mul"))
 def mul(input: Any, other: Any) -> Any:
-    """Product, elementwise, of operands that broadcast."""
+    """Product, elementwise."""
     return elementwise.mul(*pair(input, other, of="mul"))
 
 
@@ -33,30 +53,111 @@ def mul(input: Any, other: Any) -> Any:
     alias=("divide", "true_divide", "tensor_div"),
 )
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    """Quotient, elementwise, of operands that broadcast; of integers in float32.
+    """Quotient, elementwise; of integers in float32.
 
     `rounding_mode` "floor" or "trunc" rounds the quotient down or towards zero and keeps the dtype of the operands;
     `ValueError` for another.
     """
-    a, b = pair(input, other, of="div")
-    if rounding_mode == "floor":
-        return rounding.floor_divide(a, b)
-    quotient = elementwise.div(floats(a, of="div"), floats(b, "other", of="div"))
     if rounding_mode is None:
-        return quotient
-    if rounding_mode != "trunc":
+        a, b = pair(input, other, of="div")
+        return elementwise.div(floats(a, of="div"), floats(b, "other", of="div"))
+    if rounding_mode not in ("floor", "trunc"):
         raise ValueError(f"For 'div', 'rounding_mode' must be None, 'floor' or 'trunc', but got {rounding_mode!r}")
-    return elementwise.cast(rounding.trunc(quotient), dtype=a.dtype)
+    return floor_divide(input, other) if rounding_mode == "floor" else truncate_div(input, other)
 
 
-@spelled(method=("pow", "__pow__"), primitive="Pow", alias="tensor_pow")
-def pow(input: Any, exponent: Any) -> Any:
-    """`input` to the power of `exponent`, elementwise."""
-    a, b = pair(input, exponent, of="pow")
-    return elementwise.pow(a if hasattr(a, "apply") else numbers(a, of="pow"), b)
+@spelled(
+    method=("floor_divide", "__floordiv__"),
+    primitive="FloorDiv",
+    alias=("floor_div", "floordiv", "tensor_floordiv"),
+)
+def floor_divide(input: Any, other: Any) -> Any:
+    """Quotient rounded down, elementwise, in the dtype of the operands; `ZeroDivisionError` for integers by 0."""
+    a, b = _number_pair(input, other, of="floor_divide")
+    return rounding.floor_divide(a, b)
+
+
+@spelled(primitive="TruncateDiv")
+def truncate_div(x: Any, y: Any) -> Any:
+    """Quotient rounded towards zero, elementwise, in the dtype of the operands."""
+    a, b = _number_pair(x, y, of="truncate_div")
+    if is_floating(a.dtype):
+        return rounding.trunc(elementwise.div(a, b))
+    return rounding.floor_divide(elementwise.sub(a, rounding.fmod(a, b)), b)
+
+
+@spelled(
+    method=("remainder", "__mod__"),
+    primitive="FloorMod",
+    alias=("floor_mod", "floormod", "tensor_mod"),
+)
+def remainder(input: Any, other: Any) -> Any:
+    """What is left after `floor_divide`, elementwise: it has the sign of `other`."""
+    a, b = _number_pair(input, other, of="remainder")
+    return rounding.remainder(a, b)
+
+
+@spelled(method="fmod", primitive=("Mod", "TruncateMod"), alias="truncate_mod")
+def fmod(input: Any, other: Any) -> Any:
+    """What is left after `truncate_div`, elementwise: it has the sign of `input`."""
+    a, b = _number_pair(input, other, of="fmod")
+    return rounding.fmod(a, b)
+
+
+# ---- signs and powers ----
 
 
 @spelled(method=("neg", "negative", "__neg__"), primitive="Neg", alias="negative")
 def neg(input: Any) -> Any:
     """Minus `input`, elementwise."""
     return elementwise.neg(numbers(input, of="neg"))
+
+
+@spelled(method=("positive", "__pos__"))
+def positive(input: Any) -> Any:
+    """`input` itself."""
+    return as_tensor(input, of="positive")
+
+
+@spelled(method=("pow", "__pow__"), primitive="Pow", alias=("pows", "tensor_pow"))
+def pow(input: Any, exponent: Any) -> Any:
+    """`input` to the power of `exponent`, elementwise; an integer to a negative power is truncated."""
+    a, b = _number_pair(input, exponent, of="pow")
+    if isinstance(exponent, (int, float)) and exponent == 2:
+        return elementwise.mul(a, a)  # its gradient takes no power and no logarithm
+    return elementwise.pow(a, b)
+
+
+@spelled(method="float_power")
+def float_power(input: Any, exponent: Any) -> Any:
+    """`input` to the power of `exponent`, elementwise, in float64."""
+    a, b = pair(input, exponent, of="float_power")
+    return elementwise.pow(elementwise.cast(a, dtype=float64), elementwise.cast(b, dtype=float64))
+
+
+@spelled(method="square", primitive="Square")
+def square(input: Any) -> Any:
+    """`input` times itself, elementwise."""
+    x = numbers(input, of="square")
+    return elementwise.mul(x, x)
+
+
+# ---- the larger and the smaller ----
+
+
+@spelled(method="maximum", primitive="Maximum")
+def maximum(input: Any, other: Any) -> Any:
+    """The larger of two, elementwise; NaN if one is. Of equal ones, each gets half the gradient."""
+    return elementwise.maximum(*pair(input, other, of="maximum"))
+
+
+@spelled(method="minimum", primitive="Minimum")
+def minimum(input: Any, other: Any) -> Any:
+    """The smaller of two, elementwise; NaN if one is. Of equal ones, each gets half the gradient."""
+    return elementwise.minimum(*pair(input, other, of="minimum"))
+
+
+def _number_pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
+    """Two operands in the dtype in which an operator on numbers computes: bools become int64."""
+    a, b = pair(a, b, of=of)
+    return numbers(a, of=of), numbers(b, "other", of=of)

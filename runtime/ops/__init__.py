@@ -40,6 +40,7 @@ from . import (
     scanning,
     shaping,
     sorting,
+    special,
     trigonometry,
 )
 from .registry import Op, all_ops, get
@@ -76,6 +77,7 @@ __all__ = [
     "scanning",
     "shaping",
     "sorting",
+    "special",
     "trigonometry",
 ]
 

@@ -1,4 +1,4 @@
-"""Cumulative ops along an axis: `cumsum`, `cumprod`, `cummax`, `cummin`."""
+"""Cumulative ops along an axis: `cumsum`, `cumprod`, `logcumsumexp`, `cummax`, `cummin`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from ..ir.types import BOOL, FLOAT32, FLOAT64, INT64, is_floating
 from . import comparison, creation, elementwise, indexing, padding, reduction, shaping
 from .common import in_float32, normalize_axis
+from .declaring import zero
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
 
@@ -87,6 +88,50 @@ def product_before(x: Tensor) -> Any:
     """For each element along the last axis, the product of those before it."""
     none = (0,) * (x.ndim - 1)
     return cumprod(padding.pad(x, before=(*none, 1), after=(*none, -1), value=1.0), axis=-1)
+
+
+@operator
+def logcumsumexp(x: Tensor, *, axis: int) -> Tensor:
+    """Logarithms of the cumulative sums of exp(x), in which nothing overflows: ATen `logcumsumexp`."""
+
+
+@logcumsumexp.infer
+def _(x: Type, *, axis: int) -> Type:
+    require(is_floating(x.dtype), "needed a floating-point operand; cast first")
+    normalize_axis(axis, x.rank)
+    return x
+
+
+@logcumsumexp.kernel
+def _(x: Array, *, axis: int) -> Array:
+    return np.logaddexp.accumulate(x, axis=axis) if x.ndim else x
+
+
+@logcumsumexp.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
+    # exp(x[k]) * sum over i >= k of g[i] * exp(-y[i]), its two signs apart so that the sums can be of logarithms
+    if x.ndim == 0:
+        return g
+
+    def of_one_sign(g: Tensor) -> Any:
+        positive = comparison.greater(g, zero(g))
+        logarithm = elementwise.log(elementwise.where(positive, g, np.ones((), g.dtype))) - y
+        terms = elementwise.where(positive, logarithm, np.asarray(-np.inf, x.dtype))
+        later = shaping.flip(logcumsumexp(shaping.flip(terms, axes=(axis,)), axis=axis), axes=(axis,))
+        return elementwise.exp(x + later)
+
+    return of_one_sign(g) - of_one_sign(-g)
+
+
+@logcumsumexp.onnx
+def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
+    type = graph.type(x)
+    if type.rank == 0:
+        return x
+    prefixes, _ = _prefixes(graph, x, type, axis, -np.inf)
+    sums = graph.op("ReduceLogSumExp", prefixes, graph.constant([-1], np.int64), keepdims=0)
+    return graph.op("Transpose", sums, perm=list(_inverse(_moving_last(type.rank, axis))))
 
 
 @operator

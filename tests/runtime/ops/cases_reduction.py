@@ -93,6 +93,8 @@ CASES = [
     OpCase("cumsum", (_INTEGERS,), {"axis": -1}, lambda x: x.cumsum(-1), "integers", differentiable=False),
     OpCase("cumprod", (_X,), {"axis": 1}, lambda x: x.cumprod(1), "middle"),
     OpCase("cumprod", (_ZEROS,), {"axis": -1}, lambda x: x.cumprod(-1), "zeros"),
+    OpCase("logcumsumexp", (_X,), {"axis": 1}, lambda x: x.logcumsumexp(1), "middle"),
+    OpCase("logcumsumexp", (_X * 100,), {"axis": -1}, lambda x: x.logcumsumexp(-1), "large"),
     OpCase("cummax", (_X,), {"axis": 0}, lambda x: x.cummax(0), "first"),
     OpCase("cummax", (_TIES,), {"axis": 1}, lambda x: x.cummax(1), "ties"),
     OpCase("cummin", (_X,), {"axis": -1}, lambda x: x.cummin(-1), "last"),

@@ -1,0 +1,177 @@
+"""Elements held between bounds, and gradients scaled down to a norm.
+
+In a training step gradients are first unscaled, then checked (`all_finite`), then clipped, then given to the optimizer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.dtype import float32, float64
+from ..ops import comparison, elementwise, shaping
+from ..tracing import Operand
+from .arithmetic import maximum, minimum, mul
+from .norms import vector_norm
+from .operands import pair
+from .spelling import spelled
+
+# ---- bounds ----
+
+
+@spelled()
+def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
+    """`x`, or each tensor of a tuple or list, held between two bounds, in its own dtype.
+
+    Args:
+        x: a tensor, or a tuple or list of tensors.
+        clip_value_min: number or tensor that broadcasts; None for no bound.
+        clip_value_max: the same; it wins where the bounds cross.
+
+    An element at a bound shares its gradient with the bound, half each; see `clamp` for another convention.
+
+    Raises:
+        ValueError: there is no bound.
+        TypeError: `x` is none of those.
+    """
+    if clip_value_min is None and clip_value_max is None:
+        raise ValueError("For 'clip_by_value', 'clip_value_min' and 'clip_value_max' must not both be None")
+
+    def clipped(tensor: Any) -> Any:
+        held = tensor if clip_value_min is None else maximum(tensor, clip_value_min)
+        held = held if clip_value_max is None else minimum(held, clip_value_max)
+        return elementwise.cast(held, dtype=tensor.dtype)
+
+    return _each(clipped, x, of="clip_by_value")
+
+
+@spelled(method=("clamp", "clip"), alias="clip")
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """`input` held between two bounds.
+
+    Args:
+        input: a tensor; a float bound makes float32 of integers.
+        min: number or tensor that broadcasts; None for no bound.
+        max: the same; it wins where the bounds cross.
+
+    An element at a bound has the whole gradient, the bound none; see `clip_by_value` for another convention.
+
+    Raises:
+        ValueError: there is no bound.
+        TypeError: `input` isn't a tensor.
+    """
+    if min is None and max is None:
+        raise ValueError("For 'clamp', 'min' and 'max' must not both be None")
+    if not isinstance(input, Operand):
+        raise TypeError(f"For 'clamp', 'input' must be a Tensor, but got {type(input).__name__}: {input!r}")
+    x = input
+    if isinstance(min, (int, float, type(None))) and isinstance(max, (int, float, type(None))):
+        for bound in (min, max):
+            x = x if bound is None else _meeting(x, bound)
+        return elementwise.clamp(x, minimum=min, maximum=max)
+    for bound, outside in ((min, comparison.less), (max, comparison.greater)):
+        if bound is not None:
+            x, bound = pair(x, bound, of="clamp")
+            x = elementwise.where(outside(x, bound), bound, x)
+    return x
+
+
+def _meeting(x: Any, number: float) -> Any:
+    """`x` in the dtype in which it meets a number."""
+    return pair(x, number, of="clamp")[0]
+
+
+# ---- norms ----
+
+
+@spelled()
+def clip_by_norm(x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
+    """Tensors scaled down together, so that the norm of all their elements is at most about `max_norm`.
+
+    The factor is `max_norm / (norm + 1e-6)` where that is below 1, as in torch's `clip_grad_norm_`.
+
+    Args:
+        x: a tensor, or a tuple or list of tensors.
+        max_norm: the largest norm, at least 0.
+        norm_type: the order of the norm; infinity is the largest absolute value.
+        error_if_nonfinite: whether a norm that is infinite or NaN is an error.
+
+    Returns:
+        What `x` is: a tensor, tuple or list, of the same dtypes.
+
+    Raises:
+        TypeError: `x` is none of those.
+        ValueError: `max_norm` is negative, or there is no tensor.
+        RuntimeError: the norm isn't finite, with `error_if_nonfinite`.
+    """
+    checks.in_range(max_norm, "max_norm", "[0, inf)", of="clip_by_norm")
+    norm = _joint_norm(x, norm_type, of="clip_by_norm")
+    if error_if_nonfinite and not math.isfinite(norm):
+        raise RuntimeError(f"For 'clip_by_norm', the norm of order {norm_type} must be finite, but got {float(norm)}")
+    factor = elementwise.clamp(max_norm / (norm + 1e-6), maximum=1.0)
+    return _each(lambda tensor: _scaled(tensor, factor), x, of="clip_by_norm")
+
+
+@spelled()
+def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: None = None) -> Any:
+    """Tensors scaled down together, so that the norm of all their elements is at most `clip_norm`.
+
+    Each is multiplied by `clip_norm / max(norm, clip_norm)` (Pascanu et al. 2013); the norm of half-precision tensors
+    is computed in float32. An infinite element gives NaN in its place and 0 elsewhere: check `all_finite` first.
+
+    Args:
+        x: a tuple or list of tensors, or a tensor.
+        clip_norm: the largest norm, above 0.
+        use_norm: must be None.
+
+    Returns:
+        What `x` is: a tuple, list or tensor, of the same dtypes.
+
+    Raises:
+        ValueError: `clip_norm` isn't above 0, `use_norm` isn't None, or there is no tensor.
+        TypeError: `x` is none of those, or `clip_norm` no number.
+    """
+    checks.in_range(clip_norm, "clip_norm", "(0, inf)", of="clip_by_global_norm")
+    if use_norm is not None:
+        raise ValueError(f"For 'clip_by_global_norm', 'use_norm' must be None, but got {use_norm!r}")
+    norm = _joint_norm(x, 2, of="clip_by_global_norm")
+    factor = np.asarray(clip_norm, norm.dtype) / elementwise.maximum(norm, np.asarray(clip_norm, norm.dtype))
+    return _each(lambda tensor: _scaled(tensor, factor), x, of="clip_by_global_norm")
+
+
+def _joint_norm(x: Any, order: float, *, of: str) -> Any:
+    """The norm of all elements of a tensor, or of the tensors in a tuple or list, in float32 at least."""
+    tensors = x if isinstance(x, (tuple, list)) else (x,)
+    if not tensors:
+        raise ValueError(f"For '{of}', 'x' must hold at least one Tensor, but got {x!r}")
+    norms = _each(lambda tensor: vector_norm(_wide(tensor), order), tuple(tensors), of=of)
+    dtype = float64 if any(norm.dtype == float64 for norm in norms) else float32
+    vector = [shaping.reshape(elementwise.cast(norm, dtype=dtype), shape=(1,)) for norm in norms]
+    return vector_norm(shaping.concat(*vector, axis=0), order)
+
+
+def _wide(tensor: Any) -> Any:
+    return tensor if tensor.dtype == float64 else elementwise.cast(tensor, dtype=float32)
+
+
+def _scaled(tensor: Any, factor: Any) -> Any:
+    """`tensor * factor`, rounded once."""
+    return elementwise.cast(mul(_wide(tensor), factor), dtype=tensor.dtype)
+
+
+def _each(function: Callable[[Any], Any], x: Any, *, of: str) -> Any:
+    """`function` of a tensor, or of each in a tuple or list, as a tuple or list; `TypeError` for anything else."""
+    several = isinstance(x, (tuple, list))
+    for item in x if several else (x,):
+        if not isinstance(item, Operand):
+            raise TypeError(
+                f"For '{of}', 'x' must be a Tensor or a tuple or list of them, but got {type(item).__name__}: {item!r}"
+            )
+    if not several:
+        return function(x)
+    results = [function(item) for item in x]
+    return results if isinstance(x, list) else tuple(results)

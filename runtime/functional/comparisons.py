@@ -1,0 +1,153 @@
+"""Comparisons and tests of elements, which give bools. No gradient flows through them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.dtype import bool_
+from ..ir.types import is_floating
+from ..ops import comparison, elementwise, reduction
+from ..ops.registry import Op
+from ..tracing import Operand
+from .operands import as_tensor, floats, pair
+from .spelling import Primitive, spelled, tensor_method
+
+# ---- of two operands that broadcast ----
+
+
+@spelled(method=("equal", "eq"), primitive="Equal", alias="eq")
+def equal(input: Any, other: Any) -> Any:
+    """Whether two are equal, elementwise."""
+    return comparison.equal(*pair(input, other, of="equal"))
+
+
+@spelled(method=("not_equal", "ne"), primitive="NotEqual", alias="ne")
+def not_equal(input: Any, other: Any) -> Any:
+    """Whether two differ, elementwise."""
+    return comparison.not_equal(*pair(input, other, of="not_equal"))
+
+
+@spelled(method=("less", "lt", "__lt__"), primitive="Less", alias=("lt", "tensor_lt"))
+def less(input: Any, other: Any) -> Any:
+    """Whether `input < other`, elementwise."""
+    return comparison.less(*pair(input, other, of="less"))
+
+
+@spelled(method=("less_equal", "le", "__le__"), primitive="LessEqual", alias=("le", "tensor_le"))
+def less_equal(input: Any, other: Any) -> Any:
+    """Whether `input <= other`, elementwise."""
+    return comparison.less_equal(*pair(input, other, of="less_equal"))
+
+
+@spelled(method=("greater", "gt", "__gt__"), primitive="Greater", alias=("gt", "tensor_gt"))
+def greater(input: Any, other: Any) -> Any:
+    """Whether `input > other`, elementwise."""
+    return comparison.greater(*pair(input, other, of="greater"))
+
+
+@spelled(method=("greater_equal", "ge", "__ge__"), primitive="GreaterEqual", alias=("ge", "tensor_ge"))
+def greater_equal(input: Any, other: Any) -> Any:
+    """Whether `input >= other`, elementwise."""
+    return comparison.greater_equal(*pair(input, other, of="greater_equal"))
+
+
+@tensor_method("__eq__")
+def _eq(input: Any, other: Any) -> Any:
+    """`equal` with what can be compared with a tensor; Python's own answer (False) for the rest, such as None."""
+    return equal(input, other) if isinstance(other, _COMPARABLE) else NotImplemented
+
+
+@tensor_method("__ne__")
+def _ne(input: Any, other: Any) -> Any:
+    return not_equal(input, other) if isinstance(other, _COMPARABLE) else NotImplemented
+
+
+_COMPARABLE = (Operand, bool, int, float, np.ndarray, np.generic)
+
+
+# ---- about ----
+
+
+@spelled(method="isclose", primitive=Primitive("IsClose", made_with=("rtol", "atol", "equal_nan")))
+def isclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether `|input - other| <= atol + rtol * |other|`, elementwise.
+
+    Infinite elements are close to equal ones only; NaN to none, or with `equal_nan` to NaN. `ValueError` if a tolerance
+    is negative.
+    """
+    checks.in_range(rtol, "rtol", "[0, inf)", of="isclose")
+    checks.in_range(atol, "atol", "[0, inf)", of="isclose")
+    a, b = pair(input, other, of="isclose")
+    same = comparison.equal(a, b)
+    a, b = floats(a, of="isclose"), floats(b, "other", of="isclose")
+    apart = elementwise.abs(a - b)
+    near = less_equal(apart, elementwise.abs(b) * rtol + atol)
+    close = comparison.logical_or(same, comparison.logical_and(near, comparison.isfinite(apart)))
+    if not equal_nan:
+        return close
+    return comparison.logical_or(close, comparison.logical_and(comparison.isnan(a), comparison.isnan(b)))
+
+
+@tensor_method("allclose")
+def _allclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether all elements are close; see `isclose`."""
+    return bool(reduction.reduce_all(isclose(input, other, rtol, atol, equal_nan)))
+
+
+@spelled(method="approximate_equal", primitive=Primitive("ApproximateEqual", made_with=("tolerance",)))
+def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5) -> Any:
+    """Whether `|x - y| < tolerance`, elementwise."""
+    a, b = pair(x, y, of="approximate_equal")
+    return less(elementwise.abs(a - b), tolerance)
+
+
+# ---- of one operand ----
+
+
+@spelled(method="isnan", primitive="IsNan")
+def isnan(input: Any) -> Any:
+    """Whether elements are NaN."""
+    return _tested(comparison.isnan, input, whole=False)
+
+
+@spelled(method="isinf", primitive="IsInf")
+def isinf(input: Any) -> Any:
+    """Whether elements are infinite, of either sign."""
+    return _tested(comparison.isinf, input, whole=False)
+
+
+@spelled(method="isfinite", primitive="IsFinite")
+def isfinite(input: Any) -> Any:
+    """Whether elements are neither infinite nor NaN."""
+    return _tested(comparison.isfinite, input, whole=True)
+
+
+@spelled(method="isposinf")
+def isposinf(input: Any) -> Any:
+    """Whether elements are positive infinity."""
+    return equal(input, math.inf)
+
+
+@spelled(method="isneginf")
+def isneginf(input: Any) -> Any:
+    """Whether elements are negative infinity."""
+    return equal(input, -math.inf)
+
+
+def _tested(op: Op, input: Any, *, whole: bool) -> Any:
+    """`op` on floating-point numbers; `whole` for every integer and bool."""
+    x = as_tensor(input, of=op.name)
+    if is_floating(x.dtype):
+        return op(x)
+    truth = comparison.equal(x, x)
+    return truth if whole else comparison.logical_not(truth)
+
+
+def truth(x: Any, name: str = "input", *, of: str) -> Any:
+    """Whether elements are anything but 0: bools as they are."""
+    x = as_tensor(x, name, of=of)
+    return x if x.dtype == bool_ else elementwise.cast(x, dtype=bool_)

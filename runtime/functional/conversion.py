@@ -1,0 +1,82 @@
+"""Dtypes of tensors: conversion and questions about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..common import dtype as dtypes
+from ..common.dtype import shown, to_dtype
+from ..ir.types import is_floating
+from ..ops import elementwise
+from .operands import as_tensor
+from .spelling import spelled, tensor_method
+
+
+@spelled(primitive="Cast")
+def cast(input: Any, dtype: Any) -> Any:
+    """A tensor or number in another dtype: floats are truncated to integers, any number but 0 is True.
+
+    `TypeError` if `dtype` is none.
+    """
+    return elementwise.cast(as_tensor(input, of="cast"), dtype=to_dtype(dtype))
+
+
+@tensor_method("astype", "to")
+def _astype(input: Any, dtype: Any, copy: bool = True) -> Any:
+    """The tensor in another dtype; see `cast`. It is never changed itself, so `copy` doesn't matter."""
+    return cast(input, dtype)
+
+
+def _conversion(dtype: np.dtype[Any]) -> Callable[[Any], Any]:
+    def convert(self: Any) -> Any:
+        return elementwise.cast(self, dtype=dtype)
+
+    convert.__doc__ = f"The tensor in dtype {dtype}."
+    return convert
+
+
+for _name, _dtype in {
+    "bfloat16": dtypes.bfloat16,
+    "bool": dtypes.bool_,
+    "byte": dtypes.uint8,
+    "double": dtypes.float64,
+    "float": dtypes.float32,
+    "half": dtypes.float16,
+    "int": dtypes.int32,
+    "long": dtypes.int64,
+    "short": dtypes.int16,
+}.items():
+    tensor_method(_name)(_conversion(_dtype))
+
+
+@spelled(method="type_as")
+def type_as(input: Any, other: Any) -> Any:
+    """`input` in the dtype of `other`."""
+    return elementwise.cast(as_tensor(input, of="type_as"), dtype=as_tensor(other, "other", of="type_as").dtype)
+
+
+@tensor_method("type")
+def _type(input: Any, dtype: Any = None) -> Any:
+    """The name of the dtype, such as "Float32"; with `dtype`, the tensor in that one."""
+    return shown(input.dtype) if dtype is None else cast(input, dtype)
+
+
+@spelled(primitive="DType")
+def dtype(x: Any) -> Any:
+    """The dtype of a tensor."""
+    return as_tensor(x, "x", of="dtype").dtype
+
+
+@spelled(method="is_floating_point")
+def is_floating_point(input: Any) -> bool:
+    """Whether the dtype is a floating-point one."""
+    return is_floating(as_tensor(input, of="is_floating_point").dtype)
+
+
+@tensor_method("is_signed")
+def _is_signed(input: Any) -> bool:
+    """Whether the dtype has negative numbers."""
+    return is_floating(input.dtype) or input.dtype.kind == "i"

@@ -1,0 +1,162 @@
+"""Absolute values, roots, exponentials, logarithms and special functions, elementwise; integers become float32.
+
+See `trigonometry` for functions of angles, `roundings` for steps, `arithmetic` for powers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..common.dtype import bool_
+from ..ops import comparison, elementwise, special, trigonometry
+from .arithmetic import pow
+from .operands import as_tensor, floats, numbers
+from .spelling import Primitive, spelled
+
+# ---- size and sign ----
+
+
+@spelled(method=("abs", "absolute", "__abs__"), primitive="Abs", alias="absolute")
+def abs(input: Any) -> Any:
+    """Absolute value, in the dtype of `input`; its gradient at 0 is 0."""
+    x = as_tensor(input, of="abs")
+    return x if x.dtype == bool_ else elementwise.abs(x)
+
+
+@spelled(method=("sign", "sgn"), primitive="Sign", alias="sgn")
+def sign(input: Any) -> Any:
+    """-1, 0 or 1, in the dtype of `input`."""
+    return elementwise.sign(numbers(input, of="sign"))
+
+
+@spelled(method=("reciprocal", "inv"), primitive=("Reciprocal", "Inv"), alias="inv")
+def reciprocal(input: Any) -> Any:
+    """1 / input."""
+    return elementwise.reciprocal(floats(input, of="reciprocal"))
+
+
+# ---- roots ----
+
+
+@spelled(method="sqrt", primitive="Sqrt")
+def sqrt(x: Any) -> Any:
+    """Square root."""
+    return elementwise.sqrt(floats(x, "x", of="sqrt"))
+
+
+@spelled(method="rsqrt", primitive="Rsqrt")
+def rsqrt(input: Any) -> Any:
+    """1 / sqrt(input)."""
+    return elementwise.rsqrt(floats(input, of="rsqrt"))
+
+
+# ---- exponentials ----
+
+
+@spelled(method="exp", primitive="Exp", alias="tensor_exp")
+def exp(input: Any) -> Any:
+    """e to the power of `input`."""
+    return elementwise.exp(floats(input, of="exp"))
+
+
+@spelled(method="exp2")
+def exp2(input: Any) -> Any:
+    """2 to the power of `input`."""
+    return pow(2, floats(input, of="exp2"))
+
+
+@spelled(method="expm1", primitive="Expm1", alias="tensor_expm1")
+def expm1(input: Any) -> Any:
+    """exp(input) - 1, accurate near 0."""
+    return elementwise.expm1(floats(input, of="expm1"))
+
+
+# ---- logarithms ----
+
+
+@spelled(method="log", primitive="Log")
+def log(input: Any) -> Any:
+    """Natural logarithm."""
+    return elementwise.log(floats(input, of="log"))
+
+
+@spelled(method="log1p", primitive="Log1p")
+def log1p(input: Any) -> Any:
+    """log(1 + input), accurate near 0."""
+    return elementwise.log1p(floats(input, of="log1p"))
+
+
+@spelled(method="log2")
+def log2(input: Any) -> Any:
+    """Logarithm to base 2."""
+    return elementwise.log2(floats(input, of="log2"))
+
+
+@spelled(method="log10")
+def log10(input: Any) -> Any:
+    """Logarithm to base 10."""
+    return elementwise.log10(floats(input, of="log10"))
+
+
+@spelled(method="logit")
+def logit(input: Any, eps: float | None = None) -> Any:
+    """log(p / (1 - p)) for a probability `input`, which is held in [eps, 1 - eps] if `eps` is given."""
+    p = floats(input, of="logit")
+    if eps is not None:
+        p = elementwise.clamp(p, minimum=eps, maximum=1 - eps)
+    return elementwise.log(p / (1 - p))
+
+
+@spelled(primitive=Primitive("Logit", made_with=("eps",)))
+def _logit(input: Any, eps: float = -1.0) -> Any:
+    """`logit`, where a negative `eps` is none."""
+    return logit(input, None if eps < 0 else eps)
+
+
+# ---- error functions ----
+
+
+@spelled(method="erf", primitive="Erf")
+def erf(input: Any) -> Any:
+    """2 / sqrt(pi) times the integral of exp(-t**2) from 0 to `input`."""
+    return elementwise.erf(floats(input, of="erf"))
+
+
+@spelled(method="erfc", primitive="Erfc")
+def erfc(input: Any) -> Any:
+    """1 - erf(input), accurate where erf(input) is close to 1."""
+    return elementwise.erfc(floats(input, of="erfc"))
+
+
+@spelled(method="erfinv", primitive="Erfinv")
+def erfinv(input: Any) -> Any:
+    """The number of which erf is `input`; infinite at -1 and 1, NaN outside of them."""
+    return special.erfinv(floats(input, of="erfinv"))
+
+
+# ---- others ----
+
+
+@spelled(method="lgamma", primitive="Lgamma")
+def lgamma(input: Any) -> Any:
+    """log |gamma(input)|."""
+    return special.lgamma(floats(input, of="lgamma"))
+
+
+@spelled(method="digamma", primitive="Digamma")
+def digamma(input: Any) -> Any:
+    """The derivative of `lgamma`."""
+    return special.polygamma(floats(input, of="digamma"), order=0)
+
+
+@spelled(method="sinc", primitive="Sinc")
+def sinc(input: Any) -> Any:
+    """sin(pi * input) / (pi * input), and 1 at 0."""
+    x = floats(input, of="sinc")
+    angle = x * math.pi
+    at_zero = comparison.equal(angle, np.zeros((), x.dtype))
+    safe = elementwise.where(at_zero, np.ones((), x.dtype), angle)
+    return elementwise.where(at_zero, np.ones((), x.dtype), trigonometry.sin(safe) / safe)

@@ -1,0 +1,55 @@
+"""Rounding to whole numbers, elementwise. Integers and bools are whole: they come back as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import checks
+from ..ir.types import is_floating
+from ..ops import elementwise, rounding
+from ..ops.registry import Op
+from .operands import as_tensor
+from .spelling import spelled
+
+
+@spelled(method="floor", primitive="Floor")
+def floor(input: Any) -> Any:
+    """The largest whole number not above `input`."""
+    return _rounded(rounding.floor, input)
+
+
+@spelled(method="ceil", primitive="Ceil")
+def ceil(input: Any) -> Any:
+    """The smallest whole number not below `input`."""
+    return _rounded(rounding.ceil, input)
+
+
+@spelled(method="trunc", primitive="Trunc")
+def trunc(input: Any) -> Any:
+    """The nearest whole number towards 0."""
+    return _rounded(rounding.trunc, input)
+
+
+@spelled(method=("round", "__round__"), primitive=("Round", "Rint"))
+def round(input: Any, decimals: int = 0) -> Any:
+    """The nearest number with `decimals` digits after the point, the even one of two equally near."""
+    checks.of_type(decimals, "decimals", int, of="round")
+    if decimals == 0:
+        return _rounded(rounding.round, input)
+    x = as_tensor(input, of="round")
+    if not is_floating(x.dtype) and decimals > 0:
+        return x
+    power = 10.0 ** (decimals if decimals > 0 else -decimals)
+    rounded = rounding.round(x * power) / power if decimals > 0 else rounding.round(x / power) * power
+    return elementwise.cast(rounded, dtype=x.dtype)
+
+
+@spelled(method="frac")
+def frac(x: Any) -> Any:
+    """What `trunc` takes away: it has the sign of `x`."""
+    return x - trunc(x)
+
+
+def _rounded(op: Op, input: Any) -> Any:
+    x = as_tensor(input, of=op.name)
+    return op(x) if is_floating(x.dtype) else x

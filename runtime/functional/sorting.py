@@ -1,0 +1,118 @@
+"""Order along an axis: sorting, the first few in order, the n-th. NaN counts as the largest number.
+
+Indices are int32, but those of a single element in order, which are int64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.dtype import int32, int64
+from ..ops import comparison, elementwise, indexing, reduction, shaping, sorting
+from ..ops.common import normalize_axis
+from .arguments import integer, require_integers
+from .operands import as_tensor, numbers
+from .spelling import Primitive, also_named, spelled
+
+
+@spelled(method="sort", primitive=Primitive("Sort", made_with=("axis", "descending")))
+@also_named(dim="axis")
+def sort(input_x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, Any]:
+    """The elements in order along `axis`, and their indices; equal ones keep their order."""
+    x = numbers(input_x, "input_x", of="sort")
+    checks.of_type(descending, "descending", bool, of="sort")
+    values, indices = sorting.sort(x, axis=integer(axis, "axis", of="sort"), descending=descending)
+    return values, elementwise.cast(indices, dtype=int32)
+
+
+@spelled(method="argsort")
+@also_named(dim="axis")
+def argsort(input: Any, axis: int = -1, descending: bool = False) -> Any:
+    """The indices that put the elements in order along `axis`."""
+    return sort(input, axis, descending)[1]
+
+
+@spelled(method="msort")
+def msort(input: Any) -> Any:
+    """The elements in order along the first axis."""
+    return sort(input, 0)[0]
+
+
+@spelled(method="topk")
+def topk(input: Any, k: Any, dim: int | None = None, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
+    """The `k` largest (or smallest) elements along `dim`, and their indices.
+
+    Args:
+        input: tensor of numbers.
+        k: how many, an int or a tensor of one.
+        dim: the axis; None for the last one.
+        largest: whether the largest are wanted, or the smallest.
+        sorted: whether they come in order; here they always do, and of equal ones the first comes first.
+
+    Raises:
+        TypeError: `k` isn't an integer.
+        ValueError: `k` isn't between 1 and the size of the axis.
+    """
+    x = numbers(input, of="topk")
+    count = integer(k, "k", of="topk")
+    axis = -1 if dim is None else integer(dim, "dim", of="topk")
+    size = x.shape[axis] if x.ndim else 1
+    if isinstance(size, int) and not 1 <= count <= size:
+        raise ValueError(f"For 'topk', 'k' must be between 1 and {size}, the size of axis {axis}, but got {count}")
+    values, indices = sorting.topk(x, k=count, axis=axis, largest=largest, sorted=sorted)
+    return values, elementwise.cast(indices, dtype=int32)
+
+
+@spelled(method="top_k", primitive=Primitive("TopK", made_with=("sorted",)))
+def top_k(input_x: Any, k: Any, sorted: bool = True) -> Any:
+    """The `k` largest elements along the last axis, and their indices; see `topk`."""
+    return topk(input_x, k, sorted=sorted)
+
+
+@spelled(method="kthvalue")
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
+    """The `k`-th smallest element along `dim`, counted from 1, and its index."""
+    x = numbers(input, of="kthvalue")
+    return nth_smallest(x, checks.positive_int(k, "k", of="kthvalue") - 1, integer(dim, "dim", of="kthvalue"), keepdim)
+
+
+def nth_smallest(x: Any, n: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
+    """The element at place `n`, counted from 0, of those along `axis` in order, and its index (int64)."""
+    if not x.ndim:
+        return x, sorting.argmin(x)
+    at = normalize_axis(axis, x.ndim)
+    order = sorting.sort(x, axis=at)[1]
+    index = shaping.slice(order, starts=(n,), stops=(n + 1,), steps=(1,), axes=(at,))
+    value = indexing.gather(x, index, axis=at)
+    if keepdims:
+        return value, index
+    shape = tuple(size for i, size in enumerate(x.shape) if i != at)
+    return shaping.reshape(value, shape=shape), shaping.reshape(index, shape=shape)
+
+
+@spelled(primitive=Primitive("InTopK", made_with=("k",)))
+def intopk(x1: Any, x2: Any, k: int) -> Any:
+    """Whether the element of each row of `x1` (batch, classes) that `x2` (batch) names is among the `k` largest.
+
+    An element that equals the k-th largest is; one that isn't finite, or a class that isn't there, is not.
+    """
+    x = as_tensor(x1, "x1", of="intopk")
+    target = require_integers(x2, "x2", of="intopk")
+    checks.positive_int(k, "k", of="intopk")
+    if x.ndim != 2 or target.shape != x.shape[:1]:
+        raise ValueError(
+            f"For 'intopk', 'x1' must be (batch, classes) and 'x2' (batch,), but got shapes {x.shape}, {target.shape}"
+        )
+    zero = np.zeros((), target.dtype)
+    there = comparison.logical_and(
+        comparison.greater_equal(target, zero), comparison.less(target, np.asarray(x.shape[1], target.dtype))
+    )
+    place = shaping.reshape(elementwise.where(there, target, zero), shape=(x.shape[0], 1))
+    value = indexing.gather(x, elementwise.cast(place, dtype=int64), axis=1)
+    larger = elementwise.cast(comparison.greater(x, value), dtype=int64)
+    among = comparison.less(reduction.reduce_sum(larger, axes=(1,)), np.asarray(k))
+    usable = comparison.logical_and(there, comparison.isfinite(shaping.reshape(value, shape=target.shape)))
+    return comparison.logical_and(among, usable)

@@ -1,0 +1,78 @@
+"""Variances, standard deviations and medians.
+
+The divisor of a variance is the number of elements less `ddof`, which is 0 unless given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.dims import product
+from ..ops import elementwise, reduction, shaping
+from .arguments import integer
+from .operands import as_tensor, floats, numbers
+from .reductions import axes_of, mean
+from .sorting import nth_smallest
+from .spelling import Primitive, also_named, spelled
+
+# ---- variances ----
+
+
+@spelled(method="var")
+@also_named(dim="axis", correction="ddof", keepdim="keepdims")
+def var(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """Variance over `axis`: squared deviations from the mean, summed and divided by n - ddof."""
+    axes, correction = axes_of(axis, of="var"), _degrees(ddof, of="var")
+    return reduction.variance(floats(input, of="var"), axes=axes, correction=correction, keepdims=keepdims)
+
+
+@spelled(method="std")
+@also_named(dim="axis", correction="ddof", keepdim="keepdims")
+def std(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """Standard deviation over `axis`, the square root of `var`."""
+    return elementwise.sqrt(var(input, axis, ddof, keepdims))
+
+
+@spelled()
+def var_mean(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> tuple[Any, Any]:
+    """Variance and mean over `axis`."""
+    x = floats(input, of="var_mean")
+    return var(x, axis, ddof, keepdims), mean(x, axis, keepdims)
+
+
+@spelled()
+def std_mean(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> tuple[Any, Any]:
+    """Standard deviation and mean over `axis`."""
+    x = floats(input, of="std_mean")
+    return std(x, axis, ddof, keepdims), mean(x, axis, keepdims)
+
+
+@spelled(primitive=Primitive("ReduceStd", made_with=("axis", "unbiased", "keep_dims")))
+def _reduce_std(x: Any, axis: Any = (), unbiased: bool = True, keep_dims: bool = False) -> Any:
+    """Standard deviation (divided by n - 1 if `unbiased`) and mean over `axis`."""
+    return std_mean(x, axis, int(unbiased), keep_dims)
+
+
+def _degrees(ddof: int, *, of: str) -> int:
+    return int(ddof) if isinstance(ddof, bool) else integer(ddof, "ddof", of=of)
+
+
+# ---- medians ----
+
+
+@spelled(method="median")
+@also_named(dim="axis", keepdim="keepdims")
+def median(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
+    """The middle element along `axis`, the smaller of two, and its index (int64)."""
+    x = numbers(input, of="median")
+    axis = integer(axis, "axis", of="median")
+    return nth_smallest(x, (x.shape[axis] - 1) // 2 if x.ndim else 0, axis, keepdims)
+
+
+@spelled(primitive=Primitive("Median", made_with=("global_median", "axis", "keep_dims")))
+def _median(x: Any, global_median: bool = False, axis: int = 0, keep_dims: bool = False) -> Any:
+    """`median` along `axis`, or of all elements."""
+    if not global_median:
+        return median(x, axis, keep_dims)
+    x = as_tensor(x, "x", of="Median")
+    return median(shaping.reshape(x, shape=(product(x.shape),)))

@@ -1,0 +1,60 @@
+"""Torch as the judge of operators: outputs, and gradients under a drawn output gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from cellbridge.runtime import Tensor, grad
+from cellbridge.runtime.ir.types import is_floating
+
+Array = np.ndarray[Any, Any]
+
+
+def require_agreement(
+    ours: Callable[..., Any],
+    theirs: Callable[..., Any],
+    *arrays: Array,
+    gradients: bool = True,
+    rtol: float = 1e-9,
+    atol: float = 1e-11,
+) -> None:
+    """Raise `AssertionError` unless `ours` on tensors gives what `theirs` gives in torch.
+
+    Args:
+        ours: function of tensors that returns one, or a tuple or list of them.
+        theirs: the same in torch.
+        arrays: operands; the gradients of those of float64 are compared.
+        gradients: whether gradients are compared.
+        rtol: largest relative error.
+        atol: largest absolute error.
+    """
+    leaves = [torch.tensor(a, requires_grad=gradients and is_floating(a.dtype)) for a in arrays]
+    expected = _several(theirs(*leaves))
+    actual = _several(ours(*(Tensor(a) for a in arrays)))
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected, strict=True):
+        assert a.shape == tuple(e.shape)
+        np.testing.assert_allclose(a.asnumpy(), e.detach().numpy(), rtol=rtol, atol=atol)
+    positions = tuple(i for i, a in enumerate(arrays) if is_floating(a.dtype))
+    weights = [np.asarray(np.random.default_rng(i).standard_normal(tuple(e.shape))) for i, e in enumerate(expected)]
+    flowing = [i for i, e in enumerate(expected) if e.requires_grad]
+    if not gradients or not flowing:
+        return
+    torch.autograd.backward([(expected[i] * torch.from_numpy(weights[i])).sum() for i in flowing])
+
+    def weighted(*xs: Any) -> tuple[Any, ...]:
+        outputs = _several(ours(*xs))
+        return tuple(outputs[i] * Tensor(weights[i]) for i in flowing)
+
+    found = grad(weighted, positions)(*(Tensor(a) for a in arrays))
+    for i, g in zip(positions, found if len(positions) > 1 else (found,), strict=True):
+        wanted = leaves[i].grad if leaves[i].grad is not None else torch.zeros_like(leaves[i])
+        np.testing.assert_allclose(g.asnumpy(), wanted.numpy(), rtol=rtol, atol=atol)
+
+
+def _several(outputs: Any) -> list[Any]:
+    return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
