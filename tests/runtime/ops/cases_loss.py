@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from torch.nn import functional
 
 from tests.runtime.ops.cases import OpCase
@@ -28,5 +29,13 @@ CASES = [
         _loss,
         "certain",
         differentiable=False,
+    ),
+    OpCase("class_index", (np.array([[2, 0], [1, 2]]),), {"classes": 3}, lambda target: target, "plain"),
+    OpCase(
+        "class_index",
+        (np.array([2, -100, 0, -100]),),
+        {"classes": 3, "ignore_index": -100},
+        lambda target: torch.where(target == -100, 0, target),
+        "ignored",
     ),
 ]

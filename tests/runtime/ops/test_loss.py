@@ -1,4 +1,4 @@
-"""The gradient of `binary_cross_entropy` where probabilities are certain: finite, as torch's."""
+"""The gradient of `binary_cross_entropy` where probabilities are certain is finite; what `class_index` rejects."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.interpreter import execute
+from cellbridge.runtime.ops import loss
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.checks import one_node_program
 
@@ -28,3 +29,9 @@ def test_gradient_at_certainty_is_finite(target: float) -> None:
     assert x.grad is not None
     assert np.isfinite(computed).all()
     np.testing.assert_allclose(computed, x.grad.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("target", "ignore_index"), [(3, None), (-1, None), (-1, -100), (-100, None), (7, -100)])
+def test_class_index_rejects_what_is_no_class(target: int, ignore_index: int | None) -> None:
+    with pytest.raises(ValueError, match=rf"\[0, 3\).* {target} at position \(1, 0\)"):
+        loss.class_index(np.array([[0, 2], [target, 1]]), classes=3, ignore_index=ignore_index)
