@@ -1,19 +1,49 @@
-"""The dtype in which operators compute (`Cell.to_float`); None leaves operands as they are."""
+"""The dtype in which operators compute: one for all (`Cell.to_float`), or by operator (`amp.auto_mixed_precision`)."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .ir.types import is_floating
+from .ir.types import is_floating, is_half
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Dtypes of computation by operator; operators in neither list compute in the widest dtype among their operands.
+
+    Attributes:
+        low: the half-precision dtype.
+        in_low: names of the ops that compute in it.
+        in_float32: names of the ops that compute in float32.
+    """
+
+    low: np.dtype[Any]
+    in_low: frozenset[str]
+    in_float32: frozenset[str]
+
+    def dtype_for(self, op: str, operands: Iterable[Any]) -> np.dtype[Any] | None:
+        """The dtype to which an op casts its floating-point operands; None: it doesn't."""
+        if op in self.in_low:
+            return self.low
+        if op in self.in_float32:
+            return _FLOAT32
+        dtypes = {x.dtype for x in operands if hasattr(x, "dtype") and is_floating(x.dtype)}
+        if len(dtypes) < 2:
+            return None
+        return _FLOAT32 if all(map(is_half, dtypes)) else max(dtypes, key=lambda dtype: dtype.itemsize)
+
+
+_FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 
 
 class _Precision(threading.local):
-    dtype: np.dtype[Any] | None = None
+    dtype: np.dtype[Any] | Policy | None = None
     throughout: np.dtype[Any] | None = None
 
 
@@ -21,13 +51,25 @@ _precision = _Precision()
 
 
 def compute_dtype() -> np.dtype[Any] | None:
-    """The dtype to which operators cast their floating-point operands now."""
-    return _precision.throughout or _precision.dtype
+    """The one dtype to which all operators cast their floating-point operands now; None: there is no such dtype."""
+    asked = _precision.throughout or _precision.dtype
+    return None if isinstance(asked, Policy) else asked
+
+
+def dtype_for(op: str, operands: Iterable[Any]) -> np.dtype[Any] | None:
+    """The dtype to which an op casts its floating-point operands now; None: it doesn't."""
+    asked = _precision.throughout or _precision.dtype
+    return asked.dtype_for(op, operands) if isinstance(asked, Policy) else asked
+
+
+def casting() -> bool:
+    """Whether operators bring floating-point operands of several dtypes to one."""
+    return _precision.throughout is not None or _precision.dtype is not None
 
 
 @contextlib.contextmanager
-def computing_in(dtype: np.dtype[Any] | None) -> Iterator[None]:
-    """Within the context, operators cast floating-point operands to `dtype`; None: they don't."""
+def computing_in(dtype: np.dtype[Any] | Policy | None) -> Iterator[None]:
+    """Within the context, operators cast floating-point operands to `dtype`, or as a policy says; None: they don't."""
     before = _precision.dtype
     _precision.dtype = dtype
     try:

@@ -1,1 +1,28 @@
-"""Optimizers."""
+"""Optimizers: Cells that update Parameters by their gradients."""
+
+from __future__ import annotations
+
+from .ada_grad import Adagrad
+from .adadelta import Adadelta
+from .adam import Adam, AdamWeightDecay
+from .adamax import AdaMax
+from .asgd import ASGD
+from .momentum import Momentum
+from .optimizer import Optimizer
+from .rmsprop import RMSProp
+from .rprop import Rprop
+from .sgd import SGD
+
+__all__ = [
+    "ASGD",
+    "SGD",
+    "AdaMax",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamWeightDecay",
+    "Momentum",
+    "Optimizer",
+    "RMSProp",
+    "Rprop",
+]

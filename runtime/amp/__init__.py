@@ -1,0 +1,37 @@
+"""Training in half precision: loss scales, and networks that compute in float16 where that is safe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
+
+if TYPE_CHECKING:
+    from .managers import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
+    from .mixed_precision import auto_mixed_precision, custom_mixed_precision, get_black_list, get_white_list
+    from .scalers import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
+    from .training import build_train_network
+
+__all__ = [
+    "DynamicLossScaleManager",
+    "DynamicLossScaler",
+    "FixedLossScaleManager",
+    "LossScaleManager",
+    "LossScaler",
+    "StaticLossScaler",
+    "all_finite",
+    "auto_mixed_precision",
+    "build_train_network",
+    "custom_mixed_precision",
+    "get_black_list",
+    "get_white_list",
+]
+
+_NAMES = {
+    "managers": "DynamicLossScaleManager FixedLossScaleManager LossScaleManager",
+    "mixed_precision": "auto_mixed_precision custom_mixed_precision get_black_list get_white_list",
+    "scalers": "DynamicLossScaler LossScaler StaticLossScaler all_finite",
+    "training": "build_train_network",
+}
+
+__getattr__ = lazily(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})

@@ -1,0 +1,239 @@
+"""Networks that compute in half precision where that is safe: `auto_mixed_precision` and its lists of Cells and ops."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .. import checks
+from ..common.dtype import DType, bfloat16, float16, float32, to_dtype
+from ..common.tensor import Tensor
+from ..ir.types import is_floating
+from ..nn.cell import Cell
+from ..nn.layer import basic, batch_norm, conv, conv_transpose, normalization, rectifier, rnn_cells
+from ..ops import elementwise
+from ..precision import Policy, computing_in
+
+LEVELS = ("O0", "O1", "O2", "O3", "auto")
+
+WHITE_LIST: tuple[type[Cell], ...] = (
+    conv.Conv1d,
+    conv.Conv2d,
+    conv.Conv3d,
+    conv_transpose.Conv1dTranspose,
+    conv_transpose.Conv2dTranspose,
+    conv_transpose.Conv3dTranspose,
+    basic.Dense,
+    basic.Linear,
+    rnn_cells.LSTMCell,
+    rnn_cells.RNNCell,
+    rnn_cells.GRUCell,
+    rectifier.PReLU,
+    rectifier.ReLU,
+)
+BLACK_LIST: tuple[type[Cell], ...] = (
+    batch_norm.BatchNorm1d,
+    batch_norm.BatchNorm2d,
+    batch_norm.BatchNorm3d,
+    normalization.LayerNorm,
+)
+
+OPS_IN_LOW = frozenset({"conv", "conv_transpose", "linear", "matmul", "prelu"})
+"""Ops that gain from half precision and bear it: level "auto"."""
+
+OPS_IN_FLOAT32 = frozenset({
+    "acos", "asin", "batch_norm", "batch_norm_train", "binary_cross_entropy", "cosh", "cumprod", "cumsum", "exp",
+    "expm1", "group_norm", "layer_norm", "log", "log10", "log1p", "log2", "log_softmax", "logcumsumexp", "logsumexp",
+    "pow", "reciprocal", "reduce_prod", "reduce_sum", "rms_norm", "rsqrt", "sinh", "softmax", "softplus", "standardize",
+    "tan", "variance",
+})  # fmt: skip
+"""Ops that lose too much in half precision, or leave its range: level "auto"."""
+
+
+def auto_mixed_precision(network: Any, amp_level: str = "O0", dtype: Any = float16) -> Any:
+    """Let a network compute in half precision, as far as a level says; Parameters keep their dtype.
+
+    - "O0": not at all.
+    - "O1": Cells of the white list (`get_white_list`) do, and return float32.
+    - "O2": all do, except for Cells of the black list (`get_black_list`); the network returns float32.
+    - "O3": all do; the network returns float32.
+    - "auto": ops such as products and convolutions do, ops such as exponentials, sums and normalizations compute in
+      float32, and the others in the widest dtype among their operands.
+
+    It works on the network itself. Don't combine it with `Cell.to_float`: a warning says so.
+
+    Args:
+        network: a Cell; for "auto" also a function.
+        amp_level: the level.
+        dtype: the half-precision dtype: float16 or bfloat16.
+
+    Returns:
+        The network; for a function, one that computes so.
+
+    Raises:
+        TypeError: `network` is neither a Cell nor, for "auto", a function.
+        ValueError: the level, or the dtype, is another.
+    """
+    dtype = _half(dtype, of="auto_mixed_precision")
+    if amp_level not in LEVELS:
+        raise ValueError(f"The amp level {amp_level!r} is not supported: needed one of {list(LEVELS)}")
+    if amp_level == "auto" and callable(network) and not isinstance(network, Cell):
+        return _computing_by(_policy(dtype), network)
+    checks.of_type(network, "network", Cell, of="auto_mixed_precision")
+    if amp_level == "O0":
+        return network
+    _warn_of_combination(network, amp_level)
+    if amp_level == "O1":
+        _compute_listed(network, WHITE_LIST, dtype)
+    elif amp_level == "auto":
+        network._compute_dtype = _policy(dtype)
+    else:
+        _compute_all(network, BLACK_LIST if amp_level == "O2" else (), dtype)
+    return _marked(network, amp_level)
+
+
+def custom_mixed_precision(
+    network: Cell,
+    *,
+    white_list: list[type[Cell]] | None = None,
+    black_list: list[type[Cell]] | None = None,
+    dtype: Any = float16,
+) -> Cell:
+    """Let a network compute in half precision in the Cells of a white list, or in all but those of a black list.
+
+    With a white list it does what level "O1" of `auto_mixed_precision` does, with a black list what "O2" does.
+
+    Args:
+        network: the network; it is changed.
+        white_list: Cell classes; see `get_white_list`.
+        black_list: Cell classes; see `get_black_list`. One of the two lists must be given.
+        dtype: the half-precision dtype: float16 or bfloat16.
+
+    Returns:
+        The network.
+
+    Raises:
+        TypeError: `network` isn't a Cell, a list isn't one, or holds something else than Cell classes.
+        ValueError: no list is given, or both are; or the dtype is another.
+    """
+    of = "custom_mixed_precision"
+    checks.of_type(network, "network", Cell, of=of)
+    if (white_list is None) == (black_list is None):
+        raise ValueError(f"For '{of}', one of 'white_list' and 'black_list' must be given, and not both")
+    dtype = _half(dtype, of=of)
+    if white_list is not None:
+        listed = _cell_classes(white_list, "white_list", of)
+        _warn_of_combination(network, "O1")
+        _compute_listed(network, listed, dtype)
+    else:
+        listed = _cell_classes(black_list, "black_list", of)
+        _warn_of_combination(network, "O2")
+        _compute_all(network, listed, dtype)
+    return _marked(network, "O1" if white_list is not None else "O2")
+
+
+def get_white_list() -> list[type[Cell]]:
+    """The Cells that compute in half precision at level "O1"; a new list."""
+    return list(WHITE_LIST)
+
+
+def get_black_list() -> list[type[Cell]]:
+    """The Cells that compute in float32 at level "O2"; a new list."""
+    return list(BLACK_LIST)
+
+
+def cast_floating(value: Any, dtype: DType) -> Any:
+    """Nested tuples, lists and dicts with the floating-point tensors among them in a dtype."""
+    if isinstance(value, dict):
+        return {key: cast_floating(item, dtype) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(cast_floating(item, dtype) for item in value)
+    if isinstance(value, Tensor) and is_floating(value.dtype) and value.dtype != dtype:
+        return elementwise.cast(value, dtype=dtype)
+    return value
+
+
+def _compute_listed(network: Cell, classes: tuple[type[Cell], ...], dtype: DType) -> None:
+    for cell in _outermost(network, classes):
+        _compute_in(cell, dtype)
+        _return_in(cell, float32)
+
+
+def _compute_all(network: Cell, classes: tuple[type[Cell], ...], dtype: DType) -> None:
+    _compute_in(network, dtype)
+    for cell in _outermost(network, classes):
+        if cell is not network:
+            _compute_in(cell, float32)
+            _return_in(cell, dtype)
+    _return_in(network, float32)
+
+
+def _outermost(cell: Cell, classes: tuple[type[Cell], ...]) -> Iterator[Cell]:
+    """The Cells of these classes that aren't inside of another one."""
+    if isinstance(cell, classes):
+        yield cell
+        return
+    for child in cell.cells():
+        yield from _outermost(child, classes)
+
+
+def _compute_in(cell: Cell, dtype: DType) -> None:
+    for _, each in cell.cells_and_names():
+        each._compute_dtype = dtype
+
+
+def _return_in(cell: Cell, dtype: DType) -> None:
+    cell.register_forward_hook(lambda cell, inputs, output: cast_floating(output, dtype), prepend=True)
+
+
+def _marked(network: Cell, amp_level: str) -> Cell:
+    for _, cell in network.cells_and_names():
+        cell._amp_level = amp_level
+    return network
+
+
+def _policy(dtype: DType) -> Policy:
+    return Policy(dtype, OPS_IN_LOW, OPS_IN_FLOAT32)
+
+
+def _computing_by(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def computing(*args: Any, **kwargs: Any) -> Any:
+        with computing_in(policy):
+            return function(*args, **kwargs)
+
+    return computing
+
+
+def _half(dtype: Any, *, of: str) -> DType:
+    wanted = to_dtype(dtype)
+    if wanted not in (float16, bfloat16):
+        raise ValueError(f"For '{of}', 'dtype' must be float16 or bfloat16, but got {dtype}")
+    return wanted
+
+
+def _cell_classes(listed: Any, name: str, of: str) -> tuple[type[Cell], ...]:
+    checks.of_type(listed, name, list, of=of)
+    for item in listed:
+        if not (isinstance(item, type) and issubclass(item, Cell)):
+            raise TypeError(f"For '{of}', '{name}' must hold Cell classes, but got {item!r}")
+    return tuple(listed)
+
+
+def _warn_of_combination(network: Cell, amp_level: str) -> None:
+    """Warn if the precision of the network was set before."""
+    if network._amp_level is not None:
+        warnings.warn(
+            f"the network has amp level {network._amp_level} already: level {amp_level} comes on top of it",
+            stacklevel=3,
+        )
+        return
+    set_before = [path or "the network itself" for path, c in network.cells_and_names() if c._compute_dtype is not None]
+    if set_before:
+        warnings.warn(
+            f"amp level {amp_level} and Cell.to_float are combined: the dtype of {', '.join(set_before)} was set by "
+            "to_float, and may be overridden now: use one of the two",
+            stacklevel=3,
+        )

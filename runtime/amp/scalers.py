@@ -1,0 +1,166 @@
+"""Loss scales that people apply themselves, in the function they differentiate.
+
+Gradients of small losses vanish in float16. Multiplied by a scale, the loss makes every gradient in the chain larger
+by that factor, which is divided out again before the update:
+
+    def forward(data, label):
+        loss = loss_fn(network(data), label)
+        return scaler.scale(loss), loss
+
+    (_, loss), gradients = value_and_grad(forward, None, optimizer.parameters, has_aux=True)(data, label)
+    gradients = scaler.unscale(gradients)
+    finite = all_finite(gradients)
+    if finite:
+        optimizer(gradients)
+    scaler.adjust(finite)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.dtype import bool_, float32, int32
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor, wrapped
+from ..ir.types import is_floating
+from ..ops import comparison, elementwise, reduction
+
+
+def all_finite(inputs: Any) -> Tensor:
+    """Whether no element of the tensors is infinite or NaN, as a 0-d bool tensor; True if there are none.
+
+    Args:
+        inputs: a tuple or list of tensors, which may be nested; integers and bools count as finite.
+
+    Raises:
+        TypeError: `inputs` is a bare tensor, or holds something else than tensors.
+    """
+    if not isinstance(inputs, (tuple, list)):
+        raise TypeError(f"For 'all_finite', 'inputs' must be a tuple or list of Tensors, but got {type(inputs)}")
+    finite: Any = wrapped(np.asarray(True))
+    for item in inputs:
+        if isinstance(item, (tuple, list)):
+            each = all_finite(item)
+        elif not isinstance(item, Tensor):
+            raise TypeError(f"For 'all_finite', 'inputs' must hold Tensors, but got {type(item).__name__}: {item!r}")
+        elif is_floating(item.dtype):
+            each = reduction.reduce_all(comparison.isfinite(item))
+        else:
+            continue
+        finite = comparison.logical_and(finite, each)
+    result: Tensor = finite
+    return result
+
+
+class LossScaler(ABC):
+    """What scales a loss and unscales gradients."""
+
+    scale_value: Parameter
+
+    @abstractmethod
+    def scale(self, inputs: Any) -> Any:
+        """A tensor, or each in a tuple or list, times the scale."""
+
+    @abstractmethod
+    def unscale(self, inputs: Any) -> Any:
+        """A tensor, or each in a tuple or list, divided by the scale."""
+
+    @abstractmethod
+    def adjust(self, grads_finite: Any) -> bool:
+        """Change the scale after a step whose gradients were, or weren't, all finite; returns whether it may change."""
+
+
+class StaticLossScaler(LossScaler):
+    """A loss scale that stays the same.
+
+    Args:
+        scale_value: the scale, >= 1.
+
+    Attributes:
+        scale_value: the scale, a 0-d float32 Parameter.
+
+    Raises:
+        TypeError: `scale_value` isn't a number.
+        ValueError: it is below 1.
+    """
+
+    def __init__(self, scale_value: float) -> None:
+        self.scale_value = _as_scale(scale_value, of=type(self).__name__)
+
+    def scale(self, inputs: Any) -> Any:
+        """A tensor, or each in a tuple or list, times the scale; dtypes stay."""
+        return _times(inputs, float(self.scale_value))
+
+    def unscale(self, inputs: Any) -> Any:
+        """A tensor, or each in a tuple or list, divided by the scale; dtypes stay."""
+        return _times(inputs, 1 / float(self.scale_value))
+
+    def adjust(self, grads_finite: Any) -> bool:
+        """Change nothing; returns False."""
+        return False
+
+
+class DynamicLossScaler(StaticLossScaler):
+    """A loss scale that falls at an overflow, and rises after a time without.
+
+    Args:
+        scale_value: the scale to begin with, >= 1.
+        scale_factor: an int > 0 that the scale is divided by at an overflow, down to 1, and multiplied by otherwise.
+        scale_window: after how many steps without overflow it is multiplied.
+
+    Attributes:
+        scale_value: the scale, a 0-d float32 Parameter.
+        counter: steps without overflow since the scale was last changed, a 0-d int32 Parameter.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: `scale_value`, `scale_factor` or `scale_window` is below 1.
+    """
+
+    def __init__(self, scale_value: float, scale_factor: int, scale_window: int) -> None:
+        super().__init__(scale_value)
+        self.scale_window = checks.positive_int(scale_window, "scale_window", of=type(self).__name__)
+        self.scale_factor = checks.positive_int(scale_factor, "scale_factor", of=type(self).__name__)
+        self.counter = Parameter(np.asarray(0, int32), name="counter")
+
+    def adjust(self, grads_finite: Any) -> bool:
+        """Lower the scale after an overflow, raise it after `scale_window` steps without; returns True.
+
+        Args:
+            grads_finite: a bool, or a bool tensor of one element.
+
+        Raises:
+            TypeError: `grads_finite` is neither.
+        """
+        finite, counter = _as_bool(grads_finite), int(self.counter)
+        scale = float(self.scale_value)
+        if not finite:
+            scale = max(1.0, scale / self.scale_factor)
+        elif counter == self.scale_window - 1 and scale * self.scale_factor <= np.finfo(np.float32).max:
+            scale *= self.scale_factor
+        self.scale_value.set_data(scale)
+        self.counter.set_data((counter + 1) % self.scale_window if finite else 0)
+        return True
+
+
+def _as_scale(scale_value: float, *, of: str) -> Parameter:
+    checks.in_range(scale_value, "scale_value", "[1, inf)", of=of)
+    return Parameter(np.asarray(scale_value, float32), name="scale_value")
+
+
+def _as_bool(value: Any) -> bool:
+    if isinstance(value, bool) or (isinstance(value, (Tensor, np.bool_)) and value.dtype == bool_):
+        return bool(value)
+    raise TypeError(f"For 'adjust', 'grads_finite' must be a bool or a bool Tensor, but got {value!r}")
+
+
+def _times(inputs: Any, factor: float) -> Any:
+    if isinstance(inputs, (tuple, list)):
+        return type(inputs)(_times(item, factor) for item in inputs)
+    if not isinstance(inputs, Tensor):
+        raise TypeError(f"a loss scale applies to a Tensor or a tuple of Tensors, but got {type(inputs).__name__}")
+    return elementwise.mul(inputs, np.asarray(factor, inputs.dtype))

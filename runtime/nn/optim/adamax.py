@@ -1,0 +1,72 @@
+"""AdaMax: Adam with the largest gradient in place of the average of squares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...common.dtype import float64
+from ...common.parameter import Parameter
+from ...ops import elementwise
+from .adam import checked_betas
+from .optimizer import Optimizer
+
+
+class AdaMax(Optimizer):
+    """AdaMax (arXiv:1412.6980, section 7.1).
+
+    `m = beta1 * m + (1 - beta1) * g; v = max(beta2 * v, abs(g)); w = w - lr / (1 - beta1**t) * m / (v + eps)`
+
+    torch's `Adamax` adds eps to abs(g).
+
+    Args:
+        params: Parameters or groups of them; see `Optimizer`.
+        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
+        beta1: weight of the old average of the gradient, in (0, 1).
+        beta2: by how much the largest gradient shrinks in a step, in (0, 1).
+        eps: added to the largest gradient, > 0.
+        weight_decay: see `Optimizer`.
+        loss_scale: see `Optimizer`.
+
+    Inputs:
+        gradients: a tuple of tensors, one for each Parameter.
+
+    Outputs:
+        A tuple of True, one for each Parameter.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: `beta1`, `beta2` or `eps` is out of range, and as `Optimizer`.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: Any = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        weight_decay: Any = 0.0,
+        loss_scale: float = 1.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        self.beta1, self.beta2, self.eps = checked_betas(beta1, beta2, eps, of=self.cls_name)
+        self.beta1_power = Parameter(np.ones(1, float64), name="beta1_power")
+        self.moment1 = self.parameters.clone(prefix="moment1", init="zeros")
+        self.moment2 = self.parameters.clone(prefix="moment2", init="zeros")
+
+    def construct(self, gradients: Any) -> Any:
+        """Update the Parameters."""
+        beta1, beta2 = self.beta1, self.beta2
+        power = self.beta1_power * beta1
+        correction = 1 / (1 - float(power))
+
+        def rule(w: Any, g: Any, lr: float, m: Any, v: Any) -> tuple[Any, Any, Any]:
+            m = beta1 * m + (1 - beta1) * g
+            v = elementwise.maximum(beta2 * v, elementwise.abs(g))
+            return w - (lr * correction) * m / (v + self.eps), m, v
+
+        done = self.update(rule, gradients, self.moment1, self.moment2)
+        self.beta1_power.set_data(power)
+        return done

@@ -1,0 +1,76 @@
+"""Averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import checks
+from ...common.parameter import Parameter, ParameterTuple
+from .optimizer import Optimizer
+
+
+class ASGD(Optimizer):
+    """Averaged stochastic gradient descent (Polyak and Juditsky 1992), as torch's `ASGD` has it.
+
+    `w = w * (1 - lambd * eta) - eta * g; average = average + (w - average) * mu`, where after step t
+    `eta = lr / (1 + lambd * lr * t) ** alpha` and `mu = 1 / max(1, t - t0)`
+
+    Args:
+        params: Parameters or groups of them; see `Optimizer`.
+        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
+        lambd: decay of the Parameters.
+        alpha: power by which `eta` falls.
+        t0: after how many steps the average begins.
+        weight_decay: see `Optimizer`.
+
+    Inputs:
+        gradients: a tuple of tensors, one for each Parameter.
+
+    Outputs:
+        A tuple of True, one for each Parameter.
+
+    Attributes:
+        ax: the averages, a Parameter for each of `parameters`.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: as `Optimizer`.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: Any = 0.1,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay)
+        self.lambd = checks.of_type(lambd, "lambd", (int, float), of=self.cls_name)
+        self.alpha = checks.of_type(alpha, "alpha", (int, float), of=self.cls_name)
+        self.t0 = checks.of_type(t0, "t0", (int, float), of=self.cls_name)
+        self.mu = self._numbers("mu", 1.0)
+        self.eta = self._numbers("eta", 0.0)
+        self.ax = self.parameters.clone(prefix="ax_", init="zeros")
+
+    def _numbers(self, name: str, value: float) -> ParameterTuple:
+        return ParameterTuple(
+            Parameter(np.asarray(value, self.number_dtype), name=f"{name}_{parameter.name}")
+            for parameter in self.parameters
+        )
+
+    def construct(self, gradients: Any) -> Any:
+        """Update the Parameters."""
+        step = int(self.global_step) + 1
+
+        def rule(w: Any, g: Any, lr: float, mu: Any, eta: Any, average: Any) -> tuple[Any, ...]:
+            eta = lr if step == 1 else eta
+            w = w * (1 - self.lambd * eta) - eta * g
+            average = w if mu == 1 else average + (w - average) * mu
+            eta = lr / (1 + self.lambd * lr * step) ** self.alpha
+            return w, 1 / max(1.0, step - self.t0), eta, average
+
+        return self.update(rule, gradients, self.mu, self.eta, self.ax)

@@ -1,0 +1,82 @@
+"""The learning rates an optimizer can be given, as what it reads at every step: a Parameter or a schedule Cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ... import checks
+from ...common.dtype import DType
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor, wrapped
+from ..cell import Cell
+from ..learning_rate_schedule import LearningRateSchedule
+
+
+class FixedRate(LearningRateSchedule):
+    """A rate that stays the same, where other groups of Parameters have rates that don't."""
+
+    def __init__(self, learning_rate: Parameter) -> None:
+        super().__init__()
+        self.learning_rate = learning_rate
+
+    def construct(self, global_step: Any) -> Any:
+        """The rate."""
+        return self.learning_rate.value()
+
+
+class ListedRates(LearningRateSchedule):
+    """One rate per step; `RuntimeError` for a step beyond the last."""
+
+    def __init__(self, learning_rate: Parameter) -> None:
+        super().__init__()
+        self.learning_rate = learning_rate
+
+    def construct(self, global_step: Any) -> Any:
+        """The rate at a step."""
+        step, count = int(global_step), self.learning_rate.size
+        if step >= count:
+            raise RuntimeError(
+                f"'{self.learning_rate.name}' lists {count} learning rates, one per step, and all were used: there is "
+                f"none for step {step + 1}"
+            )
+        return wrapped(self.learning_rate._data[step])
+
+
+def as_rate(given: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell:
+    """What an optimizer reads the learning rate from.
+
+    Args:
+        given: a number >= 0, a tensor or other iterable of them (one per step), or a `LearningRateSchedule`.
+        name: of the Parameter that holds it.
+        dtype: of the rate.
+        of: name of the optimizer, for messages.
+
+    Returns:
+        A 0-d Parameter for a rate that stays the same; otherwise a Cell to be called with the step.
+
+    Raises:
+        TypeError: `given` is none of these.
+        ValueError: a rate is negative, there is none, or a tensor of rates has more than one dimension.
+    """
+    if isinstance(given, LearningRateSchedule):
+        for _, cell in given.cells_and_names():
+            if isinstance(cell, LearningRateSchedule):
+                cell.dtype = dtype
+        return given
+    if isinstance(given, (int, float)):
+        checks.in_range(given, "learning_rate", "[0, inf)", of=of)
+    elif isinstance(given, (str, Cell)) or not isinstance(given, (Tensor, np.generic, Iterable)):
+        raise TypeError(
+            f"For '{of}', 'learning_rate' must be a number, a Tensor or list of numbers, or a LearningRateSchedule, "
+            f"but got {type(given).__name__}: {given!r}"
+        )
+    rates = np.asarray(given if isinstance(given, (Tensor, np.ndarray, np.generic, int, float)) else list(given), dtype)
+    if rates.ndim > 1:
+        raise ValueError(f"For '{of}', 'learning_rate' must have 0 or 1 dimensions, but got shape {rates.shape}")
+    if not rates.size or not (rates >= 0).all():
+        raise ValueError(f"For '{of}', 'learning_rate' must hold numbers >= 0, but got {rates.tolist()}")
+    parameter = Parameter(rates, name)
+    return ListedRates(parameter) if rates.ndim else parameter

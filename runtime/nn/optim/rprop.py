@@ -1,0 +1,72 @@
+"""Rprop: steps whose sizes depend on the signs of the gradient alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import checks
+from ...ops import elementwise
+from .optimizer import Optimizer
+
+
+class Rprop(Optimizer):
+    """Resilient backpropagation (Riedmiller and Braun 1993), as torch's `Rprop` has it.
+
+    Each element has a step size, at first the learning rate. It grows by the second of `etas` where the gradient has
+    the sign that it had in the step before, and shrinks by the first where it changed; there, no step is made.
+
+    Args:
+        params: Parameters or groups of them; see `Optimizer`.
+        learning_rate: number, numbers by step, or schedule; only the first is used. See `Optimizer`.
+        etas: factors by which a step size shrinks, in (0, 1), and grows, above 1.
+        step_sizes: the smallest and the largest step size.
+        weight_decay: see `Optimizer`.
+
+    Inputs:
+        gradients: a tuple of tensors, one for each Parameter.
+
+    Outputs:
+        A tuple of True, one for each Parameter.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: a tuple isn't of two, or its numbers are out of range, and as `Optimizer`.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: Any = 0.1,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50.0),
+        weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay)
+        for name, given in {"etas": etas, "step_sizes": step_sizes}.items():
+            checks.of_type(given, name, tuple, of=self.cls_name)
+            if len(given) != 2:
+                raise ValueError(f"For '{self.cls_name}', '{name}' must be a tuple of 2 numbers, but got {given}")
+        checks.in_range(etas[0], "etas[0]", "(0, 1)", of=self.cls_name)
+        checks.in_range(etas[1], "etas[1]", "(1, inf)", of=self.cls_name)
+        checks.in_range(step_sizes[0], "step_sizes[0]", "(-inf, inf)", of=self.cls_name)
+        checks.in_range(step_sizes[1], "step_sizes[1]", f"[{step_sizes[0]}, inf)", of=self.cls_name)
+        self.etas = etas
+        self.step_sizes = step_sizes
+        self.prev = self.parameters.clone(prefix="prev", init="zeros")
+        self.step_size = self.parameters.clone(prefix="step_size", init="zeros")
+
+    def construct(self, gradients: Any) -> Any:
+        """Update the Parameters."""
+        (shrinking, growing), (smallest, largest) = self.etas, self.step_sizes
+        first = int(self.global_step) == 0
+
+        def rule(w: Any, g: Any, lr: float, previous: Any, size: Any) -> tuple[Any, Any, Any]:
+            agreement = elementwise.sign(g * previous)
+            size = size + lr if first else size
+            factor = elementwise.where(agreement > 0, size * growing, size)
+            size = elementwise.where(agreement < 0, size * shrinking, factor)
+            size = elementwise.clamp(size, minimum=smallest, maximum=largest)
+            g = elementwise.where(agreement < 0, g * 0, g)
+            return w - elementwise.sign(g) * size, g, size
+
+        return self.update(rule, gradients, self.prev, self.step_size)

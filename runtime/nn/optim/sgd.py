@@ -1,0 +1,75 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import checks
+from ...common.parameter import Parameter
+from ...ops import elementwise
+from .optimizer import Optimizer
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, with momentum as torch's `SGD` has it.
+
+    `v = g` at the first step, then `v = momentum * v + (1 - dampening) * g`; `w = w - lr * v`, with `nesterov` instead
+    `w = w - lr * (g + momentum * v)`. Without momentum, `w = w - lr * g`.
+
+    Args:
+        params: Parameters or groups of them; see `Optimizer`.
+        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
+        momentum: weight of the old moment, >= 0.
+        dampening: how much of the gradient is held back from the moment, >= 0.
+        weight_decay: a number >= 0; see `Optimizer`.
+        nesterov: whether the step looks ahead; needs a momentum and no dampening.
+        loss_scale: see `Optimizer`.
+
+    Inputs:
+        gradients: a tuple of tensors, one for each Parameter.
+
+    Outputs:
+        A tuple of True, one for each Parameter.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: `momentum` or `dampening` is negative, `nesterov` comes without momentum or with dampening, and as
+            `Optimizer`.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: Any = 0.1,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: Any = 0.0,
+        nesterov: bool = False,
+        loss_scale: float = 1.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        checks.in_range(momentum, "momentum", "[0, inf)", of=self.cls_name)
+        self.dampening = checks.in_range(dampening, "dampening", "[0, inf)", of=self.cls_name)
+        self.nesterov = checks.of_type(nesterov, "nesterov", bool, of=self.cls_name)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError(
+                f"For '{self.cls_name}', 'nesterov' needs 'momentum' > 0 and 'dampening' 0, but got momentum "
+                f"{momentum} and dampening {dampening}"
+            )
+        self.momentum = Parameter(np.asarray(momentum, self.number_dtype), name="momentum")
+        self.accum = self.parameters.clone(prefix="accum", init="zeros")
+        self.stat = self.parameters.clone(prefix="stat", init="ones")  # 1 until the first step
+
+    def construct(self, gradients: Any) -> Any:
+        """Update the Parameters."""
+        momentum = float(self.momentum)
+
+        def rule(w: Any, g: Any, lr: float, v: Any, stat: Any) -> tuple[Any, Any, Any]:
+            if momentum == 0:
+                return w - lr * g, v, stat
+            v = elementwise.where(stat > 0, g, momentum * v + (1 - self.dampening) * g)
+            return w - lr * (g + momentum * v if self.nesterov else v), v, stat * 0
+
+        return self.update(rule, gradients, self.accum, self.stat)

@@ -1,0 +1,155 @@
+"""A step of training with a loss scale that follows the overflows of the gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import checks
+from ...amp.scalers import all_finite
+from ...common.dtype import float32, int32
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor, wrapped
+from ..cell import Cell
+from .cell_wrapper import TrainOneStepCell
+
+
+class DynamicLossScaleUpdateCell(Cell):
+    """Lowers a loss scale at an overflow, and raises it after a time without.
+
+    Args:
+        loss_scale_value: the scale to begin with.
+        scale_factor: what the scale is divided by at an overflow (down to 1) and multiplied by otherwise, > 0.
+        scale_window: after how many steps without overflow it is raised.
+
+    Inputs:
+        loss_scale: Parameter to be changed.
+        overflow: bool tensor: whether this step overflowed.
+
+    Outputs:
+        `overflow`.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: `scale_factor` isn't above 0, or `scale_window` is below 1.
+    """
+
+    def __init__(self, loss_scale_value: float, scale_factor: float, scale_window: int) -> None:
+        super().__init__()
+        self.loss_scale_value = loss_scale_value
+        self.scale_factor = checks.in_range(scale_factor, "scale_factor", "(0, inf)", of=self.cls_name)
+        self.scale_window = checks.positive_int(scale_window, "scale_window", of=self.cls_name)
+        self.cur_iter = Parameter(np.asarray(1, int32), name="current_iterator_step")
+        self.last_overflow_iter = Parameter(np.asarray(0, int32), name="last_overflow_iterator_step")
+
+    def get_loss_scale(self) -> float:
+        """The scale to begin with."""
+        return self.loss_scale_value
+
+    def construct(self, loss_scale: Parameter, overflow: Any) -> Any:
+        """Change the scale."""
+        scale, step = float(loss_scale), int(self.cur_iter)
+        if overflow:
+            scale = max(scale / self.scale_factor, 1.0)
+            self.last_overflow_iter.set_data(step)
+        elif step - int(self.last_overflow_iter) >= self.scale_window:
+            if scale * self.scale_factor <= np.finfo(np.float32).max:
+                scale *= self.scale_factor
+            self.last_overflow_iter.set_data(step)
+        loss_scale.set_data(wrapped(np.full(loss_scale.shape, scale)))
+        self.cur_iter.set_data(step + 1)
+        return overflow
+
+
+class FixedLossScaleUpdateCell(Cell):
+    """Keeps a loss scale as it is.
+
+    Args:
+        loss_scale_value: the scale.
+
+    Inputs:
+        loss_scale: Parameter.
+        overflow: bool tensor: whether this step overflowed.
+
+    Outputs:
+        `overflow`.
+    """
+
+    def __init__(self, loss_scale_value: float) -> None:
+        super().__init__()
+        self.loss_scale_value = loss_scale_value
+
+    def get_loss_scale(self) -> float:
+        """The scale."""
+        return self.loss_scale_value
+
+    def construct(self, loss_scale: Parameter, overflow: Any) -> Any:
+        """Change nothing."""
+        return overflow
+
+
+class TrainOneStepWithLossScaleCell(TrainOneStepCell):
+    """One step of training with a loss scale: gradients are unscaled, and the update is left out if one overflowed.
+
+    Args:
+        network: what computes the loss, e.g. a `WithLossCell`.
+        optimizer: updates its `parameters`; its `loss_scale` must be 1, because the gradients it gets are unscaled.
+        scale_sense: the scale, a tensor of shape () or (1,); or a Cell that changes it after each step
+            (`DynamicLossScaleUpdateCell`, `FixedLossScaleUpdateCell`).
+
+    Inputs:
+        *inputs: inputs of the network.
+
+    Outputs:
+        The loss, not scaled; a 0-d bool tensor: whether a gradient overflowed; the scale of this step.
+
+    Raises:
+        TypeError: `scale_sense` is neither a tensor nor a Cell.
+        ValueError: it is a tensor of another shape.
+    """
+
+    def __init__(self, network: Cell, optimizer: Any, scale_sense: Any) -> None:
+        super().__init__(network, optimizer)
+        self.loss_scaling_manager = None
+        if isinstance(scale_sense, Cell):
+            self.loss_scaling_manager = scale_sense
+            scale_sense = Tensor(scale_sense.get_loss_scale(), float32)
+        elif not isinstance(scale_sense, Tensor):
+            raise TypeError(
+                f"For '{self.cls_name}', 'scale_sense' must be a Tensor or a Cell, but got "
+                f"{type(scale_sense).__name__}: {scale_sense!r}"
+            )
+        if scale_sense.shape not in ((), (1,)):
+            raise ValueError(
+                f"For '{self.cls_name}', 'scale_sense' must have shape () or (1,), but got {scale_sense.shape}"
+            )
+        self.scale_sense = Parameter(scale_sense, name="scale_sense")
+
+    def construct(self, *inputs: Any) -> Any:
+        """Make a step; the loss, whether there was an overflow, and the scale."""
+        scale = self.scale_sense.copy()
+        loss, gradients = self.loss_and_gradients(inputs, float(scale))
+        gradients = tuple(g * (1 / float(scale)) for g in gradients)
+        overflow = self.get_overflow_status(None, gradients)
+        if not self.process_loss_scale(overflow):
+            self.optimizer(gradients)
+        return loss, overflow, scale
+
+    def set_sense_scale(self, sens: Tensor) -> None:
+        """Replace the scale; `TypeError` if `sens` isn't a tensor."""
+        self.scale_sense.set_data(checks.of_type(sens, "sens", Tensor, of="set_sense_scale"))
+
+    def get_overflow_status(self, status: Any, compute_output: Any) -> Tensor:
+        """Whether an element of the tensors `compute_output` isn't finite, a 0-d bool tensor.
+
+        `status` isn't used: the numbers themselves tell.
+        """
+        overflow: Tensor = all_finite(compute_output).logical_not()
+        return overflow
+
+    def process_loss_scale(self, overflow: Any) -> Any:
+        """Let the Cell that was given change the scale; returns whether to leave out the update."""
+        if self.loss_scaling_manager is not None:
+            return self.loss_scaling_manager(self.scale_sense, overflow)
+        return overflow
