@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ir.dims import product
 from ..ops import contraction, elementwise, linear, reduction, shaping
-from ..ops.common import broadcast_shapes, normalize_axis
+from ..ops.common import normalize_axis
 from .arguments import integer, integers
 from .creation import eye
 from .operands import as_tensor, require_one_dtype
@@ -234,7 +234,8 @@ def _sum(input: Any, addend: Any, beta: float, alpha: float, of: str) -> Any:
     """beta * input + alpha * addend, where `input` broadcasts to the addend."""
     x = as_tensor(input, of=of)
     require_one_dtype(x, addend, of=of)
-    if broadcast_shapes(tuple(x.shape), tuple(addend.shape)) != tuple(addend.shape):
+    lead = addend.ndim - x.ndim
+    if lead < 0 or any(size not in (1, to) for size, to in zip(x.shape, addend.shape[lead:], strict=True)):
         raise ValueError(f"For '{of}', 'input' {tuple(x.shape)} must broadcast to the product {tuple(addend.shape)}")
     scaled = addend if alpha == 1 else elementwise.mul(addend, alpha)
     return scaled if beta == 0 else elementwise.add(x if beta == 1 else elementwise.mul(x, beta), scaled)

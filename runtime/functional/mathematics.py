@@ -12,6 +12,7 @@ import numpy as np
 
 from ..common.dtype import bool_
 from ..ops import comparison, elementwise, special, trigonometry
+from .arguments import integer
 from .arithmetic import pow
 from .operands import as_tensor, floats, numbers
 from .spelling import Primitive, spelled
@@ -150,6 +151,12 @@ def lgamma(input: Any) -> Any:
 def digamma(input: Any) -> Any:
     """The derivative of `lgamma`."""
     return special.polygamma(floats(input, of="digamma"), order=0)
+
+
+@spelled(primitive="Polygamma")
+def polygamma(n: Any, input: Any) -> Any:
+    """The `n`-th derivative of `digamma`; below 0, NaN from the second on."""
+    return special.polygamma(floats(input, of="polygamma"), order=integer(n, "n", of="polygamma"))
 
 
 @spelled(method="sinc", primitive="Sinc")

@@ -13,6 +13,7 @@ from ..common.tensor import wrapped
 from ..errors import ProgramError, UsageError
 from ..gradients import tensors_in
 from ..interpreter import FAILURES, Step, attributes_of, bind, failure, plan
+from ..ir.flow import Flow, flows
 from ..ir.program import Program
 from ..ir.types import Node, Value, is_floating
 from ..ops import elementwise
@@ -119,10 +120,11 @@ class _Region(Cell):
         Alone, it leaves buffers as they are: the program knows their values after the whole run.
         """
         run, number = within or self._graph.run_of(self._path, inputs)
-        for step, x in zip(self._graph.entries[number], inputs, strict=True):
-            run.values[step.node.outputs[0]] = x
+        flow = self._graph.flows[number]
+        for entry, x in zip(flow.entries, inputs, strict=True):
+            run.values[entry.outputs[0]] = x
         run.execute(number)
-        outputs = tuple(run.value(step.node.inputs[0], number) for step in self._graph.exits[number])
+        outputs = tuple(run.value(end.inputs[0], number) for end in flow.exits)
         return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -132,9 +134,8 @@ class _Graph:
     Attributes:
         program: the program.
         root: the Cell in which its Cells and Parameters are found by their paths.
-        steps: for each call, its own nodes in order, with the numbers of the calls that it makes among them.
-        entries: for each call, the boundaries where its inputs come in.
-        exits: for each call, those where its outputs go out.
+        steps: the nodes that are run, made ready.
+        flows: what each call does.
         constants: the constants as tensors.
         names: qualified names of the parameters and buffers.
     """
@@ -142,50 +143,12 @@ class _Graph:
     def __init__(self, program: Program, root: Cell) -> None:
         self.program = program
         self.root = root
-        count = len(program.calls)
-        self.steps: list[list[Step | int]] = [[] for _ in range(count)]
-        self.entries: list[list[Step]] = [[] for _ in range(count)]
-        self.exits: list[list[Step]] = [[] for _ in range(count)]
+        steps = plan(program, (*program.outputs, *program.updates.values()), every_boundary=True)
+        self.steps = {step.node: step for step in steps}
+        self.flows = flows(program, self.steps)
         self.constants: dict[Value, Any] = {c.value: wrapped(program.constant_data[c.value]) for c in program.constants}
         self.names = {parameter.value: name for name, parameter in program.parameters.items()}
         self.names |= {buffer.value: name for name, buffer in program.buffers.items()}
-        self._arrange()
-
-    def _arrange(self) -> None:
-        program = self.program
-        running = [0]
-        left: set[int] = set()
-        for step in plan(program, (*program.outputs, *program.updates.values()), every_boundary=True):
-            lineage = self._lineage(step.node.cell)
-            while running != lineage[: len(running)]:
-                left.add(running.pop())
-            for number in lineage[len(running) :]:
-                if number in left:
-                    raise ProgramError(
-                        f"the nodes of Cell call {program.calls[number]} don't stand together: op {step.node.op} comes "
-                        "after nodes of another Cell"
-                    )
-                self.steps[running[-1]].append(number)
-                running.append(number)
-            self._place(step, running[-1]).append(step)
-
-    def _lineage(self, number: int | None) -> list[int]:
-        """The calls that lead to a call, from the root to itself."""
-        lineage: list[int] = []
-        while number is not None:
-            lineage.append(number)
-            number = self.program.calls[number].parent
-        return lineage[::-1]
-
-    def _place(self, step: Step, number: int) -> list[Any]:
-        """Where a step of a call belongs; at the root's boundaries nothing comes from, or goes to, another call."""
-        node = step.node
-        if number and node.op == "boundary" and node.attributes["call"] == number:
-            if node.attributes["kind"] == "input":
-                return self.entries[number]
-            if node.attributes["kind"] == "output":
-                return self.exits[number]
-        return self.steps[number]
 
     def cell(self, path: str) -> Cell:
         """The Cell that is at a path now; `UsageError` if there is none any more."""
@@ -210,7 +173,7 @@ class _Graph:
         number = next((i for i, call in enumerate(self.program.calls) if call.path == path), None)
         if number is None:
             raise UsageError(f"Cell '{path}' holds Cells but computes nothing itself: call those")
-        operands = [step.node.inputs[0] for step in self.entries[number]]
+        operands = [entry.inputs[0] for entry in self.flows[number].entries]
         arguments = tree.Structure("tuple", (tree.TENSOR,) * len(operands))
         return _Run(self, bind(self.program.replace(inputs=tuple(operands), arguments=arguments), inputs)), number
 
@@ -225,28 +188,26 @@ class _Run:
 
     def execute(self, number: int) -> None:
         """Run the nodes of a call, and the calls that it makes."""
-        for step in self.graph.steps[number]:
-            if isinstance(step, int):
-                self._call(step)
+        for part in self.graph.flows[number].body:
+            if isinstance(part, int):
+                self._call(self.graph.flows[part])
             else:
-                self._compute(step)
+                self._compute(self.graph.steps[part])
 
-    def _call(self, number: int) -> None:
-        call = self.graph.program.calls[number]
-        cell = self.graph.cell(call.path)
-        entries, exits = self.graph.entries[number], self.graph.exits[number]
-        inputs = [self.value(step.node.inputs[0], number) for step in entries]
-        returned = cell(*inputs, within=(self, number)) if isinstance(cell, _Region) else cell(*inputs)
+    def _call(self, flow: Flow) -> None:
+        cell = self.graph.cell(flow.call.path)
+        inputs = [self.value(entry.inputs[0], flow.number) for entry in flow.entries]
+        returned = cell(*inputs, within=(self, flow.number)) if isinstance(cell, _Region) else cell(*inputs)
         outputs = list(tensors_in(returned))
-        if len(outputs) != len(exits):
+        if len(outputs) != len(flow.exits):
             raise UsageError(
-                f"Cell {call} ({cell.cls_name}) must return {len(exits)} tensors, but it (or a hook) returned "
-                f"{len(outputs)}"
+                f"Cell {flow.call} ({cell.cls_name}) must return {len(flow.exits)} tensors, but it (or a hook) "
+                f"returned {len(outputs)}"
             )
-        for step, output in zip(exits, outputs, strict=True):
-            self.values[step.node.outputs[0]] = output
-        for step in (*entries, *exits):
-            self._forget(step)
+        for end, output in zip(flow.exits, outputs, strict=True):
+            self.values[end.outputs[0]] = output
+        for node in (*flow.entries, *flow.exits):
+            self._forget(self.graph.steps[node])
 
     def _compute(self, step: Step) -> None:
         node = step.node

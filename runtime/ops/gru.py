@@ -12,11 +12,15 @@ from .recurrent import (
     NO_OPERATOR,
     SECOND_ORDER,
     activate,
+    advanced,
     check_operands,
     input_gates,
+    kept,
     operand_gradients,
+    passing,
     previous_outputs,
     steps,
+    within,
 )
 from .recurrent_onnx import Weights, standard_operator, unrolled
 from .registry import Array, OnnxGraph, Tensor, Type, operator
@@ -30,6 +34,7 @@ def gru(
     weight_hh: Tensor,
     bias_ih: Tensor | None = None,
     bias_hh: Tensor | None = None,
+    lengths: Tensor | None = None,
     *,
     reverse: bool,
 ) -> tuple[Tensor, Tensor]:
@@ -45,6 +50,8 @@ def gru(
         weight_hh: (3 * hidden, hidden).
         bias_ih: (3 * hidden,).
         bias_hh: (3 * hidden,).
+        lengths: integers (batch,), the steps of each sequence, all by default; beyond its length, the outputs of a
+            sequence are 0 and its state stays.
         reverse: walk from the last step to the first.
 
     Returns:
@@ -53,8 +60,8 @@ def gru(
 
 
 @gru.infer
-def _(x: Type, h0: Type, weight_ih: Type, weight_hh: Type, *biases: Type | None, reverse: bool) -> tuple[Type, Type]:
-    check_operands(3, x, h0, weight_ih, weight_hh, *biases)
+def _(x: Type, h0: Type, weight_ih: Type, weight_hh: Type, *others: Type | None, reverse: bool) -> tuple[Type, Type]:
+    check_operands(3, x, h0, weight_ih, weight_hh, *others)
     return x.with_shape((*x.shape[:2], h0.shape[1])), h0
 
 
@@ -66,10 +73,11 @@ def _(
     weight_hh: Array,
     bias_ih: Array | None,
     bias_hh: Array | None,
+    lengths: Array | None,
     *,
     reverse: bool,
 ) -> tuple[Array, Array]:
-    hidden = h0.shape[1]
+    hidden, valid = h0.shape[1], within(lengths, len(x))
     gates = input_gates(x, weight_ih, bias_ih, None)
     ys = np.empty((*x.shape[:2], hidden), x.dtype)
     h = h0
@@ -80,9 +88,9 @@ def _(
         gates[t, :, : 2 * hidden] += from_state[:, : 2 * hidden]
         r, z = activate(gates[t, :, : 2 * hidden], "ss")
         n = np.tanh(gates[t, :, 2 * hidden :] + r * from_state[:, 2 * hidden :])
-        h = (1 - z) * n + z * h
-        ys[t] = h
-    return ys, h
+        ys[t] = (1 - z) * n + z * h
+        h = advanced(valid, t, ys[t], h)
+    return kept(valid, ys), h
 
 
 @gru.vjp
@@ -96,22 +104,26 @@ def _(
     weight_hh: Any,
     bias_ih: Any,
     bias_hh: Any,
+    lengths: Any,
     *,
     reverse: bool,
 ) -> tuple[Tensor | None, ...]:
-    previous = previous_outputs(y[0], h0, reverse)
+    previous = previous_outputs(y[0], h0, lengths, reverse)
     g_from_input, g_from_state, g_h0 = gru_gradient(
-        x, previous, weight_ih, weight_hh, bias_ih, bias_hh, *g, reverse=reverse
+        x, previous, weight_ih, weight_hh, bias_ih, bias_hh, lengths, *g, reverse=reverse
     )
     gx, *g_parameters = operand_gradients(g_from_input, g_from_state, x, previous, weight_ih, bias_ih, bias_hh)
-    return gx, g_h0, *g_parameters
+    return gx, g_h0, *g_parameters, None
 
 
 @gru.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
-    operands = Weights(*weights)
+    *others, lengths = weights
+    operands = Weights(*others)
     if graph.type(x).dtype != FLOAT64:
-        return standard_operator(graph, "GRU", "zrn", "rzn", x, (h0,), operands, reverse, linear_before_reset=1)
+        return standard_operator(
+            graph, "GRU", "zrn", "rzn", x, (h0,), operands, lengths, reverse, linear_before_reset=1
+        )
 
     def step(from_input: str, from_state: str, h: str) -> tuple[str]:
         (input_r, input_z, input_n), (state_r, state_z, state_n) = (
@@ -122,7 +134,7 @@ def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool) -> tuple[
         n = graph.op("Tanh", graph.op("Add", input_n, graph.op("Mul", r, state_n)))
         return (graph.op("Add", n, graph.op("Mul", z, graph.op("Sub", h, n))),)
 
-    return unrolled(graph, step, x, (h0,), operands, reverse)
+    return unrolled(graph, step, x, (h0,), operands, lengths, reverse)
 
 
 @operator
@@ -133,6 +145,7 @@ def gru_gradient(
     weight_hh: Tensor,
     bias_ih: Tensor | None = None,
     bias_hh: Tensor | None = None,
+    lengths: Tensor | None = None,
     g_ys: Tensor | None = None,
     g_hn: Tensor | None = None,
     *,
@@ -147,6 +160,7 @@ def gru_gradient(
         weight_hh: see `gru`.
         bias_ih: see `gru`.
         bias_hh: see `gru`.
+        lengths: see `gru`.
         g_ys: cotangent of the outputs of all steps.
         g_hn: cotangent of the last output.
         reverse: see `gru`.
@@ -170,12 +184,14 @@ def _(
     weight_hh: Array,
     bias_ih: Array | None,
     bias_hh: Array | None,
+    lengths: Array | None,
     g_ys: Array | None,
     g_hn: Array | None,
     *,
     reverse: bool,
 ) -> tuple[Array, Array, Array]:
     time, batch, hidden = previous.shape
+    valid = within(lengths, time)
     from_input = input_gates(x, weight_ih, bias_ih, None)
     from_state = input_gates(previous, weight_hh, bias_hh, None)
     r, z = activate(from_input[..., : 2 * hidden] + from_state[..., : 2 * hidden], "ss")
@@ -184,13 +200,15 @@ def _(
     h_to_n = (1 - z) * (1 - n * n)
     # Derivatives of h by what r, z, n get from the state; times the cotangent of h, theirs.
     g_from_state = np.stack([h_to_n * state_n * r * (1 - r), (previous - n) * z * (1 - z), h_to_n * r], axis=2)
+    g_ys = kept(valid, g_ys)
     g_h = np.zeros_like(previous[0]) if g_hn is None else g_hn
     for t in reversed(steps(x, reverse)):
         if g_ys is not None:
             g_h = g_h + g_ys[t]
+        g_h, passes = passing(valid, t, g_h)
         g_from_state[t] *= g_h[:, None]
         h_to_n[t] *= g_h
-        g_h = g_h * z[t] + g_from_state[t].reshape(batch, -1) @ weight_hh
+        g_h = g_h * z[t] + g_from_state[t].reshape(batch, -1) @ weight_hh + passes
     g_from_input = g_from_state.copy()
     g_from_input[:, :, 2] = h_to_n
     return g_from_input.reshape(time, batch, -1), g_from_state.reshape(time, batch, -1), g_h

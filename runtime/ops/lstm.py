@@ -12,11 +12,15 @@ from .recurrent import (
     NO_OPERATOR,
     SECOND_ORDER,
     activate,
+    advanced,
     check_operands,
     input_gates,
+    kept,
     operand_gradients,
+    passing,
     previous_outputs,
     steps,
+    within,
 )
 from .recurrent_onnx import Weights, affine, standard_operator, transposed, unrolled
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -32,6 +36,7 @@ def lstm(
     bias_ih: Tensor | None = None,
     bias_hh: Tensor | None = None,
     weight_hr: Tensor | None = None,
+    lengths: Tensor | None = None,
     *,
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -49,6 +54,8 @@ def lstm(
         bias_ih: (4 * hidden,).
         bias_hh: (4 * hidden,).
         weight_hr: projection, (outputs, hidden).
+        lengths: integers (batch,), the steps of each sequence, all by default; beyond its length, the outputs of a
+            sequence are 0 and its state stays.
         reverse: walk from the last step to the first.
 
     Returns:
@@ -66,10 +73,11 @@ def _(
     bias_ih: Type | None,
     bias_hh: Type | None,
     weight_hr: Type | None,
+    lengths: Type | None,
     *,
     reverse: bool,
 ) -> tuple[Type, Type, Type]:
-    check_operands(4, x, h0, weight_ih, weight_hh, bias_ih, bias_hh)
+    check_operands(4, x, h0, weight_ih, weight_hh, bias_ih, bias_hh, lengths)
     same_dtype(x, c0, *([] if weight_hr is None else [weight_hr]))
     hidden = weight_ih.shape[0] // 4
     require(c0.shape == (x.shape[1], hidden), f"needed a cell state {(x.shape[1], hidden)}, given {c0}")
@@ -92,21 +100,22 @@ def _(
     bias_ih: Array | None,
     bias_hh: Array | None,
     weight_hr: Array | None,
+    lengths: Array | None,
     *,
     reverse: bool,
 ) -> tuple[Array, Array, Array]:
+    valid = within(lengths, len(x))
     gates = input_gates(x, weight_ih, bias_ih, bias_hh)
     ys = np.empty((*x.shape[:2], h0.shape[1]), x.dtype)
     h, c = h0, c0
     for t in steps(x, reverse):
         gates[t] += h @ weight_hh.T
         i, f, g, o = activate(gates[t], "ssts")
-        c = f * c + i * g
-        h = o * np.tanh(c)
-        if weight_hr is not None:
-            h = h @ weight_hr.T
-        ys[t] = h
-    return ys, h, c
+        c = advanced(valid, t, f * c + i * g, c)
+        y = o * np.tanh(c)
+        ys[t] = y if weight_hr is None else y @ weight_hr.T
+        h = advanced(valid, t, ys[t], h)
+    return kept(valid, ys), h, c
 
 
 @lstm.vjp
@@ -122,23 +131,24 @@ def _(
     bias_ih: Any,
     bias_hh: Any,
     weight_hr: Any,
+    lengths: Any,
     *,
     reverse: bool,
 ) -> tuple[Tensor | None, ...]:
-    previous = previous_outputs(y[0], h0, reverse)
+    previous = previous_outputs(y[0], h0, lengths, reverse)
     g_gates, g_h0, g_c0, *g_weight_hr = lstm_gradient(
-        x, previous, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, *g, reverse=reverse
+        x, previous, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, lengths, *g, reverse=reverse
     )
     gx, *g_parameters = operand_gradients(g_gates, g_gates, x, previous, weight_ih, bias_ih, bias_hh)
-    return gx, g_h0, g_c0, *g_parameters, g_weight_hr[0] if g_weight_hr else None
+    return gx, g_h0, g_c0, *g_parameters, g_weight_hr[0] if g_weight_hr else None, None
 
 
 @lstm.onnx
 def _(graph: OnnxGraph, x: str, h0: str, c0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
-    *others, weight_hr = weights
+    *others, weight_hr, lengths = weights
     operands = Weights(*others)
     if not weight_hr and graph.type(x).dtype != FLOAT64:
-        return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), operands, reverse)
+        return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), operands, lengths, reverse)
 
     projection = transposed(graph, weight_hr) if weight_hr else ""
 
@@ -151,7 +161,7 @@ def _(graph: OnnxGraph, x: str, h0: str, c0: str, *weights: str, reverse: bool) 
         h = graph.op("Mul", o, graph.op("Tanh", c))
         return (affine(graph, h, projection) if projection else h), c
 
-    return unrolled(graph, step, x, (h0, c0), operands, reverse)
+    return unrolled(graph, step, x, (h0, c0), operands, lengths, reverse)
 
 
 @operator
@@ -164,6 +174,7 @@ def lstm_gradient(
     bias_ih: Tensor | None = None,
     bias_hh: Tensor | None = None,
     weight_hr: Tensor | None = None,
+    lengths: Tensor | None = None,
     g_ys: Tensor | None = None,
     g_hn: Tensor | None = None,
     g_cn: Tensor | None = None,
@@ -181,6 +192,7 @@ def lstm_gradient(
         bias_ih: see `lstm`.
         bias_hh: see `lstm`.
         weight_hr: see `lstm`.
+        lengths: see `lstm`.
         g_ys: cotangent of the outputs of all steps.
         g_hn: cotangent of the last output.
         g_cn: cotangent of the last cell state.
@@ -218,37 +230,42 @@ def _(
     bias_ih: Array | None,
     bias_hh: Array | None,
     weight_hr: Array | None,
+    lengths: Array | None,
     g_ys: Array | None,
     g_hn: Array | None,
     g_cn: Array | None,
     *,
     reverse: bool,
 ) -> tuple[Array, ...]:
+    valid = within(lengths, len(x))
     i, f, g, o = activate(input_gates(x, weight_ih, bias_ih, bias_hh) + previous @ weight_hh.T, "ssts")
     before, after = np.empty(i.shape, x.dtype), np.empty(i.shape, x.dtype)  # cell states
     c = c0
     for t in steps(x, reverse):
         before[t] = c
-        c = after[t] = f[t] * c + i[t] * g[t]
+        after[t] = f[t] * c + i[t] * g[t]
+        c = advanced(valid, t, after[t], c)
     squashed = np.tanh(after)
     h_to_c = o * (1 - squashed * squashed)
     # Derivatives of c by the gates i, f, g and of h by o; times the cotangents of c and h, those of the gates.
     g_gates = np.stack([g * i * (1 - i), before * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], axis=2)
     h = o * squashed if weight_hr is not None else None
+    g_ys = kept(valid, g_ys)
     g_h = np.zeros_like(previous[0]) if g_hn is None else g_hn
     g_c = np.zeros_like(c0) if g_cn is None else g_cn
     g_weight_hr = None if weight_hr is None else np.zeros_like(weight_hr)
     for t in reversed(steps(x, reverse)):
         if g_ys is not None:
             g_h = g_h + g_ys[t]
+        (g_h, h_passes), (g_c, c_passes) = passing(valid, t, g_h), passing(valid, t, g_c)
         if weight_hr is not None and h is not None and g_weight_hr is not None:
             g_weight_hr += g_h.T @ h[t]
             g_h = g_h @ weight_hr
         g_c = g_c + g_h * h_to_c[t]
         g_gates[t, :, :3] *= g_c[:, None]
         g_gates[t, :, 3] *= g_h
-        g_c = g_c * f[t]
-        g_h = g_gates[t].reshape(len(c0), -1) @ weight_hh
+        g_c = g_c * f[t] + c_passes
+        g_h = g_gates[t].reshape(len(c0), -1) @ weight_hh + h_passes
     flat = g_gates.reshape(*x.shape[:2], -1)
     return (flat, g_h, g_c) if g_weight_hr is None else (flat, g_h, g_c, g_weight_hr)
 

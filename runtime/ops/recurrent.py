@@ -5,6 +5,8 @@ on the previous state is computed step by step. Gradients are split likewise: th
 beside its layer, walks from the last step to the first and gives the cotangents of the gates (before their
 nonlinearities) of all steps, and those of the initial states; those of weights and inputs are then matrix products.
 It recomputes the gates at once for all steps, since all states are known.
+
+Sequences may be shorter than the batch: beyond its length, the outputs of a sequence are 0 and its state stays.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import is_floating
-from . import reduction, shaping
+from ..tracing import Traced
+from . import comparison, creation, elementwise, reduction, shaping
 from .common import same_dtype
 from .registry import Array, Type, require
 
@@ -22,9 +25,18 @@ SECOND_ORDER = "second derivatives of recurrent layers are not implemented; a la
 NO_OPERATOR = "ONNX has no operator for the backward pass of a recurrent layer; the interpreter computes this gradient"
 
 
-def check_operands(gates: int, x: Type, h0: Type, weight_ih: Type, weight_hh: Type, *biases: Type | None) -> None:
+def check_operands(
+    gates: int,
+    x: Type,
+    h0: Type,
+    weight_ih: Type,
+    weight_hh: Type,
+    bias_ih: Type | None,
+    bias_hh: Type | None,
+    lengths: Type | None,
+) -> None:
     """Raise `ShapeError` unless the operands fit one another in a layer of that many gates."""
-    present = [bias for bias in biases if bias is not None]
+    present = [bias for bias in (bias_ih, bias_hh) if bias is not None]
     same_dtype(x, h0, weight_ih, weight_hh, *present)
     require(is_floating(x.dtype) and x.rank == 3, f"needed floating-point (time, batch, features), given {x}")
     require(weight_ih.rank == 2 and weight_ih.shape[1] == x.shape[2], f"{weight_ih} doesn't fit the features of {x}")
@@ -35,11 +47,37 @@ def check_operands(gates: int, x: Type, h0: Type, weight_ih: Type, weight_hh: Ty
     require(gates == 4 or rows == gates * h0.shape[1], f"{weight_ih} doesn't fit the state {h0}")
     for bias in present:
         require(bias.shape == (rows,), f"needed biases {(rows,)}, given {bias}")
+    if lengths is not None:
+        require(lengths.dtype.kind == "i", f"needed integer lengths, given {lengths}")
+        require(lengths.shape == (x.shape[1],), f"needed a length for each of {x.shape[1]} sequences, given {lengths}")
 
 
 def steps(x: Array, reverse: bool) -> range:
     """Indices of the steps in the order in which a layer walks over them."""
     return range(len(x) - 1, -1, -1) if reverse else range(len(x))
+
+
+def within(lengths: Array | None, time: int) -> Array | None:
+    """Whether each step is within its sequence, (time, batch, 1); None if all are."""
+    return None if lengths is None else (np.arange(time)[:, None] < lengths)[:, :, None]
+
+
+def advanced(valid: Array | None, t: int, new: Array, old: Array) -> Array:
+    """The state after step `t`: the old one beyond the end of a sequence."""
+    return new if valid is None else np.where(valid[t], new, old)
+
+
+def kept(valid: Array | None, ys: Any) -> Any:
+    """Outputs, or their cotangents, with 0 beyond the end of each sequence."""
+    return ys if valid is None or ys is None else np.where(valid, ys, 0)
+
+
+def passing(valid: Array | None, t: int, g: Array) -> tuple[Array, Any]:
+    """Of the cotangent of a state after step `t`: what goes back through the step, and what passes it by."""
+    if valid is None:
+        return g, 0
+    through = np.where(valid[t], g, 0)
+    return through, g - through
 
 
 def input_gates(x: Array, weight: Array, *biases: Array | None) -> Array:
@@ -65,13 +103,22 @@ def activate(gates: Array, functions: str) -> list[Array]:
     return parts
 
 
-def previous_outputs(ys: Any, h0: Any, reverse: bool) -> Any:
-    """The state before each step, (time, batch, outputs)."""
+def previous_outputs(ys: Any, h0: Any, lengths: Any, reverse: bool) -> Any:
+    """The state before each step, (time, batch, outputs); beyond the end of a sequence anything finite."""
     first = shaping.reshape(h0, shape=(1, *h0.shape))
     time = ys.shape[0]
     start, stop = (1, time) if reverse else (0, time - 1)
     others = shaping.slice(ys, starts=(start,), stops=(stop,), steps=(1,), axes=(0,))
-    return shaping.concat(others, first, axis=0) if reverse else shaping.concat(first, others, axis=0)
+    if not reverse:
+        return shaping.concat(first, others, axis=0)
+    shifted = shaping.concat(others, first, axis=0)
+    if lengths is None:
+        return shifted
+    attributes: dict[str, Any] = {"start": 1, "stop": time + 1, "dtype": lengths.dtype}
+    traced = isinstance(lengths, Traced)
+    following = lengths.builder.create(creation.arange, **attributes) if traced else creation.arange(**attributes)
+    follows = comparison.less(shaping.reshape(following, shape=(time, 1)), lengths)
+    return elementwise.where(shaping.reshape(follows, shape=(*follows.shape, 1)), shifted, first)
 
 
 def operand_gradients(

@@ -28,6 +28,7 @@ def standard_operator(
     x: str,
     states: tuple[str, ...],
     weights: Weights,
+    lengths: str,
     reverse: bool,
     **attributes: Any,
 ) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ def standard_operator(
         x,
         *(graph.op("Unsqueeze", reordered(weight), first) for weight in (weights.ih, weights.hh)),
         bias,
-        "",  # all sequences have full length
+        graph.cast(lengths, np.int32) if lengths else "",
         *(graph.op("Unsqueeze", state, first) for state in states),
         outputs=1 + len(states),
         direction="reverse" if reverse else "forward",
@@ -67,6 +68,7 @@ def unrolled(
     x: str,
     states: tuple[str, ...],
     weights: Weights,
+    lengths: str,
     reverse: bool,
 ) -> tuple[str, ...]:
     """`step(from_input, from_state, *states)`, which returns the new states, written out for each step of time.
@@ -86,8 +88,15 @@ def unrolled(
     outputs = {}
     for t in reversed(range(time)) if reverse else range(time):
         from_input = graph.op("Gather", projected, graph.constant(np.array(t)), axis=0)
-        states = step(from_input, affine(graph, states[0], recurrent, weights.bias_hh), *states)
-        outputs[t] = graph.op("Unsqueeze", states[0], first)
+        new = step(from_input, affine(graph, states[0], recurrent, weights.bias_hh), *states)
+        y = new[0]
+        if lengths:
+            valid = graph.op("Less", graph.constant(np.array(t), graph.type(lengths).dtype), lengths)
+            valid = graph.op("Unsqueeze", valid, graph.constant(np.array([1])))
+            y = graph.op("Where", valid, y, graph.constant(0.0, graph.type(x).dtype))
+            new = tuple(graph.op("Where", valid, *pair) for pair in zip(new, states, strict=True))
+        states = new
+        outputs[t] = graph.op("Unsqueeze", y, first)
     return graph.op("Concat", *(outputs[t] for t in range(time)), axis=0), *states
 
 

@@ -11,11 +11,15 @@ from .common import in_float32
 from .recurrent import (
     NO_OPERATOR,
     SECOND_ORDER,
+    advanced,
     check_operands,
     input_gates,
+    kept,
     operand_gradients,
+    passing,
     previous_outputs,
     steps,
+    within,
 )
 from .recurrent_onnx import Weights, standard_operator, unrolled
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -29,6 +33,7 @@ def rnn(
     weight_hh: Tensor,
     bias_ih: Tensor | None = None,
     bias_hh: Tensor | None = None,
+    lengths: Tensor | None = None,
     *,
     reverse: bool,
     nonlinearity: str,
@@ -42,6 +47,8 @@ def rnn(
         weight_hh: (hidden, hidden).
         bias_ih: (hidden,).
         bias_hh: (hidden,).
+        lengths: integers (batch,), the steps of each sequence, all by default; beyond its length, the outputs of a
+            sequence are 0 and its state stays.
         reverse: walk from the last step to the first.
         nonlinearity: f: "tanh" or "relu".
 
@@ -52,23 +59,33 @@ def rnn(
 
 @rnn.infer
 def _(
-    x: Type, h0: Type, weight_ih: Type, weight_hh: Type, *biases: Type | None, reverse: bool, nonlinearity: str
+    x: Type, h0: Type, weight_ih: Type, weight_hh: Type, *others: Type | None, reverse: bool, nonlinearity: str
 ) -> tuple[Type, Type]:
     require(nonlinearity in ("tanh", "relu"), f'needed the nonlinearity "tanh" or "relu", given {nonlinearity!r}')
-    check_operands(1, x, h0, weight_ih, weight_hh, *biases)
+    check_operands(1, x, h0, weight_ih, weight_hh, *others)
     return x.with_shape((*x.shape[:2], h0.shape[1])), h0
 
 
 @rnn.kernel
 def _(
-    x: Array, h0: Array, weight_ih: Array, weight_hh: Array, *biases: Array | None, reverse: bool, nonlinearity: str
+    x: Array,
+    h0: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None,
+    bias_hh: Array | None,
+    lengths: Array | None,
+    *,
+    reverse: bool,
+    nonlinearity: str,
 ) -> tuple[Array, Array]:
-    ys = input_gates(x, weight_ih, *biases)
+    ys, valid = input_gates(x, weight_ih, bias_ih, bias_hh), within(lengths, len(x))
     h = h0
     for t in steps(x, reverse):
         ys[t] += h @ weight_hh.T
-        h = np.tanh(ys[t], out=ys[t]) if nonlinearity == "tanh" else np.maximum(ys[t], 0, out=ys[t])
-    return ys, h
+        y = np.tanh(ys[t], out=ys[t]) if nonlinearity == "tanh" else np.maximum(ys[t], 0, out=ys[t])
+        h = advanced(valid, t, y, h)
+    return kept(valid, ys), h
 
 
 @rnn.vjp
@@ -82,32 +99,35 @@ def _(
     weight_hh: Any,
     bias_ih: Any,
     bias_hh: Any,
+    lengths: Any,
     *,
     reverse: bool,
     nonlinearity: str,
 ) -> tuple[Tensor | None, ...]:
-    g_gates, g_h0 = rnn_gradient(y[0], weight_hh, *g, reverse=reverse, nonlinearity=nonlinearity)
-    previous = previous_outputs(y[0], h0, reverse)
+    g_gates, g_h0 = rnn_gradient(y[0], weight_hh, lengths, *g, reverse=reverse, nonlinearity=nonlinearity)
+    previous = previous_outputs(y[0], h0, lengths, reverse)
     gx, *g_parameters = operand_gradients(g_gates, g_gates, x, previous, weight_ih, bias_ih, bias_hh)
-    return gx, g_h0, *g_parameters
+    return gx, g_h0, *g_parameters, None
 
 
 @rnn.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool, nonlinearity: str) -> tuple[str, ...]:
-    operands, function = Weights(*weights), nonlinearity.capitalize()
+    *others, lengths = weights
+    operands, function = Weights(*others), nonlinearity.capitalize()
     if graph.type(x).dtype != FLOAT64:
-        return standard_operator(graph, "RNN", "h", "h", x, (h0,), operands, reverse, activations=[function])
+        return standard_operator(graph, "RNN", "h", "h", x, (h0,), operands, lengths, reverse, activations=[function])
 
     def step(from_input: str, from_state: str, h: str) -> tuple[str]:
         return (graph.op(function, graph.op("Add", from_input, from_state)),)
 
-    return unrolled(graph, step, x, (h0,), operands, reverse)
+    return unrolled(graph, step, x, (h0,), operands, lengths, reverse)
 
 
 @operator
 def rnn_gradient(
     ys: Tensor,
     weight_hh: Tensor,
+    lengths: Tensor | None = None,
     g_ys: Tensor | None = None,
     g_hn: Tensor | None = None,
     *,
@@ -119,6 +139,7 @@ def rnn_gradient(
     Args:
         ys: the outputs of all steps.
         weight_hh: as given to `rnn`.
+        lengths: see `rnn`.
         g_ys: cotangent of the outputs of all steps.
         g_hn: cotangent of the last output.
         reverse: see `rnn`.
@@ -136,15 +157,25 @@ def _(ys: Type, weight_hh: Type, *_: Type | None, reverse: bool, nonlinearity: s
 
 @rnn_gradient.kernel
 def _(
-    ys: Array, weight_hh: Array, g_ys: Array | None, g_hn: Array | None, *, reverse: bool, nonlinearity: str
+    ys: Array,
+    weight_hh: Array,
+    lengths: Array | None,
+    g_ys: Array | None,
+    g_hn: Array | None,
+    *,
+    reverse: bool,
+    nonlinearity: str,
 ) -> tuple[Array, Array]:
+    valid = within(lengths, len(ys))
+    g_ys = kept(valid, g_ys)
     g_gates = 1 - ys * ys if nonlinearity == "tanh" else (ys > 0).astype(ys.dtype)
     g_h = np.zeros_like(ys[0]) if g_hn is None else g_hn
     for t in reversed(steps(ys, reverse)):
         if g_ys is not None:
             g_h = g_h + g_ys[t]
+        g_h, passes = passing(valid, t, g_h)
         g_gates[t] *= g_h
-        g_h = g_gates[t] @ weight_hh
+        g_h = g_gates[t] @ weight_hh + passes
     return g_gates, g_h
 
 

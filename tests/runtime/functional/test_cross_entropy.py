@@ -1,4 +1,4 @@
-"""Cross entropy and negative log likelihood against torch; ignored labels; labels that are no classes."""
+"""Cross entropy and negative log likelihood against torch; labels that count for nothing or are no classes."""
 
 from __future__ import annotations
 

@@ -122,12 +122,14 @@ def test_weights_multiply_the_elements() -> None:
     assert_as_torch(
         lambda p, x, w: (
             ops.binary_cross_entropy(p, Tensor(TARGETS), Tensor(FACTORS)),
-            ops.binary_cross_entropy_with_logits(x, Tensor(TARGETS), w, Tensor(positives)),
+            ops.binary_cross_entropy_with_logits(x, Tensor(TARGETS), Tensor(FACTORS), Tensor(positives)),
             ops.multilabel_soft_margin_loss(x, Tensor(TARGETS), w),
         ),
         lambda p, x, w: (
             F.binary_cross_entropy(p, torch.from_numpy(TARGETS), torch.from_numpy(FACTORS)),
-            F.binary_cross_entropy_with_logits(x, torch.from_numpy(TARGETS), w, pos_weight=torch.from_numpy(positives)),
+            F.binary_cross_entropy_with_logits(
+                x, torch.from_numpy(TARGETS), torch.from_numpy(FACTORS), pos_weight=torch.from_numpy(positives)
+            ),
             F.multilabel_soft_margin_loss(x, torch.from_numpy(TARGETS), w),
         ),
         PROBABILITIES, X, FACTORS,

@@ -46,6 +46,8 @@ def test_values_and_gradients_agree_with_torch(name: str, theirs: Any, x: np.nda
 
 def test_digamma_agrees_with_torch() -> None:  # torch's derivative of it is right to nine digits only
     require_agreement(ops.digamma, torch.digamma, POSITIVE, rtol=1e-8)
+    require_agreement(lambda x: ops.polygamma(2, x), lambda x: torch.polygamma(2, x), POSITIVE)
+    assert ops.Polygamma()(Tensor(0), Tensor([1.5])).tolist() == ops.digamma(Tensor([1.5])).tolist()
 
 
 @settings(max_examples=40, deadline=None)

@@ -23,6 +23,7 @@ def layer_inputs(
     *,
     biases: str = "ih hh",
     projection: int = 0,
+    lengths: tuple[int, ...] = (),
     seed: int = 0,
 ) -> tuple[Array | None, ...]:
     """Operands of `lstm`, `gru` or `rnn`, with weights so small that gradients don't explode."""
@@ -36,7 +37,8 @@ def layer_inputs(
     weights = (normal(gates, features), normal(gates, outputs) / np.sqrt(hidden))
     present = tuple(normal(gates) if name in biases.split() else None for name in ("ih", "hh"))
     projections = (normal(projection, hidden) if projection else None,) if op == "lstm" else ()
-    return normal(time, batch, features), *states, *weights, *present, *projections
+    ends = (np.array(lengths),) if lengths else ()
+    return normal(time, batch, features), *states, *weights, *present, *projections, *ends
 
 
 def torch_layer(op: str, reverse: bool, nonlinearity: str = "tanh") -> Any:
@@ -44,6 +46,9 @@ def torch_layer(op: str, reverse: bool, nonlinearity: str = "tanh") -> Any:
 
     def layer(x: torch.Tensor, *operands: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         count = 2 if op == "lstm" else 1
+        last = operands[-1]
+        if last is not None and not last.is_floating_point():
+            return one_by_one(x, last, *operands[:-1])
         states = [state.unsqueeze(0) for state in operands[:count] if state is not None]
         weight_ih, weight_hh, bias_ih, bias_hh, *projection = operands[count:]
         assert weight_ih is not None
@@ -54,6 +59,17 @@ def torch_layer(op: str, reverse: bool, nonlinearity: str = "tanh") -> Any:
         hx = states if op == "lstm" else states[0]
         ys, *last = function(x.flip(0) if reverse else x, hx, parameters, True, 1, 0.0, False, False, False)
         return ys.flip(0) if reverse else ys, *(state.squeeze(0) for state in last)
+
+    def one_by_one(x: torch.Tensor, lengths: torch.Tensor, *operands: Any) -> tuple[torch.Tensor, ...]:
+        """Each sequence by itself, up to its end."""
+        count = 2 if op == "lstm" else 1
+        results = []
+        for i, length in enumerate(lengths.tolist()):
+            states = [state[i : i + 1] for state in operands[:count]]
+            ys, *last = layer(x[:length, i : i + 1], *states, *operands[count:])
+            results.append([torch.nn.functional.pad(ys, (0, 0, 0, 0, 0, len(x) - length)), *last])
+        ys, *last = zip(*results, strict=True)
+        return torch.cat(ys, 1), *(torch.cat(state) for state in last)
 
     return layer
 
@@ -109,23 +125,23 @@ def _gradient_case(
 
         def function(x: Any, previous: Any, c0: Any, *rest: Any) -> Any:
             *weights, weight_hr = rest[:5]
-            return _written_out(op, reverse, "", previous, (x, *weights, c0, weight_hr), rest[5:])
+            return _written_out(op, reverse, "", previous, (x, *weights, c0, weight_hr), rest[6:])
 
-        operands = (x, previous, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, *gs)
+        operands = (x, previous, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, None, *gs)
     elif op == "gru":
 
         def function(x: Any, previous: Any, *rest: Any) -> Any:
-            return _written_out(op, reverse, "", previous, (x, *rest[:4]), rest[4:])
+            return _written_out(op, reverse, "", previous, (x, *rest[:4]), rest[5:])
 
-        operands = (inputs[0], previous, *inputs[2:], *gs)
+        operands = (inputs[0], previous, *inputs[2:], None, *gs)
     else:
         x, _, *weights = tensors
 
-        def function(ys: Any, weight_hh: Any, *gs: Any) -> Any:
+        def function(ys: Any, weight_hh: Any, _: None, *gs: Any) -> Any:
             given = [w if w is None else w.to(ys.dtype) for w in (x, *weights)]
             return _written_out(op, reverse, nonlinearity, torch.from_numpy(previous).to(ys.dtype), given, gs)
 
-        operands = (ys.numpy(), inputs[3], *gs)
+        operands = (ys.numpy(), inputs[3], None, *gs)
     attributes = {"reverse": reverse, **({"nonlinearity": nonlinearity} if op == "rnn" else {})}
     return OpCase(f"{op}_gradient", operands, attributes, function, name, differentiable=False)
 
@@ -147,6 +163,15 @@ CASES: list[OpCase] = [
     _case("rnn", "relu", layer_inputs("rnn", 5, 2, 3, 4), nonlinearity="relu"),
     _case(
         "rnn", "relu-reverse-no-biases", layer_inputs("rnn", 3, 2, 3, 2, biases=""), reverse=True, nonlinearity="relu"
+    ),
+    _case("lstm", "lengths", layer_inputs("lstm", 5, 3, 2, 3, lengths=(2, 5, 1))),
+    _case("lstm", "lengths-reverse", layer_inputs("lstm", 5, 3, 2, 3, lengths=(2, 5, 1)), reverse=True),
+    _case("lstm", "lengths-projection", layer_inputs("lstm", 4, 2, 2, 4, projection=2, lengths=(4, 2)), reverse=True),
+    _case("gru", "lengths", layer_inputs("gru", 5, 3, 2, 3, lengths=(2, 5, 1))),
+    _case("gru", "lengths-reverse", layer_inputs("gru", 5, 3, 2, 3, lengths=(2, 5, 1)), reverse=True),
+    _case("rnn", "lengths", layer_inputs("rnn", 5, 3, 2, 3, lengths=(2, 5, 1)), nonlinearity="relu"),
+    _case(
+        "rnn", "lengths-reverse", layer_inputs("rnn", 5, 3, 2, 3, lengths=(2, 5, 1)), reverse=True, nonlinearity="tanh"
     ),
     _gradient_case("lstm", "plain", layer_inputs("lstm", 4, 2, 3, 4), False, "111"),
     _gradient_case("lstm", "reverse", layer_inputs("lstm", 4, 2, 3, 4), True, "100"),

@@ -39,6 +39,7 @@ FIRST_IS_FIXED = {  # cases that can't have a symbolic first dimension
     "expand-both": "it is expanded to a known one",
     "index_add-middle": "the indices are as many by chance",
     "linear-vector": "it is contracted with a known one",
+    "lstm-lengths-projection": "it is a number of steps, for which ONNX has no LSTM with projection",
     "lstm-projection": "it is a number of steps, for which ONNX has no LSTM with projection",
     "lstm-projection-reverse": "it is a number of steps, for which ONNX has no LSTM with projection",
     "matmul-vector_by_batch": "it is contracted with a known one",

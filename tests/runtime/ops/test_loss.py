@@ -1,4 +1,4 @@
-"""The gradient of `binary_cross_entropy` where probabilities are certain: finite, as torch's. Classes."""
+"""The gradient of `binary_cross_entropy` where probabilities are certain is finite; what `class_index` rejects."""
 
 from __future__ import annotations
 

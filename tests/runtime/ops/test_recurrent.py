@@ -35,17 +35,24 @@ def attributes_of(op: str, reverse: bool) -> dict[str, Any]:
 def gradients(op: str, gs: tuple[Any, ...], inputs: tuple[Any, ...], **attributes: Any) -> tuple[Any, ...]:
     rule = ops.get(op).vjp_rule
     assert rule is not None
-    result: tuple[Any, ...] = rule(gs, ops.get(op)(*inputs, **attributes), *inputs, **attributes)
-    return result
+    operands = (*inputs, *(None,) * (len(ops.get(op).input_names) - len(inputs)))
+    result: tuple[Any, ...] = rule(gs, ops.get(op)(*inputs, **attributes), *operands, **attributes)
+    return result[: len(inputs)]
+
+
+def differentiable(x: Any) -> bool:
+    return x is not None and x.dtype.kind == "f"
 
 
 def from_torch(op: str, reverse: bool, gs: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[list[Array], list[Any]]:
-    tensors = [None if x is None else torch.tensor(x, requires_grad=True) for x in inputs]
+    tensors = [None if x is None else torch.tensor(x, requires_grad=differentiable(x)) for x in inputs]
     ys = torch_layer(op, reverse)(*tensors)
-    leaves = [t for t in tensors if t is not None]
+    leaves = [t for t in tensors if t is not None and t.requires_grad]
     pairs = [(y, torch.tensor(g)) for y, g in zip(ys, gs, strict=True) if g is not None]
     found = iter(torch.autograd.grad([y for y, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True))
-    return [y.detach().numpy() for y in ys], [None if t is None else next(found) for t in tensors]
+    return [y.detach().numpy() for y in ys], [
+        next(found) if t is not None and t.requires_grad else None for t in tensors
+    ]
 
 
 @settings(deadline=None)  # what is tested is not how fast
@@ -74,7 +81,10 @@ def test_any_size_and_any_cotangents(
     data: st.DataObject,
 ) -> None:
     projection = data.draw(st.integers(0, hidden - 1)) if op == "lstm" else 0
-    inputs = layer_inputs(op, time, batch, features, hidden, biases=biases, projection=projection, seed=seed)
+    ends = data.draw(st.one_of(st.just(()), st.tuples(*[st.integers(1, time)] * batch)))
+    inputs = layer_inputs(
+        op, time, batch, features, hidden, biases=biases, projection=projection, lengths=ends, seed=seed
+    )
     ys = ops.get(op)(*inputs, **attributes_of(op, reverse))
     rng = np.random.default_rng(0)
     gs = tuple(rng.standard_normal(y.shape) if a else None for y, a in zip(ys, arrived[-len(ys) :], strict=True))
@@ -84,8 +94,8 @@ def test_any_size_and_any_cotangents(
     for y, other in zip(ys, expected, strict=True):
         np.testing.assert_allclose(y, other, rtol=1e-10, atol=1e-12)
     for gradient, other, x in zip(gradients(op, gs, inputs, **attributes_of(op, reverse)), wanted, inputs, strict=True):
-        assert (gradient is None) == (x is None)
-        if x is not None:
+        assert (gradient is not None) == differentiable(x)
+        if gradient is not None:
             np.testing.assert_allclose(gradient, 0 if other is None else other, rtol=1e-9, atol=1e-11)
 
 
@@ -161,3 +171,22 @@ def test_operands_that_do_not_fit_are_explained() -> None:
         gru(x, h0, weight_ih, weight_ih, *biases, reverse=False)
     with pytest.raises(ShapeError, match="nonlinearity"):
         rnn(*layer_inputs("rnn", 3, 2, 4, 5), reverse=False, nonlinearity="sigmoid")
+
+
+@pytest.mark.parametrize("op", LAYERS)
+def test_a_sequence_of_no_steps_keeps_its_state(op: str) -> None:
+    inputs = layer_inputs(op, 3, 2, 2, 4, lengths=(0, 2))
+    for reverse in (False, True):
+        ys, *last = ops.get(op)(*inputs, **attributes_of(op, reverse))
+        np.testing.assert_array_equal(ys[:, 0], 0)
+        for state, first in zip(last, inputs[1:], strict=False):
+            assert first is not None
+            np.testing.assert_array_equal(state[0], first[0])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"), [(np.array([1, 2, 3]), "a length for each of 2"), (np.ones(2), "needed integer lengths")]
+)
+def test_lengths_that_do_not_fit_are_refused(lengths: Array, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        gru(*layer_inputs("gru", 3, 2, 2, 4), lengths, reverse=False)
