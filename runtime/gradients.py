@@ -271,7 +271,7 @@ def differentiate(
         return Differentiated(forward.outputs, of_inputs, of_weights)
     finally:
         if outer is None:
-            recording.entries.clear()
+            recording.clear()
 
 
 def record(
@@ -376,6 +376,18 @@ def _seed(output: Tensor, gradient: Any) -> Tensor:
 def tensors_in(structure: Any) -> Iterator[Tensor]:
     """The tensors in nested tuples, lists and dicts, in order."""
     return (leaf for leaf in _leaves(structure) if isinstance(leaf, Tensor))
+
+
+def with_tensors(structure: Any, tensors: Iterator[Any]) -> Any:
+    """The same nested tuples, lists and dicts with the next of `tensors` in place of each tensor."""
+    if isinstance(structure, Tensor):
+        return next(tensors)
+    if isinstance(structure, dict):
+        return type(structure)((key, with_tensors(item, tensors)) for key, item in structure.items())
+    if isinstance(structure, (tuple, list)):
+        items = [with_tensors(item, tensors) for item in structure]
+        return type(structure)(*items) if hasattr(structure, "_fields") else type(structure)(items)
+    return structure
 
 
 def _leaves(structure: Any) -> Iterator[Any]:

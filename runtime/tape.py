@@ -43,10 +43,16 @@ class Entry:
 
 
 class Tape:
-    """A list of entries; numbers are given out in order."""
+    """A list of entries; numbers are given out in order.
+
+    Attributes:
+        entries: the steps in order.
+        hooks: by the number of a value, what its cotangent becomes once it is complete.
+    """
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self.hooks: dict[int, Callable[[Any], Any]] = {}
         self._count = 0
 
     def number(self) -> int:
@@ -57,6 +63,11 @@ class Tape:
     def append(self, entry: Entry) -> None:
         """Record a step."""
         self.entries.append(entry)
+
+    def clear(self) -> None:
+        """Forget all steps, and so let go of what they hold."""
+        self.entries.clear()
+        self.hooks.clear()
 
     def pull_back(self, start: int, cotangents: dict[int, Any]) -> dict[int, Any]:
         """Walk the entries from the last to number `start`, passing cotangents from outputs to operands.
@@ -70,6 +81,9 @@ class Tape:
         """
         for entry in reversed(self.entries[start:]):
             arrived = [None if n is None else cotangents.pop(n, None) for n in entry.outputs]
+            if self.hooks:
+                arrived = [self.hooks[n](g) if g is not None and n in self.hooks else g
+                           for n, g in zip(entry.outputs, arrived, strict=True)]  # fmt: skip
             if not entry.always and all(g is None for g in arrived):
                 continue
             for number, g in zip(entry.operands, entry.pull(arrived), strict=True):

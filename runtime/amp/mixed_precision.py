@@ -12,7 +12,7 @@ from ..common.dtype import DType, bfloat16, float16, float32, to_dtype
 from ..common.tensor import Tensor
 from ..ir.types import is_floating
 from ..nn.cell import Cell
-from ..nn.layer import basic, batch_norm, conv, conv_transpose, normalization, rectifier
+from ..nn.layer import basic, batch_norm, conv, conv_transpose, normalization, rectifier, rnn_cells
 from ..ops import elementwise
 from ..precision import Policy, computing_in
 
@@ -27,6 +27,9 @@ WHITE_LIST: tuple[type[Cell], ...] = (
     conv_transpose.Conv3dTranspose,
     basic.Dense,
     basic.Linear,
+    rnn_cells.LSTMCell,
+    rnn_cells.RNNCell,
+    rnn_cells.GRUCell,
     rectifier.PReLU,
     rectifier.ReLU,
 )

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .. import tape
-from .tensor import Tensor, identity_entry
+from .tensor import Tensor
 
 _keys = itertools.count()
 
@@ -50,10 +49,8 @@ def on_gradient(tensor: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
     """`Tensor.register_hook`."""
     hooks = tensor.__dict__.setdefault("_gradient_hooks", {})
     handle = HookHandle(hooks, Hook(hook))
-    recording = tape.current()
-    if len(hooks) == 1 and recording is not None and tensor.number_on(recording) is not None and not tensor._is_leaf:
-        (passed,) = identity_entry((tensor,), lambda arrived: (with_gradient_hooks(tensor, arrived[0]),))
-        tensor._adopt(passed)
+    if tensor._tape is not None and not tensor._is_leaf:
+        tensor._tape.hooks[tensor._number] = lambda gradient: with_gradient_hooks(tensor, gradient)
     return handle
 
 

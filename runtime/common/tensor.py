@@ -181,7 +181,7 @@ class Tensor(Operand):
     def register_hook(self, hook: Callable[[Tensor], Any]) -> Any:
         """Call `hook(gradient)` when the gradient of this tensor is computed; what it returns replaces the gradient.
 
-        It acts on what is computed from this tensor after the call. Returns a handle whose `remove()` takes it back.
+        Returns a handle whose `remove()` takes it back; `TypeError` if not callable.
         """
         from .hooks import on_gradient
 
@@ -319,13 +319,16 @@ def _record(
     return [wrapped(array, recording, number) for array, number in zip(outputs, numbers, strict=True)]
 
 
-def identity_entry(tensors: tuple[Any, ...], pull: tape.Pull, always: bool = False) -> tuple[Any, ...]:
+def identity_entry(
+    tensors: tuple[Any, ...], pull: tape.Pull, always: bool = False, track_all: bool = False
+) -> tuple[Any, ...]:
     """Record on the current tape a step that changes nothing going forward and is `pull` going backward.
 
     Args:
         tensors: what passes through; entries that aren't tensors, or aren't tracked, pass as they are.
         pull: from the gradients of all `tensors` (None where there is none) to those that take their place.
         always: whether `pull` runs even if no gradient arrives.
+        track_all: whether, if any of `tensors` is tracked, all of them are from here on.
 
     Returns:
         `tensors`, the tracked ones with new numbers; without a tape, `tensors`.
@@ -336,6 +339,10 @@ def identity_entry(tensors: tuple[Any, ...], pull: tape.Pull, always: bool = Fal
     operands = tuple(x.number_on(recording) if isinstance(x, Tensor) else None for x in tensors)
     if not always and all(n is None for n in operands):
         return tensors
-    numbers = tuple(None if n is None else recording.number() for n in operands)
+    track_all = track_all and any(n is not None for n in operands)
+    numbers = tuple(
+        recording.number() if n is not None or (track_all and is_floating(x.dtype)) else None
+        for x, n in zip(tensors, operands, strict=True)
+    )
     recording.append(tape.Entry(operands, numbers, pull, always))
     return tuple(x if n is None else wrapped(x._data, recording, n) for x, n in zip(tensors, numbers, strict=True))

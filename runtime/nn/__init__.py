@@ -16,6 +16,7 @@ from .graph_cell import GraphCell
 from .layer.activation import (
     GELU,
     GLU,
+    LRN,
     FastGelu,
     HSigmoid,
     HSwish,
@@ -47,7 +48,17 @@ from .layer.conv import Conv1d, Conv2d, Conv3d
 from .layer.conv_transpose import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
 from .layer.embedding import Embedding, EmbeddingLookup
 from .layer.image import PSNR, CentralCrop, ImageGradients, PixelShuffle, PixelUnshuffle
-from .layer.math import ClipByNorm, CosineSimilarity, MatMul, Moments, Norm, ReduceLogSumExp
+from .layer.math import (
+    ClipByNorm,
+    CosineSimilarity,
+    DiGamma,
+    L1Regularizer,
+    LGamma,
+    MatMul,
+    Moments,
+    Norm,
+    ReduceLogSumExp,
+)
 from .layer.normalization import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm
 from .layer.padding import (
     ConstantPad1d,
@@ -77,6 +88,8 @@ from .layer.rectifier import (
     SoftShrink,
     Threshold,
 )
+from .layer.rnn_cells import GRUCell, LSTMCell, RNNCell
+from .layer.rnns import GRU, LSTM, RNN
 from .learning_rate_schedule import (
     CosineDecayLR,
     ExponentialDecayLR,
@@ -133,7 +146,11 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LRN",
+    "LSTM",
     "PSNR",
+    "RNN",
     "SGD",
     "AdaMax",
     "Adadelta",
@@ -173,6 +190,7 @@ __all__ = [
     "CosineSimilarity",
     "CrossEntropyLoss",
     "Dense",
+    "DiGamma",
     "DiceLoss",
     "Dropout",
     "Dropout1d",
@@ -187,6 +205,7 @@ __all__ = [
     "Flatten",
     "FocalLoss",
     "ForwardValueAndGrad",
+    "GRUCell",
     "GaussianNLLLoss",
     "GraphCell",
     "GroupNorm",
@@ -204,6 +223,9 @@ __all__ = [
     "InverseDecayLR",
     "KLDivLoss",
     "L1Loss",
+    "L1Regularizer",
+    "LGamma",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "LearningRateSchedule",
@@ -238,6 +260,7 @@ __all__ = [
     "PolynomialDecayLR",
     "RMSELoss",
     "RMSProp",
+    "RNNCell",
     "RReLU",
     "ReLU",
     "ReLU6",

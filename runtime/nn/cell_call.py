@@ -13,7 +13,7 @@ import numpy as np
 from .. import tape
 from ..common.hooks import Hook, replaced_gradient
 from ..common.tensor import Tensor, identity_entry, wrapped, zeros_like
-from ..gradients import Forward, record
+from ..gradients import Forward, record, tensors_in, with_tensors
 from ..ir.types import is_floating
 from ..ops import elementwise
 from ..precision import computing_in
@@ -136,14 +136,15 @@ def _begin(cell: Cell, args: Args, hooks: dict[int, Any], arrived_at_outputs: li
     positions = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
     tensors = tuple(args[i] for i in positions)
     recording = tape.current()
-    tracked = [recording is not None and x.number_on(recording) is not None for x in tensors]
+    tracked = recording is not None and any(x.number_on(recording) is not None for x in tensors)
 
     def pull(arrived: list[Any]) -> Sequence[Any]:
         if not arrived_at_outputs:  # no gradient reached this Cell
             return arrived
         grad_output = arrived_at_outputs.pop()
         gradients: Args = tuple(
-            zeros_like(x) if g is None and t else g for x, g, t in zip(tensors, arrived, tracked, strict=True)
+            zeros_like(x) if g is None and tracked and is_floating(x.dtype) else g
+            for x, g in zip(tensors, arrived, strict=True)
         )
         for key, hook in hooks.items():
             if key in cell._backward_hooks:
@@ -152,25 +153,20 @@ def _begin(cell: Cell, args: Args, hooks: dict[int, Any], arrived_at_outputs: li
                 gradients = _replaced(hook.function, returned, seen, "grad input")
         return gradients[: len(tensors)]
 
-    passed = dict(zip(positions, identity_entry(tensors, pull, always=True), strict=True))
+    passed = dict(zip(positions, identity_entry(tensors, pull, always=True, track_all=True), strict=True))
     return tuple(passed.get(i, x) for i, x in enumerate(args))
 
 
 def _at_outputs(output: Any, see: Any) -> Any:
     """Let `see` replace the gradients that arrive at the output tensors."""
-    items = output if isinstance(output, (tuple, list)) else (output,)
+    tensors = tuple(tensors_in(output))
 
     def pull(arrived: list[Any]) -> Sequence[Any]:
-        gradients = tuple(
-            zeros_like(x) if g is None and isinstance(x, Tensor) else g for g, x in zip(arrived, items, strict=True)
-        )
+        gradients = tuple(zeros_like(x) if g is None else g for x, g in zip(tensors, arrived, strict=True))
         replaced: Sequence[Any] = see(gradients)
         return replaced
 
-    passed = identity_entry(tuple(items), pull)
-    if isinstance(output, (tuple, list)):
-        return type(output)(passed)
-    return passed[0]
+    return with_tensors(output, iter(identity_entry(tensors, pull)))
 
 
 def _backward_pre(cell: Cell, gradients: Args) -> Args:

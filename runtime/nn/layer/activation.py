@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...functional import activations
+from ...functional.normalization import lrn
 from ..cell import Cell
 from .rectifier import (
     CELU,
@@ -196,6 +197,41 @@ class Softmax2d(Cell):
         return activations.softmax(x, -3)
 
 
+class LRN(Cell):
+    """x / (bias + alpha * s)**beta, s the sum of squares of the channels nearby (Krizhevsky et al. 2012).
+
+    Args:
+        depth_radius: how far away they may be.
+        bias: keeps the quotient finite.
+        alpha: factor of the sum.
+        beta: exponent.
+        norm_region: "ACROSS_CHANNELS", else `ValueError`.
+    """
+
+    def __init__(
+        self,
+        depth_radius: int = 5,
+        bias: float = 1.0,
+        alpha: float = 1.0,
+        beta: float = 0.5,
+        norm_region: str = "ACROSS_CHANNELS",
+    ) -> None:
+        super().__init__()
+        checks.one_of(norm_region, "norm_region", ("ACROSS_CHANNELS",), of="LRN")
+        self.depth_radius = checks.of_type(depth_radius, "depth_radius", int, of="LRN")
+        self.bias = bias
+        self.alpha = alpha
+        self.beta = beta
+
+    def construct(self, input_x: Any) -> Any:
+        """(N, C, H, W), floating-point; the same out."""
+        return lrn(input_x, self.depth_radius, self.bias, self.alpha, self.beta)
+
+    def extend_repr(self) -> str:
+        """The arguments."""
+        return f"depth_radius={self.depth_radius}, bias={self.bias}, alpha={self.alpha}, beta={self.beta}"
+
+
 _BY_NAME: dict[str, type[Cell]] = {
     "softmin": Softmin, "softmax": Softmax, "softmax2d": Softmax2d, "logsoftmax": LogSoftmax, "relu": ReLU,
     "relu6": ReLU6, "rrelu": RReLU, "silu": SiLU, "tanh": Tanh, "tanhshrink": Tanhshrink, "hardtanh": Hardtanh,
@@ -228,6 +264,7 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "LRN",
     "FastGelu",
     "HShrink",
     "HSigmoid",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import checks
-from ...functional import distances, linear_algebra, norms, reductions, statistics
-from ...functional.operands import floating, pair
-from ...ops import elementwise, shaping
+from ...functional import distances, linear_algebra, mathematics, norms, reductions, statistics
+from ...functional.operands import floating, floats, pair
+from ...ops import elementwise, reduction, shaping
 from ..cell import Cell
 
 
@@ -71,6 +71,46 @@ class ReduceLogSumExp(Cell):
     def extend_repr(self) -> str:
         """The arguments."""
         return f"axis={self.axis}, keep_dims={self.keep_dims}"
+
+
+class L1Regularizer(Cell):
+    """scale times the sum of absolute values.
+
+    Args:
+        scale: a finite number above 0.
+
+    Raises:
+        TypeError: `scale` is no number.
+        ValueError: it is out of range.
+    """
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = checks.in_range(scale, "scale", "(0, inf)", of="L1Regularizer")
+
+    def construct(self, weights: Any) -> Any:
+        """Any shape; a 0-d tensor out."""
+        return reduction.reduce_sum(elementwise.abs(floats(weights, "weights", of="L1Regularizer"))) * self.scale
+
+    def extend_repr(self) -> str:
+        """The factor."""
+        return f"scale={self.scale}"
+
+
+class LGamma(Cell):
+    """log |gamma(x)|, elementwise."""
+
+    def construct(self, x: Any) -> Any:
+        """Any shape; the same out."""
+        return mathematics.lgamma(x)
+
+
+class DiGamma(Cell):
+    """The derivative of `LGamma`, elementwise."""
+
+    def construct(self, x: Any) -> Any:
+        """Any shape; the same out."""
+        return mathematics.digamma(x)
 
 
 class Moments(Cell):

@@ -164,6 +164,15 @@ def test_norms_and_moments_are_torch_s() -> None:
     assert_as_torch(nn.MatMul(transpose_x1=True), lambda a, b: a.T @ b, x, normal(3, seed=1))
 
 
+def test_lrn_regularizer_and_gammas_are_torch_s() -> None:
+    x = normal(2, 5, 2, 2)
+    # torch divides alpha by the number of channels in the window
+    assert_as_torch(nn.LRN(1, 2.0, 0.3, 0.6), torch.nn.LocalResponseNorm(3, 0.9, 0.6, 2.0), x)
+    assert_as_torch(nn.L1Regularizer(0.5), lambda t: t.abs().sum() * 0.5, x)
+    assert_as_torch(nn.LGamma(), torch.lgamma, np.abs(x) + 0.1, rtol=1e-7)
+    assert_as_torch(nn.DiGamma(), torch.digamma, np.abs(x) + 0.1, rtol=1e-7)
+
+
 def test_clip_by_norm_scales_down_only() -> None:
     x = Tensor(np.array([[3.0, 4.0], [6.0, 8.0]]))
     np.testing.assert_allclose(nn.ClipByNorm(1)(x, Tensor(5.0)).asnumpy(), [[3, 4], [3, 4]])
@@ -201,6 +210,8 @@ def test_clip_by_norm_scales_down_only() -> None:
         (lambda: nn.PixelShuffle(2)(Tensor(np.ones((3, 2, 2)))), ValueError, ["2**2", "(3, 2, 2)"]),
         (lambda: nn.PixelUnshuffle(2)(Tensor(np.ones((3, 3, 2)))), ValueError, ["multiples of 2", "(3, 3, 2)"]),
         (lambda: nn.PixelShuffle(0), ValueError, ["'upscale_factor'", "> 0"]),
+        (lambda: nn.LRN(norm_region="WITHIN_CHANNEL"), ValueError, ["'norm_region'", "ACROSS_CHANNELS"]),
+        (lambda: nn.L1Regularizer(0), ValueError, ["'scale'", "> 0"]),
         (lambda: nn.CentralCrop(0.0), ValueError, ["'central_fraction'", "(0, 1]"]),
     ],
 )
