@@ -1,0 +1,202 @@
+"""Elementwise ops, comparisons, reductions, sorting."""
+
+from __future__ import annotations
+
+from ....runtime.ir.types import BOOL, INT64
+from ..expressions import (
+    BIT_AND,
+    BIT_OR,
+    BIT_XOR,
+    COMPARISON,
+    NEGATION,
+    POWER,
+    PRODUCT,
+    SUM,
+    Expression,
+    call,
+    infix,
+    method,
+)
+from .table import Cannot, Operation, Several, form
+
+INFIX = {
+    "add": ("+", SUM),
+    "sub": ("-", SUM),
+    "mul": ("*", PRODUCT),
+    "div": ("/", PRODUCT),
+    "pow": ("**", POWER),
+    "floor_divide": ("//", PRODUCT),
+    "matmul": ("@", PRODUCT),
+    "equal": ("==", COMPARISON),
+    "not_equal": ("!=", COMPARISON),
+    "less": ("<", COMPARISON),
+    "less_equal": ("<=", COMPARISON),
+    "greater": (">", COMPARISON),
+    "greater_equal": (">=", COMPARISON),
+    "bitwise_and": ("&", BIT_AND),
+    "bitwise_xor": ("^", BIT_XOR),
+    "bitwise_or": ("|", BIT_OR),
+}
+FUNCTIONS = {
+    name: name
+    for name in (
+        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "erfinv", "exp",
+        "expm1", "floor", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2", "logical_not", "mish",
+        "reciprocal", "relu", "round", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "stop_gradient",
+        "tan", "tanh", "trunc", "hardsigmoid", "hardswish",
+    )
+} | {"log_sigmoid": "logsigmoid", "bitwise_not": "bitwise_not"}  # fmt: skip
+PAIRS = {
+    "maximum": "maximum", "minimum": "minimum", "fmod": "fmod", "remainder": "remainder", "atan2": "atan2",
+    "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
+    "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
+}  # fmt: skip
+
+
+@form(*INFIX)
+def _(o: Operation) -> Expression:
+    return infix(*INFIX[o.node.op], o.n(0), o.n(1))
+
+
+@form(*FUNCTIONS)
+def _(o: Operation) -> Expression:
+    return call(f"ops.{FUNCTIONS[o.node.op]}", o.x().text)
+
+
+@form(*PAIRS)
+def _(o: Operation) -> Expression:
+    return call(f"ops.{PAIRS[o.node.op]}", o.n(0).text, o.n(1).text)
+
+
+@form("neg")
+def _(o: Operation) -> Expression:
+    return Expression(f"-{o.x().within(NEGATION)}", NEGATION)
+
+
+@form("cast")
+def _(o: Operation) -> Expression:
+    return method(o.x(), "astype", o.dtype(o["dtype"]))
+
+
+@form("where")
+def _(o: Operation) -> Expression:
+    return call("ops.where", o.x(0).text, o.n(1).text, o.n(2).text)
+
+
+@form("clamp", "hardtanh")
+def _(o: Operation) -> Expression:
+    low, high = (None if o[name] is None else o.literal(o[name], name) for name in ("minimum", "maximum"))
+    return call("ops.clamp", o.x().text, min=low, max=high)
+
+
+@form("polygamma")
+def _(o: Operation) -> Expression:
+    if o["order"] == 0:
+        return call("ops.digamma", o.x().text)
+    raise Cannot("a derivative of digamma")
+
+
+# ---- reductions ----
+
+
+def _axes(o: Operation) -> str | None:
+    axes = o["axes"]
+    if axes is None:
+        return None
+    return o.literal(axes[0], "axis") if len(axes) == 1 else o.scope.literals.hole(str(tuple(axes)), "axes")
+
+
+def _flag(value: bool) -> str | None:
+    return "True" if value else None
+
+
+@form("reduce_sum")
+def _(o: Operation) -> Expression:
+    return method(o.x(), "sum", axis=_axes(o), keepdims=_flag(o["keepdims"]))
+
+
+@form("reduce_mean")
+def _(o: Operation) -> Expression:
+    return method(o.x(), "mean", axis=_axes(o), keep_dims=_flag(o["keepdims"]))
+
+
+@form("reduce_max", "reduce_min")
+def _(o: Operation) -> Expression:
+    name = "ops.amax" if o.node.op == "reduce_max" else "ops.amin"
+    return call(name, o.x().text, axis=_axes(o), keepdims=_flag(o["keepdims"]))
+
+
+@form("reduce_prod")
+def _(o: Operation) -> Expression:
+    axes = o["axes"]
+    if axes is None or len(axes) == 1:
+        return call("ops.prod", o.x().text, axis=_axes(o), keep_dims=_flag(o["keepdims"]))
+    result = o.x()
+    for axis in sorted((axis % o.type().rank for axis in axes), reverse=True):
+        result = call("ops.prod", result.text, axis=o.literal(axis, "axis"), keep_dims=_flag(o["keepdims"]))
+    return result
+
+
+@form("reduce_any", "reduce_all")
+def _(o: Operation) -> Expression:
+    name = "any" if o.node.op == "reduce_any" else "all"
+    x = o.x() if o.type().dtype == BOOL else infix("!=", COMPARISON, o.x(), Expression("0"))
+    return call(f"ops.{name}", x.text, axis=_axes(o), keep_dims=_flag(o["keepdims"]))
+
+
+@form("logsumexp")
+def _(o: Operation) -> Expression:
+    axes = _axes(o) or o.scope.literals.hole(str(tuple(range(o.type().rank))), "axes")
+    return call("ops.logsumexp", o.x().text, axes, _flag(o["keepdims"]) or "False")
+
+
+@form("variance")
+def _(o: Operation) -> Expression:
+    return method(
+        o.x(), "var", axis=_axes(o), ddof=o.literal(o["correction"], "ddof"), keepdims=_flag(o["keepdims"])
+    )
+
+
+@form("argmax", "argmin")
+def _(o: Operation) -> Expression:
+    x, axis = o.x(), o["axis"]
+    if axis is None:
+        x, axis = (method(x, "reshape", "-1"), 0) if not o["keepdims"] else (x, None)
+    if axis is None:
+        raise Cannot("keepdims without an axis")
+    name, flag = ("dim", "keepdim") if o.node.op == "argmax" else ("axis", "keepdims")
+    found = call(f"ops.{o.node.op}", x.text, **{name: o.literal(axis, "axis"), flag: _flag(o["keepdims"])})
+    return method(found, "astype", o.dtype(INT64))
+
+
+# ---- scans and order ----
+
+
+@form("cumsum", "cumprod", "logcumsumexp")
+def _(o: Operation) -> Expression:
+    return call(f"ops.{o.node.op}", o.x().text, o.literal(o["axis"], "axis"))
+
+
+@form("cummax", "cummin")
+def _(o: Operation) -> Several:
+    found = call(f"ops.{o.node.op}", o.x().text, o.literal(o["axis"], "axis"))
+    return _values_and_indices(found)
+
+
+@form("sort")
+def _(o: Operation) -> Several:
+    found = call("ops.sort", o.x().text, o.literal(o["axis"], "axis"), descending=_flag(o["descending"]))
+    return _values_and_indices(found)
+
+
+@form("topk")
+def _(o: Operation) -> Several:
+    largest = None if o["largest"] else "False"
+    axis = o["axis"] % o.type().rank
+    found = call("ops.topk", o.x().text, o.size(o["k"], "k"), dim=o.literal(axis, "axis"), largest=largest)
+    return _values_and_indices(found)
+
+
+def _values_and_indices(found: Expression) -> Several:
+    """The indices that these operators give are int32 or int64, by operator and version."""
+    return Several(found, (None, lambda indices: method(indices, "astype", "ms.int64")))
