@@ -9,7 +9,7 @@ import numpy as np
 
 from ..runtime.errors import UsageError
 from ..runtime.ir.types import is_floating
-from .results import INLINED, NOT_REACHED, CellReport
+from .results import INLINED, NOT_REACHED, UNPAIRED, CellReport
 from .sides.records import INPUT, OUTPUT, Key, Records, Side
 from .sides.torch_side import TorchSide
 
@@ -28,6 +28,8 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
     for path, module in reference.module.named_modules():
         if path in calls:
             reports[path] = CellReport(path, classes[path], calls[path])
+        elif reference.watched is not None and path not in reference.watched and can_run(module):
+            reports[path] = CellReport(path, type(module).__name__, 0, presence=UNPAIRED)
         elif can_run(module):
             own = {f"{path}.{name}" for name, p in module.named_parameters() if p.requires_grad}
             presence = INLINED if own and own <= used else NOT_REACHED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -10,7 +10,7 @@ from typing import Any
 
 from .judge import Tolerance, judge, size
 from .noise import Noise
-from .results import FAIL, NOT_COMPARED, PASS, Comparison
+from .results import FAIL, NOT_COMPARED, PASS, Comparison, is_inside
 from .sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records
 
 
@@ -38,9 +38,13 @@ class Comparer:
 
     def compare(self, check: str, candidate: Records) -> list[tuple[str, Comparison]]:
         """All comparisons of a run of the side: (Cell path, comparison)."""
-        found: list[tuple[str, Comparison]] = []
-        misshapen: set[str] = set()
+        found: list[tuple[str, Comparison]] = list(self._misfits(check, candidate))
+        if candidate.raised and self.feeding != "isolated":
+            return found  # nothing came out
+        misshapen: set[str] = set(candidate.raised)
         for key, truth in self.truth.values.items():
+            if _is_inside_any(key.path, candidate.raised) or (key.kind == OUTPUT and key.path in candidate.raised):
+                continue
             if key.kind == OUTPUT and self._concerns(key):
                 found.append((key.path, self._boundary(check, "output", key, truth, candidate)))
                 if candidate.values.get(key, truth).shape != truth.shape:
@@ -58,6 +62,12 @@ class Comparer:
             # behind an output of the wrong shape no meaningful gradient comes back: the Cell has failed already
             found += [(path, comparison) for path, comparison in gradients if path not in misshapen]
         return found
+
+    def _misfits(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+        """Calls that differ in more than numbers."""
+        for misfit in candidate.misfits:
+            fields = {"status": FAIL, "reason": misfit.reason}
+            yield misfit.path, self._comparison(check, misfit.kind, misfit.tensor, misfit.call, fields)
 
     def _concerns(self, key: Key) -> bool:
         return self.feeding == "isolated" or key.path == ""
@@ -89,6 +99,8 @@ class Comparer:
             own = boundary == INPUT_GRADIENT
             if not (self._concerns(key) if own else key.path and self.feeding == "isolated"):
                 continue
+            if _unknown(key.path, candidate) or _is_inside_any(key.path, candidate.opaque):
+                continue
             kind, path = ("input gradient", key.path) if own else ("passed gradient", self._caller(key))
             truth, value = self.truth.values.get(key), candidate.values.get(key)
             group = self._group_size(key.path, key.call)
@@ -102,6 +114,10 @@ class Comparer:
         reference = self.noise.first.parameter_gradients
         for name in dict.fromkeys([*self.truth.parameter_gradients, *candidate.parameter_gradients]):
             path = self.owners.get(name, "")
+            if _unknown(path, candidate):
+                continue
+            if _is_inside_any(path, candidate.opaque):  # the backward written by hand makes it, or doesn't
+                path = next(outer for outer in candidate.opaque if is_inside(path, outer))
             triple = (
                 self.truth.parameter_gradients.get(name),
                 candidate.parameter_gradients.get(name),
@@ -133,6 +149,8 @@ class Comparer:
 
     def _updates(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         for name in dict.fromkeys([*self.truth.updates, *candidate.updates]):
+            if _unknown(self.owners.get(name, ""), candidate):
+                continue
             # a buffer that one side writes what it held already to is as good as one that the other leaves alone
             truth, value = (r.updates.get(name, r.buffers.get(name)) for r in (self.truth, candidate))
             if truth is None or value is None:
@@ -202,6 +220,15 @@ def _parameter_difference(side: str, reference: ParameterInfo | None, other: Par
     difference = abs(reference.data.astype("float64") - other.data.astype("float64"))
     worst = float(difference.max(initial=0.0))
     return f"the values differ, by up to {worst:.3g}" if worst > 0 else ""
+
+
+def _unknown(path: str, candidate: Records) -> bool:
+    """Whether nothing is known of a Cell on that side, as it raised an exception, or the one that contains it."""
+    return path in candidate.raised or _is_inside_any(path, candidate.raised)
+
+
+def _is_inside_any(path: str, ancestors: Collection[str]) -> bool:
+    return any(is_inside(path, ancestor) for ancestor in ancestors)
 
 
 def _without_shares(total: Array | None, records: Records, name: str) -> Array | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import onnx
 import torch
 from torch.utils import _pytree as pytree
@@ -14,7 +15,9 @@ from ..converter.capture.export import from_torch
 from ..converter.onnx_out.export import to_onnx
 from ..runtime.errors import UsageError
 from ..runtime.ir.program import Program
+from ..runtime.tracing import Operand
 from .options import Options
+from .porting import compare_port, framework_of
 from .progress import NoProgress, Progress
 from .results import Report
 from .sides.interpreter_side import InterpreterSide
@@ -83,9 +86,11 @@ def check(
 def compare(
     reference: Any,
     candidate: Any,
-    args: tuple[Any, ...],
+    args: Any,
     kwargs: Mapping[str, Any] | None = None,
     *,
+    cells: Mapping[str, str] | None = None,
+    weights: Mapping[Any, Any] | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -94,9 +99,12 @@ def compare(
     Args:
         reference: a torch module or a program.
         candidate: a torch module, a program, an ONNX model or the path of one. Cells are paired by path, parameters
-            are taken from each side as they are.
-        args: positional inputs, the same for both.
+            are taken from each side as they are. Or a Cell, the port of a torch module: Cells are paired as
+            `parity.pairing` says, and the module's weights are carried over for the comparison.
+        args: positional inputs, the same for both: a tuple; one tensor will do, and so will a dict of keyword inputs.
         kwargs: keyword inputs.
+        cells: for a Cell, what isn't paired rightly by itself: paths of modules by paths of Cells.
+        weights: for a Cell, what isn't carried over rightly by itself; see `parity.weights.overrides`.
         progress: told of stages.
         **options: fields of `Options`.
 
@@ -104,10 +112,22 @@ def compare(
         The report. An ONNX model is compared at its outputs: gradients and inner Cells aren't in it.
 
     Raises:
-        UsageError: a side is of another kind, or the inputs don't fit.
+        UsageError: a side is of another kind, the inputs don't fit, or it isn't clear which Parameter of the Cell is
+            which of the module.
     """
     chosen = Options(**options)
-    keywords = dict(kwargs or {})
+    args, keywords = _as_arguments(args, kwargs)
+    framework = framework_of(candidate)
+    if framework is not None:
+        if not isinstance(reference, torch.nn.Module):
+            raise UsageError(f"a Cell is compared with a torch module, given {type(reference).__name__}")
+        shown = progress or NoProgress()
+        return compare_port(reference, candidate, args, keywords, framework, chosen, shown, cells, weights)
+    if cells is not None or weights is not None:
+        raise UsageError(
+            f"`cells` and `weights` are for a Cell as the candidate, given {type(candidate).__name__}: "
+            "other Cells are paired by path"
+        )
     if isinstance(reference, (str, PathLike, onnx.ModelProto)):
         raise UsageError(
             "the reference must be a torch module or a program: the truth is computed in float64, which "
@@ -121,6 +141,24 @@ def compare(
     )
 
 
+def _as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments, with torch tensors in place of arrays and tensors of ours."""
+    keywords = dict(kwargs or {})
+    if isinstance(args, Mapping):
+        args, keywords = (), {**args, **keywords}
+    elif not isinstance(args, (tuple, list)):
+        args = (args,)
+
+    def as_torch(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return leaf
+        array = np.asarray(leaf) if isinstance(leaf, Operand) or hasattr(leaf, "asnumpy") else leaf
+        return torch.from_numpy(np.array(array)) if isinstance(array, np.ndarray) else leaf
+
+    converted: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(as_torch, (tuple(args), keywords))
+    return converted
+
+
 def _side(name: str, network: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options) -> Side:
     if isinstance(network, torch.nn.Module):
         return _torch_side(name, network, args, kwargs, options)
@@ -130,7 +168,8 @@ def _side(name: str, network: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         dtype = ONNXRUNTIME_DTYPES[options.dtype]
         return OnnxModelSide(name, network, args, kwargs, dtype=dtype, provider=options.provider)
     raise UsageError(
-        f"the {name} must be a torch module, a program, or an ONNX model or file, given {type(network).__name__}"
+        f"the {name} must be a torch module, a program, a Cell, or an ONNX model or file, "
+        f"given {type(network).__name__}"
     )
 
 

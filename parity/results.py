@@ -15,6 +15,7 @@ FAIL = "fail"
 NOT_COMPARED = "not compared"
 NOT_REACHED = "not reached"
 SKIPPED = "skipped"
+UNPAIRED = "unpaired"  # no Cell is its port: what it computes is judged in the Cell around it
 INLINED = "inlined"  # never called as a module: its parameters are used, and judged, in the Cell that uses them
 
 
@@ -28,7 +29,7 @@ class Comparison:
         feeding: "isolated" (the Cell got the reference's recorded values) or "end to end".
         kind: "output", "input gradient", "parameter gradient", "buffer update", "parameter" (the value itself); and for
             what a Cell's own code hands to the Cells that it calls: "passed value" (into their inputs) and "passed
-            gradient" (back into their outputs).
+            gradient" (back into their outputs). "call": the call itself, where a Cell raises, or is called otherwise.
         tensor: slot of the Cell's input or output, with the path of the called Cell before it for what is passed; or
             the qualified name of the parameter or buffer.
         call: which call of the Cell, from 0.
@@ -85,7 +86,9 @@ class CellReport:
         class_name: of the reference's module.
         calls: how often the inputs reached it.
         comparisons: those of the Cell itself; its children have their own.
-        presence: None for a Cell that was compared; else NOT_REACHED, SKIPPED or INLINED.
+        presence: None for a Cell that was compared; else NOT_REACHED, SKIPPED, INLINED or UNPAIRED.
+        counterpart: class and path of the Cell that is its port; empty where Cells are paired by path.
+        explanations: for a Cell at fault, the differences between the two APIs that apply to it.
     """
 
     path: str
@@ -93,6 +96,8 @@ class CellReport:
     calls: int = 1
     comparisons: list[Comparison] = field(default_factory=list)
     presence: str | None = None
+    counterpart: str = ""
+    explanations: list[str] = field(default_factory=list)
 
     @property
     def status(self) -> str:
@@ -126,10 +131,27 @@ class CellReport:
             "class_name": self.class_name,
             "calls": self.calls,
             "status": self.status,
+            "counterpart": self.counterpart,
+            "explanations": list(self.explanations),
             "worst_output_ratio": _json_value(worst_ratio(self.outputs)),
             "worst_gradient_ratio": _json_value(worst_ratio(self.gradients)),
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedWeight:
+    """Where the value of a Cell's Parameter came from.
+
+    Attributes:
+        parameter: path of the Parameter.
+        source: names of the module's parameters, and how they are laid out.
+        how: "layer", "name", "shape", "given", "absent there" or "own value".
+    """
+
+    parameter: str
+    source: str
+    how: str
 
 
 @dataclass
@@ -146,6 +168,8 @@ class Report:
         seed: of the random numbers.
         cells: by module path, parents before children.
         notes: what a reader should know about this run, e.g. that it stopped early.
+        lone_cells: Cells, as `path (class)`, that are the port of no module.
+        weights: how the Cell's Parameters were filled, where one side is a Cell.
     """
 
     model: str
@@ -157,6 +181,8 @@ class Report:
     seed: int
     cells: dict[str, CellReport]
     notes: list[str] = field(default_factory=list)
+    lone_cells: list[str] = field(default_factory=list)
+    weights: list[CarriedWeight] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -176,6 +202,11 @@ class Report:
         return own or [path for path in failing if not any(is_inside(other, path) for other in failing)]
 
     @property
+    def unpaired(self) -> list[str]:
+        """Paths of the modules that no Cell is the port of."""
+        return [path for path, cell in self.cells.items() if cell.status == UNPAIRED]
+
+    @property
     def not_reached(self) -> list[str]:
         """Paths of the Cells that the inputs never exercised."""
         return [path for path, cell in self.cells.items() if cell.status == NOT_REACHED]
@@ -188,6 +219,9 @@ class Report:
             "ok": self.ok,
             "failing": self.failing,
             "not_reached": self.not_reached,
+            "unpaired": self.unpaired,
+            "lone_cells": list(self.lone_cells),
+            "weights": [{"parameter": w.parameter, "source": w.source, "how": w.how} for w in self.weights],
             "reference": self.reference,
             "sides": self.sides,
             "dtype": self.dtype,

@@ -22,11 +22,15 @@ def cell_detail(cell: CellReport, report: Report, width: int, everything: bool =
     of several failing tensors of a kind likewise. `everything` shows every check in full.
     """
     calls = f", called {cell.calls} times" if cell.calls > 1 else ""
-    lines = paragraph(f"✗ {cell.path or '(root)'}  {cell.class_name}{calls}", width, style="bold red")
+    port = f", ported as {cell.counterpart}" if cell.counterpart else ""
+    lines = paragraph(f"✗ {cell.path or '(root)'}  {cell.class_name}{port}{calls}", width, style="bold red")
+    explained = [
+        line for text in cell.explanations for line in paragraph(f"possible cause: {text}", width, INDENT, "yellow")
+    ]
     if everything:
         for comparison in sorted(cell.failures, key=lambda c: _importance(c, report)):
             lines += _in_full(comparison, cell, report, width)
-        return lines
+        return lines + explained
     tensors = _by_tensor(cell.failures, report)
     shown: set[str] = set()
     for checks in tensors:
@@ -40,7 +44,7 @@ def cell_detail(cell: CellReport, report: Report, width: int, everything: bool =
             if alike:
                 others = ", ".join(f"{_tensor(c[0], cell)} {_amount(c[0])}" for c in alike)
                 lines += paragraph(f"likewise: {others}", width, INDENT)
-    return lines
+    return lines + explained
 
 
 def times(ratio: float) -> str:

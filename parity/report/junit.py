@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from os import PathLike
 from xml.etree import ElementTree
 
 from ..files import write_text
-from ..results import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, PASS, SKIPPED, CellReport, Report
+from ..results import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, PASS, SKIPPED, UNPAIRED, CellReport, Report
 from .detail import cell_detail
 
 REASONS = {
     INLINED: "never called itself: its parameters are judged in the Cell that uses them",
+    UNPAIRED: "no Cell is its port: what it computes is judged in the Cell around it",
     NOT_REACHED: "never reached by the inputs: nothing is known about it",
     SKIPPED: "left out by --only or --skip, or not reached after a failure with --fail-fast",
 }
@@ -60,7 +62,7 @@ def _judge(case: ElementTree.Element, cell: CellReport, side: str, report: Repor
         first = f"{failed[0].kind} {failed[0].tensor}: {failed[0].reason}"
         message = f"{len(failed)} of {len(comparisons)} comparisons: {first}"
         failure = ElementTree.SubElement(case, "failure", type=worst, message=_clean(message))
-        of_side = CellReport(cell.path, cell.class_name, cell.calls, failed)
+        of_side = replace(cell, comparisons=failed)
         detail = cell_detail(of_side, report, WIDTH, everything=True)
         failure.text = _clean("\n".join(line.plain for line in detail))
     elif not comparisons:

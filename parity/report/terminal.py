@@ -15,6 +15,7 @@ from ..results import (
     NOT_REACHED,
     PASS,
     SKIPPED,
+    UNPAIRED,
     CellReport,
     Comparison,
     Report,
@@ -33,11 +34,13 @@ VERDICTS: dict[str, Piece] = {
     NOT_COMPARED: ("? not compared", "bold red"),
     AFFECTED: ("~ affected", "yellow"),
     NOT_REACHED: ("- not reached", "yellow"),
+    UNPAIRED: ("- unpaired", "yellow"),
     INLINED: ("- inlined", "dim"),
     SKIPPED: ("- skipped", "dim"),
 }
 MEANINGS = {
     AFFECTED: "affected: differs end to end only, by the Cells that fail",
+    UNPAIRED: "unpaired: no Cell is its port; what it computes is judged in the Cell around it",
     INLINED: "inlined: never called itself; its parameters are judged in the Cell that uses them",
 }
 
@@ -45,6 +48,7 @@ MEANINGS = {
 def render(report: Report, console: Console, verbose: bool = False) -> None:
     """Print the whole view; `verbose` collapses nothing and shows every failing check in full."""
     lines = _tree_lines(report, console.width, verbose)
+    lines += _weight_lines(report, console.width) if verbose and report.weights else []
     details = _details(report, console.width, verbose)
     show([*lines, Text(), *details, *_summary(report, console.width)], console)
 
@@ -66,6 +70,12 @@ def _tree_lines(report: Report, width: int, verbose: bool) -> list[Text]:
     return lines
 
 
+def _weight_lines(report: Report, width: int) -> list[Text]:
+    """What each Parameter of the Cells was filled with."""
+    rows = [Row((), ((w.parameter, ""), (w.source, ""), (w.how, "dim"))) for w in report.weights]
+    return [Text(), *tree_lines(("Parameter", "is", "by"), rows, width, left=3)]
+
+
 def _columns(line: Line) -> tuple[Piece, ...]:
     first, *inside = line.cells
     reached = sum(cell.status != NOT_REACHED for cell in line.cells)
@@ -73,12 +83,18 @@ def _columns(line: Line) -> tuple[Piece, ...]:
     calls = f" ×{first.calls}" if first.calls > 1 and not inside else ""
     return (
         (line.label, "bold" if line.verdict == FAIL else ""),
-        (first.class_name + calls, "cyan"),
+        (_classes(first) + calls, "cyan"),
         VERDICTS[line.verdict],
         _worst([c for cell in line.cells for c in cell.outputs]),
         _worst([c for cell in line.cells for c in cell.gradients]),
         count if inside else ("", ""),
     )
+
+
+def _classes(cell: CellReport) -> str:
+    """The class of the module, and that of its port where it has another name."""
+    port = cell.counterpart.partition(" ")[0]
+    return cell.class_name if port in ("", cell.class_name) else f"{cell.class_name} / {port}"
 
 
 def _worst(comparisons: list[Comparison]) -> Piece:
@@ -115,6 +131,9 @@ def _summary(report: Report, width: int) -> list[Text]:
     lines += paragraph(f"{counted(len(report.cells), 'Cell')}: {words}", width, 2)
     lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]
     lines += _not_reached(report, width)
+    if report.lone_cells:
+        text = f"Cells that are the port of no module, judged in the Cell around them: {_joined(report.lone_cells)}"
+        lines += paragraph(text, width, 2, "yellow")
     held = f"{shortened_path(report.model, width // 2)}: {_joined(report.sides)} against {report.reference}"
     lines += paragraph(f"{held}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]

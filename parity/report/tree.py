@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ..results import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, CellReport, Report
+from ..results import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED, CellReport, Report
 
 AFFECTED = "affected"  # fails end to end only, by the fault of other Cells
 ROOM = 24  # lines that are read at a glance
@@ -79,7 +79,7 @@ def tree(report: Report, everything: bool = False) -> list[Line]:
     if everything:
         return list(drawn.lines(depth=None))
     lines = list(drawn.lines(depth=1))
-    if set(drawn.verdicts.values()) - {PASS, INLINED, NOT_REACHED}:
+    if set(drawn.verdicts.values()) - {PASS, INLINED, NOT_REACHED, UNPAIRED}:
         return lines
     for depth in range(2, 2 + max((path.count(".") for path in report.cells), default=0)):
         deeper = list(drawn.lines(depth))
@@ -118,8 +118,8 @@ class _Tree:
     def _together(self, branch: Branch) -> str | None:
         """The one verdict that stands for the whole branch, or None if it has to be laid open."""
         inside = {self.verdicts[path] for path in branch.inside()}
-        if inside <= {PASS, INLINED, AFFECTED, NOT_REACHED}:
-            return next(each for each in (AFFECTED, PASS, INLINED, NOT_REACHED) if each in inside)
+        if inside <= {PASS, INLINED, AFFECTED, NOT_REACHED, UNPAIRED}:
+            return next(each for each in (AFFECTED, PASS, INLINED, UNPAIRED, NOT_REACHED) if each in inside)
         return SKIPPED if inside == {SKIPPED} else None
 
     def _grouped(self, branches: list[Branch]) -> list[list[Branch]]:

@@ -38,6 +38,25 @@ class Draw(NamedTuple):
     number: int
 
 
+@dataclass(frozen=True)
+class Misfit:
+    """A call of a Cell that differs in more than numbers from that of the reference: it raises, or returns more.
+
+    Attributes:
+        path: of the Cell.
+        call: which call, from 0.
+        kind: "call", "output" or "passed value".
+        tensor: the slot that it is about; empty for the whole call.
+        reason: what is wrong, in words.
+    """
+
+    path: str
+    call: int
+    kind: str
+    tensor: str
+    reason: str
+
+
 @dataclass
 class Records:
     """The values that one run recorded.
@@ -53,6 +72,9 @@ class Records:
         slots: the slots of each boundary in order, by (path, index, kind).
         cotangents: those of the root's outputs that the run used, in order; None for an output without gradient.
         draws: what the run drew at random, by the Cell call that drew it.
+        misfits: calls that differ from the reference's in more than numbers.
+        raised: paths of the Cells that raised an exception: nothing else is known of them and of those inside.
+        opaque: paths of the Cells with a backward written by hand: gradients of those inside can't be seen.
     """
 
     values: dict[Key, Array] = field(default_factory=dict)
@@ -65,6 +87,9 @@ class Records:
     slots: dict[tuple[str, int, str], list[str]] = field(default_factory=dict)
     cotangents: list[Array | None] = field(default_factory=list)
     draws: dict[Draw, Array] = field(default_factory=dict)
+    misfits: list[Misfit] = field(default_factory=list)
+    raised: set[str] = field(default_factory=set)
+    opaque: set[str] = field(default_factory=set)
 
     def add(self, key: Key, array: Array) -> None:
         """Record a value, once."""

@@ -36,6 +36,7 @@ class TorchSide:
     """A torch module with the inputs it is run on; the module is left as it was.
 
     With `watched`, only the modules at these paths are Cells: what the others do belongs to the Cells around them.
+    `ignored` are parameters whose gradient, and buffers whose update, isn't recorded.
     """
 
     def __init__(
@@ -50,10 +51,12 @@ class TorchSide:
         working_dtype: str = "float32",
         seed: int = 0,
         watched: Collection[str] | None = None,
+        ignored: Collection[str] = (),
     ) -> None:
         self.name = name
         self.module = module
         self.watched = watched
+        self.ignored = ignored
         self.args = args
         self.kwargs = dict(kwargs)
         self.train = train
@@ -90,6 +93,8 @@ class TorchSide:
                 records.cotangents = self._cotangents(run, result, outputs)
                 self._backward(recorder, outputs, leaves)
             for name, buffer in self.module.named_buffers():
+                if name in self.ignored:
+                    continue
                 changed = not torch.equal(before[name], buffer)
                 (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
         records.draws = drawn.recorded
@@ -140,6 +145,8 @@ class TorchSide:
         if roots and wanted:
             gradients = torch.autograd.grad([out for out, _ in roots], wanted, [g for _, g in roots], allow_unused=True)
         for name, gradient in zip(named, gradients, strict=False):
+            if name in self.ignored:
+                continue
             recorder.records.parameter_gradients[name] = None if gradient is None else as_array(gradient)
 
 

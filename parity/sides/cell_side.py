@@ -1,0 +1,117 @@
+"""The Cell side: a network written by hand as Cells, run eagerly and watched at the boundaries that a module has too.
+
+Boundaries, parameters and draws are recorded under the names of the modules that the Cells are the port of, so that
+they can be compared with the records of the torch side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from ...runtime.calling import as_array
+from ...runtime.ir.types import as_dtype, is_floating
+from ..pairing import Pairing
+from ..weights.mapping import Weights
+from .cell_arguments import arguments
+from .cell_watcher import Watcher
+from .frameworks import Framework
+from .records import Abilities, Array, ParameterInfo, Records, Run
+
+
+class CellSide:
+    """A Cell with the inputs it is run on; the Cell is left as it was."""
+
+    def __init__(
+        self,
+        framework: Framework,
+        cell: Any,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        pairing: Pairing,
+        weights: Weights,
+        *,
+        train: bool = False,
+        working_dtype: str = "float32",
+    ) -> None:
+        self.name = framework.name
+        self.framework = framework
+        self.cell = cell
+        self.pairing = pairing
+        self.weights = weights
+        self.train = train
+        self.working_dtype = as_dtype(working_dtype)
+        dtypes = {"meaning": "float64", "rounding": working_dtype}
+        asked = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
+        self.abilities = Abilities(tuple((check, dtypes[check]) for check in asked))
+        self.args, self.kwargs = arguments(cell, module, args, kwargs)
+
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """The module's parameters as the Cell has them: their values were carried over, whether they are trained not.
+
+        What has no counterpart is a misfit of `weights` and is here as it is there.
+        """
+        found = {}
+        for name, trainable in self.weights.trainable.items():
+            flags = {bool(entry.parameter.requires_grad) for entry in self.weights.of(name)}
+            found[name] = ParameterInfo(self.weights.arrays[name], trainable if len(flags) != 1 else flags.pop())
+        return found
+
+    def run(self, run: Run) -> Records:
+        """Run once; see `Run`."""
+        entries = self.weights.unique()
+        parameters = [entry.parameter for entry in entries]
+        values = {id(entry.parameter): _in(self.weights.value(entry), self.working_dtype) for entry in entries}
+        watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, run)
+        with self.framework.prepared(self.cell, values, run.dtype, self.train), watcher.watching():
+            leaves, structure = pytree.tree_flatten((self.args, self.kwargs))
+            places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (torch.Tensor, np.ndarray))]
+            inputs = [self._input(leaves[i], as_dtype(run.dtype)) for i in places]
+
+            def called(*tensors: Any) -> list[Any]:
+                for place, tensor in zip(places, tensors, strict=True):
+                    leaves[place] = tensor
+                args, kwargs = pytree.tree_unflatten(leaves, structure)
+                return watcher.called(lambda: self.cell(*args, **kwargs))
+
+            seeds = watcher.seeds if run.grads else None
+            _, _, gradients = self.framework.run(called, inputs, parameters, seeds)
+            records = watcher.records
+            if run.grads:
+                self._record_gradients(records, dict(zip(map(id, parameters), gradients, strict=True)))
+            self._record_updates(records, {id(p): self.framework.array(p) for p in parameters}, as_dtype(run.dtype))
+        return records
+
+    def _input(self, leaf: Any, dtype: np.dtype[Any]) -> Any:
+        """As a tensor, through the working dtype."""
+        array = as_array(leaf)
+        return self.framework.tensor(_in(_in(array, self.working_dtype), dtype))
+
+    def _record_gradients(self, records: Records, gradients: dict[int, Array | None]) -> None:
+        ours = self.weights.back(gradients)
+        records.parameter_gradients = {
+            name: ours.get(name)
+            for name, trainable in self.weights.trainable.items()
+            if trainable and name not in self.weights.unseen
+        }
+        for name, gradient in ours.items():  # trained here, a buffer or frozen there
+            if name not in self.weights.unseen:
+                records.parameter_gradients.setdefault(name, gradient)
+
+    def _record_updates(self, records: Records, after: dict[int, Array], dtype: np.dtype[Any]) -> None:
+        entries = self.weights.unique()
+        before = {id(e.parameter): _in(_in(self.weights.value(e), self.working_dtype), dtype) for e in entries}
+        changed = {key for key, array in after.items() if not np.array_equal(array, before[key])}
+        for name, array in self.weights.back(dict(after)).items():
+            if name not in self.weights.trainable and name not in self.weights.ignored:
+                moved = any(id(entry.parameter) in changed for entry in self.weights.of(name))
+                (records.updates if moved else records.buffers)[name] = array
+
+
+def _in(array: Array, dtype: np.dtype[Any]) -> Array:
+    return array.astype(dtype) if is_floating(array.dtype) else array

@@ -1,0 +1,271 @@
+"""Watching Cells run: every tensor that crosses a boundary is recorded, and replaced by the one that is fed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...runtime.ir.types import CellCall, as_dtype, is_floating
+from ..pairing import Pairing
+from ..weights.mapping import Weights
+from .cell_arguments import counterparts, input_tensors, nested, output_tensors
+from .frameworks import Framework, Pull
+from .records import (
+    INPUT,
+    INPUT_GRADIENT,
+    OUTPUT,
+    OUTPUT_GRADIENT,
+    Array,
+    Draw,
+    Key,
+    Misfit,
+    Records,
+    Run,
+)
+
+
+@dataclass
+class _Running:
+    """A call that is running, and its inputs as they went on."""
+
+    call: CellCall
+    number: int
+    inputs: list[Any] = field(default_factory=list)
+    raised: bool = False
+
+
+class Watcher:
+    """Records one run of a Cell."""
+
+    def __init__(self, framework: Framework, cell: Any, pairing: Pairing, weights: Weights, run: Run) -> None:
+        self.framework = framework
+        self.cell = cell
+        self.pairing = pairing
+        self.weights = weights
+        self.run = run
+        self.records = Records()
+        self.running: list[_Running] = []
+        self.fed: list[Any] = []  # tensors that a gradient is fed to, whatever becomes of them
+        self.root_slots: list[str | None] = []
+        self._calls: dict[str, int] = {}
+        self._draws: dict[tuple[str, int], int] = {}
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Within the context, the Cell is watched."""
+        shared = self._shared()
+        cells = dict(self.cell.cells_and_names())
+        with contextlib.ExitStack() as stack:
+            for pair in self.pairing.pairs:
+                cell = cells[pair.cell]
+                before, after = self._hooks(pair.module, cell)
+                shares = {name: self._share(p, pair.module) for name, p in shared.get(pair.cell, {}).items()}
+                stack.enter_context(self.framework.hooked(cell, before, after, shares))
+                stack.enter_context(self._guarded(cell))
+            if self.framework.replays:
+                stack.enter_context(self.framework.drawing(self._drawn))
+            yield
+
+    def called(self, function: Callable[[], Any]) -> list[Any]:
+        """The tensors that the Cell returns, and those that a gradient is fed to."""
+        try:
+            result = function()
+        except Exception as error:  # noqa: BLE001  whatever the user's code raises is a finding
+            self._note_exception(error)
+            return list(self.fed)
+        finally:
+            self._count_calls()
+        _, tensors, _ = output_tensors(result, self.framework.is_tensor)
+        return [*tensors, *self.fed]
+
+    def seeds(self, outputs: Sequence[Any]) -> list[Array | None]:
+        """Gradients of what `called` returned: cotangents by the reference's slots, zeros for what is fed."""
+        own = len(outputs) - len(self.fed)
+        slots = self.run.slots.get(("", 0, OUTPUT), [])
+        given = dict(zip(slots, self.run.cotangents or [], strict=False))
+        found: list[Array | None] = []
+        for output, slot in zip(outputs[:own], self.root_slots, strict=False):
+            cotangent = given.get(slot) if slot is not None else None
+            fits = cotangent is not None and cotangent.shape == tuple(output.shape)
+            found.append(cotangent if fits else None)
+        found += [None] * (own - len(found))
+        self.records.cotangents = list(self.run.cotangents or [])
+        return found + [np.zeros(tuple(x.shape)) for x in self.fed]
+
+    def _count_calls(self) -> None:
+        """What is called more often than in the reference; what is called less often lacks records."""
+        there: dict[str, int] = {}
+        for path, _, kind in self.run.slots:
+            there[path] = there.get(path, 0) + (kind == OUTPUT)
+        for path, count in self._calls.items():
+            if self.run.slots and count > there.get(path, 0):
+                reason = f"called {count} times here, {there.get(path, 0)} there"
+                self.records.misfits.append(Misfit(path, there.get(path, 0), "call", "", reason))
+
+    # ---- boundaries ----
+
+    def _hooks(self, path: str, cell: Any) -> tuple[Any, Any]:
+        def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            index = self._calls.get(path, 0)
+            self._calls[path] = index + 1
+            parent = self.running[-1].number if self.running else None
+            call = CellCall(path, cell.cls_name, index, parent)
+            here = _Running(call, len(self.records.calls))
+            self.records.calls.append(call)
+            self.running.append(here)
+            slots, tensors, replaced = input_tensors(cell.construct, args, kwargs, self.framework.is_tensor)
+            here.inputs = self._crossed(call, INPUT, INPUT_GRADIENT, slots, tensors)
+            if getattr(cell, "bprop", None) is not None and self.framework.recording():
+                self.records.opaque.add(path)
+            return replaced(here.inputs)
+
+        def after(output: Any) -> Any:
+            here = self.running.pop()
+            if here.raised:
+                return output
+            slots, tensors, replaced = output_tensors(output, self.framework.is_tensor)
+            crossed = self._crossed(here.call, OUTPUT, OUTPUT_GRADIENT, slots, tensors)
+            if self.run.feed is not None:
+                self.fed += [x for x in crossed if self.framework.tracked(x)]
+            if not here.call.path:
+                self.root_slots = counterparts(slots, self.run.slots.get(("", 0, OUTPUT), []))
+            return replaced(crossed)
+
+        return before, after
+
+    def _crossed(
+        self, call: CellCall, kind: str, gradient_kind: str, slots: Sequence[str], tensors: Sequence[Any]
+    ) -> list[Any]:
+        reference = self.run.slots.get((call.path, call.index, kind), [])
+        names = counterparts(slots, reference)
+        more = [slot for slot, name in zip(slots, names, strict=True) if name is None]
+        if more and (call.path, call.index, OUTPUT) in self.run.slots:
+            what = "takes" if kind == INPUT else "returns"
+            reason = f"{what} {len(slots)} tensors here ({', '.join(slots)}), {len(reference)} there"
+            self.records.misfits.append(Misfit(call.path, call.index, "call", more[0], reason))
+        return [
+            tensor if name is None else self._cross(Key(call.path, call.index, kind, name), gradient_kind, tensor)
+            for name, tensor in zip(names, tensors, strict=True)
+        ]
+
+    def _cross(self, key: Key, gradient_kind: str, tensor: Any) -> Any:
+        array, passed = self.framework.array(tensor), None
+        fed = None if self.run.feed is None else self.run.feed.values.get(key)
+        if fed is not None:
+            if is_floating(array.dtype) == is_floating(fed.dtype):
+                passed = fed.astype(array.dtype)
+            elif array.shape == fed.shape and np.array_equal(array.astype(np.float64), fed.astype(np.float64)):
+                array = fed  # a mask of ones and zeros is as good as one of bools
+        self._record(key, array)
+        if passed is None:
+            passed = self.framework.array(tensor)
+        shape, dtype = tuple(tensor.shape), passed.dtype
+        gradient_key = key._replace(kind=gradient_kind)
+
+        def pull(gradient: Array) -> Array | None:
+            self._record(gradient_key, gradient)
+            given = None if self.run.feed is None else self.run.feed.values.get(gradient_key)
+            if given is not None and given.shape == gradient.shape:
+                gradient = given.astype(dtype)
+            # behind a value of another shape than the reference's nothing meaningful goes back
+            return gradient if gradient.shape == shape else None
+
+        return self.framework.cross(tensor, passed, pull)
+
+    def _record(self, key: Key, array: Array) -> None:
+        if self.run.inner or not key.path:
+            self.records.add(key, array)
+
+    # ---- exceptions ----
+
+    @contextlib.contextmanager
+    def _guarded(self, cell: Any) -> Iterator[None]:
+        """Within the context, a Cell that raises while it is fed returns what the reference did, and all goes on."""
+        construct = cell.construct
+
+        @functools.wraps(construct)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            depth = len(self.running)
+            try:
+                return construct(*args, **kwargs)
+            except Exception as error:
+                self._note_exception(error)
+                here = self.running[depth - 1]
+                fed = self._reference_outputs(here.call)
+                if fed is None:
+                    raise
+                del self.running[depth:]
+                here.raised = True
+                self.fed += [x for x in here.inputs if self.framework.tracked(x)]
+                return fed
+
+        cell.construct = guarded
+        try:
+            yield
+        finally:
+            del cell.construct
+
+    def _note_exception(self, error: Exception) -> None:
+        """Whose fault it is: the innermost call that is running; told once, however far it goes up."""
+        if getattr(error, "_noted", False) or not self.running:
+            return
+        call = self.running[-1].call
+        error._noted = True  # type: ignore[attr-defined]
+        said = f"{type(error).__name__}: {error}".rstrip(": ")
+        self.records.misfits.append(Misfit(call.path, call.index, "call", "", f"raises {said}"))
+        self.records.raised.add(call.path)
+
+    def _reference_outputs(self, call: CellCall) -> Any:
+        slots = self.run.slots.get((call.path, call.index, OUTPUT))
+        feed = self.run.feed
+        if slots is None or feed is None:
+            return None
+        dtype = as_dtype(self.run.dtype)
+        arrays = [feed.values[Key(call.path, call.index, OUTPUT, slot)] for slot in slots]
+        tensors = [self.framework.tensor(a.astype(dtype) if is_floating(a.dtype) else a) for a in arrays]
+        return nested(slots, tensors)
+
+    # ---- shared Parameters ----
+
+    def _shared(self) -> dict[str, dict[str, Any]]:
+        """The Parameters that several watched Cells hold: by path of the Cell and attribute."""
+        holders: dict[int, list[tuple[str, str, Any]]] = {}
+        watched = {pair.cell for pair in self.pairing.pairs}
+        for path, cell in self.cell.cells_and_names():
+            if path in watched:
+                for name, parameter in cell.parameters_and_names(expand=False):
+                    holders.setdefault(id(parameter), []).append((path, name, parameter))
+        found: dict[str, dict[str, Any]] = {}
+        for places in holders.values():
+            for path, name, parameter in places if len(places) > 1 and places[0][2].requires_grad else ():
+                found.setdefault(path, {})[name] = parameter
+        return found
+
+    def _share(self, parameter: Any, module: str) -> Pull:
+        entry = next(e for e in self.weights.unique() if e.parameter is parameter)
+
+        def pull(gradient: Array) -> Array:
+            if entry.arrangement is not None:
+                for source, part in entry.arrangement.back(gradient).items():
+                    self.records.add_share(source, module, part)
+            return gradient
+
+        return pull
+
+    # ---- random draws ----
+
+    def _drawn(self, kind: str, array: Array) -> Array:
+        call = self.running[-1].call if self.running else CellCall("", "", 0, None)
+        cell = (call.path, call.index)
+        draw = Draw(*cell, self._draws.get(cell, 0))
+        self._draws[cell] = draw.number + 1
+        recorded = self.run.draws.get(draw)
+        if recorded is not None and recorded.size == array.size:
+            array = recorded.reshape(array.shape).astype(array.dtype)
+        self.records.draws[draw] = array
+        return array

@@ -1,0 +1,167 @@
+"""Our own Cells, run eagerly: the framework of `cell_side`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...runtime import tape
+from ...runtime.common.parameter import Parameter
+from ...runtime.common.tensor import Tensor, identity_entry, wrapped
+from ...runtime.gradients import record
+from ...runtime.ir.types import FLOAT64, as_dtype, is_floating
+from ...runtime.nn.cell import Cell
+from ...runtime.ops import random
+from ...runtime.precision import computing_throughout_in
+from .frameworks import Hook, Pull
+from .records import Array
+
+
+class Eager:
+    """Cells of `cellbridge.runtime.nn`."""
+
+    name = "cell"
+    checks: tuple[str, ...] = ("meaning", "rounding")
+    replays = True
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether a value is a tensor."""
+        return isinstance(value, Tensor)
+
+    def tensor(self, array: Array) -> Tensor:
+        """A tensor with these elements."""
+        return wrapped(np.array(array))
+
+    def array(self, tensor: Tensor) -> Array:
+        """The elements of a tensor."""
+        return tensor.asnumpy()
+
+    def tracked(self, tensor: Tensor) -> bool:
+        """Whether the tensor is on the tape."""
+        recording = tape.current()
+        return recording is not None and tensor.number_on(recording) is not None
+
+    def recording(self) -> bool:
+        """Whether there is a tape."""
+        return tape.current() is not None
+
+    def cross(self, tensor: Tensor, passed: Array, pull: Pull) -> Tensor:
+        """A tensor with the elements `passed`, whose gradient goes, as `pull` returns it, to `tensor`."""
+
+        def pulled(arrived: list[Any]) -> Sequence[Any]:
+            gradient = pull(arrived[0].asnumpy())
+            return (None if gradient is None else wrapped(gradient),)
+
+        if not self.tracked(tensor):
+            return wrapped(passed)
+        (crossed,) = identity_entry((tensor,), pulled)
+        return wrapped(passed, crossed._tape, crossed._number)
+
+    @contextlib.contextmanager
+    def hooked(self, cell: Cell, before: Hook, after: Hook, shared: Mapping[str, Pull]) -> Iterator[None]:
+        """Within the context, the two hooks are called, and stand-ins take the place of shared Parameters."""
+        originals: list[dict[str, Any]] = []
+
+        def pre(_: Cell, args: Any, kwargs: Any) -> Any:
+            replaced = before(args, kwargs)
+            originals.append(dict(cell._params))
+            for name, pull in shared.items():
+                parameter = cell._params[name]
+                cell._params[name] = self.cross(parameter, parameter._data, pull)  # type: ignore[assignment]
+            return replaced
+
+        def post(_: Cell, args: Any, kwargs: Any, output: Any) -> Any:
+            cell._params.update(originals.pop())
+            return after(output)
+
+        handles = [
+            cell.register_forward_pre_hook(pre, with_kwargs=True),
+            cell.register_forward_hook(post, with_kwargs=True),
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+            if originals:
+                cell._params.update(originals[0])
+
+    def run(
+        self,
+        function: Callable[..., Sequence[Any]],
+        inputs: Sequence[Any],
+        parameters: Sequence[Any],
+        seeds: Callable[[Sequence[Any]], Sequence[Array | None]] | None,
+    ) -> tuple[list[Any], list[Array | None], list[Array | None]]:
+        """Outputs of `function(*inputs)`, and the gradients of its inputs and of the parameters."""
+        if seeds is None:
+            return list(function(*inputs)), [], []
+        recording = tape.Tape()
+        floating = [i for i, x in enumerate(inputs) if is_floating(x.dtype)]
+        forward = record(function, tuple(inputs), {}, recording, floating, parameters)
+        cotangents: dict[int, Any] = {}
+        for output, seed in zip(forward.outputs, seeds(forward.outputs), strict=True):
+            number = output.number_on(recording)
+            if seed is not None and number is not None:
+                gradient = wrapped(seed.astype(output.dtype))
+                cotangents[number] = cotangents[number] + gradient if number in cotangents else gradient
+        with tape.recording(None):
+            recording.pull_back(forward.start, cotangents)
+        of_inputs = [cotangents.get(forward.numbers.get(i, 0)) for i in range(len(inputs))]
+        numbers = {key: number for key, (number, *_) in forward.parameters.items()}
+        of_parameters = [cotangents.get(numbers.get(id(p), 0)) for p in parameters]
+        found = [[None if g is None else g.asnumpy() for g in part] for part in (of_inputs, of_parameters)]
+        return list(forward.outputs), found[0], found[1]
+
+    @contextlib.contextmanager
+    def prepared(self, cell: Cell, values: Mapping[int, Array], dtype: str, train: bool) -> Iterator[None]:
+        """Within the context, Parameters, and tensors that Cells hold, are in `dtype`; afterwards all is as before."""
+        wanted = as_dtype(dtype)
+        cells = [inner for _, inner in cell.cells_and_names()]
+        states = [(inner, dict(inner.__dict__), dict(inner._params), dict(inner._cells)) for inner in cells]
+        parameters = [(p, dict(p.__dict__)) for p in cell.get_parameters()]
+        try:
+            for parameter, _ in parameters:
+                parameter._data = _in(np.array(values[id(parameter)]), wanted)
+            for inner in cells:
+                inner.training, inner.requires_grad, inner._forward_run = train, False, None
+                for name, value in list(inner.__dict__.items()):
+                    if name not in ("_params", "_cells"):
+                        inner.__dict__[name] = _converted(value, wanted)
+            cell.phase = "train" if train else "predict"
+            with computing_throughout_in(wanted) if wanted == FLOAT64 else contextlib.nullcontext():
+                yield
+        finally:
+            for inner, state, own, children in states:
+                for registered, before in ((state["_params"], own), (state["_cells"], children)):
+                    registered.clear()
+                    registered.update(before)
+                inner.__dict__.clear()
+                inner.__dict__.update(state)
+            for parameter, state in parameters:
+                parameter.__dict__.clear()
+                parameter.__dict__.update(state)
+
+    def drawing(self, observer: Callable[[str, Array], Array]) -> contextlib.AbstractContextManager[None]:
+        """Within the context, `observer(op, array)` is told of random draws and replaces them."""
+        return random.observed(observer)
+
+
+def _in(array: Array, dtype: np.dtype[Any]) -> Array:
+    return array.astype(dtype) if is_floating(array.dtype) else array
+
+
+def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
+    """The tensors in an attribute in another floating-point dtype; what holds none is itself."""
+    if isinstance(value, Parameter):
+        return value
+    if isinstance(value, Tensor):
+        return wrapped(_in(value._data, dtype))
+    if type(value) in (list, tuple) and any(isinstance(item, Tensor) for item in value):
+        return type(value)(_converted(item, dtype) for item in value)
+    if type(value) is dict and any(isinstance(item, Tensor) for item in value.values()):
+        return {name: _converted(item, dtype) for name, item in value.items()}
+    return value

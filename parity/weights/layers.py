@@ -1,0 +1,102 @@
+"""Which layers of the two APIs correspond, and what their parameters are called: data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import torch
+
+CONTAINERS = frozenset({"sequential", "modulelist", "moduledict"})
+"""Kinds that compute nothing themselves."""
+
+_SAME_LAYER = {
+    "bidense": "bilinear",
+    "celldict": "moduledict",
+    "celllist": "modulelist",
+    "conv1dtranspose": "convtranspose1d",
+    "conv2dtranspose": "convtranspose2d",
+    "conv3dtranspose": "convtranspose3d",
+    "dense": "linear",
+    "fastgelu": "gelu",
+    "hshrink": "hardshrink",
+    "hsigmoid": "hardsigmoid",
+    "hswish": "hardswish",
+    "sequentialcell": "sequential",
+}
+"""Layers whose classes have different names: the Cell's in lower case, and the module's. Others are alike in name."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """The parameters of one kind of layer.
+
+    Attributes:
+        of_cell: the module's name for each name of the Cell's that differs.
+        absent: what a parameter of the Cell is that the module was made without (`affine=False`).
+        unit_axes: whether the two shapes may differ by axes of size 1.
+        ignored: buffers of the module that no Cell has.
+    """
+
+    of_cell: Mapping[str, str] = field(default_factory=dict)
+    absent: Mapping[str, float] = field(default_factory=dict)
+    unit_axes: bool = False
+    ignored: frozenset[str] = frozenset()
+
+
+_AFFINE = {"gamma": "weight", "beta": "bias"}
+_NORM = Names(_AFFINE, {"gamma": 1.0, "beta": 0.0})
+_BATCH_NORM = Names(
+    _AFFINE | {"moving_mean": "running_mean", "moving_variance": "running_var"},
+    {"gamma": 1.0, "beta": 0.0, "moving_mean": 0.0, "moving_variance": 1.0},
+    ignored=frozenset({"num_batches_tracked"}),
+)
+
+_NAMES: dict[str, Names] = {
+    **dict.fromkeys(("batchnorm1d", "batchnorm2d", "batchnorm3d", "syncbatchnorm"), _BATCH_NORM),
+    **dict.fromkeys(("instancenorm1d", "instancenorm2d", "instancenorm3d"), _BATCH_NORM),
+    **dict.fromkeys(("layernorm", "groupnorm", "rmsnorm"), _NORM),
+    "embedding": Names({"embedding_table": "weight"}),
+    "prelu": Names({"a": "weight", "w": "weight"}),
+    # the one spatial axis of a Cell's kernel comes with a unit axis before it
+    **dict.fromkeys(("conv1d", "convtranspose1d"), Names(unit_axes=True)),
+}
+
+
+def names(kind: str) -> Names:
+    """The names of parameters in a kind of layer; names that aren't listed are the same in both."""
+    return _NAMES.get(kind, Names())
+
+
+def kind_of_module(module: torch.nn.Module) -> str:
+    """The layer that a module is, or is a subclass of, in lower case; `""` for a block of the user's."""
+    for base in type(module).__mro__:
+        if base is not torch.nn.Module and base.__name__.lower() in _torch_layers() and _is_library(base, "torch"):
+            return base.__name__.lower()
+    return ""
+
+
+def kind_of_cell(cell: Any) -> str:
+    """The layer that a Cell is, or is a subclass of, in torch's name and lower case; `""` for a block of the user's."""
+    libraries = [base for base in type(cell).__mro__ if _is_library(base, "cellbridge", "mindspore")]
+    # in a captured network, `cls_name` is the name of the module's class
+    own = [str(cell.cls_name).lower()] if type(cell) in libraries else []
+    for name in (*own, *(base.__name__.lower() for base in libraries)):
+        kind = _SAME_LAYER.get(name, name)
+        if kind in _torch_layers():
+            return kind
+    return ""
+
+
+def _is_library(base: type, *packages: str) -> bool:
+    return base.__module__.partition(".")[0] in packages
+
+
+@cache
+def _torch_layers() -> frozenset[str]:
+    """The names of torch's layers, in lower case."""
+    layers = [value for value in vars(torch.nn).values() if isinstance(value, type)]
+    found = {value.__name__.lower() for value in layers if issubclass(value, torch.nn.Module)}
+    return frozenset(found - {"module"})
