@@ -12,6 +12,7 @@ from ...common.initializer import Uniform, initializer
 from ...common.parameter import Parameter, ParameterTuple
 from ...functional.arguments import require_integers
 from ...functional.dropout import dropout as drop
+from ...functional.operands import floating
 from ...functional.recurrence import Weights, stacked
 from ...ops import creation, elementwise, shaping
 from ...tracing import Operand
@@ -66,8 +67,8 @@ class _Recurrent(Cell):
     def construct(self, x: Any, hx: Any = None, seq_length: Any = None) -> Any:
         """(time, batch, input_size), or batch first; the outputs and the last state. See the class."""
         of = self.cls_name
-        if not isinstance(x, Operand) or x.ndim != 3:
-            raise ValueError(f"For '{of}', 'x' must be a Tensor with 3 dimensions, but got {getattr(x, 'shape', x)}")
+        if floating(x, "x", of=of).ndim != 3:
+            raise ValueError(f"For '{of}', 'x' must have 3 dimensions, but got shape {tuple(x.shape)}")
         batch = x.shape[0] if self.batch_first else x.shape[1]
         states = self._first_states(x, hx, batch)
         if seq_length is not None:

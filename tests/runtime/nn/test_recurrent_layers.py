@@ -85,7 +85,7 @@ def test_names_come_by_kind_and_then_by_layer_and_direction() -> None:
         ("weight_ih_l1_reverse", (16, 8)),
     ]
     net = nn.SequentialCell([cell])
-    assert [p.name for p in net.get_parameters()][0] == "0.weight_ih_l0"
+    assert next(net.get_parameters()).name == "0.weight_ih_l0"
     assert np.abs(cell.weight_ih_l0.asnumpy()).max() <= 0.5
     assert repr(nn.GRU(3, 4)) == (
         "GRU(input_size=3, hidden_size=4, num_layers=1, has_bias=True, batch_first=False, dropout=0.0, "
@@ -94,8 +94,8 @@ def test_names_come_by_kind_and_then_by_layer_and_direction() -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_sequences_end_at_their_length(name: str, bidirectional: bool) -> None:
+@pytest.mark.parametrize(("bidirectional", "dtype"), [(False, np.int32), (True, np.int64)])
+def test_sequences_end_at_their_length(name: str, bidirectional: bool, dtype: Any) -> None:
     cell, module = pair(name, 3, 4, num_layers=2, bidirectional=bidirectional)
     lengths = torch.tensor([2, 5, 1])
 
@@ -104,9 +104,8 @@ def test_sequences_end_at_their_length(name: str, bidirectional: bool) -> None:
         ys, last = module(sequences)
         return torch.nn.utils.rnn.pad_packed_sequence(ys)[0], last
 
-    for dtype in (np.int32, np.int64):
-        seq_length = Tensor(lengths.numpy().astype(dtype))
-        assert_as_torch(lambda x: cell(x, None, seq_length), packed, normal(5, 3, 3))
+    seq_length = Tensor(lengths.numpy().astype(dtype))
+    assert_as_torch(lambda x: cell(x, None, seq_length), packed, normal(5, 3, 3))
 
 
 def test_dropout_acts_between_layers_in_training_only() -> None:
@@ -177,8 +176,9 @@ def ones(*shape: int, dtype: Any = np.float32) -> Tensor:
 @pytest.mark.parametrize(
     ("run", "error", "message"),
     [
-        (lambda: nn.LSTM(3, 2)(ones(2, 3)), ValueError, "'x' must be a Tensor with 3 dimensions"),
+        (lambda: nn.LSTM(3, 2)(ones(2, 3)), ValueError, "'x' must have 3 dimensions"),
         (lambda: nn.LSTM(3, 2)(ones(4, 2, 5)), ValueError, "doesn't fit the features"),
+        (lambda: nn.GRU(3, 2)(ones(4, 2, 3, dtype=np.int32)), TypeError, "'x' must have a floating-point dtype"),
         (lambda: nn.LSTM(3, 2)(ones(4, 2, 3), ones(1, 2, 2)), TypeError, "'hx' must be a tuple of two Tensors"),
         (lambda: nn.LSTM(3, 2)(ones(4, 2, 3), (ones(1, 2, 2),) * 3), TypeError, "'hx' must be a tuple of two Tensors"),
         (lambda: nn.GRU(3, 2)(ones(4, 2, 3), ones(1, 2, 2, dtype=np.float16)), TypeError, "the type of 'x'"),
@@ -193,6 +193,8 @@ def ones(*shape: int, dtype: Any = np.float32) -> Tensor:
         (lambda: nn.LSTMCell(3, 2)(ones(2, 3), ones(2, 2)), TypeError, "'hx' must be a tuple of two Tensors"),
         (lambda: nn.GRUCell(3, 2)(ones(2, 3, dtype=np.float16), ones(2, 2)), TypeError, "must have one type"),
         (lambda: nn.GRUCell(3, 2)(ones(3), ones(2)), ValueError, "'x' must have 2 dimensions"),
+        (lambda: nn.RNNCell(3, 2)(ones(2, 4), ones(2, 2)), ValueError, "doesn't fit the features"),
+        (lambda: nn.RNNCell(3, 2)(ones(2, 3), ones(4, 2)), ValueError, "needed a state"),
     ],
 )
 def test_inputs_are_checked(run: Any, error: type[Exception], message: str) -> None:
