@@ -90,6 +90,14 @@ from .layer.rectifier import (
 )
 from .layer.rnn_cells import GRUCell, LSTMCell, RNNCell
 from .layer.rnns import GRU, LSTM, RNN
+from .layer.transformer import (
+    MultiheadAttention,
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from .learning_rate_schedule import (
     CosineDecayLR,
     ExponentialDecayLR,
@@ -246,6 +254,7 @@ __all__ = [
     "MultiClassDiceLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
+    "MultiheadAttention",
     "MultilabelMarginLoss",
     "NLLLoss",
     "NaturalExpDecayLR",
@@ -291,6 +300,11 @@ __all__ = [
     "Threshold",
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "Tril",
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",

@@ -1,0 +1,282 @@
+"""Transformers: encoder and decoder layers, stacks of them, and both together. See also `multihead_attention`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from ... import checks
+from ...common.dtype import float32
+from ...common.initializer import initializer
+from ...functional.activations import gelu
+from ...functional.rectifiers import relu
+from ..cell import Cell
+from .basic import Dense, Dropout
+from .container import CellList
+from .multihead_attention import MultiheadAttention
+from .normalization import LayerNorm
+
+__all__ = [
+    "MultiheadAttention",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
+
+ACTIVATIONS = {"relu": relu, "gelu": gelu}
+
+
+class _TransformerLayer(Cell):
+    """Attentions and a feed-forward network, each with a residual around it and a normalization."""
+
+    attentions: tuple[str, ...]
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = "relu",
+        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, dtype: Any = float32,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        dtype = float32 if dtype is None else dtype
+        for name in self.attentions:
+            attention = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, dtype=dtype)
+            setattr(self, name, attention)
+        self.dense1 = Dense(d_model, dim_feedforward, dtype=dtype)
+        self.dropout = Dropout(p=dropout)
+        self.dense2 = Dense(dim_feedforward, d_model, dtype=dtype)
+        for i in range(len(self.attentions) + 1):
+            setattr(self, f"norm{i + 1}", LayerNorm((d_model,), epsilon=layer_norm_eps, dtype=dtype))
+        for i in range(len(self.attentions) + 1):
+            setattr(self, f"dropout{i + 1}", Dropout(p=dropout))
+        self.activation = self._function(activation)
+        self.norm_first = checks.of_type(norm_first, "norm_first", bool, of=self.cls_name)
+        self.d_model = d_model
+        self.nhead = nhead
+        self.dim_feedforward = dim_feedforward
+        self.batch_first = batch_first
+
+    def _function(self, activation: Any) -> Callable[[Any], Any]:
+        if isinstance(activation, str):
+            return ACTIVATIONS[checks.one_of(activation, "activation", tuple(ACTIVATIONS), of=self.cls_name)]
+        if not callable(activation):
+            raise ValueError(
+                f"For '{self.cls_name}', 'activation' must be a name, a Cell or a function, but got {activation!r}"
+            )
+        return activation  # type: ignore[no-any-return]
+
+    def _around(self, x: Any, norm: Cell, block: Callable[[Any], Any]) -> Any:
+        """`x` plus what `block` makes of it, normalized before the block or at the end."""
+        return x + block(norm(x)) if self.norm_first else norm(x + block(x))
+
+    def _feed_forward(self, x: Any) -> Any:
+        return self.dense2(self.dropout(self.activation(self.dense1(x))))
+
+    def extend_repr(self) -> str:
+        """The main arguments."""
+        return (
+            f"d_model={self.d_model}, nhead={self.nhead}, dim_feedforward={self.dim_feedforward}, "
+            f"norm_first={self.norm_first}"
+        )
+
+
+class TransformerEncoderLayer(_TransformerLayer):
+    """Self-attention and a feed-forward network (Vaswani et al. 2017, section 3.1).
+
+    Args:
+        d_model: features of input and output.
+        nhead: heads of the attention; `d_model` is a multiple of it.
+        dim_feedforward: features between the two dense layers.
+        dropout: probability in [0, 1), in training; of attention weights too.
+        activation: between the dense layers: "relu", "gelu" (the exact one), a Cell or a function.
+        layer_norm_eps: added to the variance where it is normalized.
+        batch_first: whether the batch is the first axis of inputs and output, not the second.
+        norm_first: whether it is normalized before each block, not behind the residual.
+        dtype: dtype of the Parameters; None is float32.
+
+    Inputs:
+        src: (length, batch, d_model), or as `batch_first` says; without batch (length, d_model).
+        src_mask: which positions must not be attended to, or numbers added to scores; see `MultiheadAttention`.
+        src_key_padding_mask: which positions are padding, (batch, length).
+
+    Outputs:
+        The shape of `src`.
+
+    Raises:
+        TypeError, ValueError: as for `MultiheadAttention`; `ValueError` too for another activation.
+    """
+
+    attentions = ("self_attn",)
+
+    def construct(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None) -> Any:
+        """(length, batch, d_model), or as `batch_first` says; the same out."""
+
+        def attended(x: Any) -> Any:
+            return self.dropout1(self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)[0])
+
+        x = self._around(src, self.norm1, attended)
+        return self._around(x, self.norm2, lambda x: self.dropout2(self._feed_forward(x)))
+
+
+class TransformerDecoderLayer(_TransformerLayer):
+    """Self-attention, attention to what an encoder gave, and a feed-forward network (Vaswani et al. 2017, section 3.1).
+
+    Arguments and errors are those of `TransformerEncoderLayer`.
+
+    Inputs:
+        tgt: (length, batch, d_model), or as `batch_first` says; without batch (length, d_model).
+        memory: what the encoder gave, likewise.
+        tgt_mask: masks are those of `MultiheadAttention`; for the self-attention.
+        memory_mask: for the attention to `memory`.
+        tgt_key_padding_mask: which positions of `tgt` are padding, (batch, length).
+        memory_key_padding_mask: which positions of `memory` are padding, likewise.
+
+    Outputs:
+        The shape of `tgt`.
+    """
+
+    attentions = ("self_attn", "multihead_attn")
+
+    def construct(
+        self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+    ) -> Any:  # fmt: skip
+        """(length, batch, d_model), or as `batch_first` says, twice; the shape of the first out."""
+
+        def attended(x: Any) -> Any:
+            return self.dropout1(self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)[0])
+
+        def remembered(x: Any) -> Any:
+            read = self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask)
+            return self.dropout2(read[0])
+
+        x = self._around(tgt, self.norm1, attended)
+        x = self._around(x, self.norm2, remembered)
+        return self._around(x, self.norm3, lambda x: self.dropout3(self._feed_forward(x)))
+
+
+class _Stack(Cell):
+    def __init__(self, layer: Any, name: str, num_layers: int, norm: Cell | None) -> None:
+        super().__init__()
+        checks.of_type(layer, name, Cell, of=self.cls_name)
+        self.num_layers = checks.positive_int(num_layers, "num_layers", of=self.cls_name)
+        self.layers = CellList([copy.deepcopy(layer) for _ in range(num_layers)])
+        self.norm = None if norm is None else checks.of_type(norm, "norm", Cell, of=self.cls_name)
+
+
+class TransformerEncoder(_Stack):
+    """Encoder layers one after another.
+
+    Args:
+        encoder_layer: each layer starts as a copy of it.
+        num_layers: how many.
+        norm: what the output goes through at the end.
+
+    Inputs and outputs are those of `TransformerEncoderLayer`.
+    """
+
+    def __init__(self, encoder_layer: Any, num_layers: int, norm: Cell | None = None) -> None:
+        super().__init__(encoder_layer, "encoder_layer", num_layers, norm)
+
+    def construct(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None) -> Any:
+        """(length, batch, d_model), or as the layers have it; the same out."""
+        for layer in self.layers:
+            src = layer(src, src_mask, src_key_padding_mask)
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(_Stack):
+    """Decoder layers one after another; `decoder_layer`, `num_layers` and `norm` are as for `TransformerEncoder`.
+
+    Inputs and outputs are those of `TransformerDecoderLayer`.
+    """
+
+    def __init__(self, decoder_layer: Any, num_layers: int, norm: Cell | None = None) -> None:
+        super().__init__(decoder_layer, "decoder_layer", num_layers, norm)
+
+    def construct(
+        self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+    ) -> Any:  # fmt: skip
+        """(length, batch, d_model), or as the layers have it, twice; the shape of the first out."""
+        for layer in self.layers:
+            tgt = layer(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Cell):
+    """An encoder, and a decoder that reads what it gives (Vaswani et al. 2017), each with a normalization at the end.
+
+    Matrices are drawn by Xavier's uniform distribution.
+
+    Args:
+        d_model: features of inputs and output.
+        nhead: heads of each attention.
+        num_encoder_layers: layers of the encoder.
+        num_decoder_layers: layers of the decoder.
+        dim_feedforward: as for `TransformerEncoderLayer`, as are `dropout` and `activation`.
+        dropout: probability in [0, 1).
+        activation: "relu", "gelu", a Cell or a function.
+        custom_encoder: a Cell to take the place of the encoder, with the inputs of `TransformerEncoder`.
+        custom_decoder: a Cell to take the place of the decoder, with the inputs of `TransformerDecoder`.
+        layer_norm_eps: as for `TransformerEncoderLayer`, as are the following.
+        batch_first: where the batch is.
+        norm_first: where it is normalized.
+        dtype: dtype of the Parameters; None is float32.
+
+    Inputs:
+        src: (source length, batch, d_model), or as `batch_first` says; without batch (source length, d_model).
+        tgt: (target length, batch, d_model), likewise.
+        src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask, memory_key_padding_mask: masks, as
+            encoder and decoder take them.
+
+    Outputs:
+        The shape of `tgt`.
+
+    Raises:
+        ValueError: `src` and `tgt` differ in batch size, or their features aren't `d_model`.
+    """
+
+    def __init__(
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = "relu",
+        custom_encoder: Cell | None = None, custom_decoder: Cell | None = None, layer_norm_eps: float = 1e-5,
+        batch_first: bool = False, norm_first: bool = False, dtype: Any = float32,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        given = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, dtype)
+
+        def norm() -> LayerNorm:
+            return LayerNorm((d_model,), epsilon=layer_norm_eps, dtype=float32 if dtype is None else dtype)
+
+        if custom_encoder is None:
+            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*given), num_encoder_layers, norm())
+        if custom_decoder is None:
+            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*given), num_decoder_layers, norm())
+        self.encoder, self.decoder = custom_encoder, custom_decoder
+        for parameter in self.get_parameters():
+            if parameter.ndim > 1:
+                parameter.set_data(initializer("xavier_uniform", parameter.shape, parameter.dtype))
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+
+    def construct(
+        self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None, memory_mask: Any = None,
+        src_key_padding_mask: Any = None, tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
+    ) -> Any:  # fmt: skip
+        """(source length, batch, d_model) and (target length, batch, d_model), or as `batch_first` says."""
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise ValueError(
+                f"For 'Transformer', 'src' and 'tgt' must have {self.d_model} features, but got {tuple(src.shape)} and "
+                f"{tuple(tgt.shape)}"
+            )
+        at = 0 if self.batch_first else 1
+        if src.ndim == 3 and (tgt.ndim != 3 or src.shape[at] != tgt.shape[at]):
+            raise ValueError(
+                f"For 'Transformer', 'src' and 'tgt' must have one batch size, but got {tuple(src.shape)} and "
+                f"{tuple(tgt.shape)}"
+            )
+        memory = self.encoder(src, src_mask, src_key_padding_mask)
+        return self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
