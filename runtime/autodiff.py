@@ -62,8 +62,9 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
                 arrived = [builder.create(creation.full, shape=output.shape, value=0.0, dtype=output.dtype)]
             if all(g is None for g in arrived):
                 continue
-            for value, g in zip(node.inputs, _pull_back(builder, program, node, arrived), strict=True):
-                if value is not None and g is not None and value in active:
+            wanted = [value in active for value in node.inputs]
+            for value, g in zip(node.inputs, _pull_back(builder, program, node, arrived, wanted), strict=True):
+                if value is not None and g is not None:
                     accumulate(value, g)
 
     def gradient(value: Value) -> Value | None:
@@ -87,7 +88,9 @@ def _active(program: Program) -> set[Value]:
     return active
 
 
-def _pull_back(builder: Builder, program: Program, node: Node, arrived: list[Any]) -> tuple[Any, ...]:
+def _pull_back(
+    builder: Builder, program: Program, node: Node, arrived: list[Any], wanted: list[bool]
+) -> tuple[Any, ...]:
     """Cotangents of the node's inputs, by the `vjp` rule of its op."""
     op = get(node.op)
     if op.vjp_rule is None:
@@ -96,9 +99,5 @@ def _pull_back(builder: Builder, program: Program, node: Node, arrived: list[Any
             + (f"\n  at {node.source}" if node.source else "")
         )
     inputs = [None if value is None else Traced(builder, value) for value in node.inputs]
-    outputs = tuple(Traced(builder, value) for value in node.outputs)
-    single = len(outputs) == 1
-    result = op.vjp_rule(
-        arrived[0] if single else tuple(arrived), outputs[0] if single else outputs, *inputs, **node.attributes
-    )
-    return result if isinstance(result, tuple) else (result,)
+    outputs = [Traced(builder, value) for value in node.outputs]
+    return op.pull_back(arrived, outputs, inputs, node.attributes, wanted)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import tape
-from ..errors import ProgramError
 from ..ir.types import is_floating
 from ..ops.registry import Op, evaluate, get
 from ..precision import dtype_for
@@ -300,19 +299,15 @@ def _record(
         for array in outputs
     )
 
+    wanted = [number is not None for number in operands]
+
     def pull(arrived: list[Any]) -> tuple[Any, ...]:
         now = tape.current()
-        if op.vjp_rule is None:
-            raise ProgramError(f"op {op.name} has no gradient: {op.no_vjp_reason}")
         given = [None if x is None else wrapped(x, now, n) for x, n in zip(arrays, operands, strict=True)]
-        results = tuple(wrapped(x, now, n) for x, n in zip(outputs, numbers, strict=True))
         if op.name == "cast" and whole:  # an integer that is differentiated: its gradient is an integer too
             return (get("cast")(arrived[0], dtype=given[0].dtype),)  # type: ignore[union-attr]
-        single = len(results) == 1
-        gradients = op.vjp_rule(
-            arrived[0] if single else tuple(arrived), results[0] if single else results, *given, **attributes
-        )
-        return gradients if isinstance(gradients, tuple) else (gradients,)
+        results = [wrapped(x, now, n) for x, n in zip(outputs, numbers, strict=True)]
+        return op.pull_back(arrived, results, given, attributes, wanted)
 
     if any(number is not None for number in numbers):
         recording.append(tape.Entry(operands, numbers, pull))

@@ -10,7 +10,7 @@ derivatives need nothing more. With `columns` the windows of an image laid out a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
@@ -21,6 +21,8 @@ from . import reduction
 from .common import same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .windows import Padding, Sizes, at, onnx_pads, padded, taps, window_count, window_span, windows
+
+Cotangents = tuple[Tensor | Callable[[], Tensor] | None, ...]
 
 COLUMN_BYTES = 4 << 20
 """Columns are made in pieces of about this size: they stay in cache, and memory doesn't grow with the image."""
@@ -84,13 +86,13 @@ def _(
 def _(
     g: Tensor, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None, *,
     stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+) -> Cotangents:  # fmt: skip
     kernel = weight.shape[2:]
     attributes: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     remainder = _remainder(x, kernel, stride, padding, dilation)
     return (
-        conv_transpose(g, weight, output_padding=remainder, **attributes),
-        conv_weight_gradient(x, g, kernel_shape=kernel, **attributes),
+        lambda: conv_transpose(g, weight, output_padding=remainder, **attributes),
+        lambda: conv_weight_gradient(x, g, kernel_shape=kernel, **attributes),
         None if bias is None else _bias_gradient(g),
     )
 
@@ -183,7 +185,7 @@ def _(
 def _(
     g: Tensor, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None, *,
     stride: Sizes, padding: Padding, output_padding: tuple[Dim, ...], dilation: Sizes, groups: int,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+) -> Cotangents:  # fmt: skip
     # Output padding of a whole stride or more (dilation above stride allows it) is beyond what x reaches.
     padding = tuple(
         (before, after - extra // s * s) if isinstance(extra, int) else (before, after)
@@ -191,8 +193,8 @@ def _(
     )
     attributes: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     return (
-        conv(g, weight, **attributes),
-        conv_weight_gradient(g, x, kernel_shape=weight.shape[2:], **attributes),
+        lambda: conv(g, weight, **attributes),
+        lambda: conv_weight_gradient(g, x, kernel_shape=weight.shape[2:], **attributes),
         None if bias is None else _bias_gradient(g),
     )
 
@@ -274,10 +276,10 @@ def _(
 def _(
     h: Tensor, y: Tensor, x: Tensor, g: Tensor, *,
     kernel_shape: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
-) -> tuple[Tensor, ...]:  # fmt: skip
+) -> Cotangents:  # fmt: skip
     attributes: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     remainder = _remainder(x, kernel_shape, stride, padding, dilation)
-    return conv_transpose(g, h, output_padding=remainder, **attributes), conv(x, h, **attributes)
+    return lambda: conv_transpose(g, h, output_padding=remainder, **attributes), lambda: conv(x, h, **attributes)
 
 
 @conv_weight_gradient.onnx

@@ -50,17 +50,23 @@ def _(a: Array, b: Array) -> Any:
 
 
 @matmul.vjp
-def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
     rows = shaping.reshape(a, shape=(1, *a.shape)) if a.ndim == 1 else a
     columns = shaping.reshape(b, shape=(*b.shape, 1)) if b.ndim == 1 else b
     batch = g.shape[: len(g.shape) - (a.ndim > 1) - (b.ndim > 1)]
     g = shaping.reshape(g, shape=(*batch, rows.shape[-2], columns.shape[-1]))
-    to_rows = unbroadcast(matmul(g, _transposed(columns)), rows)
-    if columns.ndim == 2:
-        to_columns = matmul(_transposed(_flattened(rows)), _flattened(g))
-    else:
-        to_columns = unbroadcast(matmul(_transposed(rows), g), columns)
-    return shaping.reshape(to_rows, shape=a.shape), shaping.reshape(to_columns, shape=b.shape)
+
+    def to_a() -> Any:
+        return shaping.reshape(unbroadcast(matmul(g, _transposed(columns)), rows), shape=a.shape)
+
+    def to_b() -> Any:
+        if columns.ndim == 2:
+            to_columns = matmul(_transposed(_flattened(rows)), _flattened(g))
+        else:
+            to_columns = unbroadcast(matmul(_transposed(rows), g), columns)
+        return shaping.reshape(to_columns, shape=b.shape)
+
+    return to_a, to_b
 
 
 @matmul.onnx
@@ -111,13 +117,16 @@ def _(x: Array, weight: Array, bias: Array | None = None) -> Array:
 
 
 @linear.vjp
-def _(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[Tensor | None, ...]:
+def _(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[Any, ...]:
     matrix = shaping.reshape(weight, shape=(1, *weight.shape)) if weight.ndim == 1 else weight
     g = shaping.reshape(g, shape=(*x.shape[:-1], matrix.shape[0]))
     rows = _flattened(g)
-    to_weight = shaping.reshape(matmul(_transposed(rows), _flattened(x)), shape=weight.shape)
     to_bias = None if bias is None else shaping.reshape(reduction.reduce_sum(rows, axes=(0,)), shape=bias.shape)
-    return matmul(g, matrix), to_weight, to_bias
+    return (
+        lambda: matmul(g, matrix),
+        lambda: shaping.reshape(matmul(_transposed(rows), _flattened(x)), shape=weight.shape),
+        to_bias,
+    )
 
 
 @linear.onnx

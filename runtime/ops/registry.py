@@ -20,7 +20,8 @@ tensors, keyword-only ones are attributes), followed by its four rules, side by 
 - `kernel(*arrays, **attributes)`: NumPy. Half-precision operands arrive as float32; the result is rounded once.
 - `vjp(g, y, *inputs, **attributes)`: cotangents of the inputs (None: none flows there), written with ops. `g` is the
   cotangent of the output and `y` the output; both are tuples for an op with several outputs (`None` where no
-  cotangent arrived). One input: the bare cotangent; several: a tuple.
+  cotangent arrived). One input: the bare cotangent; several: a tuple. A cotangent that is costly to compute may be
+  given as a function of no arguments: it is called only if that input is differentiated.
 - `onnx(graph, *inputs, **attributes)`: how it reads in standard ONNX operators; see `OnnxGraph`.
 
 A rule that can't be is stated as a fact: `exp.no_vjp("reason")`, `exp.no_onnx("reason")`.
@@ -29,7 +30,7 @@ A rule that can't be is stated as a fact: `exp.no_vjp("reason")`, `exp.no_onnx("
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -164,6 +165,31 @@ class Op:
                 return operand.apply(self, inputs, complete)
         outputs = evaluate(self, _as_arrays(inputs), complete)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def pull_back(
+        self,
+        arrived: Sequence[Any],
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
+        attributes: dict[str, Any],
+        wanted: Sequence[bool] | None = None,
+    ) -> tuple[Any, ...]:
+        """Cotangents of the inputs by the `vjp` rule, from those of the outputs; None for inputs not `wanted`.
+
+        `wanted` says of each input whether its cotangent is needed; not given, all are.
+
+        Raises:
+            ProgramError: the op has no gradient; the message says why.
+        """
+        if self.vjp_rule is None:
+            raise ProgramError(f"op {self.name} has no gradient: {self.no_vjp_reason}")
+        single = len(outputs) == 1
+        result = self.vjp_rule(
+            arrived[0] if single else tuple(arrived), outputs[0] if single else tuple(outputs), *inputs, **attributes
+        )
+        cotangents = result if isinstance(result, tuple) else (result,)
+        asked = [True] * len(cotangents) if wanted is None else wanted
+        return tuple(None if not ask else g() if callable(g) else g for g, ask in zip(cotangents, asked, strict=True))
 
     def __repr__(self) -> str:
         return f"<op {self.name}{self.signature}>"

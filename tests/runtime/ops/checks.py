@@ -82,12 +82,8 @@ def cotangents(outputs: tuple[Array, ...]) -> list[Array | None]:
 
 def run_vjp(case: OpCase, gs: list[Array | None], ys: tuple[Array, ...], inputs: list[Array | None]) -> list[Any]:
     """Cotangents of the inputs, computed at once."""
-    rule = ops.get(case.op).vjp_rule
-    assert rule is not None
-    single = len(ys) == 1
     with np.errstate(all="ignore"):
-        result = rule(gs[0] if single else tuple(gs), ys[0] if single else ys, *inputs, **attributes_of(case))
-    return list(result) if isinstance(result, tuple) else [result]
+        return list(ops.get(case.op).pull_back(gs, ys, inputs, attributes_of(case)))
 
 
 def one_node_program(case: OpCase, dtype: Any, symbolic: Collection[int] = ()) -> Program:

@@ -72,7 +72,7 @@ def test_conv_and_its_gradients_are_torch_s(geometry: Any, dtype: Any) -> None:
     assert_same(y, reference(*map(torch.from_numpy, operands)).numpy())
     g = np.random.default_rng(0).standard_normal(y.shape).astype(dtype)
     for actual, expected in zip(
-        convolution.conv.vjp_rule(g, y, *operands, **attributes), autograd(reference, g, *operands), strict=True
+        convolution.conv.pull_back([g], [y], operands, attributes), autograd(reference, g, *operands), strict=True
     ):
         assert_same(actual, expected)
 
@@ -87,7 +87,7 @@ def test_conv_transpose_and_its_gradients_are_torch_s(geometry: Any, dtype: Any)
     assert_same(y, reference(*map(torch.from_numpy, operands)).numpy())
     g = np.random.default_rng(0).standard_normal(y.shape).astype(dtype)
     for actual, expected in zip(
-        convolution.conv_transpose.vjp_rule(g, y, *operands, **attributes),
+        convolution.conv_transpose.pull_back([g], [y], operands, attributes),
         autograd(reference, g, *operands),
         strict=True,
     ):
@@ -107,8 +107,8 @@ def test_second_derivatives_are_torch_s(geometry: Any) -> None:
     expected = torch.autograd.grad(gradients[1], [leaves[0], g], h)
 
     geometry_of_gradient = {**attributes, "kernel_shape": weight.shape[2:]}
-    actual = convolution.conv_weight_gradient.vjp_rule(
-        h.numpy(), gradients[1].detach().numpy(), x, g.detach().numpy(), **geometry_of_gradient
+    actual = convolution.conv_weight_gradient.pull_back(
+        [h.numpy()], [gradients[1].detach().numpy()], [x, g.detach().numpy()], geometry_of_gradient
     )
     for mine, torchs in zip(actual, expected, strict=True):
         assert_same(mine, torchs.numpy())
@@ -121,7 +121,7 @@ def test_pieces_make_the_whole(geometry: Any, column_bytes: int) -> None:
 
     def results() -> list[np.ndarray]:
         y = convolution.conv(x, weight, bias, **attributes)
-        return [y, *convolution.conv.vjp_rule(y, y, x, weight, bias, **attributes)]
+        return [y, *convolution.conv.pull_back([y], [y], [x, weight, bias], attributes)]
 
     whole = results()
     with pytest.MonkeyPatch.context() as patch:
@@ -151,7 +151,7 @@ def test_an_empty_batch_gives_an_empty_result() -> None:
     weight = np.ones((4, 3, 3, 3))
     y = convolution.conv(np.ones((0, 3, 8, 8)), weight, **PLAIN)
     assert y.shape == (0, 4, 6, 6)
-    to_x, to_weight, _ = convolution.conv.vjp_rule(y, y, np.ones((0, 3, 8, 8)), weight, None, **PLAIN)
+    to_x, to_weight, _ = convolution.conv.pull_back([y], [y], [np.ones((0, 3, 8, 8)), weight, None], PLAIN)
     assert to_x.shape == (0, 3, 8, 8)
     np.testing.assert_array_equal(to_weight, np.zeros_like(weight))
 

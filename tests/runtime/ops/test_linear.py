@@ -30,7 +30,7 @@ def test_matmul_and_its_gradients(shapes: Any, seed: int) -> None:
     np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
     g = rng.standard_normal(y.shape)
     wanted = torch.autograd.grad(expected, tensors, torch.from_numpy(np.asarray(g)))
-    for actual, gradient in zip(linear.matmul.vjp_rule(g, y, a, b), wanted, strict=True):  # type: ignore[misc]
+    for actual, gradient in zip(linear.matmul.pull_back([g], [y], [a, b], {}), wanted, strict=True):
         np.testing.assert_allclose(actual, gradient.numpy(), rtol=1e-12, atol=1e-12)
 
 
@@ -78,7 +78,7 @@ def test_linear_is_that_of_torch(shape: tuple[int, ...], features: int, with_bia
     np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
     g = rng.standard_normal(y.shape)
     wanted = torch.autograd.grad(expected, tensors, torch.from_numpy(g))
-    actual = linear.linear.vjp_rule(g, y, x, weight, bias)  # type: ignore[misc]
+    actual = linear.linear.pull_back([g], [y], [x, weight, bias], {})
     for gradient, tensor in zip(actual[: len(inputs)], wanted, strict=True):
         np.testing.assert_allclose(gradient, tensor.numpy(), rtol=1e-12, atol=1e-12)
 
@@ -92,3 +92,16 @@ def test_what_does_not_fit_is_refused() -> None:
         linear.linear(np.zeros((2, 3)), np.zeros((4, 2)))
     with pytest.raises(ShapeError, match="one dtype"):
         linear.linear(np.zeros((2, 3)), np.zeros((4, 3), np.float32))
+
+
+def test_cotangents_that_nobody_wants_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = np.ones((2, 3)), np.ones((4, 3))
+    products = []
+    real = linear.matmul.kernel_rule
+    assert real is not None
+    monkeypatch.setattr(linear.matmul, "kernel_rule", lambda *a: products.append(1) or real(*a))
+    y = linear.linear(x, weight)
+    to_x, to_weight, to_bias = linear.linear.pull_back([y], [y], [x, weight, None], {}, [False, True, False])
+    assert to_x is to_bias is None
+    np.testing.assert_array_equal(to_weight, y.T @ x)
+    assert len(products) == 1
