@@ -55,18 +55,21 @@ def _(
     counts = _counts(sizes, kernel, stride, padding, dilation, ceil_mode)
     reach = _reach(sizes, counts, kernel, stride, padding, dilation)
     view = windows(padded(x, reach, lowest), kernel, stride, dilation, counts)
-    starts = [np.arange(n) * s - before for n, s, (before, _) in zip(counts, stride, padding, strict=True)]
-    inside = [start + -np.minimum(start, 0) // -d * -d for start, d in zip(starts, dilation, strict=True)]
-    values = np.full((*x.shape[:2], *counts), lowest, x.dtype)
-    indices = np.broadcast_to(_flattened(inside, sizes), values.shape).copy()
+    values = view[at((0,) * len(kernel))].copy()
     for tap in taps(kernel):
-        candidates = view[at(tap)]
-        better = candidates > values
-        if floating:
-            better |= np.isnan(candidates)
+        np.maximum(values, view[at(tap)], out=values)
+    starts = [np.arange(n) * s - before for n, s, (before, _) in zip(counts, stride, padding, strict=True)]
+    chosen = np.zeros(values.shape, np.int32)  # number of the tap: how many come before the first that is the largest
+    missed = np.ones(values.shape, bool)
+    for tap in taps(kernel):
         places = [start + t * d for start, t, d in zip(starts, tap, dilation, strict=True)]
-        np.copyto(values, candidates, where=better)
-        np.copyto(indices, _flattened(places, sizes), where=better)
+        missed &= (view[at(tap)] != values) | _outside(places, sizes)
+        chosen += missed
+    if floating and np.isnan(values).any():
+        for number, tap in enumerate(taps(kernel)):
+            chosen[np.isnan(view[at(tap)])] = number
+    steps = _flattened([np.arange(k) * d for k, d in zip(kernel, dilation, strict=True)], sizes).reshape(-1)
+    indices = _flattened(starts, sizes) + steps[chosen]
     return values, indices
 
 
@@ -317,6 +320,14 @@ def _flattened(places: Sequence[Array], sizes: Sizes) -> Array:
     for along, size in zip(np.ix_(*places), sizes, strict=True):
         flat = flat * size + along
     return flat
+
+
+def _outside(places: Sequence[Array], sizes: Sizes) -> Array:
+    """Which places, given along each axis, aren't in the plane: `(*counts)`."""
+    outside = np.zeros((), bool)
+    for along, size in zip(places, sizes, strict=True):
+        outside = outside[..., None] | (along < 0) | (along >= size)
+    return outside
 
 
 def _divisors(
