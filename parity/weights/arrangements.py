@@ -9,6 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...runtime.errors import UsageError
+from .rules import did_you_mean
+
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]
 
@@ -90,7 +93,7 @@ class Computed:
 
     def there(self, arrays: Arrays) -> Array:
         """The Cell's array."""
-        return np.asarray(self.function(arrays))
+        return np.asarray(self.function(_Noting(arrays)))
 
     def back(self, array: Array) -> dict[str, Array]:
         """The module's arrays, 0 where the Cell's has no element of them."""
@@ -132,7 +135,7 @@ class Computed:
 
 
 class _Noting(dict[str, Array]):
-    """A dict that notes which of its names are asked for."""
+    """A dict that notes which of its names are asked for, and says which there are."""
 
     def __init__(self, arrays: Arrays) -> None:
         super().__init__(arrays)
@@ -141,6 +144,12 @@ class _Noting(dict[str, Array]):
     def __getitem__(self, name: str) -> Array:
         self.asked[name] = None
         return super().__getitem__(name)
+
+    def __missing__(self, name: str) -> Array:
+        raise UsageError(
+            f"weights=: a function asks for {name!r}; the module has no such parameter or buffer"
+            f"{did_you_mean(name, self)}"
+        )
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,20 @@ _SAME_LAYER = {
     "conv2dtranspose": "convtranspose2d",
     "conv3dtranspose": "convtranspose3d",
     "dense": "linear",
+    "embeddinglookup": "embedding",
     "fastgelu": "gelu",
     "hshrink": "hardshrink",
     "hsigmoid": "hardsigmoid",
     "hswish": "hardswish",
+    "lrn": "localresponsenorm",
+    "maeloss": "l1loss",
     "sequentialcell": "sequential",
+    "softmaxcrossentropywithlogits": "crossentropyloss",
 }
 """Layers whose classes have different names: the Cell's in lower case, and the module's. Others are alike in name."""
+
+_TRANSPOSED_DENSE = frozenset({("transformers.pytorch_utils", "Conv1D")})
+"""Dense layers of other libraries (module, class) whose weight is (in, out)."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,17 @@ _BATCH_NORM = Names(
     ignored=frozenset({"num_batches_tracked"}),
 )
 
+
+def _inside(child: str, of: Names) -> Names:
+    """The names where a child of the Cell holds the Parameters."""
+    of_cell = {f"{child}.{name}": there for name, there in of.of_cell.items()}
+    absent = {f"{child}.{name}": value for name, value in of.absent.items()}
+    return Names(of_cell, absent, of.unit_axes, of.ignored)
+
+
 _NAMES: dict[str, Names] = {
-    **dict.fromkeys(("batchnorm1d", "batchnorm2d", "batchnorm3d", "syncbatchnorm"), _BATCH_NORM),
+    **dict.fromkeys(("batchnorm1d", "batchnorm2d", "syncbatchnorm"), _BATCH_NORM),
+    "batchnorm3d": _inside("bn2d", _BATCH_NORM),  # the Cell holds a BatchNorm2d
     **dict.fromkeys(("instancenorm1d", "instancenorm2d", "instancenorm3d"), _BATCH_NORM),
     **dict.fromkeys(("layernorm", "groupnorm", "rmsnorm"), _NORM),
     "embedding": Names({"embedding_table": "weight"}),
@@ -73,9 +89,16 @@ def names(kind: str) -> Names:
 def kind_of_module(module: torch.nn.Module) -> str:
     """The layer that a module is, or is a subclass of, in lower case; `""` for a block of the user's."""
     for base in type(module).__mro__:
+        if (base.__module__, base.__name__) in _TRANSPOSED_DENSE:
+            return "linear"
         if base is not torch.nn.Module and base.__name__.lower() in _torch_layers() and _is_library(base, "torch"):
             return base.__name__.lower()
     return ""
+
+
+def is_transposed_dense(module: torch.nn.Module) -> bool:
+    """Whether it is a Dense layer whose class is known to keep its weight as (in, out)."""
+    return any((base.__module__, base.__name__) in _TRANSPOSED_DENSE for base in type(module).__mro__)
 
 
 def kind_of_cell(cell: Any) -> str:
@@ -84,10 +107,15 @@ def kind_of_cell(cell: Any) -> str:
     # in a captured network, `cls_name` is the name of the module's class
     own = [str(cell.cls_name).lower()] if type(cell) in libraries else []
     for name in (*own, *(base.__name__.lower() for base in libraries)):
-        kind = _SAME_LAYER.get(name, name)
+        kind = kind_of_name(name)
         if kind in _torch_layers():
             return kind
     return ""
+
+
+def kind_of_name(name: str) -> str:
+    """The layer that a class of Cells of this name is, in torch's name and lower case."""
+    return _SAME_LAYER.get(name.lower(), name.lower())
 
 
 def _is_library(base: type, *packages: str) -> bool:

@@ -7,7 +7,7 @@ never concluded from its shape.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from ...runtime.calling import as_array
-from ...runtime.errors import UsageError
 from ..pairing import Pairing
 from .arrangements import Array
 from .overrides import Overrides
 from .scope import Carried, Misfit, Scope
+from .unclear import refuse_what_is_left
 
 
 @dataclass
@@ -123,7 +123,7 @@ def carry(
         scope.by_name()
         if not scope.is_layer:
             scope.by_shape()
-    _refuse_what_is_left(scopes, weights)
+    refuse_what_is_left(scopes)
     for scope in scopes:
         _keep_what_is_left(scope)
         weights.carried += scope.carried
@@ -172,36 +172,6 @@ def _keep_what_is_left(scope: Scope) -> None:
         if parameter.requires_grad:
             reason = "a trained Parameter of the Cell, and nothing of the module's is its counterpart"
             scope.misfits.append(Misfit(scope.pair.module, path, tuple(parameter.shape), reason))
-
-
-def _refuse_what_is_left(scopes: Sequence[Scope], weights: Weights) -> None:
-    """Raise `UsageError` where both sides of a pair have parameters left: which is which can't be known."""
-    lines: list[str] = []
-    suggested: list[str] = []
-    for scope in scopes:
-        ours = {n: tuple(weights.arrays[scope.alias[n]].shape) for n in scope.parameters}
-        theirs = {path: tuple(p.shape) for path, p in scope.cell.items() if p.requires_grad}
-        if not ours or not theirs:
-            continue
-        lines.append(f"  {scope.pair.module or '(root)'}: {scope.pair.module_class}, and {scope.pair.cell_class}")
-        lines.append(f"    of the module: {', '.join(f'{n} {list(shape)}' for n, shape in ours.items())}")
-        lines.append(f"    of the Cell:   {', '.join(f'{n} {list(shape)}' for n, shape in theirs.items())}")
-        for path, shape in theirs.items():
-            same = next((n for n, other in ours.items() if other == shape), None)
-            turned = next((n for n, other in ours.items() if len(shape) > 1 and other == shape[::-1]), None)
-            if same is not None:
-                suggested.append(f"{path!r}: {same!r}")
-                del ours[same]
-            elif turned is not None:
-                suggested.append(f"{path!r}: ({turned!r}, 'transpose')")
-                del ours[turned]
-    if lines:
-        example = ", ".join(suggested) or "'path of the Parameter': 'name in the module'"
-        raise UsageError(
-            "it is not clear which Parameters of the Cell are which parameters of the module:\n"
-            + "\n".join(lines)
-            + f"\nSay it, for example: weights={{{example}}}"
-        )
 
 
 def _shared_differently(weights: Weights) -> Iterator[Misfit]:

@@ -12,7 +12,7 @@ import torch
 from ...runtime.errors import UsageError
 from ..pairing import Pair
 from .arrangements import Arrangement, Array, Axes, Constant
-from .layers import kind_of_cell, kind_of_module, names
+from .layers import is_transposed_dense, kind_of_cell, kind_of_module, names
 
 Shape = tuple[int, ...]
 
@@ -162,11 +162,14 @@ class Scope:
         parameter, shape = self.cell.pop(path), self._shape(name)
         wanted = tuple(parameter.shape)
         arrangement: Arrangement | None = None
-        if shape == wanted:
+        transposed = self.is_layer and len(shape) == 2 and is_transposed_dense(self.module)
+        if transposed and shape[::-1] == wanted:
+            arrangement = Axes(self.alias[name], shape, (1, 0))
+        elif shape == wanted and not transposed:
             arrangement = Axes(self.alias[name], shape)
         elif self.names.unit_axes and [n for n in shape if n != 1] == [n for n in wanted if n != 1]:
             arrangement = Axes(self.alias[name], shape, unit_axes=wanted)
-        elif len(shape) == 2 and shape == wanted[::-1]:
+        elif len(shape) == 2 and shape == wanted[::-1] and not transposed:
             raise UsageError(
                 f"{path} {list(wanted)} of the Cell {self.pair.cell_class} has the shape of {name} {list(shape)} with "
                 f"its axes exchanged.\nIf it is stored so, say it: weights={{{path!r}: ({name!r}, 'transpose')}}; "

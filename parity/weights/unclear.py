@@ -1,0 +1,67 @@
+"""The error where it isn't clear which Parameters are which, with what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...runtime.errors import UsageError
+from .scope import Scope, Shape
+
+
+def refuse_what_is_left(scopes: Sequence[Scope]) -> None:
+    """Raise `UsageError` where both sides of a pair have parameters left."""
+    lines: list[str] = []
+    suggested: list[str] = []
+    for scope in scopes:
+        ours = {name: tuple(scope.arrays[scope.alias[name]].shape) for name in scope.parameters}
+        theirs = {path: tuple(p.shape) for path, p in scope.cell.items() if p.requires_grad}
+        if not ours or not theirs:
+            continue
+        lines.append(f"  {scope.pair.module or '(root)'}: {scope.pair.module_class}, and {scope.pair.cell_class}")
+        lines.append(f"    of the module: {_listed(ours)}")
+        lines.append(f"    of the Cell:   {_listed(theirs)}")
+        suggested += [*_parts(ours, theirs), *_likely(ours, theirs)]
+    if lines:
+        example = suggested or ["'path of the Parameter': 'name in the module'"]
+        raise UsageError(
+            "it is not clear which Parameters of the Cell are which parameters of the module:\n"
+            + "\n".join(lines)
+            + "\nSay it, for example:\n  weights={\n"
+            + "".join(f"    {entry},\n" for entry in example)
+            + "  }"
+        )
+
+
+def _listed(shapes: Mapping[str, Shape]) -> str:
+    return ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+
+
+def _parts(ours: dict[str, Shape], theirs: dict[str, Shape]) -> Iterator[str]:
+    """Parameters of the Cell that together have the rows of one of the module (query, key and value); struck off."""
+    for name, shape in list(ours.items()):
+        parts = [path for path, part in theirs.items() if shape and part and _is_part(part, shape)]
+        # of several, those of one kind: `q.bias`, `k.bias` and `v.bias`
+        parts = [path for path in parts if theirs[path] == theirs[parts[0]]]
+        if len(parts) > 1 and len(parts) * theirs[parts[0]][0] == shape[0]:
+            rows = theirs[parts[0]][0]
+            for i, path in enumerate(parts):
+                yield f"{path!r}: ({name!r}, lambda array: array[{i * rows}:{(i + 1) * rows}])"
+                del theirs[path]
+            del ours[name]
+
+
+def _is_part(part: Shape, whole: Shape) -> bool:
+    return part[1:] == whole[1:] and part[0] < whole[0]
+
+
+def _likely(ours: dict[str, Shape], theirs: Mapping[str, Shape]) -> Iterator[str]:
+    """The first of the module's with the shape, or with that shape transposed."""
+    for path, shape in theirs.items():
+        same = next((name for name, other in ours.items() if other == shape), None)
+        turned = next((name for name, other in ours.items() if len(shape) == 2 and other == shape[::-1]), None)
+        if same is not None:
+            yield f"{path!r}: {same!r}"
+            del ours[same]
+        elif turned is not None:
+            yield f"{path!r}: ({turned!r}, 'transpose')"
+            del ours[turned]
