@@ -1,4 +1,4 @@
-"""Images whose channels become space, and the other way round."""
+"""Images whose channels become space, the other way round, or change places."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from .. import checks
 from ..ops import shaping
 from .operands import as_tensor
-from .spelling import spelled
+from .spelling import Primitive, spelled
 
 
 @spelled()
@@ -50,6 +50,25 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     order = (*range(b), b, b + 2, b + 4, b + 1, b + 3)
     moved = shaping.transpose(split, permutation=order)
     return shaping.reshape(moved, shape=(*batch, channels * r * r, height // r, width // r))
+
+
+@spelled(primitive=Primitive("ChannelShuffle", made_with={"group": "groups"}))
+def channel_shuffle(x: Any, groups: int) -> Any:
+    """(N, C, ...) with the channels of `groups` equal groups taken in turns (Zhang et al. 2017).
+
+    Raises:
+        TypeError: `groups` is no int.
+        ValueError: it isn't above 0 or doesn't divide the channels, or there are fewer than 3 dimensions.
+    """
+    image, count = _image(x, groups, "groups", of="channel_shuffle")
+    batch, channels, *spatial = image.shape
+    if channels % count != 0:
+        raise ValueError(
+            f"For 'channel_shuffle', the channels must be a multiple of {count} groups, but got {tuple(image.shape)}"
+        )
+    split = shaping.reshape(image, shape=(batch, count, channels // count, *spatial))
+    turned = shaping.transpose(split, permutation=(0, 2, 1, *range(3, split.ndim)))
+    return shaping.reshape(turned, shape=tuple(image.shape))
 
 
 def _image(input: Any, factor: int, name: str, *, of: str) -> tuple[Any, int]:

@@ -43,9 +43,12 @@ from .layer.adaptive_pooling import (
 )
 from .layer.basic import Dense, Dropout, Dropout1d, Dropout2d, Dropout3d, Identity, Linear
 from .layer.batch_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
+from .layer.channel_shuffle import ChannelShuffle
+from .layer.combined import Conv2dBnAct, DenseBnAct
 from .layer.container import CellDict, CellList, SequentialCell
 from .layer.conv import Conv1d, Conv2d, Conv3d
 from .layer.conv_transpose import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
+from .layer.dense import BiDense
 from .layer.embedding import Embedding, EmbeddingLookup
 from .layer.image import PSNR, CentralCrop, ImageGradients, PixelShuffle, PixelUnshuffle
 from .layer.math import (
@@ -57,6 +60,7 @@ from .layer.math import (
     MatMul,
     Moments,
     Norm,
+    Range,
     ReduceLogSumExp,
 )
 from .layer.normalization import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm
@@ -90,6 +94,17 @@ from .layer.rectifier import (
 )
 from .layer.rnn_cells import GRUCell, LSTMCell, RNNCell
 from .layer.rnns import GRU, LSTM, RNN
+from .layer.special_pooling import (
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
+    LPPool1d,
+    LPPool2d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
+)
+from .layer.structural_similarity import MSSSIM, SSIM
+from .layer.timedistributed import TimeDistributed
 from .layer.transformer import (
     MultiheadAttention,
     Transformer,
@@ -157,9 +172,11 @@ __all__ = [
     "GRU",
     "LRN",
     "LSTM",
+    "MSSSIM",
     "PSNR",
     "RNN",
     "SGD",
+    "SSIM",
     "AdaMax",
     "Adadelta",
     "Adagrad",
@@ -179,10 +196,12 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "BiDense",
     "Cell",
     "CellDict",
     "CellList",
     "CentralCrop",
+    "ChannelShuffle",
     "ClipByNorm",
     "ConstantPad1d",
     "ConstantPad2d",
@@ -190,6 +209,7 @@ __all__ = [
     "Conv1d",
     "Conv1dTranspose",
     "Conv2d",
+    "Conv2dBnAct",
     "Conv2dTranspose",
     "Conv3d",
     "Conv3dTranspose",
@@ -198,6 +218,7 @@ __all__ = [
     "CosineSimilarity",
     "CrossEntropyLoss",
     "Dense",
+    "DenseBnAct",
     "DiGamma",
     "DiceLoss",
     "Dropout",
@@ -213,6 +234,8 @@ __all__ = [
     "Flatten",
     "FocalLoss",
     "ForwardValueAndGrad",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GraphCell",
@@ -233,6 +256,8 @@ __all__ = [
     "L1Loss",
     "L1Regularizer",
     "LGamma",
+    "LPPool1d",
+    "LPPool2d",
     "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
@@ -248,6 +273,9 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Moments",
     "Momentum",
@@ -271,6 +299,7 @@ __all__ = [
     "RMSProp",
     "RNNCell",
     "RReLU",
+    "Range",
     "ReLU",
     "ReLU6",
     "ReduceLogSumExp",
@@ -298,6 +327,7 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "TimeDistributed",
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
     "Transformer",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ... import checks
+from ...common.tensor import Tensor
 from ...functional import distances, linear_algebra, mathematics, norms, reductions, statistics
 from ...functional.operands import floating, floats, pair
 from ...ops import elementwise, reduction, shaping
@@ -185,3 +188,26 @@ class CosineSimilarity(Cell):
     def extend_repr(self) -> str:
         """The arguments."""
         return f"dim={self.dim}, eps={self.eps}"
+
+
+class Range(Cell):
+    """Numbers in a row, the same at every call; see `ops.range`.
+
+    Args:
+        start: the first one; where there is no `limit`, that, and the first is 0.
+        limit: none is as far as this.
+        delta: distance of the numbers, not 0.
+    """
+
+    def __init__(self, start: Any, limit: Any = None, delta: Any = 1) -> None:
+        super().__init__()
+        for value, name in ((start, "start"), (delta, "delta")):
+            checks.of_type(value, name, (int, float), of="Range")
+        if delta == 0:
+            raise ValueError(f"For 'Range', 'delta' must not be 0, but got {delta}")
+        numbers = np.arange(start, limit, delta) if limit is not None else np.arange(0, start, delta)
+        self.numbers = Tensor(numbers.astype(np.int32 if numbers.dtype.kind == "i" else np.float32))
+
+    def construct(self) -> Any:
+        """int32 if all arguments are ints, else float32."""
+        return self.numbers

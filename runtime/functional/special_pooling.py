@@ -1,0 +1,229 @@
+"""Less common kinds of pooling: by powers, over windows of random places, and back to where maxima were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.tensor import wrapped
+from ..ir.dims import product
+from ..ops import boundary, creation, indexing, shaping
+from ..ops.sorting import argmax
+from ..ops.windows import Sizes
+from .arguments import concrete, known, require_integers
+from .geometry import per_axis
+from .operands import as_tensor, floating
+from .pooling import avg_pool1d, avg_pool2d, with_batch
+from .random import rand
+from .spelling import spelled
+
+# ---- by powers ----
+
+
+@spelled()
+def lp_pool1d(x: Any, norm_type: float, kernel_size: int, stride: int | None = None, ceil_mode: bool = False) -> Any:
+    """`(sum of x**p)**(1 / p)` of each window, p = `norm_type` (ATen `lp_pool1d`).
+
+    Args:
+        x: (N, C, L) or (C, L), floating-point.
+        norm_type: p, not 0.
+        kernel_size: taps of a window.
+        stride: distance of the windows; `kernel_size` if it is None.
+        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: a size is out of range, p is 0, or `x` has another number of dimensions.
+    """
+    checks.of_type(kernel_size, "kernel_size", int, of="lp_pool1d")
+    return _lp_pool(avg_pool1d, x, norm_type, (kernel_size,), stride, ceil_mode, of="lp_pool1d")
+
+
+@spelled()
+def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """`lp_pool1d` of (N, C, H, W) or (C, H, W); `kernel_size` and `stride` are an int or one for each axis."""
+    kernel = per_axis(kernel_size, "kernel_size", 2, of="lp_pool2d")
+    return _lp_pool(avg_pool2d, x, norm_type, kernel, stride, ceil_mode, of="lp_pool2d")
+
+
+def _lp_pool(mean: Any, x: Any, norm_type: float, kernel: Sizes, stride: Any, ceil_mode: bool, *, of: str) -> Any:
+    checks.of_type(norm_type, "norm_type", (int, float), of=of)
+    if norm_type == 0:
+        raise ValueError(f"For '{of}', 'norm_type' must not be 0, but got {norm_type}")
+    power = float(norm_type)
+    means = mean(floating(x, "x", of=of) ** power, kernel, kernel if stride is None else stride, 0, ceil_mode)
+    return (means * float(product(kernel))) ** (1.0 / power)
+
+
+# ---- over windows of random places ----
+
+
+@spelled()
+def fractional_max_pool2d(
+    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:  # fmt: skip
+    """The largest element of each of `output_size` windows, whose distances are random (Graham 2014).
+
+    ATen `fractional_max_pool2d`.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W), floating-point.
+        kernel_size: taps of a window, an int or one for each axis.
+        output_size: number of windows, an int or one for each axis.
+        output_ratio: where there is no `output_size`: parts of the sizes of the input, in (0, 1).
+        return_indices: whether to return where the elements are, too: int64 positions in the flattened plane.
+        _random_samples: (N, C, 2), draws from [0, 1) for width and height; None draws them.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: a size is out of range, or neither size nor ratio is given.
+    """
+    return _fractional(input, kernel_size, output_size, output_ratio, return_indices, _random_samples, 2)
+
+
+@spelled()
+def fractional_max_pool3d(
+    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:  # fmt: skip
+    """`fractional_max_pool2d` of (N, C, D, H, W) or (C, D, H, W); draws (N, C, 3) are for depth, height and width."""
+    return _fractional(input, kernel_size, output_size, output_ratio, return_indices, _random_samples, 3)
+
+
+def _fractional(
+    input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any, count: int
+) -> Any:
+    of = f"fractional_max_pool{count}d"
+    given = floating(input, of=of)
+    x = with_batch(given, count, of=of)
+    batch, channels, *spatial = x.shape
+    sizes = tuple(known(size, f"For '{of}', the size of the input") for size in spatial)
+    kernel = per_axis(kernel_size, "kernel_size", count, of=of)
+    windows = _window_counts(sizes, output_size, output_ratio, of=of)
+    if any(n + k - 1 > size for n, k, size in zip(windows, kernel, sizes, strict=True)):
+        raise ValueError(f"For '{of}', {windows} windows of {kernel} elements don't fit into {sizes}")
+    drawn = rand(batch, channels, count) if samples is None else as_tensor(samples, "_random_samples", of=of)
+    if tuple(drawn.shape) != (batch, channels, count):
+        raise ValueError(
+            f"For '{of}', '_random_samples' must have shape {(batch, channels, count)}, but got {tuple(drawn.shape)}"
+        )
+    draws = concrete(drawn, f"'_random_samples' of '{of}'")
+    draws = draws[..., ::-1] if count == 2 else draws  # in two dimensions, ATen has the width first
+    places = np.zeros((batch, channels, 1, 1), np.int64)
+    for axis, (size, k, n) in enumerate(zip(sizes, kernel, windows, strict=True)):
+        taps = _starts(draws[..., axis], size, k, n)[..., None] + np.arange(k)  # (batch, channels, n, k)
+        combined = places[:, :, :, None, :, None] * size + taps[:, :, None, :, None, :]
+        places = combined.reshape(batch, channels, places.shape[2] * n, places.shape[3] * k)
+    flat = shaping.reshape(x, shape=(batch, channels, product(sizes)))
+    candidates = wrapped(places.reshape(batch, channels, -1))
+    values = indexing.gather(boundary.stop_gradient(flat), candidates, axis=2)
+    best = argmax(shaping.reshape(values, shape=places.shape), axis=3, keepdims=True)
+    chosen = shaping.reshape(indexing.gather(wrapped(places), best, axis=3), shape=places.shape[:3])
+    shape = (*given.shape[: given.ndim - count], *windows)
+    y = shaping.reshape(indexing.gather(flat, chosen, axis=2), shape=shape)
+    return (y, shaping.reshape(chosen, shape=shape)) if return_indices else y
+
+
+def _window_counts(sizes: Sizes, output_size: Any, output_ratio: Any, *, of: str) -> Sizes:
+    if output_size is not None:
+        return per_axis(output_size, "output_size", len(sizes), of=of)
+    if output_ratio is None:
+        raise ValueError(f"For '{of}', 'output_size' or 'output_ratio' must be given, but both are None")
+    ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * len(sizes)
+    if len(ratios) != len(sizes):
+        raise ValueError(f"For '{of}', 'output_ratio' must be a number or {len(sizes)}, but got {output_ratio}")
+    counts = (int(n * checks.in_range(r, "output_ratio", "(0, 1)", of=of)) for n, r in zip(sizes, ratios, strict=True))
+    return tuple(max(count, 1) for count in counts)
+
+
+def _starts(samples: np.ndarray[Any, Any], size: int, kernel: int, windows: int) -> np.ndarray[Any, Any]:
+    """Where the windows along one axis start, for each draw: (..., windows)."""
+    last = np.full((*samples.shape, 1), size - kernel)
+    if windows == 1:
+        return last
+    step = samples.dtype.type((size - kernel) / (windows - 1))
+    moved = (samples[..., None] + np.arange(windows - 1, dtype=samples.dtype)) * step
+    starts = moved.astype(np.int64) - (samples * step).astype(np.int64)[..., None]
+    return np.concatenate([starts, last], axis=-1)
+
+
+# ---- back to where maxima were ----
+
+
+@spelled()
+def max_unpool1d(
+    x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Any:
+    """Undoes a max-pooling: its outputs where they came from, zeros elsewhere (ATen `max_unpool2d`).
+
+    Args:
+        x: outputs of the pooling, (N, C, L) or (C, L).
+        indices: where they came from, as `return_indices` of the pooling gives them.
+        kernel_size: that of the pooling, an int or one for each axis, as are stride and padding.
+        stride: that of the pooling; `kernel_size` if it is None.
+        padding: that of the pooling.
+        output_size: sizes of the input of the pooling; one that all its windows fit into if it is None or ().
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: shapes differ, a size is out of range, or an index lies outside of the output.
+    """
+    return _unpool(x, indices, kernel_size, stride, padding, output_size, 1)
+
+
+@spelled()
+def max_unpool2d(
+    x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Any:
+    """`max_unpool1d` of (N, C, H, W) or (C, H, W)."""
+    return _unpool(x, indices, kernel_size, stride, padding, output_size, 2)
+
+
+@spelled()
+def max_unpool3d(
+    x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Any:
+    """`max_unpool1d` of (N, C, D, H, W) or (C, D, H, W)."""
+    return _unpool(x, indices, kernel_size, stride, padding, output_size, 3)
+
+
+def _unpool(x: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any, count: int) -> Any:
+    of = f"max_unpool{count}d"
+    x, indices = as_tensor(x, "x", of=of), require_integers(indices, "indices", of=of)
+    if tuple(x.shape) != tuple(indices.shape):
+        raise ValueError(
+            f"For '{of}', 'x' and 'indices' must have one shape, but got {tuple(x.shape)} and {tuple(indices.shape)}"
+        )
+    batch = with_batch(x, count, of=of)
+    kernel = per_axis(kernel_size, "kernel_size", count, of=of)
+    steps = kernel if stride is None else per_axis(stride, "stride", count, of=of)
+    pads = per_axis(padding, "padding", count, of=of, least=0)
+    least = tuple((n - 1) * s + k - 2 * p for n, s, k, p in zip(batch.shape[2:], steps, kernel, pads, strict=True))
+    sizes = _unpooled_sizes(least, steps, output_size, of=of)
+    rows = product(batch.shape[:2])
+    places = shaping.reshape(indices, shape=(rows, product(batch.shape[2:])))
+    size = known(product(sizes), f"For '{of}', the size of the output")
+    _require_inside(places, size, of=of)
+    zeros = creation.full_like(x, 0, (rows, size))
+    filled = indexing.scatter(zeros, places, shaping.reshape(x, shape=tuple(places.shape)), axis=1)
+    return shaping.reshape(filled, shape=(*x.shape[: x.ndim - count], *sizes))
+
+
+def _unpooled_sizes(least: Sizes, steps: Sizes, output_size: Any, *, of: str) -> Sizes:
+    if output_size is None or len(checks.of_type(output_size, "output_size", (tuple, list), of=of)) == 0:
+        return least
+    if len(output_size) < len(least):
+        raise ValueError(f"For '{of}', 'output_size' must hold {len(least)} sizes, but got {output_size}")
+    sizes = tuple(output_size[-len(least) :])
+    if any(not n - s < size < n + s for n, s, size in zip(least, steps, sizes, strict=True)):
+        raise ValueError(f"For '{of}', 'output_size' must be {least}, give or take less than {steps}, but got {sizes}")
+    return sizes
+
+
+def _require_inside(places: Any, size: int, *, of: str) -> None:
+    values = concrete(places, f"'indices' of '{of}'")
+    if values.size and not (values.min() >= 0 and values.max() < size):
+        raise ValueError(f"For '{of}', 'indices' must lie in [0, {size}), but got {values.min()} to {values.max()}")

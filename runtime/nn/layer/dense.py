@@ -1,0 +1,62 @@
+"""A fully connected layer of two inputs. See `basic` for those of one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import checks
+from ...common.dtype import float32
+from ...common.initializer import Uniform, initializer
+from ...common.parameter import Parameter
+from ...functional.bilinear import bidense
+from ..cell import Cell
+
+
+class BiDense(Cell):
+    """y[..., o] = sum over i, j of input1[..., i] * weight[o, i, j] * input2[..., j], plus bias[o].
+
+    Args:
+        in1_channels: size of the last axis of the first input.
+        in2_channels: size of the last axis of the second input.
+        out_channels: size of the last axis of the output.
+        weight_init: what `common.initializer.initializer` takes. None: drawn evenly from within 1 / sqrt(in1_channels).
+        bias_init: likewise.
+        has_bias: whether there is a bias.
+        dtype: dtype of the Parameters.
+
+    Attributes:
+        weight: Parameter (out_channels, in1_channels, in2_channels).
+        bias: Parameter (out_channels,), or None.
+
+    Raises:
+        TypeError: an argument has another type; at a call, the dtype of an input isn't that of the weight.
+        ValueError: a size isn't above 0, or a tensor given as initial value has another shape; at a call, the shapes
+            don't fit.
+    """
+
+    def __init__(
+        self, in1_channels: int, in2_channels: int, out_channels: int, weight_init: Any = None, bias_init: Any = None,
+        has_bias: bool = True, dtype: Any = float32,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.in1_channels = checks.positive_int(in1_channels, "in1_channels", of="BiDense")
+        self.in2_channels = checks.positive_int(in2_channels, "in2_channels", of="BiDense")
+        self.out_channels = checks.positive_int(out_channels, "out_channels", of="BiDense")
+        self.has_bias = checks.of_type(has_bias, "has_bias", bool, of="BiDense")
+        even = Uniform(1 / math.sqrt(in1_channels))
+        shape = (out_channels, in1_channels, in2_channels)
+        self.weight = Parameter(initializer(even if weight_init is None else weight_init, shape, dtype), name="weight")
+        first_bias = even if bias_init is None else bias_init
+        self.bias = Parameter(initializer(first_bias, (out_channels,), dtype), name="bias") if has_bias else None
+
+    def construct(self, input1: Any, input2: Any) -> Any:
+        """(..., in1_channels) and (..., in2_channels) of the dtype of the weight; (..., out_channels) out."""
+        return bidense(input1, input2, self.weight, self.bias)
+
+    def extend_repr(self) -> str:
+        """Sizes and bias."""
+        shown = (
+            f"in1_channels={self.in1_channels}, in2_channels={self.in2_channels}, output_channels={self.out_channels}"
+        )
+        return f"{shown}, has_bias={self.has_bias}" if self.has_bias else shown
