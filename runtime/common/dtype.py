@@ -46,12 +46,14 @@ def __getattr__(name: str) -> DType:
 def to_dtype(dtype: Any) -> DType:
     """The dtype for a dtype, a NumPy scalar type, `bool`/`int`/`float` or a name; `TypeError` names what was given.
 
-    `int` is int64 and `float` float32.
+    `int` is int64 and `float` float64, as types and as names, as in NumPy.
     """
     if isinstance(dtype, np.dtype):
         return dtype
-    if isinstance(dtype, type) and dtype in (bool, int, float):
-        return {bool: bool_, int: int64, float: float32}[dtype]
+    if dtype in (int, float, "int", "float"):
+        return int64 if dtype in (int, "int") else float64
+    if dtype is bool:
+        return bool_
     if isinstance(dtype, str) and dtype.lower() in ALIASES:
         return ALIASES[dtype.lower()]
     try:

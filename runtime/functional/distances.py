@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import checks
-from ..ops import elementwise
+from ..common.tensor import wrapped
+from ..ops import elementwise, indexing, shaping
 from ..ops.common import normalize_axis
 from ..ops.reduction import reduce_sum
+from .arguments import known
 from .losses import real_pair
-from .spelling import spelled
+from .norms import vector_norm
+from .operands import floating, require_one_dtype
+from .spelling import Primitive, spelled
 
 
 @spelled()
@@ -47,3 +53,34 @@ def pairwise_distance(x: Any, y: Any, p: float = 2, eps: float = 1e-6) -> Any:
     if p == 1:
         return reduce_sum(sizes, axes=axes)
     return elementwise.pow(reduce_sum(elementwise.pow(sizes, float(p)), axes=axes), 1.0 / p)
+
+
+@spelled(primitive=Primitive("Cdist", made_with=("p",)))
+def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
+    """The p-norm of the difference of each two vectors: (..., n, d) and (..., m, d) give (..., n, m).
+
+    Raises:
+        TypeError: an operand holds no floating-point numbers.
+        ValueError: `p` is negative, or the shapes don't fit.
+    """
+    a, b = floating(x1, "x1", of="cdist"), floating(x2, "x2", of="cdist")
+    require_one_dtype(a, b, of="cdist")
+    checks.in_range(p, "p", "[0, inf]", of="cdist")
+    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
+        raise ValueError(
+            f"For 'cdist', vectors of one size are needed, but got shapes {tuple(a.shape)}, {tuple(b.shape)}"
+        )
+    rows = shaping.reshape(a, shape=(*a.shape[:-1], 1, a.shape[-1]))
+    columns = shaping.reshape(b, shape=(*b.shape[:-2], 1, *b.shape[-2:]))
+    return vector_norm(elementwise.sub(rows, columns), float(p), -1)
+
+
+@spelled(primitive=Primitive("Pdist", made_with=("p",)))
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """The p-norms of the differences of all pairs of rows: (..., n, d) gives (..., n * (n - 1) / 2)."""
+    x = floating(input, of="pdist")
+    if x.ndim < 2:
+        raise ValueError(f"For 'pdist', 'input' must have at least 2 dimensions, but got shape {tuple(x.shape)}")
+    first, second = np.triu_indices(known(x.shape[-2], "For 'pdist', the number of rows"), 1)
+    a, b = (indexing.take(x, wrapped(rows), axis=x.ndim - 2) for rows in (first, second))
+    return vector_norm(elementwise.sub(a, b), float(checks.in_range(p, "p", "[0, inf]", of="pdist")), -1)

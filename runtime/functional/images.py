@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import checks
-from ..ops import shaping
+from ..ir.dims import product
+from ..ops import padding, shaping
+from .arguments import integers
 from .operands import as_tensor
 from .spelling import Primitive, spelled
 
@@ -69,6 +71,84 @@ def channel_shuffle(x: Any, groups: int) -> Any:
     split = shaping.reshape(image, shape=(batch, count, channels // count, *spatial))
     turned = shaping.transpose(split, permutation=(0, 2, 1, *range(3, split.ndim)))
     return shaping.reshape(turned, shape=tuple(image.shape))
+
+
+@spelled(primitive=Primitive("DepthToSpace", made_with=("block_size",)))
+def _depth_to_space(x: Any, block_size: int) -> Any:
+    """(N, b * b * C, H, W) as (N, C, H * b, W * b): the place in a block is the first part of the channel."""
+    given, b = _image(x, block_size, "block_size", of="DepthToSpace")
+    batch, channels, height, width = given.shape
+    if channels % (b * b):
+        raise ValueError(f"For 'DepthToSpace', the channels must be a multiple of {b}**2, but got {channels}")
+    split = shaping.reshape(given, shape=(batch, b, b, channels // (b * b), height, width))
+    moved = shaping.transpose(split, permutation=(0, 3, 4, 1, 5, 2))
+    return shaping.reshape(moved, shape=(batch, channels // (b * b), height * b, width * b))
+
+
+@spelled(primitive=Primitive("SpaceToDepth", made_with=("block_size",)))
+def _space_to_depth(x: Any, block_size: int) -> Any:
+    """(N, C, H * b, W * b) as (N, b * b * C, H, W): undoes `DepthToSpace`."""
+    given, b = _image(x, block_size, "block_size", of="SpaceToDepth")
+    batch, channels, height, width = given.shape
+    if height % b or width % b:
+        raise ValueError(f"For 'SpaceToDepth', {b} must divide height and width, but got shape {tuple(given.shape)}")
+    split = shaping.reshape(given, shape=(batch, channels, height // b, b, width // b, b))
+    moved = shaping.transpose(split, permutation=(0, 3, 5, 1, 2, 4))
+    return shaping.reshape(moved, shape=(batch, b * b * channels, height // b, width // b))
+
+
+@spelled(primitive=Primitive("SpaceToBatchND", made_with={"block_shape": "block_size", "paddings": "paddings"}))
+def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Any:
+    """The last axes padded and cut into blocks, whose places become items of the batch.
+
+    Args:
+        input_x: (N, ..., *spatial).
+        block_size: size of a block along each of the last axes, an int or several.
+        paddings: for each of them, zeros before and after.
+
+    Returns:
+        (N * product of the block sizes, ..., *(spatial // block)).
+
+    Raises:
+        ValueError: a block size doesn't divide a padded axis.
+    """
+    x = as_tensor(input_x, "input_x", of="space_to_batch_nd")
+    blocks = _blocks(block_size, len(paddings), of="space_to_batch_nd")
+    lead, count = x.ndim - len(blocks), len(blocks)
+    before, after = ((0,) * lead + tuple(pair[side] for pair in paddings) for side in (0, 1))
+    x = padding.pad(x, before=before, after=after)
+    for size, block in zip(x.shape[lead:], blocks, strict=True):
+        if size % block:
+            raise ValueError(f"For 'space_to_batch_nd', blocks {blocks} don't divide the padded shape {tuple(x.shape)}")
+    split = [part for size, b in zip(x.shape[lead:], blocks, strict=True) for part in (size // b, b)]
+    cut = shaping.reshape(x, shape=(*x.shape[:lead], *split))
+    order = (*(lead + 2 * i + 1 for i in range(count)), *range(lead), *(lead + 2 * i for i in range(count)))
+    moved = shaping.transpose(cut, permutation=order)
+    return shaping.reshape(moved, shape=(x.shape[0] * product(blocks), *x.shape[1:lead], *split[::2]))
+
+
+@spelled(primitive=Primitive("BatchToSpaceND", made_with=("block_shape", "crops")))
+def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Any:
+    """Undoes `space_to_batch_nd`; `crops` are cut off before and after each of the last axes."""
+    x = as_tensor(input_x, "input_x", of="batch_to_space_nd")
+    blocks = _blocks(block_shape, len(crops), of="batch_to_space_nd")
+    lead, count = x.ndim - len(blocks), len(blocks)
+    if x.shape[0] % product(blocks):
+        raise ValueError(f"For 'batch_to_space_nd', blocks {blocks} don't divide a batch of {x.shape[0]}")
+    batch = x.shape[0] // product(blocks)
+    apart = shaping.reshape(x, shape=(*blocks, batch, *x.shape[1:]))
+    rest = count + lead
+    order = (*range(count, rest), *(axis for i in range(count) for axis in (rest + i, i)))
+    moved = shaping.transpose(apart, permutation=order)
+    sizes = tuple(size * b for size, b in zip(x.shape[lead:], blocks, strict=True))
+    whole = shaping.reshape(moved, shape=(batch, *x.shape[1:lead], *sizes))
+    before, after = ((0,) * lead + tuple(-pair[side] for pair in crops) for side in (0, 1))
+    return padding.pad(whole, before=before, after=after)
+
+
+def _blocks(size: Any, count: int, *, of: str) -> tuple[Any, ...]:
+    blocks = integers(size, "block_size", of=of)
+    return blocks * count if len(blocks) == 1 else blocks
 
 
 def _image(input: Any, factor: int, name: str, *, of: str) -> tuple[Any, int]:

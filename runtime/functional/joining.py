@@ -54,7 +54,7 @@ def hstack(tensors: Any) -> Any:
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
-@spelled()
+@spelled(alias="row_stack")
 def vstack(inputs: Any) -> Any:
     """Joined along the first axis, vectors as rows."""
     return cat(atleast_2d(require_operands(inputs, "inputs", of="vstack")), 0)

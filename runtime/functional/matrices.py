@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ops import creation, elementwise, reduction, shaping
+from ..ir.dims import product
+from ..ops import creation, elementwise, padding, reduction, shaping
 from ..ops.common import normalize_axes, normalize_axis
 from ..ops.diagonals import diagonal_of, with_diagonal
 from .arguments import integer, known
-from .operands import as_tensor, numbers
+from .joining import cat
+from .operands import as_tensor, common_dtype, numbers
 from .permuting import roll
+from .shapes import atleast_2d
 from .spelling import Primitive, spelled, tensor_method
 
 
@@ -93,16 +96,52 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return shaping.transpose(matrices, permutation=tuple(order))
 
 
-@spelled(method="diag", primitive=("Diag", "DiagPart"))
+@spelled(method="diag", primitive="Diag")
 def diag(input: Any) -> Any:
-    """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+    """Zeros of shape (*s, *s) for an `input` of shape s, with the elements of `input` where both halves of an index are
+    equal: for a vector, the matrix with it on its diagonal.
+    """
     x = as_tensor(input, of="diag")
-    if x.ndim not in (1, 2):
-        raise ValueError(f"For 'diag', 'input' must be a vector or a matrix, but got {x.ndim} dimensions")
-    return diag_embed(x) if x.ndim == 1 else diagonal(x)
+    if not x.ndim:
+        raise ValueError("For 'diag', 'input' must have at least one dimension, but got a 0-d tensor")
+    flat = shaping.reshape(x, shape=(product(x.shape),))
+    return shaping.reshape(diag_embed(flat), shape=(*x.shape, *x.shape))
+
+
+@spelled(primitive="DiagPart")
+def _diag_part(input_x: Any) -> Any:
+    """What `diag` made (*s, *s) of, of shape s; of a square matrix, its diagonal."""
+    x = as_tensor(input_x, "input_x", of="DiagPart")
+    half = x.ndim // 2
+    if not half or x.shape[:half] != x.shape[half:]:
+        raise ValueError(f"For 'DiagPart', the halves of the shape of 'input_x' must be equal, but got {x.shape}")
+    count = product(x.shape[:half])
+    return shaping.reshape(diagonal(shaping.reshape(x, shape=(count, count))), shape=x.shape[:half])
+
+
+@spelled(method="diagflat")
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """The matrix with the elements of `input`, flattened, on its diagonal; `offset` above the main one, or below."""
+    x = as_tensor(input, of="diagflat")
+    return diag_embed(shaping.reshape(x, shape=(product(x.shape),)), offset)
 
 
 @spelled()
+def block_diag(*inputs: Any) -> Any:
+    """The matrix with matrices as blocks on its diagonal, zeros elsewhere; a vector is a row, a number 1x1."""
+    blocks = [atleast_2d(as_tensor(x, "inputs", of="block_diag")) for x in inputs]
+    for block in blocks:
+        if block.ndim != 2:
+            raise ValueError(f"For 'block_diag', 'inputs' must have at most 2 dimensions, but got {block.ndim}")
+    width, before, rows = sum(block.shape[1] for block in blocks), 0, []
+    for block in common_dtype(blocks):
+        after = width - before - block.shape[1]
+        rows.append(padding.pad(block, before=(0, before), after=(0, after)))
+        before += block.shape[1]
+    return cat(rows)
+
+
+@spelled(primitive="Trace")
 def trace(input: Any) -> Any:
     """Sum of the diagonal of a matrix."""
     x = as_tensor(input, of="trace")

@@ -36,10 +36,10 @@ def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
             return a, b
     elif isinstance(a, Operand) and isinstance(b, (bool, int, float)):
         dtype = _beside_number(a.dtype, b)
-        return _in(a, dtype), np.asarray(b, dtype)
+        return _in(a, dtype), _number(b, dtype)
     elif isinstance(b, Operand) and isinstance(a, (bool, int, float)):
         dtype = _beside_number(b.dtype, a)
-        return np.asarray(a, dtype), _in(b, dtype)
+        return _number(a, dtype), _in(b, dtype)
     a, b = as_tensor(a, "input", of=of), as_tensor(b, "other", of=of)
     dtype = promoted(a.dtype, b.dtype)
     return _in(a, dtype), _in(b, dtype)
@@ -85,6 +85,11 @@ def _beside_number(dtype: np.dtype[Any], number: bool | int | float) -> np.dtype
     if isinstance(number, float):
         return float32
     return int64 if dtype == bool_ else dtype
+
+
+def _number(number: bool | int | float, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A number in a dtype; an int that doesn't fit wraps around: -1 is 255 in uint8."""
+    return np.asarray(np.asarray(number).astype(dtype) if dtype.kind in "iu" else number, dtype)
 
 
 def _in(x: Any, dtype: np.dtype[Any]) -> Any:

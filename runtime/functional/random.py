@@ -15,6 +15,9 @@ from .creation import created
 from .operands import as_tensor, floats
 from .spelling import Primitive, spelled, tensor_method
 
+# An operator object would draw a sequence of its own from its seeds; here all draw from the one of `set_seed`.
+_SEEDS = {"seed": 0, "seed2": 0}
+
 
 def _floating(dtype: Any, *, of: str) -> np.dtype[Any]:
     kind = float32 if dtype is None else to_dtype(dtype)
@@ -41,7 +44,7 @@ def _drawn(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str, *
 # ---- normal ----
 
 
-@spelled(primitive="StandardNormal")
+@spelled(primitive=Primitive("StandardNormal", without_effect=_SEEDS))
 def standard_normal(shape: Any, seed: int | None = None) -> Any:
     """Draws from the normal distribution with mean 0 and standard deviation 1, in a shape; float32."""
     return _drawn("normal", shape, float32, seed, of="standard_normal")
@@ -87,7 +90,11 @@ def rand_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
     )
 
 
-@spelled(primitive=Primitive("UniformReal", called_with=("shape",), defaults={"minval": 0.0, "maxval": 1.0}))
+@spelled(
+    primitive=Primitive(
+        "UniformReal", called_with=("shape",), defaults={"minval": 0.0, "maxval": 1.0}, without_effect=_SEEDS
+    )
+)
 def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype: Any = float32) -> Any:
     """Draws from [minval, maxval), numbers or tensors with which the shape broadcasts; whole numbers in an int dtype.
 
@@ -113,7 +120,9 @@ def _integers(shape: Any, low: Any, high: Any, dtype: np.dtype[Any], seed: Any, 
 
 
 @spelled(
-    primitive=Primitive("UniformInt", called_with=("size", "low", "high"), defaults={"dtype": int32}),
+    primitive=Primitive(
+        "UniformInt", called_with=("size", "low", "high"), defaults={"dtype": int32}, without_effect=_SEEDS
+    ),
 )
 def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
     """Whole numbers from `low` to before `high` in a shape; int64 unless `dtype` is given."""
@@ -148,7 +157,7 @@ def shuffle(x: Any, seed: int | None = None) -> Any:
     return indexing.take(tensor, randperm(tensor.shape[0], seed), axis=0) if tensor.ndim else tensor
 
 
-@spelled(primitive=Primitive("Bernoulli", called_with=("input", "p")))
+@spelled(primitive=Primitive("Bernoulli", called_with=("input", "p"), without_effect={"seed": -1, "offset": 0}))
 def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
     """1 with the probability `p`, else 0, in the shape and dtype of `input`.
 
@@ -210,7 +219,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: in
     return elementwise.clamp(places, maximum=size - 1)
 
 
-@spelled(primitive=Primitive("Multinomial", called_with=("x", "num_samples")))
-def multinomial_draws(x: Any, num_samples: int) -> Any:
-    """`multinomial` with replacement."""
-    return multinomial(x, num_samples)
+@spelled(primitive=Primitive("Multinomial", made_with=("dtype",), without_effect=_SEEDS))
+def _multinomial(x: Any, num_samples: int, dtype: Any = int32) -> Any:
+    """`multinomial` with replacement, in an integer dtype."""
+    return elementwise.cast(multinomial(x, num_samples), dtype=_whole(dtype, of="Multinomial"))

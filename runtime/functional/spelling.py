@@ -34,6 +34,8 @@ class Primitive:
         defaults: defaults that differ from the function's, by the function's parameter names.
         called_with: order of the other parameters of the function when the object is called, if not the function's.
         arrange: turns the function's result into that of the object, where they differ.
+        without_effect: further arguments that are taken when the object is made, with their defaults, and mean nothing
+            here (`use_locking`).
     """
 
     name: str
@@ -41,6 +43,7 @@ class Primitive:
     defaults: Mapping[str, Any] | None = None
     called_with: tuple[str, ...] | None = None
     arrange: Callable[[Any], Any] | None = None
+    without_effect: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ class OperatorObject:
             bound = cls._making.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{cls.__name__}{cls._making}: {error}") from None
-        self._given = {cls._renamed[name]: value for name, value in bound.arguments.items()}
+        self._given = {cls._renamed[name]: value for name, value in bound.arguments.items() if name in cls._renamed}
         self.__dict__.update(bound.arguments)
 
     @property
@@ -229,6 +232,10 @@ def operator_class(function: Function, primitive: Primitive) -> type[OperatorObj
                 default=defaults.get(own, parameters[own].default),
             )
             for name, own in renamed.items()
+        ]
+        + [
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+            for name, default in (primitive.without_effect or {}).items()
         ]
     )
     body = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..ir.dims import product
 from ..ops import elementwise, reduction, shaping
+from ..ops.common import normalize_axis
 from .arguments import integer
 from .operands import as_tensor, floats, numbers
 from .reductions import axes_of, mean
@@ -65,7 +66,7 @@ def _degrees(ddof: int, *, of: str) -> int:
 def median(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
     """The middle element along `axis`, the smaller of two, and its index (int64)."""
     x = numbers(input, of="median")
-    axis = integer(axis, "axis", of="median")
+    axis = normalize_axis(integer(axis, "axis", of="median"), x.ndim)
     return nth_smallest(x, (x.shape[axis] - 1) // 2 if x.ndim else 0, axis, keepdims)
 
 

@@ -44,7 +44,10 @@ FIRST_IS_FIXED = {  # cases that can't have a symbolic first dimension
     "lstm-projection-reverse": "it is a number of steps, for which ONNX has no LSTM with projection",
     "matmul-vector_by_batch": "it is contracted with a known one",
 }
-NOT_THE_DERIVATIVE = {"embedding-padding"}  # the gradient leaves out what torch leaves out
+NOT_THE_DERIVATIVE = {  # the gradient is torch's, not that of each element alone
+    "cholesky",  # the matrix stays symmetric
+    "embedding-padding",  # a row gets no gradient
+}
 HALVES = ("float16", "bfloat16")
 
 

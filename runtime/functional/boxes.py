@@ -1,0 +1,178 @@
+"""Boxes of objects in images, x1, y1, x2, y2: overlaps, offsets, and the choice among them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.dtype import bool_, int32
+from ..common.tensor import wrapped
+from ..ops import comparison, elementwise, indexing, shaping
+from ..ops.random import drawing_from
+from .arguments import concrete
+from .joining import stack, unstack
+from .operands import as_tensor, floating, floats
+from .random import randperm
+from .spelling import Primitive, spelled
+
+
+@spelled(primitive=Primitive("IOU", made_with=("mode",)))
+def iou(anchor_boxes: Any, gt_boxes: Any, mode: str = "iou") -> Any:
+    """The area that each two boxes share, over the area that they cover; a box from x1 to x1 is one pixel wide.
+
+    Args:
+        anchor_boxes: (n, 4), floating-point.
+        gt_boxes: (m, 4).
+        mode: "iou", or "iof": over the area of the box of `gt_boxes`.
+
+    Returns:
+        (m, n).
+
+    Raises:
+        ValueError: `mode` is another, or a shape.
+    """
+    checks.one_of(mode, "mode", ("iou", "iof"), of="iou")
+    a, b = (_columns(x, name, of="iou") for x, name in ((anchor_boxes, "anchor_boxes"), (gt_boxes, "gt_boxes")))
+    upright = [shaping.reshape(column, shape=(*column.shape, 1)) for column in b]
+    width = elementwise.minimum(a[2], upright[2]) - elementwise.maximum(a[0], upright[0]) + 1.0
+    height = elementwise.minimum(a[3], upright[3]) - elementwise.maximum(a[1], upright[1]) + 1.0
+    shared = elementwise.clamp(width, minimum=0) * elementwise.clamp(height, minimum=0)
+    area_a, area_b = ((x[2] - x[0] + 1.0) * (x[3] - x[1] + 1.0) for x in (a, upright))
+    covered = area_a + area_b - shared if mode == "iou" else area_b
+    return shared / covered
+
+
+@spelled(primitive=Primitive("BoundingBoxEncode", made_with=("means", "stds")))
+def bounding_box_encode(
+    anchor_box: Any, groundtruth_box: Any, means: Any = (0.0, 0.0, 0.0, 0.0), stds: Any = (1.0, 1.0, 1.0, 1.0)
+) -> Any:
+    """Offsets of boxes from their anchors (Girshick et al., "R-CNN", 2014): centres by the anchor's size, and the
+    logarithms of the sizes; less `means`, over `stds`. All of them (n, 4).
+    """
+    a = _columns(anchor_box, "anchor_box", of="bounding_box_encode")
+    b = _columns(groundtruth_box, "groundtruth_box", of="bounding_box_encode")
+    (ax, ay, aw, ah), (bx, by, bw, bh) = _centred(*a), _centred(*b)
+    offsets = ((bx - ax) / aw, (by - ay) / ah, elementwise.log(bw / aw), elementwise.log(bh / ah))
+    return stack([(d - m) / s for d, m, s in zip(offsets, means, stds, strict=True)], -1)
+
+
+@spelled(primitive=Primitive("BoundingBoxDecode", made_with=("max_shape", "means", "stds", "wh_ratio_clip")))
+def bounding_box_decode(
+    anchor_box: Any, deltas: Any, max_shape: Any, means: Any = (0.0, 0.0, 0.0, 0.0), stds: Any = (1.0, 1.0, 1.0, 1.0),
+    wh_ratio_clip: float = 0.016,
+) -> Any:  # fmt: skip
+    """The boxes with given offsets from their anchors; see `bounding_box_encode`.
+
+    Args:
+        anchor_box: (n, 4).
+        deltas: (n, 4).
+        max_shape: (height, width) of the image, at whose edges boxes are cut.
+        means: of the offsets.
+        stds: of the offsets.
+        wh_ratio_clip: sizes differ from the anchor's by this factor at most.
+    """
+    a = _columns(anchor_box, "anchor_box", of="bounding_box_decode")
+    d = _columns(deltas, "deltas", of="bounding_box_decode")
+    ax, ay, aw, ah = _centred(*a)
+    dx, dy, dw, dh = (x * s + m for x, m, s in zip(d, means, stds, strict=True))
+    limit = abs(math.log(wh_ratio_clip))
+    width, height = (
+        elementwise.exp(elementwise.clamp(log, minimum=-limit, maximum=limit)) * size
+        for log, size in ((dw, aw), (dh, ah))
+    )
+    x, y = ax + dx * aw, ay + dy * ah
+    bottom, right = float(max_shape[0] - 1), float(max_shape[1] - 1)
+    sides = (
+        (x - width * 0.5 + 0.5, right), (y - height * 0.5 + 0.5, bottom),
+        (x + width * 0.5 - 0.5, right), (y + height * 0.5 - 0.5, bottom),
+    )  # fmt: skip
+    return stack([elementwise.clamp(side, minimum=0, maximum=most) for side, most in sides], -1)
+
+
+@spelled(primitive="CheckValid")
+def check_valid(bboxes: Any, img_metas: Any) -> Any:
+    """Whether each box (n, 4) lies within an image of `img_metas`: height, width and the factor for both."""
+    x1, y1, x2, y2 = _columns(bboxes, "bboxes", of="check_valid")
+    height, width, ratio = unstack(
+        elementwise.cast(as_tensor(img_metas, "img_metas", of="check_valid"), dtype=x1.dtype)
+    )
+    zero = np.zeros((), x1.dtype)
+    within = [comparison.greater_equal(x1, zero), comparison.greater_equal(y1, zero)]
+    within += [comparison.less_equal(x2, width * ratio - 1.0), comparison.less_equal(y2, height * ratio - 1.0)]
+    first, *rest = within
+    for condition in rest:
+        first = comparison.logical_and(first, condition)
+    return first
+
+
+@spelled(primitive=Primitive("NMSWithMask", made_with=("iou_threshold",)))
+def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, Any]:
+    """Boxes in order of their scores, of which those that overlap a better one are left out.
+
+    Args:
+        bboxes: (n, 5): x1, y1, x2, y2 and the score.
+        iou_threshold: the overlap (area shared over area covered) above which a box is left out.
+
+    Returns:
+        The boxes from the best on (n, 5), their places before (int32), and whether each stays (bool).
+    """
+    x = floating(bboxes, "bboxes", of="NMSWithMask")
+    if x.ndim != 2 or x.shape[1] != 5:
+        raise ValueError(f"For 'NMSWithMask', 'bboxes' must have shape (n, 5), but got {tuple(x.shape)}")
+    values = concrete(x, "the boxes").astype(np.float64)
+    order = np.argsort(-values[:, 4], kind="stable")
+    x1, y1, x2, y2 = values[order, :4].T
+    sides = (
+        np.maximum(np.minimum(x2[:, None], x2) - np.maximum(x1[:, None], x1), 0),
+        np.maximum(np.minimum(y2[:, None], y2) - np.maximum(y1[:, None], y1), 0),
+    )
+    shared = sides[0] * sides[1]
+    areas = (x2 - x1) * (y2 - y1)
+    overlap = shared / np.maximum(areas[:, None] + areas - shared, 1e-12)
+    stays = np.ones(len(order), bool)
+    for i in range(len(order)):
+        if stays[i]:
+            stays[i + 1 :] &= overlap[i, i + 1 :] <= iou_threshold
+    return indexing.take(x, wrapped(order), axis=0), wrapped(order.astype(int32)), wrapped(stays)
+
+
+@spelled(primitive=Primitive("RandomChoiceWithMask", made_with=("count",), without_effect={"seed": 0, "seed2": 0}))
+def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) -> tuple[Any, Any]:
+    """Coordinates of some of the true elements, at random.
+
+    Args:
+        input_x: bools, any shape.
+        count: how many.
+        seed: makes the draw repeatable.
+
+    Returns:
+        Coordinates (count, axes), int32, and whether each is one; those beyond the number of true elements are zeros.
+
+    Raises:
+        TypeError: `input_x` holds no bools.
+    """
+    x = as_tensor(input_x, "input_x", of="choice_with_mask")
+    if x.dtype != bool_:
+        raise TypeError(f"For 'choice_with_mask', 'input_x' must hold bools, but got {x.dtype}")
+    found = np.argwhere(concrete(x, "the mask of choice_with_mask")).astype(int32)
+    with drawing_from(seed):
+        order = np.asarray(randperm(len(found)))[: checks.positive_int(count, "count", of="choice_with_mask")]
+    chosen = np.zeros((count, x.ndim), int32)
+    chosen[: len(order)] = found[order]
+    return wrapped(chosen), wrapped(np.arange(count) < len(order))
+
+
+def _columns(boxes: Any, name: str, *, of: str) -> tuple[Any, ...]:
+    x = floats(boxes, name, of=of)
+    if x.ndim != 2 or x.shape[1] != 4:
+        raise ValueError(f"For '{of}', '{name}' must have shape (n, 4), but got {tuple(x.shape)}")
+    columns: tuple[Any, ...] = unstack(x, 1)
+    return columns
+
+
+def _centred(x1: Any, y1: Any, x2: Any, y2: Any) -> tuple[Any, Any, Any, Any]:
+    """Centre and size of boxes whose last pixels count."""
+    return (x1 + x2) * 0.5, (y1 + y2) * 0.5, x2 - x1 + 1.0, y2 - y1 + 1.0

@@ -1,0 +1,155 @@
+"""Combinations of the elements of vectors, and vectors of their powers and products."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.tensor import wrapped
+from ..ir.dims import product
+from ..ops import elementwise, indexing, reduction, shaping
+from ..ops.common import normalize_axis
+from .arguments import integer, known
+from .joining import meshgrid, part, stack
+from .linear_algebra import matmul
+from .operands import as_tensor, floats, numbers
+from .reductions import sum as total
+from .shapes import atleast_2d, reshape
+from .spelling import spelled
+
+
+@spelled()
+def cartesian_prod(*inputs: Any) -> Any:
+    """All combinations of an element of each vector, the last varying fastest: (count, number of vectors).
+
+    Of a single vector, itself.
+    """
+    vectors = [as_tensor(x, "inputs", of="cartesian_prod") for x in inputs]
+    for x in vectors:
+        if x.ndim != 1:
+            raise ValueError(f"For 'cartesian_prod', 'inputs' must be vectors, but got shape {tuple(x.shape)}")
+    if len(vectors) == 1:
+        return vectors[0]
+    grids = meshgrid(*vectors, indexing="ij")
+    return reshape(stack(list(grids), -1), (-1, len(vectors)))
+
+
+@spelled()
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """The sets of `r` elements of a vector, or with an element several times: (count, r)."""
+    x = as_tensor(input, of="combinations")
+    if x.ndim != 1:
+        raise ValueError(f"For 'combinations', 'input' must be a vector, but got shape {tuple(x.shape)}")
+    count = known(x.shape[0], "For 'combinations', the size of the vector")
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = list(choose(range(count), checks.positive_int(r, "r", of="combinations")))
+    return indexing.take(x, wrapped(np.array(places, np.int64).reshape(-1, r)), axis=0)
+
+
+@spelled()
+def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803
+    """The powers N - 1, ..., 1, 0 of each element of a vector: (n, N); N is n unless given."""
+    vector = numbers(x, "x", of="vander")
+    if vector.ndim != 1:
+        raise ValueError(f"For 'vander', 'x' must be a vector, but got shape {tuple(vector.shape)}")
+    count = vector.shape[0] if N is None else integer(N, "N", of="vander")
+    powers = wrapped(np.arange(count - 1, -1, -1).astype(vector.dtype))
+    return elementwise.pow(shaping.reshape(vector, shape=(*vector.shape, 1)), powers)
+
+
+@spelled()
+def trapz(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Any:
+    """The integral along `dim` by the trapezoidal rule, with points `x` or a distance `dx` between them."""
+    values = floats(y, "y", of="trapz")
+    at = normalize_axis(integer(dim, "dim", of="trapz"), values.ndim)
+    size = values.shape[at]
+    heights = (part(values, at, 1, size) + part(values, at, 0, size - 1)) / 2
+    if x is None:
+        return reduction.reduce_sum(heights, axes=(at,)) * dx
+    points = elementwise.cast(as_tensor(x, "x", of="trapz"), dtype=values.dtype)
+    along = at if points.ndim == values.ndim else 0
+    widths = part(points, along, 1, size) - part(points, along, 0, size - 1)
+    if points.ndim == 1:
+        widths = shaping.reshape(widths, shape=tuple(size - 1 if i == at else 1 for i in range(values.ndim)))
+    return reduction.reduce_sum(heights * widths, axes=(at,))
+
+
+@spelled(method="cov")
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """The covariances of variables: (n, n) of `input` (n, observations), or a single variance of a vector.
+
+    Args:
+        input: an observation a column.
+        correction: what is taken from the number of observations in the divisor.
+        fweights: how often each observation was made, integers.
+        aweights: the weight of each observation.
+
+    Raises:
+        ValueError: `input` has more than two dimensions.
+    """
+    given = as_tensor(input, of="cov")
+    if given.ndim > 2:
+        raise ValueError(f"For 'cov', 'input' must have at most two dimensions, but got {given.ndim}")
+    x = atleast_2d(floats(given, of="cov"))
+    weights = None
+    for w in (fweights, aweights):
+        if w is not None:
+            w = elementwise.cast(as_tensor(w, "weights", of="cov"), dtype=x.dtype)
+            weights = w if weights is None else weights * w
+    if weights is None:
+        weights = wrapped(np.ones(x.shape[1], x.dtype))
+    count = total(weights)
+    deviations = x - total(x * weights, 1, True) / count
+    if aweights is None or correction == 0:
+        divisor = count - correction
+    else:
+        a = elementwise.cast(as_tensor(aweights, "aweights", of="cov"), dtype=x.dtype)
+        divisor = count - correction * total(weights * a) / count
+    found = matmul(deviations * weights, shaping.transpose(deviations, permutation=(1, 0)))
+    found = found / elementwise.clamp(divisor, minimum=0)
+    return found if given.ndim == 2 else shaping.reshape(found, shape=())
+
+
+@spelled()
+def batch_dot(x1: Any, x2: Any, axes: Any = None) -> Any:
+    """For each item of a batch, the contraction of an axis of `x1` with one of `x2`.
+
+    Args:
+        x1: (batch, ...).
+        x2: (batch, ...).
+        axes: the two axes, or one int for both; by default the last of `x1`, and the last but one of `x2` or its last
+            if it has two.
+
+    Returns:
+        (batch, the other axes of x1, the other axes of x2); (batch, 1) if there are none.
+
+    Raises:
+        ValueError: the batches or the two axes differ in size, an operand has fewer than two dimensions, or an axis is
+            that of the batch.
+    """
+    a, b = as_tensor(x1, "x1", of="batch_dot"), as_tensor(x2, "x2", of="batch_dot")
+    if a.ndim < 2 or b.ndim < 2 or a.shape[0] != b.shape[0]:
+        raise ValueError(
+            f"For 'batch_dot', needed two batches of one size, but got shapes {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+    if axes is None:
+        axes = (a.ndim - 1, max(b.ndim - 2, 1))
+    pair = (axes, axes) if isinstance(axes, int) else tuple(axes)
+    first, second = (
+        normalize_axis(integer(i, "axes", of="batch_dot"), x.ndim) for i, x in zip(pair, (a, b), strict=True)
+    )
+    if 0 in (first, second) or a.shape[first] != b.shape[second]:
+        raise ValueError(f"For 'batch_dot', 'axes' {pair} don't fit shapes {tuple(a.shape)} and {tuple(b.shape)}")
+    rest_a = [i for i in range(1, a.ndim) if i != first]
+    rest_b = [i for i in range(1, b.ndim) if i != second]
+    size_a, size_b = (tuple(x.shape[i] for i in rest) for x, rest in ((a, rest_a), (b, rest_b)))
+    left = shaping.reshape(
+        shaping.transpose(a, permutation=(0, *rest_a, first)), shape=(a.shape[0], product(size_a), a.shape[first])
+    )
+    right = shaping.reshape(
+        shaping.transpose(b, permutation=(0, second, *rest_b)), shape=(b.shape[0], b.shape[second], product(size_b))
+    )
+    return shaping.reshape(matmul(left, right), shape=(a.shape[0], *((*size_a, *size_b) or (1,))))

@@ -1,0 +1,83 @@
+"""Parts of networks for language: gates, rotary positions, draws from a softmax, limits of norms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import checks
+from ..ops import activation, elementwise, indexing, shaping
+from ..ops.common import normalize_axis
+from ..ops.random import drawn_like, exponential
+from .arguments import integer
+from .creation import ones_like, zeros_like
+from .extremes import argmax
+from .joining import cat, split_evenly, stack, unstack
+from .norms import vector_norm
+from .operands import as_tensor, floating
+from .spelling import Primitive, spelled
+from .tracking import stop_gradient
+
+
+@spelled()
+def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Any:
+    """Softmax of (logits + Gumbel noise) / tau: nearly one-hot draws (Jang et al. 2016).
+
+    Args:
+        logits: floating-point, not normalised.
+        tau: above 0; the smaller, the closer to one-hot.
+        hard: whether the result is one-hot; its gradient stays that of the softmax.
+        dim: axis of the classes.
+
+    Raises:
+        ValueError: `tau` isn't above 0.
+    """
+    x = floating(logits, "logits", of="gumbel_softmax")
+    checks.in_range(tau, "tau", "(0, inf)", of="gumbel_softmax")
+    axis = normalize_axis(integer(dim, "dim", of="gumbel_softmax"), x.ndim)
+    noise = elementwise.neg(elementwise.log(as_tensor(drawn_like(x, exponential))))
+    soft = activation.softmax((x + noise) / tau, axis=axis)
+    if not hard:
+        return soft
+    place = argmax(soft, axis, True)
+    one_hot = indexing.scatter(zeros_like(soft), place, ones_like(elementwise.cast(place, dtype=x.dtype)), axis=axis)
+    return one_hot + (soft - stop_gradient(soft))
+
+
+@spelled()
+def swiglu(input: Any, dim: int = -1) -> Any:
+    """silu(a) * b for the halves a, b of `input` along `dim` (Shazeer 2020)."""
+    a, b = split_evenly(floating(input, of="swiglu"), dim, 2)
+    return activation.silu(a) * b
+
+
+@spelled()
+def rotary_position_embedding(x: Any, cos: Any, sin: Any, mode: int = 0) -> Any:
+    """x * cos + rotated x * sin along the last axis (Su et al. 2021).
+
+    Args:
+        x: (..., D), D even.
+        cos: broadcasts with `x`.
+        sin: likewise.
+        mode: 0 rotates the halves, (-second, first); 1 neighbours, (-x[1], x[0], -x[3], x[2], ...).
+    """
+    given = floating(x, "x", of="rotary_position_embedding")
+    checks.one_of(mode, "mode", (0, 1), of="rotary_position_embedding")
+    if mode == 0:
+        first, second = split_evenly(given, -1, 2)
+        rotated = cat([elementwise.neg(second), first], -1)
+    else:
+        pairs = shaping.reshape(given, shape=(*given.shape[:-1], given.shape[-1] // 2, 2))
+        first, second = unstack(pairs, -1)
+        rotated = shaping.reshape(stack([elementwise.neg(second), first], -1), shape=tuple(given.shape))
+    return given * as_tensor(cos, "cos") + rotated * as_tensor(sin, "sin")
+
+
+@spelled(method="renorm", primitive=Primitive("Renorm", made_with={"p": "p", "dim": "axis", "maxnorm": "maxnorm"}))
+def renorm(input: Any, p: float, axis: int, maxnorm: float) -> Any:
+    """The slices along `axis` scaled down, where needed, to a p-norm of `maxnorm` at most."""
+    x = floating(input, of="renorm")
+    at = normalize_axis(integer(axis, "axis", of="renorm"), x.ndim)
+    others = tuple(i for i in range(x.ndim) if i != at)
+    norm = vector_norm(x, float(p), others, True)
+    factor = elementwise.clamp(maxnorm / (norm + 1e-7), maximum=1.0)
+    return x * factor

@@ -1,0 +1,188 @@
+"""Functions applied to the items of tuples and lists, chosen by the types of their arguments, or run along an axis."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.dtype import ALIASES, shown
+from ..ops.common import normalize_axis
+from ..tracing import Operand
+from .joining import stack, unstack
+from .spelling import operator_object, spelled
+
+Function = Callable[..., Any]
+
+
+@spelled(primitive="Partial")
+def partial(function: Function, *args: Any, **kwargs: Any) -> Function:
+    """`function` with its first arguments given."""
+    return functools.partial(function, *args, **kwargs)
+
+
+@operator_object
+class Map:
+    """Applies a function to the items of tuples or lists: `Map(f)((a, b), (c, d))` is `(f(a, c), f(b, d))`.
+
+    Args:
+        ops: the function; without one, it is the first argument of each call.
+        reverse: start with the last items.
+
+    Raises:
+        TypeError: what is applied isn't callable, or a call has no tuple or list.
+        ValueError: the tuples have different lengths.
+    """
+
+    def __init__(self, ops: Function | None = None, reverse: bool = False) -> None:
+        self.ops = ops
+        self.reverse = checks.of_type(reverse, "reverse", bool, of=type(self).__name__)
+
+    def __call__(self, *args: Any) -> Any:
+        """Apply the function."""
+        function, *operands = args if self.ops is None else (self.ops, *args)
+        if not callable(function):
+            raise TypeError(f"For '{type(self).__name__}', needed a function first, but got {type(function).__name__}")
+        if not operands or not all(isinstance(x, (tuple, list)) for x in operands):
+            kinds = [type(x).__name__ for x in operands]
+            raise TypeError(f"For '{type(self).__name__}', needed tuples or lists, but got {kinds}")
+        return self._mapped(function, operands)
+
+    def _mapped(self, function: Function, operands: Sequence[Any]) -> Any:
+        lengths = {len(x) for x in operands}
+        if len(lengths) > 1:
+            raise ValueError(f"For '{type(self).__name__}', the lengths must be equal, but got {[*map(len, operands)]}")
+        items = list(zip(*operands, strict=True))
+        results = [self._applied(function, item) for item in (reversed(items) if self.reverse else items)]
+        results = results[::-1] if self.reverse else results
+        return results if isinstance(operands[0], list) else tuple(results)
+
+    def _applied(self, function: Function, item: tuple[Any, ...]) -> Any:
+        return function(*item)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(ops={self.ops!r}, reverse={self.reverse})"
+
+
+@operator_object
+class HyperMap(Map):
+    """As `Map`, through tuples and lists within them too.
+
+    Args:
+        ops: the function; without one, it is the first argument of each call.
+        reverse: start with the last items.
+    """
+
+    def _applied(self, function: Function, item: tuple[Any, ...]) -> Any:
+        nested = all(isinstance(x, (tuple, list)) for x in item)
+        return self._mapped(function, item) if nested else function(*item)
+
+
+@operator_object
+class MultitypeFuncGraph:
+    """A function of several forms, of which the one registered for the types of the arguments runs.
+
+    Args:
+        name: shown in messages.
+        read_value: has no meaning here.
+
+    Raises:
+        TypeError: a call has arguments for which no form is registered.
+    """
+
+    def __init__(self, name: str, read_value: bool = False) -> None:
+        self.name = checks.of_type(name, "name", str, of="MultitypeFuncGraph")
+        self.read_value = read_value
+        self._forms: list[tuple[tuple[Any, ...], Function]] = []
+
+    def register(self, *types: Any) -> Callable[[Function], Function]:
+        """Register a form for arguments of these types: "Tensor", "Number", "Int", "Float", "Bool", "Tuple", "List",
+        "String", "None", "Function", a dtype's name such as "Float32", or a Python type.
+        """
+
+        def decorate(function: Function) -> Function:
+            self._forms.append((types, function))
+            return function
+
+        return decorate
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the form for the arguments."""
+        for types, function in self._forms:
+            if len(types) == len(args) and all(map(_is_of, args, types)):
+                return function(*args)
+        kinds = [shown(x.dtype) + " Tensor" if isinstance(x, Operand) else type(x).__name__ for x in args]
+        known = [types for types, _ in self._forms]
+        raise TypeError(f"For '{self.name}', no form is registered for {kinds}; there are forms for {known}")
+
+    def __repr__(self) -> str:
+        return f"MultitypeFuncGraph({self.name!r})"
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    if isinstance(kind, np.dtype):
+        return isinstance(value, Operand) and value.dtype == kind
+    if isinstance(kind, type):
+        return isinstance(value, kind)
+    name = str(kind).lower()
+    if name in ("tensor", "ref"):
+        return isinstance(value, Operand)
+    if name in _PYTHON_KINDS:
+        return isinstance(value, _PYTHON_KINDS[name]) and not (isinstance(value, bool) and name == "int")
+    if name == "function":
+        return callable(value)
+    if name in ("none", "nonetype"):
+        return value is None
+    if isinstance(value, Operand):
+        return value.dtype.name == name or value.dtype == ALIASES.get(name)
+    return isinstance(value, (float, int)) and not isinstance(value, bool) and name.startswith(type(value).__name__)
+
+
+_PYTHON_KINDS: dict[str, Any] = {
+    "number": (int, float, np.number),
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "tuple": tuple,
+    "list": list,
+    "dict": dict,
+    "string": str,
+    "str": str,
+}
+
+
+@spelled()
+def vmap(fn: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
+    """The function that runs `fn` on each slice of its arguments along an axis, one after the other.
+
+    Args:
+        fn: a function or Cell of tensors that returns a tensor or a tuple of them.
+        in_axes: the axis of every argument, or a tuple with one for each; None: all runs get the whole argument.
+        out_axes: where the axis of the runs stands in every result, or a tuple with one for each.
+
+    Raises:
+        TypeError: `fn` isn't callable.
+        ValueError: no axis is given, there isn't one for each argument, or their sizes differ.
+    """
+    if not callable(fn):
+        raise TypeError(f"For 'vmap', 'fn' must be callable, but got {type(fn).__name__}")
+
+    def mapped(*args: Any) -> Any:
+        axes = tuple(in_axes) if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(args)
+        if len(axes) != len(args):
+            raise ValueError(f"For 'vmap', 'in_axes' must have an axis for each of {len(args)} arguments: {in_axes}")
+        sizes = {x.shape[normalize_axis(axis, x.ndim)] for x, axis in zip(args, axes, strict=True) if axis is not None}
+        if len(sizes) != 1:
+            raise ValueError(f"For 'vmap', the mapped axes must have one size, but got {sorted(sizes)}")
+        (count,) = sizes
+        slices = [(x,) * count if axis is None else unstack(x, axis) for x, axis in zip(args, axes, strict=True)]
+        runs = [fn(*run) for run in zip(*slices, strict=True)]
+        if not isinstance(runs[0], (tuple, list)):
+            return stack(runs, out_axes)
+        places = out_axes if isinstance(out_axes, (tuple, list)) else (out_axes,) * len(runs[0])
+        return tuple(stack(list(results), axis) for results, axis in zip(zip(*runs, strict=True), places, strict=True))
+
+    return mapped

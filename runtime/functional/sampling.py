@@ -1,0 +1,150 @@
+"""Values of images at points between their pixels. See also `regions`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.tensor import wrapped
+from ..ir.dims import product
+from ..ops import comparison, elementwise, indexing, linear, rounding, shaping
+from .arguments import integers
+from .operands import floating, require_one_dtype
+from .spelling import Primitive, spelled
+
+
+@spelled(primitive=Primitive("AffineGrid", made_with=("align_corners",)))
+def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Any:
+    """The points to which affine maps take the pixels of images; the same as torch's `affine_grid`.
+
+    Args:
+        theta: (N, 2, 3), or (N, 3, 4) for volumes.
+        size: (N, C, H, W), or (N, C, D, H, W): of the images.
+        align_corners: whether -1 and 1 are the centres of the corner pixels, or their outer edges.
+
+    Returns:
+        (N, H, W, 2) or (N, D, H, W, 3), x first: coordinates from -1 to 1, as `grid_sample` takes them.
+
+    Raises:
+        ValueError: the shapes don't fit.
+    """
+    maps = floating(theta, "theta", of="affine_grid")
+    sizes = integers(size, "size", of="affine_grid")
+    spatial = sizes[2:]
+    if maps.ndim != 3 or len(spatial) not in (2, 3) or maps.shape != (sizes[0], len(spatial), len(spatial) + 1):
+        raise ValueError(f"For 'affine_grid', 'theta' {tuple(maps.shape)} doesn't fit 'size' {sizes}")
+    lines = []
+    for count in spatial:
+        line = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
+        lines.append(line if align_corners else line * (count - 1) / count)
+    points = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(spatial)], -1)
+    base = wrapped(points.reshape(-1, len(spatial) + 1).astype(maps.dtype))
+    moved = linear.matmul(base, shaping.transpose(maps, permutation=(0, 2, 1)))
+    return shaping.reshape(moved, shape=(sizes[0], *spatial, len(spatial)))
+
+
+@spelled()
+def grid_sample(
+    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Any:
+    """The values of images at the points of a grid; the same as torch's `grid_sample`.
+
+    Args:
+        input: (N, C, H, W) or (N, C, D, H, W), floating-point.
+        grid: (N, *out, 2) or (N, *out, 3), x first, as many `out` axes as the images have: coordinates from -1 to 1.
+        mode: "bilinear" (trilinear for volumes) or "nearest".
+        padding_mode: what stands outside of an image: "zeros", its "border", or its "reflection".
+        align_corners: whether -1 and 1 are the centres of the corner pixels, or their outer edges.
+
+    Returns:
+        (N, C, *out).
+
+    Raises:
+        ValueError: a mode is another, or the shapes don't fit.
+    """
+    of = "grid_sample"
+    x, points = floating(input, of=of), floating(grid, "grid", of=of)
+    require_one_dtype(x, points, of=of)
+    checks.one_of(mode, "mode", ("bilinear", "nearest"), of=of)
+    checks.one_of(padding_mode, "padding_mode", ("zeros", "border", "reflection"), of=of)
+    count = x.ndim - 2
+    if count not in (2, 3) or points.ndim != x.ndim or points.shape[0] != x.shape[0] or points.shape[-1] != count:
+        raise ValueError(f"For '{of}', 'grid' {tuple(points.shape)} doesn't fit 'input' {tuple(x.shape)}")
+    sizes = x.shape[2:]
+    out = tuple(points.shape[1:-1])
+    flat = shaping.reshape(points, shape=(points.shape[0], product(out), count))
+    places = []
+    for axis, size in enumerate(sizes):
+        at = shaping.slice(flat, starts=(count - 1 - axis,), stops=(count - axis,), steps=(1,), axes=(2,))
+        at = shaping.reshape(at, shape=tuple(flat.shape[:2]))
+        place = (at + 1.0) * ((size - 1) / 2) if align_corners else ((at + 1.0) * float(size) - 1.0) / 2
+        if padding_mode == "reflection":
+            place = _reflected(place, size, bool(align_corners))
+        if padding_mode != "zeros":
+            place = elementwise.clamp(place, minimum=0, maximum=size - 1)
+        places.append(rounding.round(place) if mode == "nearest" else place)
+    values = between(x, places, nearest=mode == "nearest")
+    return shaping.reshape(values, shape=(x.shape[0], x.shape[1], *out))
+
+
+@spelled(primitive=Primitive("GridSampler2D", made_with=("interpolation_mode", "padding_mode", "align_corners")))
+def _grid_sampler_2d(
+    input_x: Any, grid: Any, interpolation_mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Any:  # fmt: skip
+    """`grid_sample` of images."""
+    return grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@spelled(primitive=Primitive("GridSampler3D", made_with=("interpolation_mode", "padding_mode", "align_corners")))
+def _grid_sampler_3d(
+    input_x: Any, grid: Any, interpolation_mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Any:  # fmt: skip
+    """`grid_sample` of volumes."""
+    return grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _reflected(place: Any, size: int, align_corners: bool) -> Any:
+    """Places outside mirrored at the corner pixels' centres, or at their outer edges, as often as needed."""
+    low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
+    if span == 0:
+        return place * 0.0
+    away = elementwise.abs(place - low)
+    turns = rounding.floor(away / span)
+    rest = away - turns * span
+    odd = comparison.equal(rounding.remainder(turns, turns * 0 + 2.0), turns * 0 + 1.0)
+    return elementwise.where(odd, span - rest, rest) + low
+
+
+def between(x: Any, places: list[Any], *, nearest: bool) -> Any:
+    """x (N, C, *sizes) at places (N, count) for each spatial axis: (N, C, count); zeros stand outside."""
+    sizes = x.shape[2:]
+    rows = shaping.reshape(x, shape=(x.shape[0], x.shape[1], product(sizes)))
+    lows = [rounding.floor(place) for place in places]
+    total = None
+    for corner in range(1 if nearest else 2 ** len(places)):
+        index: Any = 0
+        weight: Any = None
+        for axis, (place, low, size) in enumerate(zip(places, lows, sizes, strict=True)):
+            step = corner >> axis & 1
+            at = place if nearest else low + float(step)
+            inside = comparison.logical_and(
+                comparison.greater_equal(at, at * 0), comparison.less(at, at * 0 + float(size))
+            )
+            share = elementwise.cast(inside, dtype=x.dtype)
+            if not nearest:
+                share = share * (place - low if step else 1.0 - (place - low))
+            weight = share if weight is None else weight * share
+            usable = elementwise.cast(elementwise.clamp(at, minimum=0, maximum=size - 1), dtype=np.dtype(np.int64))
+            index = usable + index * size
+        picks = shaping.expand(
+            shaping.reshape(index, shape=(index.shape[0], 1, index.shape[1])), shape=(*rows.shape[:2], index.shape[1])
+        )
+        part = indexing.gather(rows, picks, axis=2) * shaping.reshape(
+            weight, shape=(weight.shape[0], 1, weight.shape[1])
+        )
+        total = part if total is None else total + part
+    return total
