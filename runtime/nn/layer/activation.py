@@ -29,9 +29,9 @@ from .rectifier import (
 class Sigmoid(Cell):
     """1 / (1 + exp(-x)), elementwise."""
 
-    def construct(self, input: Any) -> Any:
+    def construct(self, x: Any) -> Any:
         """Any shape; the same out, floating-point."""
-        return activations.sigmoid(input)
+        return activations.sigmoid(x)
 
 
 class Tanh(Cell):

@@ -117,11 +117,11 @@ class SequentialCell(_Ordered):
         """The Cells in order."""
         return list(self)
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, input_data: Any) -> Any:
         """Run the Cells in order."""
         for cell in self._cells.values():
-            x = cell(x)
-        return x
+            input_data = cell(input_data)
+        return input_data
 
 
 class CellList(_Ordered):

@@ -53,6 +53,10 @@ class ClipByNorm(Cell):
         norm, limit = pair(norms.vector_norm(x, 2, self.axis, keepdims=True), clip_norm, of="ClipByNorm")
         return x * elementwise.cast(limit / elementwise.maximum(norm, limit), dtype=x.dtype)
 
+    def extend_repr(self) -> str:
+        """The axis."""
+        return f"axis={self.axis}"
+
 
 class ReduceLogSumExp(Cell):
     """log(sum(exp(x))), without overflow.
@@ -205,9 +209,16 @@ class Range(Cell):
             checks.of_type(value, name, (int, float), of="Range")
         if delta == 0:
             raise ValueError(f"For 'Range', 'delta' must not be 0, but got {delta}")
-        numbers = np.arange(start, limit, delta) if limit is not None else np.arange(0, start, delta)
+        self.start: float = 0 if limit is None else start
+        self.limit: float = start if limit is None else limit
+        self.delta = delta
+        numbers = np.arange(self.start, self.limit, delta)
         self.numbers = Tensor(numbers.astype(np.int32 if numbers.dtype.kind == "i" else np.float32))
 
     def construct(self) -> Any:
         """int32 if all arguments are ints, else float32."""
         return self.numbers
+
+    def extend_repr(self) -> str:
+        """The arguments."""
+        return f"start={self.start}, limit={self.limit}, delta={self.delta}"

@@ -35,6 +35,10 @@ class Flatten(Cell):
                 )
         return shapes.flatten(x, start_dim=self.start_dim, end_dim=self.end_dim)
 
+    def extend_repr(self) -> str:
+        """The axes."""
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
 
 class Unflatten(Cell):
     """One axis as several.

@@ -106,12 +106,16 @@ class L1Loss(LossBase):
         return losses.l1_loss(logits, labels, self.reduction)
 
 
-class MAELoss(L1Loss):
+class MAELoss(LossBase):
     """|logits - label|, reduced: `L1Loss`.
 
     Args:
         reduction: "mean", "sum" or "none".
     """
+
+    def construct(self, logits: Any, label: Any) -> Any:
+        """Two shapes that broadcast."""
+        return losses.l1_loss(logits, label, self.reduction)
 
 
 class SmoothL1Loss(LossBase):
