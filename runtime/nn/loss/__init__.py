@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .classification import CrossEntropyLoss, NLLLoss, SoftmaxCrossEntropyWithLogits
+from .ctc import CTCLoss
 from .loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -33,6 +34,7 @@ from .segmentation import DiceLoss, FocalLoss, MultiClassDiceLoss
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "DiceLoss",

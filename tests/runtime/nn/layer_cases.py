@@ -205,6 +205,7 @@ LOSSES = {
     "CrossEntropyLoss": case(nn.CrossEntropyLoss, LOGITS, LABELS, gives=()),
     "NLLLoss": case(nn.NLLLoss, LOGITS, LABELS, gives=()),
     "SoftmaxCrossEntropyWithLogits": case(nn.SoftmaxCrossEntropyWithLogits, LOGITS, ONE_HOT, gives=(3,)),
+    "CTCLoss": case(nn.CTCLoss, np.log(even(5, 2, 4)), classes(2, 2) + 1, np.array([5, 5]), np.array([2, 2]), gives=()),
     "FocalLoss": case(nn.FocalLoss, normal(2, 3, 4), classes(2, 1, 4), gives=()),
     "DiceLoss": case(nn.DiceLoss, even(3, 4), ONE_HOT, gives=()),
     "MultiClassDiceLoss": case(nn.MultiClassDiceLoss, even(3, 4), ONE_HOT, gives=()),

@@ -1,0 +1,116 @@
+"""The loss of connectionist temporal classification: sequences of classes without places in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.dtype import int64
+from ..common.tensor import Tensor
+from ..ops import comparison, ctc, elementwise, shaping
+from .arguments import require_integers
+from .losses import reduced
+from .operands import as_tensor, floating
+from .spelling import Primitive, spelled
+
+
+@spelled(
+    primitive=Primitive(
+        "CTCLossV2", made_with=("blank", "reduction", "zero_infinity"), defaults={"reduction": "none"}
+    )
+)  # fmt: skip
+def ctc_loss(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Minus the logarithm of the probability of `targets` (Graves et al. 2006), reduced. ATen ctc_loss.
+
+    Args:
+        log_probs: logarithms of the probabilities of classes, (time, batch, classes), floating-point.
+        targets: classes, integers (batch, length); what lies behind the length of a target doesn't count.
+        input_lengths: of the sequences, integers: a tensor (batch,), a tuple or a list.
+        target_lengths: of the targets, likewise.
+        blank: the class that stands for none.
+        reduction: "none"; "sum"; or "mean", of the losses divided by the lengths of their targets (at least 1).
+        zero_infinity: whether a loss is 0 where the target doesn't fit into the sequence. Else it is infinite; the
+            gradient is 0 either way.
+
+    Returns:
+        The loss, (batch,) or 0-d; and the logarithms of the probabilities of all beginnings of paths,
+        (batch, time, 2 * length + 1), which no gradient goes through.
+
+    Raises:
+        TypeError: `log_probs` isn't floating-point, lengths or targets aren't integers, or a flag is no bool.
+        ValueError: a shape doesn't fit, a length or class is out of range, or `reduction` is another.
+    """
+    x, classes, ends = _operands(log_probs, targets, input_lengths, target_lengths, blank)
+    loss = _loss(x, classes, *ends, blank, reduction, zero_infinity)
+    return loss, ctc.ctc_alphas(x, classes, ends[1], blank=blank)
+
+
+def ctc_loss_alone(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, reduction: str,
+    zero_infinity: bool,
+) -> Any:  # fmt: skip
+    """The first result of `ctc_loss`."""
+    x, classes, ends = _operands(log_probs, targets, input_lengths, target_lengths, blank)
+    return _loss(x, classes, *ends, blank, reduction, zero_infinity)
+
+
+def _loss(
+    x: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, reduction: str, zero_infinity: bool
+) -> Any:
+    of = "ctc_loss"
+    loss = ctc.ctc_loss(x, targets, input_lengths, target_lengths, blank=blank)
+    if checks.of_type(zero_infinity, "zero_infinity", bool, of=of):
+        loss = elementwise.where(comparison.isinf(loss), np.zeros((), x.dtype), loss)
+    if reduction == "mean":
+        lengths = elementwise.maximum(elementwise.cast(target_lengths, dtype=x.dtype), np.ones((), x.dtype))
+        loss = loss / lengths
+    return reduced(loss, reduction, of=of)
+
+
+def _operands(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any
+) -> tuple[Any, Any, tuple[Any, Any]]:
+    """Checked: log-probabilities, targets, and the lengths of both."""
+    of = "ctc_loss"
+    x = floating(log_probs, "log_probs", of=of)
+    classes = require_integers(as_tensor(targets, "targets", of=of), "targets", of=of)
+    checks.of_type(blank, "blank", int, of=of)
+    if x.ndim != 3 or classes.ndim != 2 or classes.shape[0] != x.shape[1]:
+        raise ValueError(
+            f"For '{of}', needed 'log_probs' (time, batch, classes) and 'targets' (batch, length), but got "
+            f"{tuple(x.shape)} and {tuple(classes.shape)}"
+        )
+    if not 0 <= blank < x.shape[2]:
+        raise ValueError(f"For '{of}', 'blank' must be in [0, {x.shape[2]}), but got {blank}")
+    ends = (
+        _lengths(input_lengths, "input_lengths", x.shape[1], x.shape[0]),
+        _lengths(target_lengths, "target_lengths", x.shape[1], classes.shape[1]),
+    )
+    if isinstance(classes, Tensor):
+        inside = np.arange(classes.shape[1]) < np.asarray(ends[1])[:, None]
+        wrong = inside & ((np.asarray(classes) < 0) | (np.asarray(classes) >= x.shape[2]))
+        if wrong.any():
+            place = tuple(int(i) for i in np.argwhere(wrong)[0])
+            raise ValueError(
+                f"For '{of}', 'targets' must hold classes in [0, {x.shape[2]}), but got {np.asarray(classes)[place]} "
+                f"at position {place}"
+            )
+    return x, classes, ends
+
+
+def _lengths(given: Any, name: str, count: Any, most: Any) -> Any:
+    of = "ctc_loss"
+    lengths = require_integers(as_tensor(given, name, of=of), name, of=of)
+    lengths = lengths if lengths.ndim else shaping.reshape(lengths, shape=(1,))
+    if tuple(lengths.shape) != (count,):
+        raise ValueError(f"For '{of}', '{name}' must hold {count} lengths, but got shape {tuple(lengths.shape)}")
+    if isinstance(lengths, Tensor):
+        values = np.asarray(lengths)
+        if values.size and not (values.min() >= 0 and values.max() <= most):
+            raise ValueError(f"For '{of}', '{name}' must be in [0, {most}], but got {values.tolist()}")
+    return lengths if lengths.dtype == int64 else elementwise.cast(lengths, dtype=int64)

@@ -1,0 +1,221 @@
+"""Connectionist temporal classification (Graves et al. 2006).
+
+A path gives each step a class or the blank; repetitions are joined and then blanks left out to get a target. The
+targets with a blank before, between and behind their classes are the states through which paths go; `alphas` are the
+logarithms of the probabilities to be in a state after a step (section 4.1 there), `betas` those of what is still to
+come. Loops go over time only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ir.types import is_floating
+from . import shaping
+from .common import in_float32
+from .registry import Array, Tensor, Type, operator, require
+
+NO_OPERATOR = "ONNX has no operator for connectionist temporal classification"
+
+
+@operator
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, *, blank: int
+) -> Tensor:
+    """Minus the logarithm of the probability of all paths that give the target. ATen ctc_loss, without reduction.
+
+    Args:
+        log_probs: logarithms of the probabilities of classes, (time, batch, classes), floating-point.
+        targets: classes, integers (batch, length); what lies behind the length of a target doesn't count.
+        input_lengths: integers (batch,), at most `time`.
+        target_lengths: integers (batch,), at most `length`.
+        blank: the class that stands for none.
+
+    Returns:
+        (batch,), of the dtype of `log_probs`; infinite where no path gives the target, which has the gradient 0.
+    """
+
+
+@ctc_loss.infer
+def _(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: Type, *, blank: int) -> Type:
+    _check(log_probs, targets, input_lengths, target_lengths, blank)
+    return log_probs.with_shape((log_probs.shape[1],))
+
+
+@ctc_loss.kernel
+def _(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, *, blank: int) -> Array:
+    states = _states(log_probs, targets, target_lengths, blank)
+    return -_totals(_alphas(states), input_lengths, target_lengths)
+
+
+@ctc_loss.vjp
+@in_float32
+def _(
+    g: Tensor, y: Tensor, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor,
+    *, blank: int,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    slopes = ctc_loss_gradient(log_probs, targets, input_lengths, target_lengths, blank=blank)
+    return slopes * shaping.reshape(g, shape=(1, *g.shape, 1)), None, None, None
+
+
+ctc_loss.no_onnx(NO_OPERATOR)
+
+
+@operator
+def ctc_loss_gradient(
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, *, blank: int
+) -> Tensor:
+    """Derivatives of `ctc_loss` by `log_probs`, each its own variable: minus the probability of the class at the step.
+
+    ATen's `ctc_loss_backward` gives something else, the derivative by what `log_softmax` makes `log_probs` of; behind a
+    `log_softmax` both are the same.
+
+    Args:
+        log_probs: see `ctc_loss`.
+        targets: see `ctc_loss`.
+        input_lengths: see `ctc_loss`.
+        target_lengths: see `ctc_loss`.
+        blank: see `ctc_loss`.
+
+    Returns:
+        (time, batch, classes).
+    """
+
+
+@ctc_loss_gradient.infer
+def _(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: Type, *, blank: int) -> Type:
+    _check(log_probs, targets, input_lengths, target_lengths, blank)
+    return log_probs
+
+
+@ctc_loss_gradient.kernel
+def _(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, *, blank: int) -> Array:
+    states = _states(log_probs, targets, target_lengths, blank)
+    alphas = _alphas(states)
+    totals = _totals(alphas, input_lengths, target_lengths)
+    possible = ~np.isneginf(totals)
+    # Probability to be in a state at a step, given the target; betas are without the step itself.
+    places = np.exp(alphas + _betas(states, input_lengths, target_lengths) - np.where(possible, totals, 0)[:, None])
+    places = np.where(possible[:, None], places, 0)
+    slopes = np.zeros_like(log_probs)
+    batch = np.arange(len(totals))
+    for k in range(places.shape[2]):  # states of one number never share an element
+        slopes[:, batch, states.classes[:, k]] -= places[:, :, k]
+    return slopes
+
+
+ctc_loss_gradient.no_vjp("second derivatives of connectionist temporal classification are not implemented")
+ctc_loss_gradient.no_onnx(NO_OPERATOR)
+
+
+@operator
+def ctc_alphas(log_probs: Tensor, targets: Tensor, target_lengths: Tensor, *, blank: int) -> Tensor:
+    """Logarithms of the probabilities to be in each state after each step. ATen _ctc_loss, its second result.
+
+    Args:
+        log_probs: see `ctc_loss`.
+        targets: see `ctc_loss`.
+        target_lengths: see `ctc_loss`.
+        blank: see `ctc_loss`.
+
+    Returns:
+        (batch, time, 2 * length + 1), minus infinity where a state can't be reached.
+    """
+
+
+@ctc_alphas.infer
+def _(log_probs: Type, targets: Type, target_lengths: Type, *, blank: int) -> Type:
+    _check(log_probs, targets, target_lengths, target_lengths, blank)
+    return log_probs.with_shape((log_probs.shape[1], log_probs.shape[0], 2 * targets.shape[1] + 1))
+
+
+@ctc_alphas.kernel
+def _(log_probs: Array, targets: Array, target_lengths: Array, *, blank: int) -> Array:
+    return _alphas(_states(log_probs, targets, target_lengths, blank)).swapaxes(0, 1)
+
+
+ctc_alphas.no_vjp("it is there to look at; the loss itself, `ctc_loss`, has a gradient")
+ctc_alphas.no_onnx(NO_OPERATOR)
+
+
+def _check(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: Type, blank: Any) -> None:
+    require(is_floating(log_probs.dtype) and log_probs.rank == 3, f"needed (time, batch, classes), given {log_probs}")
+    batch, classes = log_probs.shape[1:]
+    require(targets.rank == 2 and targets.shape[0] == batch, f"needed targets ({batch}, length), given {targets}")
+    for lengths in (input_lengths, target_lengths):
+        require(lengths.shape == (batch,), f"needed a length for each of {batch} sequences, given {lengths}")
+    for integers in (targets, input_lengths, target_lengths):
+        require(integers.dtype.kind in "iu", f"needed integers, given {integers}")
+    require(not isinstance(classes, int) or 0 <= blank < classes, f"blank {blank} is none of {classes} classes")
+
+
+class _States(NamedTuple):
+    """The states of each target, and their log-probabilities.
+
+    Attributes:
+        classes: of the states, (batch, states).
+        emissions: log-probabilities of these classes, (time, batch, states).
+        skippable: whether the state before each may be left out, (batch, states).
+    """
+
+    classes: Array
+    emissions: Array
+    skippable: Array
+
+
+def _states(log_probs: Array, targets: Array, target_lengths: Array, blank: int) -> _States:
+    count, length = targets.shape
+    classes = np.full((count, 2 * length + 1), blank, np.int64)
+    classes[:, 1::2] = np.where(np.arange(length) < target_lengths[:, None], targets, blank)
+    skippable = np.zeros(classes.shape, bool)
+    skippable[:, 2:] = (classes[:, 2:] != blank) & (classes[:, 2:] != classes[:, :-2])
+    emissions = np.take_along_axis(log_probs, np.broadcast_to(classes, (len(log_probs), *classes.shape)), axis=2)
+    return _States(classes, emissions, skippable)
+
+
+def _alphas(states: _States) -> Array:
+    """(time, batch, states)."""
+    alphas = np.full_like(states.emissions, -np.inf)
+    alphas[:1, :, :2] = states.emissions[:1, :, :2]
+    for t in range(1, len(alphas)):
+        before, now = alphas[t - 1], alphas[t]
+        now[:] = before
+        now[:, 1:] = np.logaddexp(now[:, 1:], before[:, :-1])
+        skipping = np.where(states.skippable[:, 2:], before[:, :-2], -np.inf)
+        now[:, 2:] = np.logaddexp(now[:, 2:], skipping)
+        now += states.emissions[t]
+    return alphas
+
+
+def _betas(states: _States, input_lengths: Array, target_lengths: Array) -> Array:
+    """(time, batch, states), without the emission of the step itself; minus infinity behind the end of a sequence."""
+    betas = np.full_like(states.emissions, -np.inf)
+    batch = np.arange(len(input_lengths))
+    final = np.full_like(betas[0], -np.inf)
+    final[batch, 2 * target_lengths] = 0
+    final[batch, np.maximum(2 * target_lengths - 1, 0)] = 0
+    for t in reversed(range(len(betas))):
+        if t + 1 < len(betas):
+            after = betas[t + 1] + states.emissions[t + 1]
+            now = betas[t]
+            now[:] = after
+            now[:, :-1] = np.logaddexp(now[:, :-1], after[:, 1:])
+            skipping = np.where(states.skippable[:, 2:], after[:, 2:], -np.inf)
+            now[:, :-2] = np.logaddexp(now[:, :-2], skipping)
+        ends = input_lengths == t + 1
+        betas[t, ends] = final[ends]
+    return betas
+
+
+def _totals(alphas: Array, input_lengths: Array, target_lengths: Array) -> Array:
+    """Log-probabilities of the targets, (batch,)."""
+    batch = np.arange(len(input_lengths))
+    if not len(alphas):
+        return np.where(target_lengths == 0, 0, -np.inf).astype(alphas.dtype)
+    last = alphas[np.maximum(input_lengths - 1, 0), batch]
+    ends = last[batch, 2 * target_lengths]
+    before = np.where(target_lengths > 0, last[batch, np.maximum(2 * target_lengths - 1, 0)], -np.inf)
+    totals: Array = np.logaddexp(ends, before)
+    return np.where(input_lengths > 0, totals, np.where(target_lengths == 0, 0, -np.inf)).astype(alphas.dtype)

@@ -1,0 +1,72 @@
+"""Cases of connectionist temporal classification: against the sum over all paths, one by one."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.runtime.ops.cases import OpCase
+
+
+def log_probs(time: int, batch: int, classes: int) -> np.ndarray[Any, Any]:
+    x = np.random.default_rng(5).standard_normal((time, batch, classes))
+    return x - np.log(np.exp(x).sum(2, keepdims=True))
+
+
+def collapsed(path: tuple[int, ...], blank: int) -> list[int]:
+    """Repetitions joined, then blanks left out."""
+    return [c for c, _ in itertools.groupby(path) if c != blank]
+
+
+def over_all_paths(blank: int) -> Any:
+    """The loss as it is defined: minus the logarithm of the sum of the probabilities of the paths."""
+
+    def loss(x: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:
+        losses = []
+        for i, (steps, length) in enumerate(zip(input_lengths.tolist(), target_lengths.tolist(), strict=True)):
+            target = targets[i, :length].tolist()
+            paths = [
+                path for path in itertools.product(range(x.shape[2]), repeat=steps) if collapsed(path, blank) == target
+            ]
+            assert paths
+            at = torch.arange(steps)
+            losses.append(-torch.logsumexp(torch.stack([x[at, i, list(path)].sum() for path in paths]), 0))
+        return torch.stack(losses)
+
+    return loss
+
+
+def slopes(blank: int) -> Any:
+    """The derivatives of that by the log-probabilities."""
+
+    def gradient(x: Any, *rest: Any) -> Any:
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(over_all_paths(blank)(leaf, *rest).sum(), leaf)[0]
+
+    return gradient
+
+
+def alphas(x: Any, targets: Any, target_lengths: Any) -> Any:
+    """Those of ATen, as if every sequence had all steps."""
+    whole = torch.full((x.shape[1],), x.shape[0])
+    return torch._ctc_loss(x, targets, whole.tolist(), target_lengths.tolist(), 0, False)[1]
+
+
+SEVERAL = (log_probs(5, 3, 3), np.array([[1, 2], [1, 1], [2, 0]]), np.array([5, 4, 3]), np.array([2, 2, 1]))
+EMPTY = (log_probs(3, 2, 3), np.array([[2], [0]]), np.array([3, 2]), np.array([1, 0]))
+OTHER_BLANK = (log_probs(4, 2, 3), np.array([[0, 1], [1, 0]]), np.array([4, 4]), np.array([2, 2]))
+
+CASES = [
+    OpCase("ctc_loss", SEVERAL, {"blank": 0}, over_all_paths(0), "several"),
+    OpCase("ctc_loss", EMPTY, {"blank": 0}, over_all_paths(0), "empty"),
+    OpCase("ctc_loss", OTHER_BLANK, {"blank": 2}, over_all_paths(2), "other-blank"),
+    OpCase("ctc_loss_gradient", SEVERAL, {"blank": 0}, slopes(0), "several", differentiable=False),
+    OpCase("ctc_loss_gradient", OTHER_BLANK, {"blank": 2}, slopes(2), "other-blank", differentiable=False),
+    OpCase(
+        "ctc_alphas", (SEVERAL[0], np.array([[1, 2], [1, 1], [2, 1]]), np.array([2, 2, 2])), {"blank": 0}, alphas,
+        differentiable=False,
+    ),
+]  # fmt: skip
