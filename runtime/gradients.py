@@ -7,22 +7,14 @@ weight with `requires_grad=False`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from . import tape
-from .common.hooks import with_gradient_hooks
 from .common.parameter import Parameter
-from .common.tensor import Tensor, wrapped, zeros_like
-from .ops import elementwise
-from .precision import computing_in
-
-Function = Callable[..., Any]
+from .common.tensor import Tensor
+from .differentiation import Function, differentiate
 
 
 def grad(
@@ -45,10 +37,10 @@ def grad(
     Raises:
         ValueError: both `grad_position` and `weights` are None, or a position is negative or given twice; from the
             returned function, `has_aux` with a single output.
-        TypeError: a position isn't an int, or a weight isn't a Parameter.
+        TypeError: `fn` can't be called, a position isn't an int, or a weight isn't a Parameter.
         RuntimeError: from the returned function, a position exceeds the arguments.
     """
-    request = _Request.checked(grad_position, weights, has_aux, return_ids)
+    request = _Request.checked(fn, grad_position, weights, has_aux, return_ids)
 
     @functools.wraps(fn, updated=())
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -66,7 +58,7 @@ def value_and_grad(
     Arguments and errors are those of `grad`. The returned function gives the pair `(outputs, gradients)`; with
     `has_aux`, the outputs are all there, and only the first was differentiated.
     """
-    request = _Request.checked(grad_position, weights, has_aux, return_ids)
+    request = _Request.checked(fn, grad_position, weights, has_aux, return_ids)
 
     @functools.wraps(fn, updated=())
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
@@ -112,6 +104,12 @@ class GradOperation:
                 args, sens = (args, kwargs.pop("sens")) if "sens" in kwargs else (args[:-1], args[-1])
             tensors = tuple(i for i, x in enumerate(args) if isinstance(x, Tensor))
             positions = tensors if self.get_all else () if self.get_by_list else (0,)
+            if positions == (0,) and not args:
+                apart = " apart from the output gradient" if self.sens_param else ""
+                raise TypeError(
+                    f"GradOperation: the function was called without a positional argument{apart}: "
+                    "needed the one to differentiate"
+                )
             parameters = _as_weights(weights) if self.get_by_list else ()
             found = differentiate(fn, args, kwargs, positions, parameters, output_gradient=sens)
             if self.get_by_list:
@@ -155,7 +153,9 @@ class _Request:
     return_ids: bool
 
     @classmethod
-    def checked(cls, grad_position: Any, weights: Any, has_aux: bool, return_ids: bool) -> _Request:
+    def checked(cls, fn: Any, grad_position: Any, weights: Any, has_aux: bool, return_ids: bool) -> _Request:
+        if not callable(fn):
+            raise TypeError(f"`fn` must be a function or Cell, but got {type(fn).__name__}: {fn!r}")
         if grad_position is None and weights is None:
             raise ValueError("`grad_position` and `weights` can't both be None: there is nothing to differentiate")
         for name, flag in {"has_aux": has_aux, "return_ids": return_ids}.items():
@@ -207,192 +207,3 @@ def _as_weights(weights: Any) -> tuple[Parameter, ...]:
         if not isinstance(weight, Parameter):
             raise TypeError(f"`weights` must hold Parameters, but got {type(weight).__name__}")
     return tuple(weights)
-
-
-@dataclass(frozen=True)
-class Differentiated:
-    """Outputs of a function, and the gradients of the arguments and weights asked for, in the order asked."""
-
-    outputs: Any
-    inputs: tuple[Any, ...]
-    weights: tuple[Tensor, ...]
-
-
-@dataclass
-class Forward:
-    """A forward run that was recorded.
-
-    Attributes:
-        recording: its tape; the run begins at entry `start`.
-        numbers: tape numbers of the tracked arguments, by position.
-        parameters: tape number of each tracked Parameter, and itself, by identity.
-        outputs: what the function returned.
-    """
-
-    recording: tape.Tape
-    start: int
-    numbers: dict[int, int] = field(default_factory=dict)
-    parameters: dict[int, tuple[int, Parameter]] = field(default_factory=dict)
-    outputs: Any = None
-
-
-def differentiate(
-    fn: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    positions: tuple[int, ...],
-    weights: tuple[Parameter, ...],
-    *,
-    has_aux: bool = False,
-    output_gradient: Any = None,
-) -> Differentiated:
-    """Run `fn` and its backward pass; see `grad`. `output_gradient` takes the place of ones.
-
-    Nothing is left recorded afterwards, whether `fn` raised or not.
-    """
-    _check_positions(args, positions)
-    outer = tape.current()
-    forward = fn.take_forward(args, kwargs) if outer is None and hasattr(fn, "take_forward") else None
-    recording = outer or (forward.recording if forward else tape.Tape())
-    try:
-        if forward is None:
-            forward = record(fn, args, kwargs, recording, positions, weights)
-        if has_aux and not (isinstance(forward.outputs, (tuple, list)) and len(forward.outputs) > 1):
-            raise ValueError("with has_aux=True the function must return more than one output; it returned one")
-        of_what = forward.outputs[0] if has_aux else forward.outputs
-        with tape.recording(outer), computing_in(None):
-            cotangents = _seeds(of_what, output_gradient, recording)
-            recording.pull_back(forward.start, cotangents)
-            of_inputs = tuple(
-                _gradient(args[i], cotangents.get(forward.numbers.get(i, 0))) if isinstance(args[i], Tensor) else ()
-                for i in positions
-            )
-            of_weights = tuple(_gradient(p, cotangents.get(_number(forward, p))) for p in weights)
-        return Differentiated(forward.outputs, of_inputs, of_weights)
-    finally:
-        if outer is None:
-            recording.clear()
-
-
-def record(
-    fn: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    recording: tape.Tape,
-    positions: Sequence[int],
-    weights: Sequence[Parameter],
-) -> Forward:
-    """Run `fn` on the tape with the arguments at `positions` and the trainable ones of `weights` tracked."""
-    given = list(args)
-    forward = Forward(recording, 0)
-    for i in positions:
-        if isinstance(args[i], Tensor):
-            number = forward.numbers[i] = _leaf(recording, args[i])
-            given[i] = wrapped(args[i]._data, recording, number)
-            given[i]._is_leaf = True
-            hooks = args[i].__dict__.setdefault("_gradient_hooks", {})
-            given[i].__dict__["_gradient_hooks"] = hooks
-    with _tracked(recording, weights, forward), tape.recording(recording):
-        forward.start = len(recording.entries)
-        forward.outputs = fn(*given, **kwargs)
-    return forward
-
-
-@contextlib.contextmanager
-def _tracked(recording: tape.Tape, weights: Sequence[Parameter], forward: Forward) -> Iterator[None]:
-    """Within the context, the trainable ones of `weights` are leaves on the tape."""
-    before: list[tuple[Parameter, tape.Tape | None, int]] = []
-    try:
-        for parameter in weights:
-            if parameter.requires_grad and id(parameter) not in forward.parameters:
-                number = _leaf(recording, parameter)
-                before.append((parameter, parameter._tape, parameter._number))
-                parameter._tape, parameter._number = recording, number
-                forward.parameters[id(parameter)] = (number, parameter)
-        yield
-    finally:
-        for parameter, recorded_on, number in before:
-            parameter._tape, parameter._number = recorded_on, number
-
-
-def _leaf(recording: tape.Tape, tensor: Tensor) -> int:
-    """A new number for `tensor`, linked to the one it is tracked under already (by an enclosing request)."""
-    number = recording.number()
-    outer = tensor.number_on(recording)
-    if outer is not None:
-        recording.append(tape.Entry((outer,), (number,), lambda arrived: arrived))
-    return number
-
-
-def _number(forward: Forward, parameter: Parameter) -> int:
-    return forward.parameters[id(parameter)][0] if id(parameter) in forward.parameters else 0
-
-
-def _gradient(tensor: Tensor, cotangent: Any) -> Tensor:
-    if cotangent is None:
-        return zeros_like(tensor)
-    return with_gradient_hooks(tensor, cotangent)
-
-
-def _check_positions(args: tuple[Any, ...], positions: tuple[int, ...]) -> None:
-    for position in positions:
-        if position >= len(args):
-            raise RuntimeError(
-                f"`grad_position` {position} exceeds the inputs: the function was called with {len(args)} arguments"
-            )
-        if not isinstance(args[position], (Tensor, tuple, list, dict)):
-            raise TypeError(
-                f"argument {position} can't be differentiated: needed a Tensor, but got {args[position]!r} "
-                f"({type(args[position]).__name__})"
-            )
-
-
-def _seeds(outputs: Any, output_gradient: Any, recording: tape.Tape) -> dict[int, Any]:
-    """Output gradients by tape number."""
-    tensors = list(tensors_in(outputs))
-    if output_gradient is None:
-        gradients = [wrapped(np.ones(x.shape, x.dtype)) for x in tensors]
-    else:
-        given = list(_leaves(output_gradient))
-        if len(given) != len(tensors):
-            raise ValueError(f"the output gradient holds {len(given)} tensors, the output {len(tensors)}")
-        gradients = [_seed(x, g) for x, g in zip(tensors, given, strict=True)]
-    cotangents: dict[int, Any] = {}
-    for x, g in zip(tensors, gradients, strict=True):
-        number = x.number_on(recording)
-        if number is not None:
-            cotangents[number] = cotangents[number] + g if number in cotangents else g
-    return cotangents
-
-
-def _seed(output: Tensor, gradient: Any) -> Tensor:
-    """The gradient given for an output, in its dtype; `ValueError` if it has another shape."""
-    g = gradient if isinstance(gradient, Tensor) else Tensor(gradient)
-    if output.shape != g.shape:
-        raise ValueError(f"the output gradient must have the shape of the output, {output.shape}, but got {g.shape}")
-    return g if g.dtype == output.dtype else elementwise.cast(g, dtype=output.dtype)
-
-
-def tensors_in(structure: Any) -> Iterator[Tensor]:
-    """The tensors in nested tuples, lists and dicts, in order."""
-    return (leaf for leaf in _leaves(structure) if isinstance(leaf, Tensor))
-
-
-def with_tensors(structure: Any, tensors: Iterator[Any]) -> Any:
-    """The same nested tuples, lists and dicts with the next of `tensors` in place of each tensor."""
-    if isinstance(structure, Tensor):
-        return next(tensors)
-    if isinstance(structure, dict):
-        return type(structure)((key, with_tensors(item, tensors)) for key, item in structure.items())
-    if isinstance(structure, (tuple, list)):
-        items = [with_tensors(item, tensors) for item in structure]
-        return type(structure)(*items) if hasattr(structure, "_fields") else type(structure)(items)
-    return structure
-
-
-def _leaves(structure: Any) -> Iterator[Any]:
-    if isinstance(structure, (tuple, list, dict)):
-        for item in structure.values() if isinstance(structure, dict) else structure:
-            yield from _leaves(item)
-    else:
-        yield structure

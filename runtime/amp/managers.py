@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-import numpy as np
-
 from .. import checks
 from ..nn.cell import Cell
 from ..nn.wrap.loss_scale import DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
+from .scalers import FLOAT32_MAX
 
 
 class LossScaleManager(ABC):
@@ -110,7 +109,7 @@ class DynamicLossScaleManager(LossScaleManager):
         else:
             raised = self.loss_scale * self.scale_factor
             is_time = (self.cur_iter - self.last_overflow_iter) % self.scale_window == 0
-            if is_time and raised <= np.finfo(np.float32).max:
+            if is_time and raised <= FLOAT32_MAX:
                 self.loss_scale = raised
             self._overflows = 0
         if self._overflows > self.MOST_OVERFLOWS:

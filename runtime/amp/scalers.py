@@ -29,6 +29,9 @@ from ..common.tensor import Tensor, wrapped
 from ..ir.types import is_floating
 from ..ops import comparison, elementwise, reduction
 
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+"""No loss scale grows beyond it."""
+
 
 def all_finite(inputs: Any) -> Tensor:
     """Whether no element of the tensors is infinite or NaN, as a 0-d bool tensor; True if there are none.
@@ -140,7 +143,7 @@ class DynamicLossScaler(StaticLossScaler):
         scale = float(self.scale_value)
         if not finite:
             scale = max(1.0, scale / self.scale_factor)
-        elif counter == self.scale_window - 1 and scale * self.scale_factor <= np.finfo(np.float32).max:
+        elif counter == self.scale_window - 1 and scale * self.scale_factor <= FLOAT32_MAX:
             scale *= self.scale_factor
         self.scale_value.set_data(scale)
         self.counter.set_data((counter + 1) % self.scale_window if finite else 0)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..ops import elementwise
 from .tensor import Tensor
 
 _keys = itertools.count()
@@ -61,12 +62,23 @@ def with_gradient_hooks(tensor: Tensor, gradient: Tensor) -> Tensor:
     return gradient
 
 
-def replaced_gradient(hook: Callable[..., Any], returned: Any, gradient: Tensor) -> Tensor:
-    """`returned` by a hook in place of `gradient`, which stays if it is None; `TypeError` if it isn't a tensor."""
+def replaced_gradient(hook: Callable[..., Any], returned: Any, gradient: Any) -> Any:
+    """What a hook returned in place of a gradient, in its dtype; the gradient itself if that is None.
+
+    Raises:
+        TypeError: `returned` isn't a tensor.
+        ValueError: it has another shape.
+    """
     if returned is None:
         return gradient
+    name = getattr(hook, "__name__", hook)
     if not isinstance(returned, Tensor):
-        raise TypeError(
-            f"hook {getattr(hook, '__name__', hook)!r} must return None or a Tensor, but got {type(returned).__name__}"
+        raise TypeError(f"hook {name!r} must return None or a Tensor, but got {type(returned).__name__}")
+    if not isinstance(gradient, Tensor):  # no gradient is wanted there
+        return returned
+    if returned.shape != gradient.shape:
+        raise ValueError(
+            f"hook {name!r} must return a gradient of shape {gradient.shape}, like the one it was given, but got shape "
+            f"{returned.shape}"
         )
-    return returned
+    return returned if returned.dtype == gradient.dtype else elementwise.cast(returned, dtype=gradient.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtype import int32, shown
+from .dtype import float32, int32, shown
 from .tensor import Tensor, as_data, wrapped
 
 DEFAULT_NAME = "Parameter"
@@ -39,8 +39,8 @@ class Parameter(Tensor):
         layerwise_parallel: bool = False,
         parallel_optimizer: bool = True,
     ) -> None:
-        if isinstance(default_input, int) and not isinstance(default_input, bool):
-            default_input = np.asarray(default_input, int32)
+        if isinstance(default_input, (int, float)) and not isinstance(default_input, bool):
+            default_input = np.asarray(default_input, int32 if isinstance(default_input, int) else float32)
         super().__init__(default_input)
         self.name = name
         self.requires_grad = requires_grad
@@ -72,17 +72,13 @@ class Parameter(Tensor):
         self._requires_grad = value
 
     @property
-    def data(self) -> Parameter:
-        """The parameter itself."""
-        return self
-
-    def value(self) -> Tensor:
-        """Its value as a tensor."""
+    def data(self) -> Tensor:
+        """The value as a tensor through which no gradient flows; assigning to it is `set_data`."""
         return wrapped(self._data)
 
-    def init_data(self, *_: Any, **__: Any) -> Parameter:
-        """The parameter itself: its data is there from the beginning."""
-        return self
+    @data.setter
+    def data(self, data: Tensor | float) -> None:
+        self.set_data(data)
 
     def set_data(self, data: Tensor | float, slice_shape: bool = False) -> Parameter:
         """Replace the value; it is cast to the dtype of the parameter.

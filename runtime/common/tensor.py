@@ -6,11 +6,11 @@ Its operators and methods (`x + y`, `x.sum(0)`) are the functions of `runtime.fu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .. import tape
+from .. import checks, tape
 from ..ir.types import is_floating
 from ..ops.registry import Op, evaluate, get
 from ..precision import dtype_for
@@ -110,6 +110,19 @@ class Tensor(Operand):
         copied: Tensor = get("cast")(self, dtype=self.dtype)
         return copied
 
+    def value(self) -> Tensor:
+        """The tensor, as a plain one: of a Parameter, its value; gradients flow through."""
+        return wrapped(self._data, self._tape, self._number if self._tape is not None else None)
+
+    def init_data(self, *_: Any, **__: Any) -> Self:
+        """The tensor itself: its elements are there from the beginning."""
+        return self
+
+    @staticmethod
+    def from_numpy(array: Array) -> Tensor:
+        """A tensor with the elements of an array, copied; `TypeError` if it isn't one."""
+        return Tensor(checks.of_type(array, "array", np.ndarray, of="from_numpy"))
+
     def assign_value(self, value: Tensor) -> Tensor:
         """Take over the elements of `value`."""
         self._adopt(value)
@@ -155,8 +168,9 @@ class Tensor(Operand):
         return id(self)
 
     def __repr__(self) -> str:
-        value = np.array2string(self._data, separator=", ", prefix="value=")
-        return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, value={value})"
+        value = np.array2string(self._data, separator=", ")
+        rows = "\n" if "\n" in value else ""  # several lines begin at the margin
+        return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, value={rows}{value})"
 
     def __str__(self) -> str:
         return str(self._data)
@@ -314,16 +328,13 @@ def _record(
     return [wrapped(array, recording, number) for array, number in zip(outputs, numbers, strict=True)]
 
 
-def identity_entry(
-    tensors: tuple[Any, ...], pull: tape.Pull, always: bool = False, track_all: bool = False
-) -> tuple[Any, ...]:
+def identity_entry(tensors: tuple[Any, ...], pull: tape.Pull, always: bool = False) -> tuple[Any, ...]:
     """Record on the current tape a step that changes nothing going forward and is `pull` going backward.
 
     Args:
         tensors: what passes through; entries that aren't tensors, or aren't tracked, pass as they are.
         pull: from the gradients of all `tensors` (None where there is none) to those that take their place.
         always: whether `pull` runs even if no gradient arrives.
-        track_all: whether, if any of `tensors` is tracked, all of them are from here on.
 
     Returns:
         `tensors`, the tracked ones with new numbers; without a tape, `tensors`.
@@ -334,10 +345,6 @@ def identity_entry(
     operands = tuple(x.number_on(recording) if isinstance(x, Tensor) else None for x in tensors)
     if not always and all(n is None for n in operands):
         return tensors
-    track_all = track_all and any(n is not None for n in operands)
-    numbers = tuple(
-        recording.number() if n is not None or (track_all and is_floating(x.dtype)) else None
-        for x, n in zip(tensors, operands, strict=True)
-    )
+    numbers = tuple(None if n is None else recording.number() for n in operands)
     recording.append(tape.Entry(operands, numbers, pull, always))
     return tuple(x if n is None else wrapped(x._data, recording, n) for x, n in zip(tensors, numbers, strict=True))

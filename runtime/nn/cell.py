@@ -7,18 +7,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .. import tape
+from .. import checks, tape
 from ..common.dtype import bfloat16, float16, float32, to_dtype
-from ..common.hooks import Hook, HookHandle
 from ..common.parameter import DEFAULT_NAME, Parameter, ParameterTuple
 from ..common.tensor import Tensor
-from ..gradients import Forward
+from ..differentiation import Forward
 from . import cell_call
+from .cell_hooks import Hookable
 
-Hooks = dict[int, Hook]
 
-
-class Cell:
+class Cell(Hookable):
     """The base of all layers and networks.
 
     A subclass declares its Parameters and child Cells as attributes in `__init__`, after `super().__init__()`, and
@@ -54,13 +52,10 @@ class Cell:
         self._bprop_debug = False
         self._compute_dtype: Any = None
         self._amp_level: str | None = None
-        self._forward_pre_hooks: Hooks = {}
-        self._forward_hooks: Hooks = {}
-        self._backward_pre_hooks: Hooks = {}
-        self._backward_hooks: Hooks = {}
+        self._begin_hooks()
         self._forward_run: cell_call.KeptForward | None = None
-        for name, value in (flags or {}).items():
-            setattr(self, name, value)
+        if flags:
+            self.add_flags(**flags)
 
     # ---- running ----
 
@@ -75,14 +70,30 @@ class Cell:
         if "_cells" not in self.__dict__:
             raise AttributeError(f"call super().__init__() in {self.cls_name}.__init__() before anything else")
         if self.requires_grad and tape.current() is None:
+            self._forget_forward()
             self._forward_run = cell_call.recorded(self, args, kwargs)
             return self._forward_run.forward.outputs
         return cell_call.run(self, args, kwargs)
 
-    def take_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Forward | None:
-        """Hand over, once, the forward run that `set_grad` kept, if it was with these very arguments."""
-        kept, self._forward_run = self._forward_run, None
-        return kept.forward if kept is not None and not kwargs and kept.holds(self, args) else None
+    def take_forward(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], weights: Iterable[Parameter]
+    ) -> Forward | None:
+        """Hand over, once, the forward run that `set_grad` kept, if it serves a request for these arguments."""
+        kept = self._forward_run
+        if kept is None or not kept.holds(self, args, kwargs, weights):
+            self._forget_forward()
+            return None
+        self._forward_run = None
+        return kept.forward
+
+    def _forget_forward(self) -> None:
+        if self._forward_run is not None:
+            self._forward_run.forward.recording.clear()
+            self._forward_run = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What `copy.deepcopy` copies: all but a forward run that `set_grad` kept."""
+        return self.__dict__ | {"_forward_run": None}
 
     # ---- attributes ----
 
@@ -155,16 +166,11 @@ class Cell:
 
         Raises:
             KeyError: the name is empty, holds a dot, or is that of another attribute.
-            TypeError: `param` isn't a Parameter.
+            TypeError: the name isn't a string, or `param` isn't a Parameter.
         """
-        if not param_name:
-            raise KeyError("the name of a Parameter must not be empty")
-        if check_name_contain_dot and "." in param_name:
-            raise KeyError(f"the name of a Parameter must not contain a dot, but got '{param_name}'")
-        if hasattr(self, param_name) and param_name not in self._params:
-            raise KeyError(f"{self.cls_name} already has an attribute '{param_name}'; choose another name")
-        if not isinstance(param, Parameter):
-            raise TypeError(f"'{param_name}' must be a Parameter, but got {type(param).__name__}")
+        of = "insert_param_to_cell"
+        self._check_new_name(param_name, "param_name", self._params, "." if check_name_contain_dot else None, of=of)
+        checks.of_type(param, "param", Parameter, of=of)
         if param.name == DEFAULT_NAME:
             param.name = param_name
         self._params[param_name] = param
@@ -176,15 +182,18 @@ class Cell:
             KeyError: the name is empty, holds a dot, or is that of another attribute.
             TypeError: the name isn't a string, or `child_cell` isn't a Cell.
         """
-        if not isinstance(child_name, str):
-            raise TypeError(f"the name of a child Cell must be a string, but got {type(child_name).__name__}")
-        if not child_name or "." in child_name:
-            raise KeyError(f"the name of a child Cell must not be empty or contain a dot, but got '{child_name}'")
-        if hasattr(self, child_name) and child_name not in self._cells:
-            raise KeyError(f"{self.cls_name} already has an attribute '{child_name}'; choose another name")
-        if not isinstance(child_cell, Cell):
-            raise TypeError(f"child '{child_name}' of {self.cls_name} must be a Cell, but got {type(child_cell)}")
-        self._cells[child_name] = child_cell
+        of = "insert_child_to_cell"
+        self._check_new_name(child_name, "child_name", self._cells, ".", of=of)
+        self._cells[child_name] = checks.of_type(child_cell, "child_cell", Cell, of=of)
+
+    def _check_new_name(
+        self, name: Any, argument: str, registered: dict[str, Any], refused: str | None, *, of: str
+    ) -> None:
+        checks.of_type(name, argument, str, of=of)
+        if not name or (refused is not None and refused in name):
+            raise KeyError(f"For '{of}', '{argument}' must be a name without dots, and not empty, but got '{name}'")
+        if hasattr(self, name) and name not in registered:
+            raise KeyError(f"For '{of}', '{argument}' must be new, but {self.cls_name} has an attribute '{name}'")
 
     # ---- what it is made of ----
 
@@ -237,11 +246,14 @@ class Cell:
         """Parameters by their names."""
         return OrderedDict((parameter.name, parameter) for parameter in self.get_parameters(recurse))
 
+    @property
+    def param_prefix(self) -> str:
+        """The path that the names of this Cell's own Parameters begin with, without its last dot."""
+        return self._parameter_prefix.removesuffix(".")
+
     def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
         """Name every Parameter `prefix` and its path of attributes from here."""
-        if not isinstance(prefix, str):
-            raise TypeError(f"`prefix` must be a string, but got {type(prefix).__name__}")
-        if not prefix:
+        if not checks.of_type(prefix, "prefix", str, of="update_parameters_name"):
             return
         for path, cell in self.cells_and_names() if recurse else [("", self)]:
             cell._parameter_prefix = f"{prefix}{path}." if path else prefix
@@ -285,7 +297,7 @@ class Cell:
         """
         for _, cell in self.cells_and_names():
             cell.requires_grad = bool(requires_grad)
-            cell._forward_run = None
+            cell._forget_forward()
         return self
 
     def add_flags(self, **flags: Any) -> Cell:
@@ -340,66 +352,3 @@ class Cell:
         if not isinstance(value, bool):
             raise TypeError(f"For 'Cell', `bprop_debug` must be bool, but got {type(value).__name__}: {value!r}")
         self._bprop_debug = value
-
-    # ---- hooks ----
-
-    def register_forward_pre_hook(
-        self, hook_fn: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> HookHandle:
-        """Call `hook_fn(cell, inputs)` before `construct`; what it returns (a value or tuple) replaces the inputs.
-
-        Args:
-            hook_fn: takes the Cell and the tuple of positional inputs, with `with_kwargs` also the keyword arguments
-                (then it returns None or a pair).
-            prepend: whether it runs before the hooks registered already.
-            with_kwargs: whether it is given the keyword arguments.
-
-        Returns:
-            A handle whose `remove()` takes it back.
-
-        Raises:
-            TypeError: `hook_fn` isn't callable.
-        """
-        return HookHandle(self._forward_pre_hooks, Hook(hook_fn, with_kwargs), first=prepend)
-
-    def register_forward_hook(
-        self,
-        hook_fn: Callable[..., Any],
-        *,
-        prepend: bool = False,
-        with_kwargs: bool = False,
-        always_call: bool = False,
-    ) -> HookHandle:
-        """Call `hook_fn(cell, inputs, output)` after `construct`; what it returns replaces the output.
-
-        Args:
-            hook_fn: takes the Cell, the tuple of positional inputs, with `with_kwargs` the keyword arguments, and the
-                output.
-            prepend: whether it runs before the hooks registered already.
-            with_kwargs: whether it is given the keyword arguments.
-            always_call: whether it is called even if `construct` raises (with None for the output).
-
-        Returns:
-            A handle whose `remove()` takes it back.
-
-        Raises:
-            TypeError: `hook_fn` isn't callable.
-        """
-        return HookHandle(self._forward_hooks, Hook(hook_fn, with_kwargs, always_call), first=prepend)
-
-    def register_backward_pre_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
-        """Call `hook_fn(cell, grad_output)` before the backward pass of the Cell.
-
-        `grad_output` is the tuple of gradients arriving at the outputs; what the hook returns replaces them. Returns a
-        handle; `TypeError` if not callable.
-        """
-        return HookHandle(self._backward_pre_hooks, Hook(hook_fn))
-
-    def register_backward_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
-        """Call `hook_fn(cell, grad_input, grad_output)` after the backward pass of the Cell.
-
-        `grad_input` is the tuple of gradients of its inputs (None where there is none); what the hook returns replaces
-        them. `grad_output` is the tuple of gradients that arrived at its outputs. Returns a handle; `TypeError` if not
-        callable.
-        """
-        return HookHandle(self._backward_hooks, Hook(hook_fn))

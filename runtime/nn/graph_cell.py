@@ -8,10 +8,10 @@ import numpy as np
 
 from .. import tree
 from ..calling import as_array
+from ..common.nested import tensors_in
 from ..common.parameter import Parameter
 from ..common.tensor import wrapped
 from ..errors import ProgramError, UsageError
-from ..gradients import tensors_in
 from ..interpreter import FAILURES, Step, attributes_of, bind, failure, plan
 from ..ir.flow import Flow, flows
 from ..ir.program import Program

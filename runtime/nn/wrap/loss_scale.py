@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import checks
-from ...amp.scalers import all_finite
+from ...amp.scalers import FLOAT32_MAX, all_finite
 from ...common.dtype import float32, int32
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor, wrapped
@@ -54,7 +54,7 @@ class DynamicLossScaleUpdateCell(Cell):
             scale = max(scale / self.scale_factor, 1.0)
             self.last_overflow_iter.set_data(step)
         elif step - int(self.last_overflow_iter) >= self.scale_window:
-            if scale * self.scale_factor <= np.finfo(np.float32).max:
+            if scale * self.scale_factor <= FLOAT32_MAX:
                 scale *= self.scale_factor
             self.last_overflow_iter.set_data(step)
         loss_scale.set_data(wrapped(np.full(loss_scale.shape, scale)))

@@ -16,7 +16,7 @@ from torch import nn as torch_nn
 import cellbridge.runtime as ms
 from cellbridge.converter import from_torch
 from cellbridge.runtime import CellbridgeError, Parameter, ProgramError, Tensor, UsageError, nn
-from cellbridge.runtime.gradients import tensors_in
+from cellbridge.runtime.common.nested import tensors_in
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ops import random
 from tests.parity.models import MODELS, X

@@ -1,0 +1,37 @@
+"""Tensors in nested tuples, lists and dicts: what functions and Cells take and return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .tensor import Tensor
+
+
+def leaves(structure: Any) -> Iterator[Any]:
+    """What is in nested tuples, lists and dicts, in order; anything else is a leaf itself."""
+    if isinstance(structure, (tuple, list, dict)):
+        for item in structure.values() if isinstance(structure, dict) else structure:
+            yield from leaves(item)
+    else:
+        yield structure
+
+
+def tensors_in(structure: Any) -> Iterator[Tensor]:
+    """The tensors in nested tuples, lists and dicts, in order."""
+    return (leaf for leaf in leaves(structure) if isinstance(leaf, Tensor))
+
+
+def mapped(structure: Any, function: Callable[[Any], Any]) -> Any:
+    """The same nested tuples, lists and dicts with `function(leaf)` in place of each leaf, in order."""
+    if isinstance(structure, dict):
+        return type(structure)((key, mapped(item, function)) for key, item in structure.items())
+    if isinstance(structure, (tuple, list)):
+        items = [mapped(item, function) for item in structure]
+        return type(structure)(*items) if hasattr(structure, "_fields") else type(structure)(items)
+    return function(structure)
+
+
+def with_tensors(structure: Any, tensors: Iterator[Any]) -> Any:
+    """The same nested tuples, lists and dicts with the next of `tensors` in place of each tensor."""
+    return mapped(structure, lambda leaf: next(tensors) if isinstance(leaf, Tensor) else leaf)

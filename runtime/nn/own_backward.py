@@ -1,0 +1,124 @@
+"""A backward pass written by hand: `Cell.bprop` in place of the derivative of `construct`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import tape
+from ..common.nested import leaves, mapped, tensors_in, with_tensors
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor, wrapped, zeros_like
+from ..ops import elementwise, shaping
+from ..ops.common import unbroadcast
+
+if TYPE_CHECKING:
+    from .cell import Cell
+
+Args = tuple[Any, ...]
+
+
+def run_with_own_backward(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
+    """Run `construct` unrecorded, and record `bprop` as its backward pass."""
+    recording = tape.current()
+    assert recording is not None
+    call = inspect.signature(cell.construct).bind(*args, **kwargs)
+    call.apply_defaults()
+    inputs, parameters = call.args, _internal_params(cell)
+    with tape.recording(None):
+        output = cell.construct(*inputs, **call.kwargs)
+    operands = tuple(x.number_on(recording) for x in (*tensors_in(inputs), *parameters))
+    if all(number is None for number in operands):
+        return output
+    outputs = list(tensors_in(output))
+    numbers = tuple(recording.number() for _ in outputs)
+    result = with_tensors(
+        output, (wrapped(x._data, recording, number) for x, number in zip(outputs, numbers, strict=True))
+    )
+
+    def pull(arrived: list[Any]) -> Sequence[Any]:
+        douts = (zeros_like(x) if g is None else g for x, g in zip(outputs, arrived, strict=True))
+        dout = mapped(output, lambda leaf: next(douts) if isinstance(leaf, Tensor) else None)
+        returned = cell.bprop(*inputs, result, dout)
+        try:
+            of_inputs, of_parameters = _apart(returned, parameters)
+            return [*_of_inputs(inputs, of_inputs), *_of_parameters(parameters, of_parameters)]
+        except (TypeError, RuntimeError) as error:
+            shown = f"; its arguments were {(*inputs, result, dout)} and it returned {returned}"
+            raise type(error)(f"bprop of {cell.cls_name}: {error}{shown if cell.bprop_debug else ''}") from None
+
+    recording.append(tape.Entry(operands, numbers, pull))
+    return result
+
+
+def _internal_params(cell: Cell) -> list[Parameter]:
+    declared = cell.__dict__.get("internal_params", ())
+    if not isinstance(declared, (list, tuple)) or not all(isinstance(item, Parameter) for item in declared):
+        raise TypeError(f"`internal_params` of {cell.cls_name} must be a list of Parameters, but got {declared!r}")
+    return list(declared)
+
+
+def _apart(returned: Any, parameters: list[Parameter]) -> tuple[Any, dict[Any, Any]]:
+    """The gradients of the inputs, and those by Parameter, in what `bprop` returned."""
+    of_both = isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)
+    if parameters and not of_both:
+        raise RuntimeError(
+            "with internal_params it must return (gradients of the inputs, {parameter: gradient}), but it returned "
+            f"{type(returned).__name__}"
+        )
+    return (returned[0], returned[1] if parameters else {}) if of_both else (returned, {})
+
+
+def _of_inputs(inputs: Args, returned: Any) -> Iterator[Any]:
+    """Gradients of the tensors in `inputs`."""
+    if returned is None:
+        raise TypeError(f"it returned None: needed a tuple with one gradient per input ({len(inputs)})")
+    gradients = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+    if len(gradients) < len(inputs):
+        raise RuntimeError(
+            f"it must return one gradient per input of construct: it returned {len(gradients)}, but construct has "
+            f"{len(inputs)} inputs"
+        )
+    for i, (x, gradient) in enumerate(zip(inputs, gradients, strict=False)):
+        parts, given = list(leaves(x)), list(leaves(gradient))
+        if gradient is None:
+            given = [None] * len(parts)
+        if len(parts) != len(given) and any(isinstance(part, Tensor) for part in parts):
+            raise RuntimeError(f"input {i} holds {len(parts)} values: needed a gradient for each, but got {len(given)}")
+        for part, g in zip(parts, given, strict=False):
+            if isinstance(part, Tensor):
+                yield _fitting(f"input {i}", part, g)
+
+
+def _of_parameters(parameters: list[Parameter], returned: dict[Any, Any]) -> Iterator[Any]:
+    for parameter in parameters:
+        if parameter not in returned:
+            raise RuntimeError(f"it returned no gradient for Parameter '{parameter.name}' of internal_params")
+        yield _fitting(f"Parameter '{parameter.name}'", parameter, returned[parameter])
+
+
+def _fitting(where: str, x: Tensor, gradient: Any) -> Any:
+    """The gradient of `x` in its shape and dtype: repeated along axes that it lacks, or summed over those it adds."""
+    if gradient is None:
+        return zeros_like(x)
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"{where}: a gradient must be a Tensor or None, but got {type(gradient).__name__}")
+    if gradient.shape != x.shape:
+        together = _broadcast(x.shape, gradient.shape)
+        if together == gradient.shape:
+            gradient = unbroadcast(gradient, x)
+        elif together == x.shape:
+            gradient = shaping.expand(gradient, shape=x.shape)
+        else:
+            raise RuntimeError(f"{where}: needed a gradient of shape {x.shape}, but got shape {gradient.shape}")
+    return gradient if gradient.dtype == x.dtype else elementwise.cast(gradient, dtype=x.dtype)
+
+
+def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+    try:
+        return np.broadcast_shapes(a, b)
+    except ValueError:
+        return None
