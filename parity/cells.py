@@ -12,6 +12,7 @@ from ..runtime.ir.types import is_floating
 from .results import INLINED, NOT_REACHED, UNPAIRED, CellReport
 from .sides.records import INPUT, OUTPUT, Key, Records, Side
 from .sides.torch_side import TorchSide
+from .weights.layers import CONTAINERS, kind_of_module
 
 
 def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
@@ -28,8 +29,9 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
     for path, module in reference.module.named_modules():
         if path in calls:
             reports[path] = CellReport(path, classes[path], calls[path])
-        elif reference.watched is not None and path not in reference.watched and can_run(module):
-            reports[path] = CellReport(path, type(module).__name__, 0, presence=UNPAIRED)
+        elif reference.watched is not None and path not in reference.watched:
+            if can_run(module) and kind_of_module(module) not in CONTAINERS:
+                reports[path] = CellReport(path, type(module).__name__, 0, presence=UNPAIRED)
         elif can_run(module):
             own = {f"{path}.{name}" for name, p in module.named_parameters() if p.requires_grad}
             presence = INLINED if own and own <= used else NOT_REACHED

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -73,11 +73,13 @@ class Pairing:
         pairs: in the order of the module's tree.
         lone_modules: class by path of the modules that no Cell is the port of; without lists and the like.
         lone_cells: class by path of the Cells that are the port of no module; without lists and the like.
+        apart: pairs that are called differently, and how; what they do is judged in the Cells around them.
     """
 
     pairs: tuple[Pair, ...]
     lone_modules: Mapping[str, str]
     lone_cells: Mapping[str, str]
+    apart: Mapping[Pair, str] = field(default_factory=dict)
 
     @property
     def cell_of(self) -> dict[str, str]:
@@ -88,6 +90,12 @@ class Pairing:
     def module_of(self) -> dict[str, str]:
         """Path of the module by path of the Cell."""
         return {pair.cell: pair.module for pair in self.pairs}
+
+    def without(self, apart: Mapping[str, str]) -> Pairing:
+        """The same, with some pairs apart; `apart`: how they are called differently, by path of the module."""
+        taken = {pair: apart[pair.module] for pair in self.pairs if pair.module in apart}
+        left = tuple(pair for pair in self.pairs if pair not in taken)
+        return replace(self, pairs=left, apart={**self.apart, **taken})
 
 
 def pair_up(module: torch.nn.Module, cell: Any, given: Mapping[str, str] | None = None) -> Pairing:
@@ -139,10 +147,17 @@ class _Pairer:
         self._by_class(list(modules.values()), list(cells.values()))
 
     def _same_names(self, modules: Mapping[str, Node], cells: Mapping[str, Node]) -> list[str]:
-        """Names on both sides. Numbers are positions, which mean something where both sides have equally many."""
+        """Names on both sides. Numbers are positions, which mean something where both sides have equally many.
+
+        A layer and a block that holds such a layer have the same name by chance: `conv1`, with or without its norm.
+        """
         numbered = [[name for name in side if name.isdigit()] for side in (modules, cells)]
         by_position = len(numbered[0]) == len(numbered[1])
-        return [name for name in modules if name in cells and (by_position or not name.isdigit())]
+        return [
+            name
+            for name, module in modules.items()
+            if name in cells and (by_position or not name.isdigit()) and not _is_within(module, cells[name])
+        ]
 
     def _by_class(self, modules: list[Node], cells: list[Node]) -> None:
         while modules and cells:
@@ -162,6 +177,14 @@ class _Pairer:
     def _opened(self, nodes: Iterable[Node]) -> list[Node]:
         """What is in the nodes, in place of those that hold anything."""
         return [inner for node in nodes for inner in (node.children.values() or [node]) if inner not in self.taken]
+
+
+def _is_within(one: Node, other: Node) -> bool:
+    """Whether one is a layer, and the other a block that holds a layer of its kind, or the other way round."""
+    layer, block = (one, other) if one.kind else (other, one)
+    if not layer.kind or layer.kind in CONTAINERS or block.kind:
+        return False
+    return layer.kind in {node.kind for node in block.inside()}
 
 
 def _class_and_shapes(node: Node) -> Any:

@@ -8,15 +8,17 @@ from typing import Any
 import torch
 
 from ..runtime.nn.cell import Cell
-from .differences import explain
+from .alignment import Alignment, align
+from .explanations import explain_failures
 from .options import Options
 from .pairing import Pairing, pair_up
 from .progress import Progress
-from .results import FAIL, CarriedWeight, Comparison, Report
+from .results import FAIL, CarriedWeight, Comparison, PairedCell, Report
 from .sides.cell_side import CellSide
 from .sides.eager import Eager
 from .sides.frameworks import Framework
-from .sides.records import INPUT, Array, Key, Records
+from .sides.layouts import Layout
+from .sides.records import Key
 from .sides.torch_side import TorchSide
 from .trial import Trial
 from .weights.mapping import Weights, carry
@@ -47,24 +49,39 @@ def compare_port(
     weights: Mapping[Any, Any] | None = None,
 ) -> Report:
     """Hold a Cell against the module that it is the port of; see `parity.compare`."""
-    working = getattr(torch, options.dtype)
     pairing = pair_up(module, cell, cells)
-    carried = carry(module, cell, pairing, weights, working)
-    reference = TorchSide(
-        "torch",
-        module,
-        args,
-        kwargs,
-        train=options.train,
-        loss=options.loss,
-        working_dtype=options.dtype,
-        seed=options.seed,
-        watched=pairing.cell_of,
-        ignored=carried.ignored | carried.unseen,
-    )
-    side = CellSide(
-        framework, cell, module, args, kwargs, pairing, carried, train=options.train, working_dtype=options.dtype
-    )
+    carried = carry(module, cell, pairing, weights, getattr(torch, options.dtype))
+
+    def sides(of: Pairing, layouts: Mapping[Key, Layout]) -> tuple[TorchSide, CellSide]:
+        reference = TorchSide(
+            "torch",
+            module,
+            args,
+            kwargs,
+            train=options.train,
+            loss=options.loss,
+            working_dtype=options.dtype,
+            seed=options.seed,
+            watched=of.cell_of,
+            ignored=carried.ignored | carried.unseen,
+        )
+        side = CellSide(
+            framework,
+            cell,
+            module,
+            args,
+            kwargs,
+            of,
+            carried,
+            layouts,
+            train=options.train,
+            working_dtype=options.dtype,
+        )
+        return reference, side
+
+    progress.stage("align", None)
+    aligned = align(sides, pairing)
+    reference, side = sides(aligned.pairing, aligned.layouts)
     trial = Trial(reference, options, progress)
     report = Report(
         model=options.model or type(module).__name__,
@@ -75,31 +92,44 @@ def compare_port(
         grads=options.grads,
         seed=options.seed,
         cells=trial.cells,
-        lone_cells=[f"{path} ({name})" for path, name in pairing.lone_cells.items()],
+        pairs=_pairs(aligned.pairing),
         weights=[CarriedWeight(entry.path, entry.source, entry.how) for entry in carried.carried],
     )
     for pair in pairing.pairs:
         if pair.module in report.cells:
             place = "" if pair.cell == pair.module else f" at {pair.cell}"
             report.cells[pair.module].counterpart = pair.cell_class + place
-    for path, comparison in [*_misfits(side.name, carried, options), *trial.judge(side)]:
+    for path, comparison in [*trial.selected(_misfits(side.name, carried)), *trial.judge(side)]:
         report.cells[path].comparisons.append(comparison)
-    report.notes += trial.notes + _notes(carried, side)
-    _explain(report, module, cell, pairing, carried, trial.truth)
+    report.notes += trial.notes + _notes(carried, side, aligned)
+    explain_failures(report, module, cell, aligned.pairing, carried, trial.truth)
     return report
 
 
-def _misfits(side: str, weights: Weights, options: Options) -> list[tuple[str, Comparison]]:
+def _pairs(pairing: Pairing) -> list[PairedCell]:
+    """Which Cell is the port of which module, and what has no partner."""
+    pairs = [PairedCell(p.module, p.module_class, p.cell, p.cell_class, p.how) for p in pairing.pairs]
+    pairs += [
+        PairedCell(p.module, p.module_class, p.cell, p.cell_class, p.how, how) for p, how in pairing.apart.items()
+    ]
+    pairs += [PairedCell(module=path, module_class=name) for path, name in pairing.lone_modules.items()]
+    pairs += [PairedCell(cell=path, cell_class=name) for path, name in pairing.lone_cells.items()]
+    return pairs
+
+
+def _misfits(side: str, weights: Weights) -> list[tuple[str, Comparison]]:
     """Parameters without counterpart."""
     return [
         (m.module, Comparison(side, "meaning", "isolated", "parameter", m.name, 0, FAIL, m.reason, shape=m.shape))
         for m in weights.misfits
-        if options.selects(m.module)
     ]
 
 
-def _notes(weights: Weights, side: CellSide) -> list[str]:
+def _notes(weights: Weights, side: CellSide, aligned: Alignment) -> list[str]:
     notes = []
+    for path in dict.fromkeys(key.path for key in aligned.layouts):
+        shapes = next(f"{list(x.after)} for {list(x.before)}" for k, x in aligned.layouts.items() if k.path == path)
+        notes.append(f"{path} has its tensors laid out otherwise in the Cell, {shapes}; they are compared as torch's")
     if "meaning" not in side.framework.checks:
         notes.append(f"{side.name} was judged by rounding only: it has no kernels in float64 for many operators")
     if side.train and not side.framework.replays:
@@ -110,34 +140,3 @@ def _notes(weights: Weights, side: CellSide) -> list[str]:
             f"not compared: the gradients of {names}; the function given for them does more than move elements"
         )
     return notes
-
-
-def _explain(
-    report: Report, module: torch.nn.Module, cell: Any, pairing: Pairing, weights: Weights, truth: Records
-) -> None:
-    """Say of each Cell at fault what is known to differ between the two APIs, and what was only supposed."""
-    cells = dict(cell.cells_and_names())
-    for path in report.failing:
-        lines = explain(module.get_submodule(path), cells[pairing.cell_of[path]], _inputs(truth, path))
-        for entry in weights.carried:
-            if entry.module == path and entry.square:
-                lines.append(
-                    f"{entry.path} is square and was taken as {entry.source} is; if it is stored with its axes "
-                    f"exchanged, say so: weights={{{entry.path!r}: ({entry.source!r}, 'transpose')}}"
-                )
-        alone = [f"{inner} ({name})" for inner, name in pairing.lone_modules.items() if _parent(inner, pairing) == path]
-        if alone:
-            lines.append(f"no Cell is the port of {', '.join(alone)}: what that does is judged here")
-        report.cells[path].explanations = lines
-
-
-def _parent(path: str, pairing: Pairing) -> str:
-    """The innermost module with a port that contains the one at `path`."""
-    while path not in pairing.cell_of:
-        path = path.rpartition(".")[0]
-    return path
-
-
-def _inputs(truth: Records, path: str) -> list[Array]:
-    slots = truth.slots.get((path, 0, INPUT), [])
-    return [truth.values[Key(path, 0, INPUT, slot)] for slot in slots]

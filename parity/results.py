@@ -153,6 +153,43 @@ class CarriedWeight:
     source: str
     how: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"parameter": self.parameter, "source": self.source, "how": self.how}
+
+
+@dataclass(frozen=True, slots=True)
+class PairedCell:
+    """A module and the Cell that is its port, or one of them alone.
+
+    Attributes:
+        module: path of the module.
+        module_class: its class; empty for a Cell that is the port of no module.
+        cell: path of the Cell.
+        cell_class: its class; empty for a module without a port.
+        how: how the pair was found: "root", "name", "position", "class and order" or "given".
+        apart: why they can't be held against each other, as they are called differently; then what they do is judged in
+            the Cells around them. Empty if they can.
+    """
+
+    module: str = ""
+    module_class: str = ""
+    cell: str = ""
+    cell_class: str = ""
+    how: str = ""
+    apart: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values; null for what isn't there."""
+        return {
+            "module": self.module if self.module_class else None,
+            "module_class": self.module_class or None,
+            "cell": self.cell if self.cell_class else None,
+            "cell_class": self.cell_class or None,
+            "how": self.how,
+            "apart": self.apart,
+        }
+
 
 @dataclass
 class Report:
@@ -168,8 +205,8 @@ class Report:
         seed: of the random numbers.
         cells: by module path, parents before children.
         notes: what a reader should know about this run, e.g. that it stopped early.
-        lone_cells: Cells, as `path (class)`, that are the port of no module.
-        weights: how the Cell's Parameters were filled, where one side is a Cell.
+        pairs: where one side is a Cell, which Cell is the port of which module.
+        weights: where one side is a Cell, how its Parameters were filled.
     """
 
     model: str
@@ -181,7 +218,7 @@ class Report:
     seed: int
     cells: dict[str, CellReport]
     notes: list[str] = field(default_factory=list)
-    lone_cells: list[str] = field(default_factory=list)
+    pairs: list[PairedCell] = field(default_factory=list)
     weights: list[CarriedWeight] = field(default_factory=list)
 
     @property
@@ -203,8 +240,13 @@ class Report:
 
     @property
     def unpaired(self) -> list[str]:
-        """Paths of the modules that no Cell is the port of."""
-        return [path for path, cell in self.cells.items() if cell.status == UNPAIRED]
+        """Paths of the modules that aren't held against a Cell: there is none, or it is called otherwise."""
+        return [pair.module for pair in self.pairs if pair.module_class and (pair.apart or not pair.cell_class)]
+
+    @property
+    def lone_cells(self) -> list[str]:
+        """Cells, as `path (class)`, that are the port of no module."""
+        return [f"{pair.cell} ({pair.cell_class})" for pair in self.pairs if not pair.module_class]
 
     @property
     def not_reached(self) -> list[str]:
@@ -220,8 +262,9 @@ class Report:
             "failing": self.failing,
             "not_reached": self.not_reached,
             "unpaired": self.unpaired,
-            "lone_cells": list(self.lone_cells),
-            "weights": [{"parameter": w.parameter, "source": w.source, "how": w.how} for w in self.weights],
+            "lone_cells": self.lone_cells,
+            "pairs": [pair.to_dict() for pair in self.pairs],
+            "weights": [weight.to_dict() for weight in self.weights],
             "reference": self.reference,
             "sides": self.sides,
             "dtype": self.dtype,
@@ -234,6 +277,7 @@ class Report:
 
     def raise_if_failed(self) -> None:
         """Raise `ParityError` with the failing Cells in detail unless parity holds."""
+        __tracebackhide__ = True
         if not self.ok:
             from .report.terminal import failure_text
 

@@ -88,15 +88,15 @@ class Trial:
                 left_out += [(path, c) for path, c in comparisons if not self.options.selects(path)]
                 found += comparisons
                 self.progress.advance()
-                if self.options.fail_fast and any(c.status != PASS for _, c in self._selected(comparisons)):
-                    return self._selected(found)
-        return self._selected(found)
+                if self.options.fail_fast and any(c.status != PASS for _, c in self.selected(comparisons)):
+                    return self.selected(found)
+        return self.selected(found)
 
     def _at_home(self, found: Found) -> Found:
         """What belongs to a Cell that the reference hasn't is the root's."""
         return [(path if path in self.cells else "", comparison) for path, comparison in found]
 
-    def _selected(self, found: Found) -> Found:
+    def selected(self, found: Found) -> Found:
         """The comparisons of Cells that are to be judged."""
         return [(path, comparison) for path, comparison in self._at_home(found) if self.options.selects(path)]
 

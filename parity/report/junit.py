@@ -13,7 +13,7 @@ from .detail import cell_detail
 
 REASONS = {
     INLINED: "never called itself: its parameters are judged in the Cell that uses them",
-    UNPAIRED: "no Cell is its port: what it computes is judged in the Cell around it",
+    UNPAIRED: "no Cell is its port, or that is called otherwise: judged in the Cell around it",
     NOT_REACHED: "never reached by the inputs: nothing is known about it",
     SKIPPED: "left out by --only or --skip, or not reached after a failure with --fail-fast",
 }

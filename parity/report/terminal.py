@@ -27,6 +27,7 @@ from .tree import AFFECTED, Line, tree, verdicts
 
 WIDTH = 80  # of text that isn't for a terminal
 NAMED = 5  # names of a list that are shown
+PAIRS = 12  # lines of the pairing that are shown
 
 VERDICTS: dict[str, Piece] = {
     PASS: ("✓ pass", "green"),
@@ -40,7 +41,7 @@ VERDICTS: dict[str, Piece] = {
 }
 MEANINGS = {
     AFFECTED: "affected: differs end to end only, by the Cells that fail",
-    UNPAIRED: "unpaired: no Cell is its port; what it computes is judged in the Cell around it",
+    UNPAIRED: "unpaired: no Cell is its port, or that is called otherwise; judged in the Cell around it",
     INLINED: "inlined: never called itself; its parameters are judged in the Cell that uses them",
 }
 
@@ -48,6 +49,7 @@ MEANINGS = {
 def render(report: Report, console: Console, verbose: bool = False) -> None:
     """Print the whole view; `verbose` collapses nothing and shows every failing check in full."""
     lines = _tree_lines(report, console.width, verbose)
+    lines += _pair_lines(report, console.width, verbose)
     lines += _weight_lines(report, console.width) if verbose and report.weights else []
     details = _details(report, console.width, verbose)
     show([*lines, Text(), *details, *_summary(report, console.width)], console)
@@ -68,6 +70,17 @@ def _tree_lines(report: Report, width: int, verbose: bool) -> list[Text]:
             legend += " ≠ is no rounding: it differs in float64 too, or in shape, or is missing."
         lines += [Text(), *paragraph(legend, width, style="dim")]
     return lines
+
+
+def _pair_lines(report: Report, width: int, verbose: bool) -> list[Text]:
+    """Which Cell is the port of which module, where that isn't the one of the same path."""
+    pairs = [p for p in report.pairs if p.module_class and p.cell_class and p.module != p.cell]
+    shown = pairs if verbose or len(pairs) <= PAIRS else pairs[: PAIRS - 1]
+    if not shown:
+        return []
+    rows = [Row((), ((p.module, ""), (p.cell or "(root)", ""), (p.how, "dim"))) for p in shown]
+    lines = [Text(), *tree_lines(("Module", "its port", "by"), rows, width, left=3)]
+    return lines + ([Text(f"and {len(pairs) - len(shown)} more (-v shows them)", "dim")] if shown is not pairs else [])
 
 
 def _weight_lines(report: Report, width: int) -> list[Text]:
@@ -131,12 +144,23 @@ def _summary(report: Report, width: int) -> list[Text]:
     lines += paragraph(f"{counted(len(report.cells), 'Cell')}: {words}", width, 2)
     lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]
     lines += _not_reached(report, width)
-    if report.lone_cells:
-        text = f"Cells that are the port of no module, judged in the Cell around them: {_joined(report.lone_cells)}"
-        lines += paragraph(text, width, 2, "yellow")
+    lines += _alone(report, width)
     held = f"{shortened_path(report.model, width // 2)}: {_joined(report.sides)} against {report.reference}"
     lines += paragraph(f"{held}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]
+
+
+def _alone(report: Report, width: int) -> list[Text]:
+    """What isn't held against its counterpart, though the inputs reach it."""
+    lines: list[Text] = []
+    for pair in report.pairs:
+        if pair.apart:
+            port = "" if pair.module == pair.cell else f" (its port: {pair.cell})"
+            lines += paragraph(f"{pair.module}{port} is judged in the Cell around it: {pair.apart}", width, 2, "yellow")
+    if report.lone_cells:
+        text = f"Cells that are the port of no module, judged in the Cell around them: {_listed(report.lone_cells)}"
+        lines += paragraph(text, width, 2, "yellow")
+    return lines
 
 
 def _not_reached(report: Report, width: int) -> list[Text]:
@@ -145,8 +169,7 @@ def _not_reached(report: Report, width: int) -> list[Text]:
     for path in report.not_reached:
         alike.setdefault(re.sub(r"(?<![^.])\d+(?![^.])", "*", path), []).append(path)
     names = [f"{_glob(paths)} ({len(paths)} Cells)" if len(paths) > 1 else paths[0] for paths in alike.values()]
-    names[NAMED:] = [counted(len(names) - NAMED, "other")] if len(names) > NAMED else []
-    text = f"not reached: the inputs never exercise {_joined(names)}, so nothing is known there"
+    text = f"not reached: the inputs never exercise {_listed(names)}, so nothing is known there"
     return paragraph(text, width, 2, "yellow") if names else []
 
 
@@ -173,6 +196,12 @@ def _judged(side: str, cells: list[CellReport]) -> str:
     outputs = any(c.side == side for cell in cells for c in cell.outputs)
     gradients = any(c.side == side for cell in cells for c in cell.gradients)
     return _joined([name for name, present in (("outputs", outputs), ("gradients", gradients)) if present]) or "nothing"
+
+
+def _listed(names: list[str]) -> str:
+    """The first of them, and how many others."""
+    more = [counted(len(names) - NAMED, "other")] if len(names) > NAMED else []
+    return _joined([*names[:NAMED], *more])
 
 
 def _joined(names: list[str]) -> str:

@@ -20,7 +20,8 @@ from ..weights.mapping import Weights
 from .cell_arguments import arguments
 from .cell_watcher import Watcher
 from .frameworks import Framework
-from .records import Abilities, Array, ParameterInfo, Records, Run
+from .layouts import Layout
+from .records import Abilities, Array, Key, ParameterInfo, Records, Run
 
 
 class CellSide:
@@ -35,6 +36,7 @@ class CellSide:
         kwargs: Mapping[str, Any],
         pairing: Pairing,
         weights: Weights,
+        layouts: Mapping[Key, Layout],
         *,
         train: bool = False,
         working_dtype: str = "float32",
@@ -44,6 +46,7 @@ class CellSide:
         self.cell = cell
         self.pairing = pairing
         self.weights = weights
+        self.layouts = layouts
         self.train = train
         self.working_dtype = as_dtype(working_dtype)
         dtypes = {"meaning": "float64", "rounding": working_dtype}
@@ -67,7 +70,7 @@ class CellSide:
         entries = self.weights.unique()
         parameters = [entry.parameter for entry in entries]
         values = {id(entry.parameter): _in(self.weights.value(entry), self.working_dtype) for entry in entries}
-        watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, run)
+        watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, run)
         with self.framework.prepared(self.cell, values, run.dtype, self.train), watcher.watching():
             leaves, structure = pytree.tree_flatten((self.args, self.kwargs))
             places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (torch.Tensor, np.ndarray))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..pairing import Pairing
 from ..weights.mapping import Weights
 from .cell_arguments import counterparts, input_tensors, nested, output_tensors
 from .frameworks import Framework, Pull
+from .layouts import Layout
 from .records import (
     INPUT,
     INPUT_GRADIENT,
@@ -42,11 +43,20 @@ class _Running:
 class Watcher:
     """Records one run of a Cell."""
 
-    def __init__(self, framework: Framework, cell: Any, pairing: Pairing, weights: Weights, run: Run) -> None:
+    def __init__(
+        self,
+        framework: Framework,
+        cell: Any,
+        pairing: Pairing,
+        weights: Weights,
+        layouts: Mapping[Key, Layout],
+        run: Run,
+    ) -> None:
         self.framework = framework
         self.cell = cell
         self.pairing = pairing
         self.weights = weights
+        self.layouts = layouts
         self.run = run
         self.records = Records()
         self.running: list[_Running] = []
@@ -98,14 +108,25 @@ class Watcher:
         return found + [np.zeros(tuple(x.shape)) for x in self.fed]
 
     def _count_calls(self) -> None:
-        """What is called more often than in the reference; what is called less often lacks records."""
+        """What is called more or less often than in the reference."""
         there: dict[str, int] = {}
-        for path, _, kind in self.run.slots:
-            there[path] = there.get(path, 0) + (kind == OUTPUT)
-        for path, count in self._calls.items():
-            if self.run.slots and count > there.get(path, 0):
-                reason = f"called {count} times here, {there.get(path, 0)} there"
-                self.records.misfits.append(Misfit(path, there.get(path, 0), "call", "", reason))
+        for path, index, _ in self.run.slots:
+            there[path] = max(there.get(path, 0), index + 1)
+        lost = self._behind_exceptions()
+        for path in dict.fromkeys([*there, *self._calls]) if there else ():
+            here, count = self._calls.get(path, 0), there.get(path, 0)
+            if here > count or (here < count and path not in lost and self.run.feed is not None):
+                reason = f"called {_times(here)} here, {_times(count)} there"
+                self.records.misfits.append(Misfit(path, min(here, count), "call", "", reason))
+
+    def _behind_exceptions(self) -> set[str]:
+        """Cells that may not have been called because one that calls them raised an exception."""
+        calls = [] if self.run.feed is None else self.run.feed.calls
+        lost: set[int] = set()
+        for number, call in enumerate(calls):
+            if call.parent is not None and (call.parent in lost or calls[call.parent].path in self.records.raised):
+                lost.add(number)
+        return {calls[number].path for number in lost}
 
     # ---- boundaries ----
 
@@ -143,33 +164,35 @@ class Watcher:
     ) -> list[Any]:
         reference = self.run.slots.get((call.path, call.index, kind), [])
         names = counterparts(slots, reference)
-        more = [slot for slot, name in zip(slots, names, strict=True) if name is None]
-        if more and (call.path, call.index, OUTPUT) in self.run.slots:
+        if (call.path, call.index, OUTPUT) in self.run.slots and len(slots) != len(reference):
             what = "takes" if kind == INPUT else "returns"
-            reason = f"{what} {len(slots)} tensors here ({', '.join(slots)}), {len(reference)} there"
-            self.records.misfits.append(Misfit(call.path, call.index, "call", more[0], reason))
+            own, theirs = (f"{len(names)} tensors ({', '.join(names)})" for names in (slots, reference))
+            self.records.misfits.append(Misfit(call.path, call.index, "call", "", f"{what} {own} here, {theirs} there"))
         return [
             tensor if name is None else self._cross(Key(call.path, call.index, kind, name), gradient_kind, tensor)
             for name, tensor in zip(names, tensors, strict=True)
         ]
 
     def _cross(self, key: Key, gradient_kind: str, tensor: Any) -> Any:
-        array, passed = self.framework.array(tensor), None
+        array = passed = self.framework.array(tensor)
+        layout = self.layouts.get(key)
+        recorded = array if layout is None else layout.back(array)
         fed = None if self.run.feed is None else self.run.feed.values.get(key)
         if fed is not None:
             if is_floating(array.dtype) == is_floating(fed.dtype):
                 passed = fed.astype(array.dtype)
-            elif array.shape == fed.shape and np.array_equal(array.astype(np.float64), fed.astype(np.float64)):
-                array = fed  # a mask of ones and zeros is as good as one of bools
-        self._record(key, array)
-        if passed is None:
-            passed = self.framework.array(tensor)
+                passed = passed if layout is None else layout.there(passed)
+            elif recorded.shape == fed.shape and np.array_equal(recorded.astype(np.float64), fed.astype(np.float64)):
+                recorded = fed  # a mask of ones and zeros is as good as one of bools
+        self._record(key, recorded)
         shape, dtype = tuple(tensor.shape), passed.dtype
         gradient_key = key._replace(kind=gradient_kind)
 
         def pull(gradient: Array) -> Array | None:
-            self._record(gradient_key, gradient)
+            self._record(gradient_key, gradient if layout is None else layout.back(gradient))
             given = None if self.run.feed is None else self.run.feed.values.get(gradient_key)
+            if given is not None and layout is not None:
+                given = layout.there(given)
             if given is not None and given.shape == gradient.shape:
                 gradient = given.astype(dtype)
             # behind a value of another shape than the reference's nothing meaningful goes back
@@ -266,6 +289,14 @@ class Watcher:
         self._draws[cell] = draw.number + 1
         recorded = self.run.draws.get(draw)
         if recorded is not None and recorded.size == array.size:
+            layouts = [self.layouts.get(Key(*cell, INPUT, slot)) for slot in self.run.slots.get((*cell, INPUT), [])]
+            for layout in layouts:
+                if layout is not None and (layout.before, layout.after) == (recorded.shape, array.shape):
+                    recorded = layout.there(recorded)
             array = recorded.reshape(array.shape).astype(array.dtype)
         self.records.draws[draw] = array
         return array
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
