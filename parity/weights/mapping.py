@@ -121,6 +121,9 @@ def carry(
         scope.use(taken)
         scope.by_layer()
         scope.by_name()
+    taken = tuple(name for scope in scopes for entry in scope.carried for name in _sources(entry))
+    for scope in scopes:
+        scope.use(taken)  # a shared one is there already, whatever it is called here
         if not scope.is_layer:
             scope.by_shape()
     refuse_what_is_left(scopes)
