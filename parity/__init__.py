@@ -10,11 +10,25 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazily
 
 if TYPE_CHECKING:
-    from .assertions import assert_parity
+    from .assertions import assert_parity, assert_training_parity
+    from .differences import explain_optimizer
     from .engine import check, compare
     from .results import CellReport, Comparison, Report
+    from .training import compare_training
+    from .training_report import TrainingReport
 
-__all__ = ["CellReport", "Comparison", "Report", "assert_parity", "check", "compare"]
+__all__ = [
+    "CellReport",
+    "Comparison",
+    "Report",
+    "TrainingReport",
+    "assert_parity",
+    "assert_training_parity",
+    "check",
+    "compare",
+    "compare_training",
+    "explain_optimizer",
+]
 
 __getattr__ = lazily(
     __name__,
@@ -22,8 +36,12 @@ __getattr__ = lazily(
         "CellReport": "results",
         "Comparison": "results",
         "Report": "results",
+        "TrainingReport": "training_report",
         "assert_parity": "assertions",
+        "assert_training_parity": "assertions",
         "check": "engine",
         "compare": "engine",
+        "compare_training": "training",
+        "explain_optimizer": "differences",
     },
 )

@@ -1,11 +1,16 @@
-"""`assert_parity`: parity as an assertion, for tests."""
+"""Parity as an assertion, for tests: `assert_parity` and `assert_training_parity`."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from .results import Report
+from .training_report import TrainingReport
+
+if TYPE_CHECKING:
+    from .sides.training import Loop
 
 
 class UnpairedWarning(UserWarning):
@@ -43,4 +48,31 @@ def assert_parity(reference: Any, candidate: Any, args: Any, kwargs: Any = None,
             UnpairedWarning,
             stacklevel=2,
         )
+    return report
+
+
+def assert_training_parity(
+    module: Any, cell: Any, train_module: Loop, train_cell: Loop, data: Iterable[Any], **options: Any
+) -> TrainingReport:
+    """Train a torch module and its port, and fail the test unless they are the same after every step.
+
+    Args:
+        module: a torch module.
+        cell: its port.
+        train_module: the module's training script: it takes the network and the batches, and yields after each step.
+        train_cell: the Cell's.
+        data: the batches.
+        **options: of `parity.training.compare_training`, which says more: `dtype`, `seed`, `cells`, `weights`.
+
+    Returns:
+        The report, if the trainings are the same.
+
+    Raises:
+        ParityError: an `AssertionError` with what differs first.
+    """
+    __tracebackhide__ = True
+    from .training import compare_training
+
+    report = compare_training(module, cell, train_module, train_cell, data, **options)
+    report.raise_if_failed()
     return report

@@ -81,8 +81,8 @@ def _in_full(c: Comparison, cell: CellReport, report: Report, width: int) -> lis
     if c.reason:
         lines += paragraph(c.reason, width, 2 * INDENT)
     if c.index is not None:
-        lines += paragraph(_size(c, report), width, 2 * INDENT) if c.bar else []
-        lines += _values(c, report, width)
+        lines += paragraph(size_line(c, report.reference), width, 2 * INDENT) if c.bar else []
+        lines += value_lines(c, report.reference, width)
     return lines + _source(c.source, width)
 
 
@@ -99,14 +99,15 @@ def _amount(c: Comparison) -> str:
     return f"({times(c.ratio)})" if c.index is not None else f"({c.reason})"
 
 
-def _size(c: Comparison, report: Report) -> str:
-    unit = "what double precision allows" if c.check == "meaning" else f"{report.reference}'s own rounding error"
+def size_line(c: Comparison, reference: str) -> str:
+    """How far off the largest error is, and how far off passes."""
+    unit = "what double precision allows" if c.check == "meaning" else f"{reference}'s own rounding error"
     return f"error {c.error:.3g}, {times(c.ratio)} {unit}; up to {c.bar:.3g} passes"
 
 
-def _values(c: Comparison, report: Report, width: int) -> list[Text]:
+def value_lines(c: Comparison, reference: str, width: int) -> list[Text]:
     """The values at the worst element, below each other, with as many digits as it takes to tell them apart."""
-    named = [(report.reference, c.reference_value), (c.side, c.candidate_value), ("float64 truth", c.truth)]
+    named = [(reference, c.reference_value), (c.side, c.candidate_value), ("float64 truth", c.truth)]
     known = [(name, value) for name, value in named if value is not None]
     different = len({value for _, value in known if not math.isnan(value)})
     digits = next(

@@ -1,0 +1,184 @@
+"""A network's own training script, run, with what its parameters and buffers are after each step."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from ...runtime.calling import as_array
+from ...runtime.ir.types import BFLOAT16, as_dtype, is_floating
+from ..weights.mapping import Weights
+from .frameworks import Framework
+from .precision import DoublePrecision, Draws, default_dtype
+from .records import Array, Draw
+
+Loop = Callable[[Any, list[Any]], Iterable[Any]]
+"""Trains a network on batches, and yields after each step."""
+
+Tensors = dict[str, Array]
+
+LOSS = "the loss"
+"""What a script yields is recorded under this name, if it is a number."""
+
+
+@dataclass
+class Training:
+    """What one run of a script came to.
+
+    Attributes:
+        start: parameters and buffers before the first step, by their names in the torch module.
+        steps: the same after each step, and the loss.
+        trained: whether a parameter was trained, by name.
+        draws: what was drawn at random, in order.
+    """
+
+    start: Tensors
+    steps: list[Tensors] = field(default_factory=list)
+    trained: dict[str, bool] = field(default_factory=dict)
+    draws: dict[Draw, Array] = field(default_factory=dict)
+
+
+class TorchTraining:
+    """A torch module and its script; a copy is trained."""
+
+    def __init__(self, module: torch.nn.Module, loop: Loop, batches: Sequence[Any], working_dtype: str, seed: int):
+        self.module = module
+        self.loop = loop
+        self.batches = batches
+        self.working_dtype = working_dtype
+        self.seed = seed
+
+    def run(self, dtype: str, draws: Mapping[Draw, Array] | None = None, jitter: int | None = None) -> Training:
+        """Train.
+
+        Args:
+            dtype: of parameters, buffers and batches, which hold what the working dtype holds of them.
+            draws: random draws to replay.
+            jitter: seed of an error of up to half a unit in the last place in every trained parameter before every
+                step, as another order of operations might make it; None for none.
+        """
+        working, wanted = getattr(torch, self.working_dtype), getattr(torch, dtype)
+        network = copy.deepcopy(self.module).to(working).to(wanted)
+        found = Training(_tensors(network))
+        shaken = np.random.default_rng(jitter) if jitter is not None else None
+        drawn = Draws(draws or {}, lambda: ("", 0))
+        torch.manual_seed(self.seed)
+        with contextlib.ExitStack() as stack:
+            if dtype == "float64":
+                stack.enter_context(default_dtype(torch.float64))
+                stack.enter_context(DoublePrecision(working))
+            stack.enter_context(torch.enable_grad())
+            stack.enter_context(drawn)
+            batches = [_cast(batch, self.working_dtype, dtype, _torch_tensor) for batch in self.batches]
+            _shake(network, shaken)
+            for loss in self.loop(network, batches):
+                found.steps.append(_tensors(network) | _loss(loss))
+                _shake(network, shaken)
+        found.trained = {name: p.requires_grad for name, p in network.named_parameters()}
+        found.draws = drawn.recorded
+        return found
+
+
+class CellTraining:
+    """A Cell and its script; the Cell is left as it was."""
+
+    def __init__(
+        self,
+        framework: Framework,
+        cell: Any,
+        loop: Loop,
+        batches: Sequence[Any],
+        weights: Weights,
+        working_dtype: str,
+    ):
+        self.framework = framework
+        self.cell = cell
+        self.loop = loop
+        self.batches = batches
+        self.weights = weights
+        self.working_dtype = working_dtype
+
+    def run(self, dtype: str, draws: Mapping[Draw, Array]) -> Training:
+        """Train, from the module's weights and with its random draws."""
+        found = Training({})
+        working = as_dtype(self.working_dtype)
+        values = {
+            id(entry.parameter): _in(np.asarray(self.weights.value(entry)), working) for entry in self.weights.unique()
+        }
+
+        def drawn(_: str, array: Array) -> Array:
+            draw = Draw("", 0, len(found.draws))
+            recorded = draws.get(draw)
+            if recorded is not None and recorded.size == array.size:
+                array = recorded.reshape(array.shape).astype(array.dtype)
+            found.draws[draw] = array
+            return array
+
+        with self.framework.prepared(self.cell, values, dtype, train=False), contextlib.ExitStack() as stack:
+            if self.framework.replays:
+                stack.enter_context(self.framework.drawing(drawn))
+            batches = [_cast(batch, self.working_dtype, dtype, self.framework.tensor) for batch in self.batches]
+            found.start = self._tensors()
+            for loss in self.loop(self.cell, batches):
+                found.steps.append(self._tensors() | _loss(loss))
+            for name in self.weights.trainable:
+                flags = {bool(entry.parameter.requires_grad) for entry in self.weights.of(name)}
+                if flags:
+                    found.trained[name] = any(flags)
+        return found
+
+    def _tensors(self) -> Tensors:
+        arrays = {id(e.parameter): np.array(self.framework.array(e.parameter)) for e in self.weights.unique()}
+        return self.weights.back(dict(arrays))
+
+
+def _tensors(network: torch.nn.Module) -> Tensors:
+    """A copy of parameters and buffers, shared ones once."""
+    held = [*network.named_parameters(), *network.named_buffers()]
+    return {name: as_array(tensor).copy() for name, tensor in held}
+
+
+def _loss(yielded: Any) -> Tensors:
+    """What a script yields, if it is a number."""
+    if isinstance(yielded, (int, float)):
+        return {LOSS: np.asarray(float(yielded))}
+    return {LOSS: as_array(yielded).reshape(()).copy()} if getattr(yielded, "shape", None) in ((), (1,)) else {}
+
+
+def _torch_tensor(array: Array) -> torch.Tensor:
+    if array.dtype == BFLOAT16:  # which NumPy itself doesn't have
+        return torch.from_numpy(array.astype(np.float32)).bfloat16()
+    return torch.from_numpy(array)
+
+
+def _shake(network: torch.nn.Module, generator: np.random.Generator | None) -> None:
+    if generator is None:
+        return
+    with torch.no_grad():
+        for parameter in network.parameters():
+            if parameter.requires_grad and parameter.is_floating_point():
+                noise = generator.uniform(-0.5, 0.5, tuple(parameter.shape)) * torch.finfo(parameter.dtype).eps
+                shaken = parameter.double() * torch.from_numpy(1.0 + np.asarray(noise))
+                parameter.copy_(shaken.to(parameter.dtype))
+
+
+def _cast(batch: Any, through: str, dtype: str, tensor: Callable[[Array], Any]) -> Any:
+    """A batch as tensors, the floating-point ones in `dtype` with what the dtype `through` holds of them."""
+
+    def cast(leaf: Any) -> Any:
+        if not isinstance(leaf, np.ndarray):
+            return leaf
+        return tensor(np.array(_in(_in(leaf, as_dtype(through)), as_dtype(dtype))))
+
+    return pytree.tree_map(cast, batch)
+
+
+def _in(array: Array, dtype: np.dtype[Any]) -> Array:
+    return array.astype(dtype) if is_floating(array.dtype) else array
