@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from ..common.tensor import Tensor
 from . import (
     activations,
@@ -20,7 +23,6 @@ from . import (
     creation,
     cross_entropy,
     ctc,
-    derivatives,
     distances,
     dropout,
     extremes,
@@ -67,7 +69,6 @@ from . import (
 from .spelling import attach_methods, public_names
 
 __all__ = [
-    "NAMES",
     "activations",
     "adaptive_pooling",
     "arithmetic",
@@ -84,7 +85,6 @@ __all__ = [
     "creation",
     "cross_entropy",
     "ctc",
-    "derivatives",
     "distances",
     "dropout",
     "extremes",
@@ -129,7 +129,12 @@ __all__ = [
     "windows",
 ]
 
-NAMES = public_names()
-"""Every function and operator object that `cellbridge.runtime.ops` offers, by name."""
-
 attach_methods(Tensor)
+
+
+@functools.cache
+def names() -> dict[str, Any]:
+    """Every function and operator object that `cellbridge.runtime.ops` offers, by name."""
+    from . import derivatives as derivatives  # declares its own; what it needs, needs the methods attached here
+
+    return public_names()

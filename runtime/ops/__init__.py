@@ -95,14 +95,14 @@ def __getattr__(name: str) -> Any:
     if name in _OTHER_NAMES:
         return sys.modules[__name__]
     if not name.startswith("__"):
-        from ..functional import NAMES
+        from ..functional import names
 
-        if name in NAMES:
-            return NAMES[name]
+        if name in names():
+            return names()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    from ..functional import NAMES
+    from ..functional import names
 
-    return [*globals(), *NAMES]
+    return [*globals(), *names()]
