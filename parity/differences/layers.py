@@ -1,0 +1,177 @@
+"""The table: dense layers, embeddings, dropout, and layers that move elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .entry import Difference, Finding, Pair, argument, reshaped
+from .reading import MISSING, collapsed, is_mindspore, plain, read, same, shown
+
+PADS = tuple(f"{mode}Pad{axes}d" for mode in ("Constant", "Reflection", "Replication") for axes in (2, 1, 3))
+CHANNEL_DROPOUTS = ("Dropout2d", "Dropout1d", "Dropout3d")
+SAMPLERS = ("Upsample",)
+
+
+# ---- dense layers and embeddings ----
+
+
+def _activation(pair: Pair) -> Finding | None:
+    activation = read(pair.cell, "activation")
+    if activation is MISSING or activation is None:
+        return None
+    name = getattr(activation, "cls_name", None) or getattr(activation, "__name__", type(activation).__name__)
+    return Finding(f"activation={name}", "activation=None (Linear has none)", "activation=None")
+
+
+def _padding_idx(pair: Pair) -> Finding | None:
+    row = read(pair.module, "padding_idx")
+    if row is None:
+        return None
+    return Finding(
+        f"padding_idx={read(pair.cell, 'padding_idx')} (row {row} is trained)",
+        f"padding_idx={row} (its gradient is 0)",
+        f"embedding(ids) * (ids != {row}).expand_dims(-1)",
+    )
+
+
+def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, rule: str) -> Difference:
+    """An entry about an argument that Cells don't have."""
+
+    def find(pair: Pair) -> Finding | None:
+        value = read(pair.module, name)
+        if value is MISSING or same(value, default):
+            return None
+        return Finding(f"{name}={shown(default)} (there is no other)", f"{name}={shown(value)}", write)
+
+    return Difference(layers, "", name, find, rule)
+
+
+# ---- dropout ----
+
+
+def _dropout(pair: Pair) -> Finding | None:
+    p, keep = read(pair.cell, "p"), read(pair.cell, "keep_prob")
+    theirs = pair.module.p
+    if p in (None, MISSING):
+        if keep is MISSING or same(1 - keep, theirs):
+            return None
+        return Finding(f"keep_prob={shown(keep)}", f"p={shown(theirs)}", f"p={shown(theirs)}")
+    return None if same(p, theirs) else Finding(f"p={shown(p)}", f"p={shown(theirs)}", f"p={shown(theirs)}")
+
+
+# ---- shapes ----
+
+
+def _one_for_all(layers: tuple[str, ...], name: str) -> Difference:
+    """An entry about one number for all axes, or one for each."""
+    return argument(
+        layers,
+        name,
+        of_cell=lambda pair: collapsed(read(pair.cell, name)),
+        of_module=lambda pair: collapsed(read(pair.module, name)),
+    )
+
+
+def _flat_sides(pair: Pair) -> Any:
+    return MISSING if is_mindspore(pair.cell) and "Constant" not in pair.name else _per_side(pair.cell, pair)
+
+
+def _per_side(layer: Any, pair: Pair) -> Any:
+    """A number for each side, from the last axis on."""
+    found, module = read(layer, "padding"), read(pair.module, "padding")
+    if isinstance(found, int) and isinstance(module, tuple):
+        found = (found,) * len(module)
+    return collapsed(found)
+
+
+def _order_of_axes(pair: Pair) -> Finding | None:
+    """`nn.Pad` goes from the first axis on."""
+    pads = read(pair.cell, "paddings")
+    theirs = plain(pair.module.padding)
+    if pads is MISSING or not isinstance(theirs, tuple):
+        return None
+    if not isinstance(pads, tuple):  # an array
+        pads = tuple(map(tuple, pads.tolist()))
+    last = [(theirs[i], theirs[i + 1]) for i in range(0, len(theirs), 2)][::-1]
+    wanted = (*((0, 0),) * (len(pads) - len(last)), *last)
+    pads = tuple(map(tuple, pads))
+    if pads == wanted:
+        return None
+    shape = pair.shape
+    shapes = None
+    if shape is not None and len(shape) == len(pads) == len(wanted):
+        both = [tuple(n + sum(sides) for n, sides in zip(shape, some, strict=True)) for some in (pads, wanted)]
+        shapes = (both[0], both[1])
+    return Finding(f"paddings={pads}", f"padding={theirs}", f"paddings={wanted}", *reshaped(shapes))
+
+
+def _mode_of_pad(pair: Pair) -> Finding | None:
+    wanted = {"reflectionpad": "REFLECT"}.get(type(pair.module).__name__.lower()[:-2], "CONSTANT")
+    mode = read(pair.cell, "mode")
+    if mode in (MISSING, wanted):
+        return None
+    return Finding(f"mode={mode!r}", f"{type(pair.module).__name__}", f'mode="{wanted}"')
+
+
+TORCH_PADS = (*PADS, "ZeroPad2d")
+
+LAYERS = (
+    Difference(
+        ("Dense",), "activation", "", _activation, "A Dense may hold an activation; Linear never does."
+    ),
+    argument(
+        ("Dense", "Linear"), "has_bias", "bias", "Another name.",
+        of_module=lambda pair: read(pair.module, "bias") is not None,
+    ),
+    argument(
+        ("Dense",), "in_channels", "in_features", "Another name; nn.Linear has torch's.",
+    ),
+    argument(("Dense",), "out_channels", "out_features", "Likewise."),
+    argument(("Embedding", "EmbeddingLookup"), "vocab_size", "num_embeddings", "Another name."),
+    argument(("Embedding", "EmbeddingLookup"), "embedding_size", "embedding_dim", "Another name."),
+    Difference(
+        ("Embedding",), "padding_idx", "padding_idx", _padding_idx,
+        "The row is 0 at first, but its gradient isn't masked: it is trained like the others.",
+    ),
+    _only_there(
+        ("Embedding",), "max_norm", None, "nn.EmbeddingLookup(..., max_norm=...)",
+        "nn.EmbeddingLookup has it; torch changes the table itself.",
+    ),
+    Difference(
+        ("Dropout",), "keep_prob, p", "p", _dropout,
+        "The first positional argument is the probability to be **kept**; `p=` is torch's, and wins if both are given.",
+    ),
+    argument(CHANNEL_DROPOUTS, "p"),
+    argument(("Flatten",), "start_dim"),
+    argument(("Flatten",), "end_dim"),
+    argument(("Unflatten",), "axis", "dim", "Another name."),
+    argument(("Unflatten",), "unflattened_size"),
+    argument(("PixelShuffle",), "upscale_factor"),
+    argument(("PixelUnshuffle",), "downscale_factor"),
+    argument(
+        TORCH_PADS, "padding", of_cell=_flat_sides, of_module=lambda pair: _per_side(pair.module, pair),
+        rule="The same order as torch's, from the last axis on: (left, right, top, bottom).",
+    ),
+    argument(PADS[:3], "value"),
+    Difference(
+        ("Pad",), "paddings", "padding", _order_of_axes,
+        "Pairs for every axis from the **first** on; torch's padding is flat, from the last axis on.",
+        originals=TORCH_PADS,
+    ),
+    Difference(
+        ("Pad",), "mode", "the class", _mode_of_pad, "'CONSTANT', 'REFLECT' or 'SYMMETRIC'.", originals=TORCH_PADS
+    ),
+    _one_for_all(SAMPLERS, "size"),
+    _one_for_all(SAMPLERS, "scale_factor"),
+    argument(SAMPLERS, "mode"),
+    argument(
+        SAMPLERS, "align_corners", rule="None counts as False: half-pixel centres, as in torch. The operator object "
+        "`ops.ResizeBilinearV2` needs `half_pixel_centers=True` for that.",
+        of_cell=lambda pair: bool(read(pair.cell, "align_corners")),
+        of_module=lambda pair: bool(read(pair.module, "align_corners")),
+    ),
+    argument(
+        SAMPLERS, "recompute_scale_factor", of_cell=lambda pair: bool(read(pair.cell, "recompute_scale_factor")),
+        of_module=lambda pair: bool(read(pair.module, "recompute_scale_factor")),
+    ),
+)  # fmt: skip

@@ -1,0 +1,35 @@
+"""Differences that two layers don't show, and that no line of a report can name: for the documentation."""
+
+from __future__ import annotations
+
+NOTES = (
+    ("A Cell starts in eval mode, a module in train mode", "`net.set_train()` before training; `parity` sets both."),
+    (
+        "Lists of Cells are not registered",
+        "`nn.CellList`, `nn.SequentialCell`: a Python list holds Cells without their Parameters. As in torch.",
+    ),
+    (
+        "Initial values",
+        "Dense and convolutions are drawn alike; Embedding from N(0, 0.01), in torch from N(0, 1). "
+        "`parity` carries torch's values over.",
+    ),
+    (
+        "`ops.max(x)` of all gives (value, 0)",
+        "torch.max(x) gives the value. `ops.ArgMaxWithValue()` gives (index, value), in this order.",
+    ),
+    ("Indices are int32", "`ops.topk`, `ops.sort`; in torch int64."),
+    ("`ops.clip_by_global_norm`", "divides by max(norm, clip_norm); torch's `clip_grad_norm_` adds 1e-6 to the norm."),
+    (
+        "`x.transpose`",
+        "takes the order of all axes; two axes of a tensor with more change places, as in torch.",
+    ),
+    (
+        "Gradients of frozen Parameters",
+        "are zeros where they are asked for by name, not None; an optimizer that was given them decays them still.",
+    ),
+    (
+        "What is differentiated",
+        "`grad(f)` is the gradient of the sum of all outputs; give `has_aux=True` for outputs that aren't the loss.",
+    ),
+)
+"""(what, how)."""

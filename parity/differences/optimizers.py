@@ -1,0 +1,256 @@
+"""The table: optimizers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .entry import Difference, Finding, Pair, argument, original
+from .reading import MISSING, plain, read, same, shown
+
+PORTS = {
+    "SGD": ("SGD", "Momentum"),
+    "Adam": ("Adam",),
+    "AdamW": ("AdamWeightDecay",),
+    "RMSprop": ("RMSProp",),
+    "Adagrad": ("Adagrad",),
+    "Adadelta": ("Adadelta",),
+    "Adamax": ("AdaMax",),
+    "Rprop": ("Rprop",),
+    "ASGD": ("ASGD",),
+}
+"""Our optimizers that follow the formula of torch's."""
+
+ADAMS = ("Adam", "AdamWeightDecay", "AdaMax")
+OPTIMIZERS_HERE = tuple(dict.fromkeys(name for names in PORTS.values() for name in names))
+OPTIMIZERS_THERE = tuple(PORTS)
+WITH_LOSS_SCALE = tuple(name for name in OPTIMIZERS_HERE if name not in ("AdamWeightDecay", "Rprop", "ASGD"))
+
+
+def setting(pair: Pair, name: str) -> Any:
+    """What torch's optimizer was given; `MISSING` if its groups were given different values."""
+    found = [plain(group.get(name, MISSING)) for group in pair.module.param_groups]
+    return found[0] if all(same(value, found[0]) for value in found) else MISSING
+
+
+def _setting(layers: tuple[str, ...], here: str, there: str = "", rule: str = "", **more: Any) -> Difference:
+    """An entry about an argument of both."""
+    more.setdefault("of_module", lambda pair: setting(pair, there or here))
+    originals = tuple(name for name, ports in PORTS.items() if set(ports) & set(layers))
+    return argument(layers, here, there, rule, originals=originals, **more)
+
+
+def _other_optimizer(pair: Pair) -> Finding | None:
+    there = original(pair.module)
+    ports = PORTS.get(there, ())
+    decay = setting(pair, "weight_decay")
+    if not ports or pair.name in ports or (there == "AdamW" and pair.name == "Adam" and decay == 0):
+        return None
+    if setting(pair, "momentum") not in (0, MISSING):
+        ports = ports[::-1]  # Momentum for SGD
+    return Finding(pair.name, there, f"nn.{ports[0]}")
+
+
+def _learning_rate(pair: Pair) -> Any:
+    rate = pair.cell.get_lr() if hasattr(pair.cell, "get_lr") else MISSING
+    rates = plain(rate)
+    if isinstance(rates, tuple):
+        return rates[0] if all(same(one, rates[0]) for one in rates) else MISSING
+    return rates
+
+
+def _beta(index: int) -> Any:
+    def of_module(pair: Pair) -> Any:
+        betas = setting(pair, "betas")
+        return MISSING if betas is MISSING else betas[index]
+
+    return of_module
+
+
+def _decay(pair: Pair) -> Any:
+    found = read(pair.cell, "weight_decay")
+    if isinstance(found, tuple):
+        return found[0] if all(same(one, found[0]) for one in found) else MISSING
+    return found if isinstance(found, (int, float)) else MISSING
+
+
+def _spared(pair: Pair) -> Finding | None:
+    """Without groups, norms aren't decayed."""
+    decay = _decay(pair)
+    theirs = setting(pair, "weight_decay")
+    if MISSING in (decay, theirs) or not decay or not theirs or read(pair.cell, "is_group") is True:
+        return None
+    spared = [p.name for p in pair.cell.parameters if "beta" in p.name or "gamma" in p.name]
+    if not spared:
+        return None
+    names = ", ".join(spared[:2]) + (f" and {len(spared) - 2} more" if len(spared) > 2 else "")
+    return Finding(
+        f"weight_decay={shown(decay)} (0 for {names})",
+        f"weight_decay={shown(theirs)} (for all)",
+        f'[{{"params": net.trainable_params(), "weight_decay": {shown(theirs)}}}]',
+    )
+
+
+def _eps_beside_root(pair: Pair) -> Finding | None:
+    eps, beta2 = read(pair.cell, "eps"), read(pair.cell, "beta2")
+    theirs = setting(pair, "eps")
+    if MISSING in (eps, beta2, theirs):
+        return None
+    return Finding(
+        f"eps={shown(eps)} (beside the uncorrected root: {eps / math.sqrt(1 - beta2):.3g} at step 1)",
+        f"eps={shown(theirs)} (at every step)",
+        "an eps far below the gradients on both sides: none is right at every step",
+    )
+
+
+def _no_correction(pair: Pair) -> Finding | None:
+    beta1, beta2 = read(pair.cell, "beta1"), read(pair.cell, "beta2")
+    if MISSING in (beta1, beta2):
+        return None
+    return Finding(
+        f"bias correction=none (step 1 is {(1 - beta1) / math.sqrt(1 - beta2):.3g} times as long)",
+        "bias correction=by sqrt(1 - beta2**t) / (1 - beta1**t)",
+        "this factor into a LearningRateSchedule, and its inverse into weight_decay",
+    )
+
+
+def _loss_scale(pair: Pair) -> Finding | None:
+    scale = read(pair.cell, "loss_scale")
+    if scale is MISSING or same(scale, 1):
+        return None
+    return Finding(
+        f"loss_scale={shown(scale)} (gradients are divided by it)",
+        "loss_scale=1",
+        f"sens={shown(scale)} for TrainOneStepCell, or loss_scale=1.0",
+    )
+
+
+def _first_square(pair: Pair) -> Finding:
+    return Finding(
+        "mean square=1 at first",
+        "mean square=0 at first",
+        "for p in optimizer.ms: p.set_data(ops.zeros_like(p))",
+    )
+
+
+def _eps_in_root(pair: Pair) -> Finding | None:
+    eps, theirs = read(pair.cell, "epsilon"), setting(pair, "eps")
+    if MISSING in (eps, theirs) or same(math.sqrt(eps), theirs):
+        return None
+    return Finding(
+        f"epsilon={shown(eps)} (in the root: sqrt(v + epsilon))",
+        f"eps={shown(theirs)} (beside it: sqrt(v) + eps)",
+        f"epsilon={shown(theirs**2)}, the same where v is 0",
+    )
+
+
+def _no_eps(pair: Pair) -> Finding | None:
+    eps = setting(pair, "eps")
+    if eps in (0, MISSING):
+        return None
+    return Finding("eps=0 (there is no other)", f"eps={shown(eps)}", "eps=0 in torch, and a start above 0")
+
+
+def _start_of_sum(pair: Pair) -> Any:
+    """What the sums start at; afterwards it can't be seen any more."""
+    if read(pair.cell, "global_step") != 0:
+        return MISSING
+    return float(pair.cell.accum[0].asnumpy().flat[0])
+
+
+def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, rule: str) -> Difference:
+    def find(pair: Pair) -> Finding | None:
+        value = setting(pair, name)
+        if value is MISSING or same(value, default):
+            return None
+        return Finding(f"{name}={shown(default)} (there is no other)", f"{name}={shown(value)}", write)
+
+    originals = tuple(there for there, ports in PORTS.items() if set(ports) & set(layers))
+    return Difference(layers, "", name, find, rule, originals)
+
+
+def _other_count(pair: Pair) -> Finding | None:
+    here = len(pair.cell.parameters)
+    there = sum(p.requires_grad for group in pair.module.param_groups for p in group["params"])
+    if here == there:
+        return None
+    return Finding(f"parameters={here}", f"parameters={there} (that are trained)", "net.trainable_params()")
+
+
+OPTIMIZERS = (
+    Difference(
+        OPTIMIZERS_HERE, "the class", "the class", _other_optimizer,
+        "SGD is nn.SGD or nn.Momentum, AdamW nn.AdamWeightDecay.", OPTIMIZERS_THERE,
+    ),
+    Difference(
+        OPTIMIZERS_HERE, "params", "params", _other_count,
+        "Freeze before the optimizer is made: it updates what it was given, and weight decay shrinks frozen "
+        "Parameters too.", OPTIMIZERS_THERE,
+    ),
+    _setting(
+        OPTIMIZERS_HERE, "learning_rate", "lr", "Another name; a number, one for each step, or a schedule.",
+        of_cell=_learning_rate,
+    ),
+    _setting(("SGD", "Momentum"), "momentum"),
+    _setting(("SGD",), "dampening"),
+    _only_there(("Momentum",), "dampening", 0, "nn.SGD(dampening=...)", "nn.SGD has it."),
+    _setting(("SGD",), "nesterov"),
+    _setting(("Momentum",), "use_nesterov", "nesterov", "Another name."),
+    _setting(ADAMS, "beta1", "betas[0]", "Two arguments for torch's pair.", of_module=_beta(0)),
+    _setting(ADAMS, "beta2", "betas[1]", "Likewise.", of_module=_beta(1)),
+    _setting(
+        ("AdamWeightDecay",), "eps", rule="Another default: **1e-6** here, 1e-8 in torch."
+    ),
+    Difference(
+        ("AdamWeightDecay",), "bias correction", "bias correction", _no_correction,
+        "`m / (sqrt(v) + eps)` of the averages as they are; torch divides them by `1 - beta**t` first.", ("AdamW",),
+    ),
+    _setting(("Adam", "AdaMax"), "eps"),
+    Difference(
+        ("Adam",), "eps", "eps", _eps_beside_root,
+        "`lr * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(v) + eps)`; torch corrects v before eps is added, so "
+        "that eps counts `1 / sqrt(1 - beta2**t)` times as much here.", ("Adam",),
+    ),
+    _setting(("Adam",), "use_amsgrad", "amsgrad", "Another name."),
+    _setting(
+        OPTIMIZERS_HERE, "weight_decay", of_cell=_decay,
+        rule="Added to the gradient as in torch, after the loss scale is divided out.",
+    ),
+    Difference(
+        OPTIMIZERS_HERE, "weight_decay", "weight_decay", _spared,
+        'Parameters whose name contains "beta" or "gamma" are spared, unless they come in groups; biases are decayed.',
+        OPTIMIZERS_THERE,
+    ),
+    Difference(
+        ("RMSProp",), "mean square", "mean square", _first_square,
+        "The mean of squares starts at **1**, in torch at 0.", ("RMSprop",),
+    ),
+    _setting(("RMSProp",), "decay", "alpha", "Another name and default: 0.9 here, 0.99 in torch."),
+    Difference(
+        ("RMSProp",), "epsilon", "eps", _eps_in_root,
+        "Inside the root: `sqrt(v + epsilon)`; torch adds eps to the root.", ("RMSprop",),
+    ),
+    _setting(("RMSProp",), "momentum"),
+    _setting(("RMSProp",), "centered"),
+    _setting(
+        ("Adagrad",), "accum", "initial_accumulator_value", "The sum of squares starts at 0.1, in torch at 0.",
+        of_cell=_start_of_sum,
+    ),
+    Difference(("Adagrad",), "", "eps", _no_eps, "`g / sqrt(a)`, without eps.", ("Adagrad",)),
+    _only_there(
+        ("Adagrad",), "lr_decay", 0, "nn.InverseDecayLR as learning_rate",
+        "A schedule does that: nn.InverseDecayLR.",
+    ),
+    _setting(("Adadelta",), "rho"),
+    _setting(("Adadelta",), "epsilon", "eps", "Another name."),
+    _setting(("Rprop",), "etas"),
+    _setting(("Rprop",), "step_sizes"),
+    _setting(("ASGD",), "lambd"),
+    _setting(("ASGD",), "alpha"),
+    _only_there(OPTIMIZERS_HERE, "maximize", False, "-loss", "Negate the loss."),
+    Difference(
+        WITH_LOSS_SCALE, "loss_scale", "", _loss_scale,
+        "Gradients are divided by it first: it must be the `sens` of TrainOneStepCell, by which the loss is scaled.",
+        OPTIMIZERS_THERE,
+    ),
+)  # fmt: skip

@@ -1,0 +1,124 @@
+"""The table as a page of the documentation: `python -m cellbridge.parity.differences.page > docs/differences.md`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Iterator
+
+import torch
+
+from ...runtime import nn
+from ..weights.layers import kind_of_name, names
+from .entry import Difference
+from .reading import code
+from .table import FUNCTIONS, LAYER_TABLE, NOTES, OPTIMIZER_TABLE
+
+HEAD = """\
+# How Cells differ from torch's modules
+
+The API of Cells has its own names and defaults. A network that is ported line by line runs, and computes something
+else. When `parity` finds a Cell at fault, it lists those of the following differences that apply to it, with the values
+on both sides; `parity.explain_optimizer(reference, optimizer)` does so for two optimizers.
+
+    Conv2d: pad_mode='same' here, padding=0 there -> (2,240,12,12) against (2,240,9,9); write pad_mode="pad"
+
+This page is written from the same table (`parity/differences/`) by `python -m cellbridge.parity.differences.page`.
+Defaults are those of the first class of a row.
+"""
+
+
+def page() -> str:
+    """The page, in Markdown."""
+    parts = [HEAD]
+    for family, entries in LAYER_TABLE.items():
+        parts.append(f"## {family}\n\n" + "\n".join(_table(entries, torch.nn)) + "\n")
+        parts.append(_plain_arguments(entries))
+    parts.append("## Names of Parameters\n\n" + "\n".join(_parameter_names()) + "\n")
+    parts.append("## Optimizers\n\n" + "\n".join(_table(OPTIMIZER_TABLE, torch.optim)) + "\n")
+    parts.append(_plain_arguments(OPTIMIZER_TABLE))
+    parts.append("## Functions, methods and operator objects\n\n" + "\n".join(_functions()) + "\n")
+    parts.append("## What can't be seen in a layer\n\n" + "\n".join(_notes()) + "\n")
+    return "\n".join(part for part in parts if part)
+
+
+def default(cls: type | None, argument: str) -> str:
+    """`name=default` of an argument of a class, or its name alone where there is none."""
+    parameters = inspect.signature(cls).parameters if cls is not None else {}
+    if argument not in parameters or parameters[argument].default is inspect.Parameter.empty:
+        return argument
+    return f"{argument}={code(parameters[argument].default)}"
+
+
+def cell_class(entry: Difference) -> type | None:
+    """The first class of Cells that an entry is about."""
+    return getattr(nn, entry.layers[0], None) if entry.layers else None
+
+
+def torch_class(entry: Difference, library: object) -> type | None:
+    """The class of torch that belongs to it."""
+    if not entry.layers:
+        return None
+    wanted = [name.lower() for name in entry.originals] or [kind_of_name(entry.layers[0])]
+    found = {name.lower(): value for name, value in vars(library).items() if isinstance(value, type)}
+    return found.get(wanted[0])
+
+
+def _table(entries: Iterable[Difference], library: object) -> Iterator[str]:
+    yield "| layers | here | torch | how |"
+    yield "|---|---|---|---|"
+    for entry in entries:
+        if entry.rule:
+            here = _arguments(cell_class(entry), entry.here)
+            there = _arguments(torch_class(entry, library), entry.there)
+            yield f"| {classes(entry.layers)} | {here} | {there} | {entry.rule} |"
+
+
+def _arguments(cls: type | None, names: str) -> str:
+    """Code, but for what is no name."""
+    texts = [default(cls, name) for name in names.split(", ") if name]
+    return ", ".join(text if " " in text and "=" not in text else f"`{text}`" for text in texts)
+
+
+def _plain_arguments(entries: Iterable[Difference]) -> str:
+    plain = [f"`{entry.here}` of {classes(entry.layers)}" for entry in entries if not entry.rule]
+    return f"Compared, too, and the same on both sides: {'; '.join(plain)}.\n" if plain else ""
+
+
+def classes(layers: tuple[str, ...]) -> str:
+    """`Conv1d, Conv2d and Conv3d` as `Conv1d/2d/3d`."""
+    if not layers:
+        return "any"
+    found: dict[str, list[str]] = {}
+    for name in layers:
+        parts = re.fullmatch(r"(.*?)(\dd)(.*)", name)
+        found.setdefault(f"{parts[1]}*{parts[3]}" if parts else name, []).append(parts[2] if parts else "")
+    return ", ".join(stem.replace("*", "/".join(sorted(axes))) for stem, axes in found.items())
+
+
+def _parameter_names() -> Iterator[str]:
+    yield "| layer | here | torch |"
+    yield "|---|---|---|"
+    for layer in ("BatchNorm2d", "LayerNorm", "Embedding", "PReLU"):
+        of_cell = names(kind_of_name(layer)).of_cell
+        here, there = (", ".join(f"`{name}`" for name in some) for some in (of_cell, of_cell.values()))
+        yield f"| {layer} | {here} | {there} |"
+
+
+def _functions() -> Iterator[str]:
+    yield "Read in the source of `construct` and `forward`, in blocks of your own.\n"
+    yield "| here | torch | how |"
+    yield "|---|---|---|"
+    for entry in FUNCTIONS:
+        here, there = (", ".join(f"`{name}`" for name in some) for some in (entry.names, entry.originals))
+        yield f"| {here} | {there} | {entry.rule} |"
+
+
+def _notes() -> Iterator[str]:
+    for what, how in NOTES:
+        yield f"- {what}: {how}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
