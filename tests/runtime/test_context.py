@@ -1,0 +1,67 @@
+"""Modes and devices: what can be set, and what is refused with words that help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import cellbridge.runtime as ms
+from cellbridge.runtime import context
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    before = dict(context._settings)
+    yield
+    context._settings.clear()
+    context._settings.update(before)
+
+
+def test_cells_run_as_python_does_unless_something_else_is_set() -> None:
+    assert ms.get_context("mode") == ms.PYNATIVE_MODE == context.PYNATIVE_MODE == 1
+    assert ms.get_context("device_target") == "CPU"
+    ms.set_context(mode=ms.PYNATIVE_MODE, device_target="CPU", device_id=1)
+    assert ms.get_context("device_id") == 1
+    ms.set_device("CPU")
+    assert ms.get_context("device_id") == 0
+
+
+def test_settings_without_effect_are_kept() -> None:
+    assert ms.get_context("deterministic") is None
+    ms.set_context(deterministic="ON", save_graphs=False, pynative_synchronize=True)
+    assert ms.get_context("deterministic") == "ON"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"mode": ms.GRAPH_MODE}, NotImplementedError, ["GRAPH_MODE", "not available", "leave `mode` out"]),
+        ({"mode": 2}, ValueError, ["mode", "GRAPH_MODE", "PYNATIVE_MODE", "2"]),
+        ({"mode": "graph"}, TypeError, ["mode", "int", "'graph'"]),
+        ({"device_target": "Ascend"}, RuntimeError, ["Ascend", "not available", "CPU"]),
+        ({"device_target": "GPU"}, RuntimeError, ["GPU", "CPU"]),
+        ({"device_target": "cpu"}, ValueError, ["device_target", "CPU", "'cpu'"]),
+        ({"device_id": -1}, ValueError, ["device_id", ">= 0", "-1"]),
+        ({"device_id": "0"}, TypeError, ["device_id", "int", "'0'"]),
+        ({"deterministic": 1}, TypeError, ["deterministic", "str", "1"]),
+        ({"colour": "red"}, ValueError, ["colour", "device_target", "mode"]),
+    ],
+)
+def test_refusals_say_what_to_do(settings: dict[str, Any], error: type[Exception], words: list[str]) -> None:
+    before = dict(context._settings)
+    with pytest.raises(error) as raised:
+        ms.set_context(device_id=3, **settings) if "device_id" not in settings else ms.set_context(**settings)
+    assert [word for word in words if word not in str(raised.value)] == []
+    assert context._settings == before  # nothing is set if something is refused
+
+
+def test_unknown_names_and_compiling() -> None:
+    with pytest.raises(ValueError, match="colour"):
+        ms.get_context("colour")
+    with pytest.raises(NotImplementedError, match="leave the decorator out"):
+
+        @ms.jit
+        def function(x: Any) -> Any:
+            return x
