@@ -1,0 +1,63 @@
+"""Lamb: Adam's step, as long for each Parameter as the Parameter is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...ops import elementwise
+from .adam import checked_betas
+from .optimizer import Optimizer
+
+
+class Lamb(Optimizer):
+    """Lamb (You et al. 2019, algorithm 2): the learning rate of each Parameter grows with its length.
+
+    `m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2`
+    `r = m / (1 - beta1**t) / (sqrt(v / (1 - beta2**t)) + eps) + weight_decay * w`
+    `w = w - lr * |w| / |r| * r`, where a quotient with 0 is 1
+
+    Args:
+        params: Parameters or groups of them; see `Optimizer`.
+        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
+        beta1: weight of the old average of the gradient, in (0, 1).
+        beta2: weight of the old average of its square, in (0, 1).
+        eps: added to the root, > 0.
+        weight_decay: which Parameters it spares, see `Optimizer`.
+
+    Inputs:
+        gradients: a tuple of tensors, one for each Parameter.
+
+    Outputs:
+        A tuple of True, one for each Parameter.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: `beta1`, `beta2` or `eps` is out of range, and as `Optimizer`.
+    """
+
+    def __init__(
+        self, params: Any, learning_rate: Any, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-6,
+        weight_decay: Any = 0.0,
+    ) -> None:  # fmt: skip
+        super().__init__(learning_rate, params, weight_decay)
+        self.beta1, self.beta2, self.eps = checked_betas(beta1, beta2, eps, of=self.cls_name)
+        self.moments1 = self.parameters.clone(prefix="lamb_m", init="zeros")
+        self.moments2 = self.parameters.clone(prefix="lamb_v", init="zeros")
+
+    def construct(self, gradients: Any) -> Any:
+        """Update the Parameters."""
+        beta1, beta2 = self.beta1, self.beta2
+        step = int(self.global_step) + 1
+        correction1, correction2 = 1 - beta1**step, 1 - beta2**step
+
+        def rule(w: Any, g: Any, lr: float, decay: float, m: Any, v: Any) -> tuple[Any, Any, Any]:
+            m = beta1 * m + (1 - beta1) * g
+            v = beta2 * v + (1 - beta2) * (g * g)
+            r = (m / correction1) / (elementwise.sqrt(v / correction2) + self.eps) + decay * w
+            lengths = np.linalg.norm(w), np.linalg.norm(r)
+            trust = float(lengths[0] / lengths[1]) if all(lengths) else 1.0
+            return w - (lr * trust) * r, m, v
+
+        return self.update(rule, gradients, self.moments1, self.moments2, decoupled_decay=True)
