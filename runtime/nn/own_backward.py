@@ -55,7 +55,7 @@ def run_with_own_backward(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any
 
 
 def _internal_params(cell: Cell) -> list[Parameter]:
-    declared = cell.__dict__.get("internal_params", ())
+    declared = getattr(cell, "internal_params", ())
     if not isinstance(declared, (list, tuple)) or not all(isinstance(item, Parameter) for item in declared):
         raise TypeError(f"`internal_params` of {cell.cls_name} must be a list of Parameters, but got {declared!r}")
     return list(declared)
