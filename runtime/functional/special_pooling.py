@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.tensor import wrapped
+from ..common.tensor import Tensor, wrapped
 from ..ir.dims import product
-from ..ops import boundary, creation, indexing, shaping
+from ..ops import boundary, creation, elementwise, indexing, shaping
 from ..ops.sorting import argmax
 from ..ops.windows import Sizes
 from .arguments import concrete, known, require_integers
@@ -52,9 +52,9 @@ def _lp_pool(mean: Any, x: Any, norm_type: float, kernel: Sizes, stride: Any, ce
     checks.of_type(norm_type, "norm_type", (int, float), of=of)
     if norm_type == 0:
         raise ValueError(f"For '{of}', 'norm_type' must not be 0, but got {norm_type}")
-    power = float(norm_type)
-    means = mean(floating(x, "x", of=of) ** power, kernel, kernel if stride is None else stride, 0, ceil_mode)
-    return (means * float(product(kernel))) ** (1.0 / power)
+    powers = elementwise.pow(floating(x, "x", of=of), float(norm_type))
+    means = mean(powers, kernel, kernel if stride is None else stride, 0, ceil_mode)
+    return elementwise.pow(means * float(product(kernel)), 1.0 / norm_type)
 
 
 # ---- over windows of random places ----
@@ -224,6 +224,7 @@ def _unpooled_sizes(least: Sizes, steps: Sizes, output_size: Any, *, of: str) ->
 
 
 def _require_inside(places: Any, size: int, *, of: str) -> None:
-    values = concrete(places, f"'indices' of '{of}'")
+    """Raise `ValueError` unless the positions, if they are known, lie in [0, size)."""
+    values = np.asarray(places) if isinstance(places, Tensor) else np.zeros(0)
     if values.size and not (values.min() >= 0 and values.max() < size):
         raise ValueError(f"For '{of}', 'indices' must lie in [0, {size}), but got {values.min()} to {values.max()}")
