@@ -59,6 +59,11 @@ def _dropout(pair: Pair) -> Finding | None:
     return None if same(p, theirs) else Finding(f"p={shown(p)}", f"p={shown(theirs)}", f"p={shown(theirs)}")
 
 
+def _drop_of_channels(pair: Pair) -> Any:
+    p, keep = read(pair.cell, "p"), read(pair.cell, "keep_prob")
+    return 1 - keep if p is MISSING and keep is not MISSING else p
+
+
 # ---- shapes ----
 
 
@@ -141,7 +146,7 @@ LAYERS = (
         ("Dropout",), "keep_prob, p", "p", _dropout,
         "The first positional argument is the probability to be **kept**; `p=` is torch's, and wins if both are given.",
     ),
-    argument(CHANNEL_DROPOUTS, "p"),
+    argument(CHANNEL_DROPOUTS, "p", of_cell=_drop_of_channels),
     argument(("Flatten",), "start_dim"),
     argument(("Flatten",), "end_dim"),
     argument(("Unflatten",), "axis", "dim", "Another name."),

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .entry import Difference, Finding, Pair, argument, original
-from .reading import MISSING, plain, read, same, shown
+from .reading import MISSING, is_mindspore, plain, read, same, shown
 
 PORTS = {
     "SGD": ("SGD", "Momentum"),
@@ -69,6 +69,8 @@ def _beta(index: int) -> Any:
 
 def _decay(pair: Pair) -> Any:
     found = read(pair.cell, "weight_decay")
+    if is_mindspore(pair.cell) and isinstance(found, float):
+        return found / read(pair.cell, "loss_scale")  # it keeps the product
     if isinstance(found, tuple):
         return found[0] if all(same(one, found[0]) for one in found) else MISSING
     return found if isinstance(found, (int, float)) else MISSING

@@ -22,7 +22,7 @@ class Windows:
         stride: distance of the windows.
         dilation: distance of the taps.
         padding: elements (before, after) each axis; "same": so that there are `ceil(size / stride)` windows.
-        ceil_mode: whether a window may stick out at the end.
+        ceil_mode: whether a window may stick out at the end; None if that isn't known.
         grown: elements added after each axis of a transposed convolution; None for other layers.
     """
 
@@ -30,7 +30,7 @@ class Windows:
     stride: Sizes
     dilation: Sizes
     padding: Padding | str
-    ceil_mode: bool = False
+    ceil_mode: bool | None = False
     grown: Sizes | None = None
 
     def padding_for(self, spatial: Shape) -> Padding:
@@ -87,7 +87,9 @@ def windows_here(pair: Pair) -> Windows | None:
         return None
     sides = _sides(given, axes) if mode == "pad" else ((0, 0),) * axes
     if "transpose" not in kind_of_cell(cell):
-        ceil_mode = read(cell, "ceil_mode") is True
+        ceil_mode = read(cell, "ceil_mode", "max_pool.ceil_mode")
+        if ceil_mode is MISSING:
+            ceil_mode = None if "pool" in kind_of_cell(cell) and mode == "pad" else False
         return Windows(kernel, stride, dilation, "same" if mode == "same" else sides, ceil_mode)
     spans = [window_span(k, d) for k, d in zip(kernel, dilation, strict=True)]
     if mode == "pad":
@@ -120,7 +122,7 @@ def output_shapes(pair: Pair) -> tuple[Shape, Shape] | None:
     """The shapes of both outputs; None where they aren't known."""
     here, there, shape = windows_here(pair), windows_there(pair), pair.shape
     axes = axes_of(pair)
-    if here is None or shape is None or len(shape) <= axes:
+    if here is None or here.ceil_mode is None or shape is None or len(shape) <= axes:
         return None
     leading = [shape[:-axes], shape[:-axes]]
     channels = read(pair.cell, "out_channels"), read(pair.module, "out_channels")
@@ -139,7 +141,7 @@ def _sides(value: Any, axes: int) -> Padding:
     given = value if isinstance(value, tuple) else (value,)
     if len(given) == 1:
         given *= 2 * axes
-    if len(given) == axes:  # a pool's: on both sides
-        given = tuple(size for size in given for _ in range(2))
+    elif len(given) in (axes, 3):  # a pool's: on both sides; MindSpore's have three axes in any case
+        given = tuple(size for size in given[-axes:] for _ in range(2))
     last = given[-2 * axes :]
     return tuple((last[i], last[i + 1]) for i in range(0, 2 * axes, 2))
