@@ -33,7 +33,9 @@ def from_bytes(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
             name: np.frombuffer(item["data"], as_dtype(_DTYPES[item["dtype"]])).reshape(item["shape"])
             for name, item in safetensors.deserialize(data)  # type: ignore[no-untyped-call]
         }
-    except (safetensors.SafetensorError, KeyError) as error:
+    except safetensors.SafetensorError as error:
         raise ValueError(f"not safetensors, or damaged: {error}") from error
+    except KeyError as error:
+        raise ValueError(f"the dtype {error} has no counterpart in NumPy") from error
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     return arrays, header.get("__metadata__", {})

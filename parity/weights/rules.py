@@ -11,6 +11,8 @@ from ...runtime.errors import UsageError
 
 def matched(pattern: str, name: str) -> tuple[str, ...] | None:
     """What the `*` of the pattern stand for in the name; None if it doesn't match."""
+    if "*" not in pattern:
+        return () if pattern == name else None
     match = re.fullmatch("(.*)".join(re.escape(part) for part in pattern.split("*")), name)
     return None if match is None else match.groups()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -18,11 +17,9 @@ from ..common.tensor import Tensor
 from ..files import whole_file
 from ..ir.types import is_floating
 from ..nn.cell import Cell
-from ..safetensors_bytes import from_bytes, to_bytes
+from .checkpoint_format import decode, encode
 
 Choice = Callable[[str], bool]
-
-_CONTENT = "content"  # a key of the file's metadata: names in order, each with its value if that is a string
 
 
 def save_checkpoint(
@@ -71,9 +68,7 @@ def save_checkpoint(
         if name in saved:
             raise ValueError(f"For 'save_checkpoint', 'append_dict' holds the name of a Parameter, '{name}'")
         saved[name] = value
-    arrays = {name: value.asnumpy() for name, value in saved.items() if isinstance(value, Tensor)}
-    content = [[name] if name in arrays else [name, value] for name, value in saved.items()]
-    data = to_bytes(arrays, {_CONTENT: json.dumps(content)})
+    data = encode({name: value.asnumpy() if isinstance(value, Tensor) else value for name, value in saved.items()})
     if not path.parent.is_dir():
         raise FileNotFoundError(f"For 'save_checkpoint', there is no folder {path.parent}: create it first")
     with whole_file(path) as file:
@@ -251,12 +246,10 @@ def _checked(name: Any, value: Any, kinds: tuple[type, ...], where: str) -> tupl
 def _content(path: Path, data: bytes) -> Iterator[tuple[str, Any]]:
     """Names and values (arrays and strings) in a file, in the order in which they were saved."""
     try:
-        arrays, metadata = from_bytes(data)
-        content = json.loads(metadata[_CONTENT]) if _CONTENT in metadata else [[name] for name in arrays]
-        items = [(entry[0], arrays[entry[0]] if len(entry) == 1 else str(entry[1])) for entry in content]
-    except (ValueError, TypeError, KeyError, IndexError) as error:
+        items, _ = decode(data)
+    except ValueError as error:
         raise ValueError(f"For 'load_checkpoint', the checkpoint file '{path}' is corrupted: {error}") from error
-    yield from items
+    yield from items.items()
 
 
 def _prefixes(prefix: Any, name: str) -> tuple[str, ...] | None:

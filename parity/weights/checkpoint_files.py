@@ -1,0 +1,215 @@
+"""Reading and writing checkpoints: torch's (`.pt`, `.pth`, `.bin`, `.safetensors`) and those of Cells (`.ckpt`)."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+import warnings
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...runtime.calling import as_array
+from ...runtime.errors import UsageError
+from ...runtime.ir.types import BFLOAT16
+from ...runtime.safetensors_bytes import from_bytes, to_bytes
+from ...runtime.train.checkpoint_format import decode, encode
+from ..files import written_whole
+from .arrangements import Array
+
+PICKLED = (".pt", ".pth", ".bin")
+SAFETENSORS = ".safetensors"
+CELLS = ".ckpt"
+
+_INSIDE = ("state_dict", "model_state_dict", "model")
+_RECORD = "from_torch"  # a key of a checkpoint's metadata
+
+# what torch.load raises for a damaged file; a pickle may break in any of these ways
+_UNREADABLE = (
+    ArithmeticError, AssertionError, AttributeError, EOFError, ImportError, LookupError, MemoryError, OSError,
+    pickle.UnpicklingError, RuntimeError, TypeError, ValueError, struct.error, zipfile.BadZipFile,
+)  # fmt: skip
+_DTYPES = frozenset({
+    torch.bool, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32,
+    torch.uint64, torch.bfloat16, torch.float16, torch.float32, torch.float64,
+})  # fmt: skip
+
+
+@dataclass
+class Checkpoint:
+    """What a file holds.
+
+    Attributes:
+        arrays: by name.
+        left_out: what in it is no parameter, in words.
+        ties: names whose arrays are one tensor.
+        record: what was noted when it was made of a checkpoint of torch: see `write_cells`.
+    """
+
+    arrays: dict[str, Array]
+    left_out: list[str] = field(default_factory=list)
+    ties: list[tuple[str, ...]] = field(default_factory=list)
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read(path: str) -> Checkpoint:
+    """Any of them, by its ending; `UsageError` if it can't be read or holds something else."""
+    kind = Path(path).suffix.lower()
+    if kind in PICKLED:
+        return _read_pickled(path)
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}") from error
+    if not data:
+        raise UsageError(f"can't read {path}: the file is empty")
+    found = _read_cells(path, data) if kind == CELLS else Checkpoint(_decoded(path, from_bytes, data)[0])
+    if not found.arrays:
+        raise UsageError(f"{path} holds no parameters")
+    return found
+
+
+def _decoded(path: str, decoder: Any, data: bytes) -> Any:
+    try:
+        return decoder(data)
+    except ValueError as error:
+        raise UsageError(f"can't read {path}: {error}{_what_it_is(path, data)}") from error
+
+
+def _what_it_is(path: str, data: bytes) -> str:
+    if data.startswith(b"PK"):
+        return "\nIt looks like a checkpoint of torch: give it the ending .pt"
+    if data.startswith(b"version https://git-lfs"):
+        return "\nIt is a pointer of Git LFS: fetch the file itself with `git lfs pull`"
+    if Path(path).suffix.lower() == CELLS:
+        return (
+            "\nA checkpoint in MindSpore's own format is read by MindSpore only: save it there with "
+            'format="safetensors", and give the file the ending .ckpt'
+        )
+    return ""
+
+
+def _read_cells(path: str, data: bytes) -> Checkpoint:
+    items, metadata = _decoded(path, decode, data)
+    strings = [f"{name} (a string)" for name, value in items.items() if isinstance(value, str)]
+    arrays = {name: value for name, value in items.items() if not isinstance(value, str)}
+    try:
+        record = json.loads(metadata.get(_RECORD, "{}"))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"can't read {path}: its metadata is damaged: {error}") from error
+    if not isinstance(record, dict):
+        raise UsageError(f"can't read {path}: its metadata is damaged: what was recorded is a {type(record).__name__}")
+    return Checkpoint(arrays, strings, record=record)
+
+
+def _read_pickled(path: str) -> Checkpoint:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror or error}") from error
+    except _UNREADABLE as error:
+        raise UsageError(f"can't read {path}: {_why(error)}") from error
+    state, left_out = _state_dict(path, loaded)
+    found = Checkpoint({}, left_out)
+    by_place: dict[Any, list[str]] = {}
+    for name, tensor in state.items():
+        if not isinstance(name, str):
+            raise UsageError(f"{path}: a name must be a string, given {name!r}")
+        if not isinstance(tensor, torch.Tensor):
+            found.left_out.append(f"{name} ({type(tensor).__name__})")
+            continue
+        _require_plain(path, name, tensor)
+        found.arrays[name] = as_array(tensor)
+        if tensor.numel():
+            place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride())
+            by_place.setdefault(place, []).append(name)
+    if not found.arrays:
+        raise UsageError(f"{path} holds no parameters{': ' * bool(found.left_out)}{', '.join(found.left_out)}")
+    found.ties = [tuple(names) for names in by_place.values() if len(names) > 1]
+    return found
+
+
+def _why(error: Exception) -> str:
+    text = str(error)
+    if (isinstance(error, pickle.UnpicklingError) and "Weights only" in text) or "TorchScript" in text:
+        return (
+            "it holds more than tensors, and loading objects of Python runs code that is in the file.\n"
+            "In the program that made it, save the parameters alone: torch.save(model.state_dict(), FILE)"
+        )
+    return f"it is damaged, or no checkpoint of torch ({type(error).__name__}: {text.partition(chr(10))[0][:200]})"
+
+
+def _state_dict(path: str, loaded: Any) -> tuple[Mapping[Any, Any], list[str]]:
+    """Parameters by name, and what lies beside them."""
+    if not isinstance(loaded, Mapping):
+        raise UsageError(f"{path} holds a {type(loaded).__name__}, needed a state dict: tensors by name")
+    if any(isinstance(value, torch.Tensor) for value in loaded.values()):
+        return loaded, []
+    inside = [key for key in _INSIDE if isinstance(loaded.get(key), Mapping)]
+    if len(inside) > 1:
+        raise UsageError(f"{path} holds {' and '.join(inside)}: save the one that is meant in a file of its own")
+    if not inside:
+        keys = ", ".join(map(str, loaded)) or "nothing"
+        raise UsageError(
+            f"{path} holds no tensors by name, nor a dict of them under {', '.join(_INSIDE)}; it has {keys}"
+        )
+    return loaded[inside[0]], [str(key) for key in loaded if key != inside[0]]
+
+
+def _require_plain(path: str, name: str, tensor: torch.Tensor) -> None:
+    what = None
+    if tensor.is_quantized:
+        what = "is quantized"
+    elif tensor.dtype not in _DTYPES:
+        what = f"has the dtype {str(tensor.dtype).removeprefix('torch.')}"
+    elif tensor.layout != torch.strided:
+        what = "is sparse"
+    elif tensor.is_meta:
+        what = "has no values (it is on the device meta)"
+    if what is not None:
+        raise UsageError(f"{path}: {name} {what}, which checkpoints of Cells don't have")
+
+
+def write_cells(path: str, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+    """A checkpoint that `load_checkpoint` reads.
+
+    Args:
+        path: where to.
+        arrays: by name.
+        record: what the way back needs to know; whoever saves the Parameters anew leaves it out.
+    """
+    _write(path, encode(arrays, {_RECORD: json.dumps(record)}))
+
+
+def write_torch(path: str, arrays: Mapping[str, Array]) -> None:
+    """A state dict, in the format of the ending."""
+    if Path(path).suffix.lower() == SAFETENSORS:
+        _write(path, to_bytes(arrays, {"format": "pt"}))
+        return
+    with written_whole(path) as file:
+        try:
+            torch.save({name: _as_tensor(array) for name, array in arrays.items()}, file)
+        except (OSError, RuntimeError) as error:
+            raise UsageError(f"can't write {path}: {error}") from error
+
+
+def _write(path: str, data: bytes) -> None:
+    with written_whole(path) as file:
+        try:
+            file.write_bytes(data)
+        except OSError as error:
+            raise UsageError(f"can't write {path}: {error.strerror}") from error
+
+
+def _as_tensor(array: Array) -> torch.Tensor:
+    """A copy, which nothing else shares."""
+    if array.dtype == BFLOAT16:
+        return torch.from_numpy(np.array(array.view(np.int16))).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array))

@@ -1,0 +1,72 @@
+"""How an array of a checkpoint of Cells lies, against that of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...runtime.errors import UsageError
+from .arrangements import Array
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Axes in another order, and one more of size 1.
+
+    Attributes:
+        transpose: True for the last two axes exchanged, or where each axis of the Cell's comes from; None for neither.
+        unit_axis: where the Cell's has an axis of size 1 that torch's lacks; None if it has none.
+    """
+
+    transpose: bool | tuple[int, ...] | None = None
+    unit_axis: int | None = None
+
+    def there(self, name: str, array: Array) -> Array:
+        """The Cell's array; `UsageError` if the array of `name` has too few axes."""
+        if self.transpose:
+            array = array.transpose(self._order(name, array.ndim))
+        if self.unit_axis is not None:
+            if self.unit_axis > array.ndim:
+                raise self._refusal(name, array)
+            array = np.expand_dims(array, self.unit_axis)
+        return array
+
+    def back(self, name: str, array: Array) -> Array:
+        """Torch's array."""
+        if self.unit_axis is not None:
+            if self.unit_axis >= array.ndim or array.shape[self.unit_axis] != 1:
+                raise self._refusal(name, array)
+            array = array.squeeze(self.unit_axis)
+        if self.transpose:
+            array = array.transpose(np.argsort(self._order(name, array.ndim)))
+        return array
+
+    def _order(self, name: str, axes: int) -> tuple[int, ...]:
+        order = tuple(range(axes))
+        if self.transpose is True and axes > 1:
+            return (*order[:-2], order[-1], order[-2])
+        if isinstance(self.transpose, tuple) and tuple(sorted(self.transpose)) == order:
+            return self.transpose
+        raise UsageError(f"{name} has {axes} axes, which don't fit {self}")
+
+    def _refusal(self, name: str, array: Array) -> UsageError:
+        return UsageError(f"{name} has shape {list(array.shape)}, which doesn't fit {self}")
+
+    def __str__(self) -> str:
+        """As in a map file; empty if it lies as in torch."""
+        return ", ".join(f"{key} = {_toml(value)}" for key, value in self.as_dict().items())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of a map file, and their values."""
+        transpose = list(self.transpose) if isinstance(self.transpose, tuple) else self.transpose
+        found = {"transpose": transpose, "expand_dims": self.unit_axis}
+        return {key: value for key, value in found.items() if value is not None}
+
+
+AS_IT_IS = Layout()
+
+
+def _toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

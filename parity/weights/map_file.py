@@ -1,0 +1,155 @@
+"""Map files: what a user says about the names of two checkpoints, in TOML. Torch's name stands on the left.
+
+    "encoder.*.norm.weight" = "encoder.*.norm.gamma"                # another name; `*` is the same text on both sides
+    "backbone." = "encoder."                                        # another prefix (both end in a dot, or are empty)
+    "fc.weight" = { transpose = true }                              # the last two axes exchanged
+    "conv.kernel" = { to = "conv.weight", transpose = [3, 2, 0, 1] }  # the Cell's axis 0 is torch's axis 3, ...
+    "conv.weight" = { expand_dims = 2 }                             # with an axis of size 1 at 2 (Conv1d)
+    "attn.in_proj_weight" = { to = ["attn.q.weight", "attn.k.weight", "attn.v.weight"] }  # equal parts along axis 0
+    "position_ids" = { drop = true }                                # not taken over, on whichever side it is
+
+The first line that matches a name holds. Names that no line speaks of are decided by `naming`, with the prefixes
+applied. The same file serves both directions.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...runtime.errors import UsageError
+from .layouts import AS_IT_IS, Layout
+from .rules import did_you_mean, filled, matched
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line.
+
+    Attributes:
+        torch: pattern of a name in torch; for a drop of a name on either side.
+        cells: patterns of the names of Cells that it becomes, several if it is divided; none if it is dropped.
+        layout: how it lies there.
+    """
+
+    torch: str
+    cells: tuple[str, ...]
+    layout: Layout = AS_IT_IS
+
+
+@dataclass(frozen=True)
+class WeightMap:
+    """A map file.
+
+    Attributes:
+        entries: in order.
+        prefixes: prefix in Cells by prefix in torch, in order.
+        where: what to call it in messages.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    where: str = "the map"
+
+    def of_torch(self, name: str) -> tuple[Entry, tuple[str, ...]] | None:
+        """The first entry for a name in torch, and what its `*` stand for."""
+        for entry in self.entries:
+            texts = matched(entry.torch, name)
+            if texts is not None:
+                return entry, texts
+        return None
+
+    def of_cells(self, name: str) -> tuple[Entry, tuple[str, ...]] | None:
+        """The first entry for a name in Cells, and what its `*` stand for."""
+        for entry in self.entries:
+            for pattern in entry.cells or (entry.torch,):
+                texts = matched(pattern, name)
+                if texts is not None:
+                    return entry, texts
+        return None
+
+    def prefixed(self, name: str, *, back: bool = False) -> str:
+        """The name with its prefix replaced, from torch's to the Cells' or back."""
+        for pair in self.prefixes.items():
+            source, target = reversed(pair) if back else pair
+            texts = matched(f"{source}*", name)
+            if texts is not None:
+                return filled(f"{target}*", texts, source)
+        return name
+
+    def require_used(self, names: Collection[str], *, back: bool) -> None:
+        """Raise `UsageError` for a line that speaks of none of the names of the source, unless it is a drop."""
+        lines = [entry.cells if back else (entry.torch,) for entry in self.entries if entry.cells]
+        lines += [(f"{cells if back else torch}*",) for torch, cells in self.prefixes.items()]
+        for patterns in lines:
+            if not any(matched(pattern, name) is not None for pattern in patterns for name in names):
+                raise UsageError(
+                    f"{self.where}: no name in the checkpoint matches {' or '.join(map(repr, patterns))}"
+                    f"{did_you_mean(patterns[0], names)}"
+                )
+
+
+def read(path: str) -> WeightMap:
+    """A map file; `UsageError` if it can't be read or holds something else."""
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"can't read the map {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"can't read the map {path}: it is no text in UTF-8 ({error})") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(
+            f'{path} is no TOML: {error}\nA name with a dot stands in quotes: "fc.weight" = "fc.weight"'
+        ) from error
+    return parse(data, path)
+
+
+def parse(data: Mapping[str, Any], where: str) -> WeightMap:
+    """What the lines say; `UsageError` for one of another form."""
+    entries: list[Entry] = []
+    prefixes: dict[str, str] = {}
+    for key, value in data.items():
+        if isinstance(value, str) and _is_prefix(key) and _is_prefix(value):
+            prefixes[key] = value
+            _require_as_many_stars(key, (value,), where)
+        else:
+            entries.append(_entry(key, value, where))
+    return WeightMap(tuple(entries), prefixes, where)
+
+
+def _is_prefix(text: str) -> bool:
+    return text == "" or text.endswith(".")
+
+
+def _entry(key: str, value: Any, where: str) -> Entry:
+    form = {"to": value} if isinstance(value, str) else value
+    if not isinstance(form, dict) or not form or not form.keys() <= {"to", "transpose", "expand_dims", "drop"}:
+        raise UsageError(
+            f"{where}: {key!r}: needed a name or a table with to, transpose, expand_dims or drop, given {value!r}\n"
+            'A name with a dot stands in quotes: "fc.weight" = "fc.weight"'
+        )
+    if "drop" in form:
+        if form != {"drop": True}:
+            raise UsageError(f"{where}: {key!r}: a drop is {{ drop = true }} alone, given {value!r}")
+        return Entry(key, ())
+    to, transpose, unit_axis = form.get("to", key), form.get("transpose"), form.get("expand_dims")
+    names = (to,) if isinstance(to, str) else tuple(to) if isinstance(to, list) else ()
+    if not names or not all(isinstance(name, str) and name and not name.endswith(".") for name in (key, *names)):
+        raise UsageError(f"{where}: {key!r}: `to` must be a name or a list of names, given {to!r}")
+    if isinstance(transpose, list) and all(type(axis) is int for axis in transpose):
+        transpose = tuple(transpose)
+    elif transpose is not True and transpose is not None:
+        raise UsageError(f"{where}: {key!r}: `transpose` must be true or a list of axes, given {transpose!r}")
+    if unit_axis is not None and (type(unit_axis) is not int or unit_axis < 0):
+        raise UsageError(f"{where}: {key!r}: `expand_dims` must be the number of an axis, given {unit_axis!r}")
+    _require_as_many_stars(key, names, where)
+    return Entry(key, names, Layout(transpose, unit_axis))
+
+
+def _require_as_many_stars(key: str, names: tuple[str, ...], where: str) -> None:
+    for name in names:
+        if name.count("*") != key.count("*"):
+            raise UsageError(f"{where}: {key!r} and {name!r} must have equally many `*`: each stands for the same text")
