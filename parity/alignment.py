@@ -8,14 +8,14 @@ are compared in the module's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .pairing import Pairing
 from .sides.layouts import Layout, alike, layout_of
 from .sides.records import INPUT, OUTPUT, Key, Records, Run, Side
 
-MOST_ROUNDS = 12
+MOST_ROUNDS = 24
 DIVIDED = "they share the work with the Cell around otherwise"
 
 Sides = Callable[[Pairing, Mapping[Key, Layout]], tuple[Side, Side]]
@@ -60,8 +60,7 @@ class _Aligner:
         self.apart: dict[str, str] = {}
         self.layouts: dict[Key, Layout] = {}
         self.refused: set[str] = set()  # Cells that turned out not to be called in another layout
-        self.tried: dict[str, set[str]] = {}  # pairs apart on trial, and the Cells that call them
-        self.kept: set[str] = set()  # pairs that aren't to be tried again
+        self.trials: dict[str, _Trials] = {}  # by path of the caller
 
     @property
     def pairing(self) -> Pairing:
@@ -73,13 +72,8 @@ class _Aligner:
         if called := dict(seen.called_otherwise()):
             self._set_apart(called)
             return True
-        if self.tried:
-            failed = [path for path, callers in self.tried.items() if not all(map(seen.is_right, callers))]
-            self.tried.clear()
-            if failed:
-                self.kept |= set(failed)
-                self.apart = {path: how for path, how in self.apart.items() if path not in failed}
-                return True
+        if any(trials.settle(seen, self.apart) for trials in self.trials.values()):
+            return True
         if wrong := {path for path in {key.path for key in self.layouts} if not self._holds(path, seen)}:
             self.refused |= wrong
             self.layouts = {key: layout for key, layout in self.layouts.items() if key.path not in wrong}
@@ -87,9 +81,10 @@ class _Aligner:
         if new := dict(seen.outermost({k: v for k, v in seen.layouts() if k.path not in self.refused})):
             self.layouts |= new
             return True
-        if divided := {path: callers for path, callers in seen.divided_otherwise() if path not in self.kept}:
-            self._set_apart(dict.fromkeys(divided, DIVIDED))
-            self.tried = divided
+        for caller, callees in seen.divided_otherwise().items():
+            self.trials.setdefault(caller, _Trials(caller, callees, seen.wrong_at(caller)))
+        if started := [path for trials in self.trials.values() for path in trials.start()]:
+            self._set_apart(dict.fromkeys(started, DIVIDED))
             return True
         return False
 
@@ -106,6 +101,40 @@ class _Aligner:
         if any(key.path == path and key.kind == INPUT for key in self.layouts):
             return seen.outputs_are_right(path)
         return all(map(seen.outputs_are_right, seen.callers(path)))
+
+
+class _Trials:
+    """Cells that are wrong, called by one that is, too: some of them may share the work with it otherwise.
+
+    That is so if something about the caller gets right, and nothing wrong, once they are set apart. All of them are
+    tried together, then all but one, then each alone.
+    """
+
+    def __init__(self, caller: str, callees: Sequence[str], wrong: set[Key]) -> None:
+        self.caller = caller
+        self.wrong = wrong
+        all_but_one = [[path for path in callees if path != left] for left in callees]
+        alone = [[path] for path in callees]
+        self.open = [list(callees), *(all_but_one + alone if len(callees) > 2 else alone if len(callees) == 2 else [])]
+        self.running: list[str] = []
+
+    def start(self) -> list[str]:
+        """The Cells to set apart next."""
+        self.running = self.open.pop(0) if self.open else []
+        return self.running
+
+    def settle(self, seen: _Seen, apart: dict[str, str]) -> bool:
+        """End the trial that runs; whether its Cells are taken back."""
+        tried, self.running = self.running, []
+        if not tried:
+            return False
+        before = {key for key in self.wrong if key.path not in tried}
+        if seen.wrong_at(self.caller) < before:
+            self.open.clear()
+            return False
+        for path in tried:
+            del apart[path]
+        return True
 
 
 class _Seen:
@@ -163,24 +192,31 @@ class _Seen:
             if parent is None:
                 yield key, layout
 
-    def divided_otherwise(self) -> Iterator[tuple[str, set[str]]]:
-        """Cells that are wrong and whose callers are wrong, too, so that the two may be right together."""
-        wrong = {call.path for call in self.calls if call.path and not self.outputs_are_right(call.path)}
-        found = {path: callers for path in wrong if not any(map(self.is_right, callers := self.callers(path)))}
-        inner = set().union(*found.values())
-        yield from ((path, callers) for path, callers in found.items() if path not in inner)
+    def divided_otherwise(self) -> dict[str, list[str]]:
+        """Wrong Cells by path of their caller, where that is wrong, too."""
+        wrong = [p for p in dict.fromkeys(call.path for call in self.calls) if p and not self.outputs_are_right(p)]
+        found: dict[str, list[str]] = {}
+        for path in wrong:
+            callers = self.callers(path)
+            if len(callers) == 1 and path not in self.records.raised and self.wrong_at(*callers):
+                found.setdefault(*callers, []).append(path)
+        return {caller: paths for caller, paths in found.items() if not any(path in found for path in paths)}
 
     def callers(self, path: str) -> set[str]:
         """Paths of the Cells that call one."""
         parents = [call.parent for call in self.calls if call.path == path]
         return {self.calls[parent].path for parent in parents if parent is not None}
 
-    def is_right(self, path: str) -> bool:
-        """Whether a Cell returns what it should, and hands on what it should."""
+    def wrong_at(self, path: str) -> set[Key]:
+        """What a Cell returns, and what it hands on to the Cells that it calls, that isn't right."""
         numbers = {number for number, call in enumerate(self.calls) if call.path == path}
         called = {(call.path, call.index) for call in self.calls if call.parent in numbers}
-        handed = [key for key in self.truth.values if key.kind == INPUT and (key.path, key.call) in called]
-        return self.outputs_are_right(path) and all(map(self._is_right, handed))
+        return {
+            key
+            for key in self.truth.values
+            if (key.kind == OUTPUT and key.path == path) or (key.kind == INPUT and (key.path, key.call) in called)
+            if not self._is_right(key)
+        }
 
     def outputs_are_right(self, path: str) -> bool:
         """Whether a Cell returns what it should, in whatever layout."""

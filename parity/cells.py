@@ -47,7 +47,7 @@ def can_run(module: object) -> bool:
 
 def owners(cells: Mapping[str, CellReport], reference: Side, records: Records) -> dict[str, str]:
     """For each parameter and buffer the path of the Cell that answers for it: the innermost that holds it and ran."""
-    names = [*reference.parameters(), *records.updates, *records.parameter_gradients]
+    names = [*reference.parameters(), *records.updates, *records.buffers, *records.parameter_gradients]
     return {name: owner(name, cells) for name in names}
 
 

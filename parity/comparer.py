@@ -84,6 +84,10 @@ class Comparer:
         fields = judge(check, value, truth, reference, self.noise.error(key), self.tolerance, group_size)
         return self._comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
 
+    def _is_untracked(self, gradient: Key, records: Records) -> bool:
+        """Whether a side asks for no gradient of this input."""
+        return gradient._replace(kind=INPUT) in records.untracked
+
     def _caller(self, key: Key) -> str:
         """Path of the Cell that made the call."""
         return self._callers.get((key.path, key.call), "")
@@ -102,6 +106,10 @@ class Comparer:
             if _unknown(key.path, candidate) or _is_inside_any(key.path, candidate.opaque):
                 continue
             kind, path = ("input gradient", key.path) if own else ("passed gradient", self._caller(key))
+            if own and key.path and self._is_untracked(key, self.truth):
+                continue  # nobody asked the reference for it
+            if own and key.path and self._is_untracked(key, candidate):  # its caller cut it off
+                kind, path, own = "passed gradient", self._caller(key), False
             truth, value = self.truth.values.get(key), candidate.values.get(key)
             group = self._group_size(key.path, key.call)
             if truth is not None and value is not None:

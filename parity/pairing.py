@@ -7,7 +7,8 @@ opened and what is in them is paired. What was paired explicitly stays so.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,6 +45,10 @@ class Node:
         yield self
         for child in self.children.values():
             yield from child.inside()
+
+
+Nodes = Sequence[Node]
+Pairs = list[tuple[Node, Node]]
 
 
 @dataclass(frozen=True)
@@ -131,19 +136,21 @@ def _lone(tree: Node, paired: Collection[Node]) -> dict[str, str]:
 
 
 class _Pairer:
-    """Attributes: found: (module, Cell, how); taken: what is paired explicitly, elsewhere."""
+    """Attributes: found: (module, Cell, how); partner: the Cell of each module; taken: what is paired elsewhere."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Node, Node, str]] = []
+        self.partner: dict[Node, Node] = {}
         self.taken: set[Node] = set()
 
     def pair(self, module: Node, cell: Node, how: str) -> None:
         """Pair two nodes, and what is below them."""
         self.found.append((module, cell, how))
+        self.partner[module] = cell
         modules = {name: node for name, node in module.children.items() if node not in self.taken}
         cells = {name: node for name, node in cell.children.items() if node not in self.taken}
         for name in self._same_names(modules, cells):
-            self.pair(modules.pop(name), cells.pop(name), "position" if name.isdigit() else "name")
+            self.pair(modules[name], cells[name], "position" if name.isdigit() else "name")
         self._by_class(list(modules.values()), list(cells.values()))
 
     def _same_names(self, modules: Mapping[str, Node], cells: Mapping[str, Node]) -> list[str]:
@@ -160,19 +167,30 @@ class _Pairer:
         ]
 
     def _by_class(self, modules: list[Node], cells: list[Node]) -> None:
-        while modules and cells:
-            for key in (_class_and_shapes, _class_alone, _shapes_of_block):
-                for one, other in _aligned(modules, cells, key):
-                    modules.remove(one)
-                    cells.remove(other)
-                    self.pair(one, other, "class and order")
+        """Pair siblings, some of which may be paired by name already; open what is left."""
+        while True:
+            self._take(_equally_many(*self._free(modules, cells), _class_and_shapes))
+            self._take(_between(modules, cells, self.partner))
+            for key in (_class_and_shapes, _class, _shapes_of_block):
+                free = self._free(modules, cells)
+                self._take(_equally_many(*free, key) or _in_order(*free, key))
+            modules, cells = self._free(modules, cells)
             if len(modules) == len(cells) == 1 and not modules[0].kind and not cells[0].kind:
-                self.pair(modules[0], cells[0], "class and order")  # two blocks of the user's, and no other choice
+                self._take([(modules[0], cells[0])])  # two blocks of the user's, and no other choice
                 return
             opened = self._opened(modules), self._opened(cells)
-            if opened == (modules, cells):
+            if opened == (modules, cells) or not modules or not cells:
                 return
             modules, cells = opened
+
+    def _take(self, pairs: Iterable[tuple[Node, Node]]) -> None:
+        for module, cell in pairs:
+            self.pair(module, cell, "class and order")
+
+    def _free(self, modules: Nodes, cells: Nodes) -> tuple[list[Node], list[Node]]:
+        """Those that aren't paired yet."""
+        partners = set(self.partner.values())
+        return [node for node in modules if node not in self.partner], [n for n in cells if n not in partners]
 
     def _opened(self, nodes: Iterable[Node]) -> list[Node]:
         """What is in the nodes, in place of those that hold anything."""
@@ -204,20 +222,37 @@ def _class(node: Node) -> str | None:
     return node.kind or node.class_name.lower().removeprefix("torch").removesuffix("cell").removeprefix("cell") or None
 
 
-def _aligned(modules: list[Node], cells: list[Node], key: Callable[[Node], Any]) -> list[tuple[Node, Node]]:
-    """Nodes of equal keys in the same order; where there are unequally many of a key, in the order of all keys."""
-    ours, theirs = [key(node) for node in modules], [key(node) for node in cells]
-    pairs: list[tuple[Node, Node]] = []
-    for value in dict.fromkeys(k for k in ours if k is not None):
-        here = [node for node, k in zip(modules, ours, strict=True) if k == value]
-        there = [node for node, k in zip(cells, theirs, strict=True) if k == value]
+def _equally_many(modules: Nodes, cells: Nodes, key: Callable[[Node], Any]) -> Pairs:
+    """Nodes of equal keys in the same order, where both sides have equally many."""
+    pairs: Pairs = []
+    for value in dict.fromkeys(k for k in map(key, modules) if k is not None):
+        here = [node for node in modules if key(node) == value]
+        there = [node for node in cells if key(node) == value]
         if len(here) == len(there):
             pairs += zip(here, there, strict=True)
-    if pairs:
-        return pairs
+    return pairs
+
+
+def _in_order(modules: Nodes, cells: Nodes, key: Callable[[Node], Any]) -> Pairs:
+    """Nodes of equal keys, in the order of all keys."""
+    ours, theirs = [key(node) for node in modules], [key(node) for node in cells]
     blocks = difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
     places = [(block.a + i, block.b + i) for block in blocks for i in range(block.size)]
     return [(modules[a], cells[b]) for a, b in places if ours[a] is not None]
+
+
+def _between(modules: Nodes, cells: Nodes, partner: Mapping[Node, Node]) -> Pairs:
+    """Single layers of different classes, with the same parameters, that stand between the same neighbours."""
+    places = {cell: place for place, cell in enumerate(cells)}
+    paired = [(i, places[partner[node]]) for i, node in enumerate(modules) if partner.get(node) in places]
+    anchors = [(-1, -1), *paired, (len(modules), len(cells))]
+    pairs: Pairs = []
+    for (a, b), (next_a, next_b) in itertools.pairwise(anchors):
+        here, there = modules[a + 1 : next_a], cells[b + 1 : next_b]
+        layers = all(node.kind and not node.children for node in (*here, *there))
+        if layers and [node.shapes for node in here] == [node.shapes for node in there]:
+            pairs += zip(here, there, strict=True)
+    return pairs
 
 
 def _module_tree(root: torch.nn.Module) -> Node:

@@ -188,7 +188,10 @@ class Watcher:
         shape, dtype = tuple(tensor.shape), passed.dtype
         gradient_key = key._replace(kind=gradient_kind)
 
-        def pull(gradient: Array) -> Array | None:
+        if not self.framework.tracked(tensor):
+            self.records.untracked.add(key)
+
+        def pull(gradient: Array) -> Array:
             self._record(gradient_key, gradient if layout is None else layout.back(gradient))
             given = None if self.run.feed is None else self.run.feed.values.get(gradient_key)
             if given is not None and layout is not None:
@@ -196,7 +199,7 @@ class Watcher:
             if given is not None and given.shape == gradient.shape:
                 gradient = given.astype(dtype)
             # behind a value of another shape than the reference's nothing meaningful goes back
-            return gradient if gradient.shape == shape else None
+            return gradient if gradient.shape == shape else np.zeros(shape, dtype)
 
         return self.framework.cross(tensor, passed, pull)
 

@@ -75,6 +75,7 @@ class Records:
         misfits: calls that differ from the reference's in more than numbers.
         raised: paths of the Cells that raised an exception: nothing else is known of them and of those inside.
         opaque: paths of the Cells with a backward written by hand: gradients of those inside can't be seen.
+        untracked: inputs and outputs that no gradient is asked for: nothing before them is trained, or it was cut off.
     """
 
     values: dict[Key, Array] = field(default_factory=dict)
@@ -90,6 +91,7 @@ class Records:
     misfits: list[Misfit] = field(default_factory=list)
     raised: set[str] = field(default_factory=set)
     opaque: set[str] = field(default_factory=set)
+    untracked: set[Key] = field(default_factory=set)
 
     def add(self, key: Key, array: Array) -> None:
         """Record a value, once."""

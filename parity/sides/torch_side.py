@@ -247,6 +247,7 @@ class _Recorder:
         self._record(key, tensor)
         passed = self.passed_on(key, tensor)
         if not tensor.requires_grad:
+            self.records.untracked.add(key)
             return passed.clone() if passed is tensor else passed
         crossed: torch.Tensor = _Crossing.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
         return crossed

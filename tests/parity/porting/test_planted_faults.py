@@ -1,0 +1,175 @@
+"""Faults planted in right ports: each is found, and told of the Cell that is at fault and of no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn as tnn
+
+from cellbridge import parity
+from cellbridge.parity.results import Report
+from cellbridge.runtime import Tensor, nn, ops
+from cellbridge.runtime.errors import ParityError
+from tests.parity.porting.faults import BACKWARD, FAULTS
+from tests.parity.porting.ports import made
+
+
+def compared(name: str) -> Report:
+    fault = FAULTS[name]
+    module, cell, args = made(fault.port)
+    fault.change(cell)
+    return parity.compare(module, cell, args, grads=True, train=fault.train)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_found_in_its_cell(name: str) -> None:
+    report = compared(name)
+    assert tuple(report.failing) == FAULTS[name].at
+    assert not report.ok
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_wrong_backward_by_hand_fails_in_gradients_only(name: str) -> None:
+    report = compared(name)
+    (path,) = report.failing
+    assert {c.kind for c in report.cells[path].failures} == {"input gradient"}
+    module, cell, args = made(FAULTS[name].port)
+    FAULTS[name].change(cell)
+    assert parity.compare(module, cell, args, grads=False).ok
+
+
+@pytest.mark.parametrize("name", ["momentum from the other end", "keep_prob for p", "use_batch_statistics off"])
+def test_faults_of_train_mode_show_there_only(name: str) -> None:
+    fault = FAULTS[name]
+    module, cell, args = made(fault.port)
+    fault.change(cell)
+    assert parity.compare(module, cell, args, train=False).ok
+
+
+class TorchDeep(tnn.Module):
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.layers = tnn.ModuleList(tnn.Sequential(tnn.Linear(6, 6), tnn.LayerNorm(6)) for _ in range(depth))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.tanh(layer(x)) + x
+        return x
+
+
+class Deep(nn.Cell):
+    def __init__(self, depth: int, wrong: dict[int, float]) -> None:
+        super().__init__()
+        self.layers = nn.CellList(
+            [nn.SequentialCell(nn.Dense(6, 6), nn.LayerNorm((6,), epsilon=wrong.get(i, 1e-5))) for i in range(depth)]
+        )
+
+    def construct(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = ops.tanh(layer(x)) + x
+        return x
+
+
+@pytest.mark.parametrize("wrong", [(0,), (7,), (15,), (2, 9, 10)])
+def test_in_a_deep_network_the_cells_at_fault_alone_fail_isolated(wrong: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    report = parity.compare(TorchDeep(16), Deep(16, dict.fromkeys(wrong, 1e-4)), torch.randn(3, 6))
+    assert report.failing == [f"layers.{i}.1" for i in wrong]
+    isolated = {path for path, cell in report.cells.items() if any(c.feeding == "isolated" for c in cell.failures)}
+    assert isolated == set(report.failing)
+    assert any(c.feeding == "end to end" for c in report.cells[""].failures)
+
+
+class TorchSquare(tnn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = tnn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.weight
+
+
+class Square(nn.Cell):
+    """`transposed`: the weight is used as if it were stored the other way."""
+
+    def __init__(self, transposed: bool) -> None:
+        super().__init__()
+        from cellbridge.runtime import Parameter
+
+        self.weight = Parameter(Tensor(np.zeros((4, 4), np.float32)))
+        self.transposed = transposed
+
+    def construct(self, x: Tensor) -> Tensor:
+        return ops.matmul(x, self.weight.T if self.transposed else self.weight)
+
+
+def test_a_square_weight_is_not_turned_round_to_make_it_fit() -> None:
+    torch.manual_seed(0)
+    module, x = TorchSquare(), torch.randn(3, 4)
+    assert parity.compare(module, Square(False), x).ok
+    report = parity.compare(module, Square(True), x)
+    assert report.failing == [""]
+    assert any("square" in line and "'transpose'" in line for line in report.cells[""].explanations)
+    assert parity.compare(module, Square(True), x, weights={"weight": ("weight", "transpose")}).ok
+
+
+class TorchTied(tnn.Module):
+    def __init__(self, tied: bool) -> None:
+        super().__init__()
+        self.embedding, self.head = tnn.Embedding(7, 4), tnn.Linear(4, 7, bias=False)
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.embedding(ids)))
+
+
+class Tied(nn.Cell):
+    def __init__(self, tied: bool) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(7, 4), nn.Dense(4, 7, has_bias=False)
+        if tied:
+            self.head.weight = self.embedding.embedding_table
+
+    def construct(self, ids: Tensor) -> Tensor:
+        return self.head(ops.tanh(self.embedding(ids)))
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("here", [True, False])
+def test_weights_tied_on_one_side_only(there: bool, here: bool) -> None:
+    torch.manual_seed(0)
+    report = parity.compare(TorchTied(there), Tied(here), torch.tensor([[1, 5, 2]]))
+    assert report.ok == (there == here)
+    if there and not here:
+        reasons = [c.reason for cell in report.cells.values() for c in cell.failures if c.kind == "parameter"]
+        assert any("shared" in reason and "separate" in reason for reason in reasons)
+
+
+def test_the_error_of_assert_parity_names_the_cell_and_the_cause() -> None:
+    module, cell, args = made("convnext")
+    cell.act = nn.GELU()
+    with pytest.raises(ParityError) as raised:
+        parity.assert_parity(module, cell, args, grads=True)
+    text = str(raised.value)
+    assert "Parity fails in 1 Cell: act" in text
+    assert "possible cause: GELU: approximate" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def put_into(cell: Any, path: str) -> Any:
+    return dict(cell.cells_and_names())[path]
+
+
+def test_one_element_of_a_weight_used_wrongly() -> None:
+    module, cell, args = made("encoder")
+    inner = put_into(cell, "output")
+    construct = inner.construct
+    mask = np.ones((8, 16), np.float32)
+    mask[3, 5] = 1.001
+    inner.construct = lambda x: construct(x) + ops.matmul(x, ((Tensor(mask) - 1) * inner.weight).T)
+    report = parity.compare(module, cell, args)
+    assert report.failing == ["output"]
