@@ -60,7 +60,20 @@ if TYPE_CHECKING:
         UnsupportedOperators,
         UsageError,
     )
+    from .functional.derivatives import jacfwd, jacrev, jvp, vjp
+    from .functional.mapping import vmap
+    from .functional.shapes import is_tensor
     from .gradients import GradOperation, get_grad, grad, value_and_grad
+    from .hints import (
+        _no_grad,
+        jit_class,
+        lazy_inline,
+        mutable,
+        no_inline,
+        recompute,
+        set_deterministic,
+        set_recursion_limit,
+    )
     from .interpreter import execute
     from .ir.program import Program
     from .ir.verify import verify
@@ -86,6 +99,7 @@ __all__ = [
     "Tensor",
     "UnsupportedOperators",
     "UsageError",
+    "_no_grad",
     "amp",
     "bfloat16",
     "bool_",
@@ -111,16 +125,27 @@ __all__ = [
     "int64",
     "intc",
     "intp",
+    "is_tensor",
+    "jacfwd",
+    "jacrev",
     "jit",
+    "jit_class",
+    "jvp",
+    "lazy_inline",
     "load",
     "load_checkpoint",
     "load_param_into_net",
     "long",
+    "mutable",
     "nn",
+    "no_inline",
     "ops",
+    "recompute",
     "save_checkpoint",
     "set_context",
+    "set_deterministic",
     "set_device",
+    "set_recursion_limit",
     "set_seed",
     "short",
     "single",
@@ -136,6 +161,8 @@ __all__ = [
     "ushort",
     "value_and_grad",
     "verify",
+    "vjp",
+    "vmap",
 ]
 
 _NAMES = {  # by module; "" for those that are modules themselves
@@ -153,7 +180,11 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "common.tensor": "Tensor",
     "context": "GRAPH_MODE PYNATIVE_MODE get_context jit set_context set_device",
     "errors": "CellbridgeError ConversionError ParityError ProgramError ShapeError UnsupportedOperators UsageError",
+    "functional.derivatives": "jacfwd jacrev jvp vjp",
+    "functional.mapping": "vmap",
+    "functional.shapes": "is_tensor",
     "gradients": "GradOperation get_grad grad value_and_grad",
+    "hints": "_no_grad jit_class lazy_inline mutable no_inline recompute set_deterministic set_recursion_limit",
     "interpreter": "execute",
     "ir.program": "Program",
     "ir.verify": "verify",

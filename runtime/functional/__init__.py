@@ -29,6 +29,7 @@ from . import (
     gates,
     images,
     indexing,
+    inplace,
     inverting,
     joining,
     linear_algebra,
@@ -60,6 +61,7 @@ from . import (
     sorting,
     special_pooling,
     statistics,
+    status,
     subscripts,
     tracking,
     trigonometry,
@@ -91,6 +93,7 @@ __all__ = [
     "gates",
     "images",
     "indexing",
+    "inplace",
     "inverting",
     "joining",
     "linear_algebra",
@@ -122,6 +125,7 @@ __all__ = [
     "sorting",
     "special_pooling",
     "statistics",
+    "status",
     "subscripts",
     "tracking",
     "trigonometry",
@@ -129,6 +133,7 @@ __all__ = [
     "windows",
 ]
 
+inplace.declare()
 attach_methods(Tensor)
 
 

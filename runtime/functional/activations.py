@@ -73,7 +73,7 @@ def hardswish(input: Any) -> Any:
     return activation.hardswish(floating(input, of="hardswish"))
 
 
-@spelled(primitive=Primitive("GeLU", defaults={"approximate": "tanh"}))
+@spelled(primitive=tuple(Primitive(name, defaults={"approximate": "tanh"}) for name in ("GeLU", "Gelu")))
 def gelu(input: Any, approximate: str = "none") -> Any:
     """x times the normal distribution function at x, elementwise (Hendrycks and Gimpel 2016).
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from .. import checks
 from ..ops import adaptive_pooling, shaping
+from ..tracing import Operand
+from .arguments import integers
 from .operands import as_tensor, floating
 from .pooling import with_batch
 from .spelling import Primitive, spelled
@@ -91,6 +93,8 @@ def _largest(input: Any, output_size: Any, count: int, *, of: str) -> tuple[Any,
 
 
 def _bins(output_size: Any, x: Any, *, of: str) -> tuple[Any, ...]:
+    if isinstance(output_size, Operand):
+        output_size = integers(output_size, "output_size", of=of)
     sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * (x.ndim - 2)
     if len(sizes) != x.ndim - 2:
         raise ValueError(f"For '{of}', 'output_size' must be an int or {x.ndim - 2} ints, but got {output_size}")

@@ -84,7 +84,7 @@ def bounding_box_decode(
         for log, size in ((dw, aw), (dh, ah))
     )
     x, y = ax + dx * aw, ay + dy * ah
-    bottom, right = float(max_shape[0] - 1), float(max_shape[1] - 1)
+    bottom, right = float(max_shape[0]), float(max_shape[1])
     sides = (
         (x - width * 0.5 + 0.5, right), (y - height * 0.5 + 0.5, bottom),
         (x + width * 0.5 - 0.5, right), (y + height * 0.5 - 0.5, bottom),
@@ -117,7 +117,7 @@ def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, A
         iou_threshold: the overlap (area shared over area covered) above which a box is left out.
 
     Returns:
-        The boxes from the best on (n, 5), their places before (int32), and whether each stays (bool).
+        The boxes from the best on (n, 5), their numbers (int32), and whether each stays (bool).
     """
     x = floating(bboxes, "bboxes", of="NMSWithMask")
     if x.ndim != 2 or x.shape[1] != 5:
@@ -136,7 +136,7 @@ def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, A
     for i in range(len(order)):
         if stays[i]:
             stays[i + 1 :] &= overlap[i, i + 1 :] <= iou_threshold
-    return indexing.take(x, wrapped(order), axis=0), wrapped(order.astype(int32)), wrapped(stays)
+    return indexing.take(x, wrapped(order), axis=0), wrapped(np.arange(len(order), dtype=int32)), wrapped(stays)
 
 
 @spelled(primitive=Primitive("RandomChoiceWithMask", made_with=("count",), without_effect={"seed": 0, "seed2": 0}))

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..common.dtype import int64
 from ..common.tensor import wrapped
 from ..ir.dims import product
+from ..ir.types import is_floating
 from ..ops import elementwise, indexing, reduction, shaping
 from ..ops.common import normalize_axis
 from .arguments import integer, known
@@ -23,16 +25,11 @@ from .spelling import spelled
 
 @spelled()
 def cartesian_prod(*inputs: Any) -> Any:
-    """All combinations of an element of each vector, the last varying fastest: (count, number of vectors).
-
-    Of a single vector, itself.
-    """
+    """All combinations of an element of each vector, the last varying fastest: (count, number of vectors)."""
     vectors = [as_tensor(x, "inputs", of="cartesian_prod") for x in inputs]
     for x in vectors:
         if x.ndim != 1:
             raise ValueError(f"For 'cartesian_prod', 'inputs' must be vectors, but got shape {tuple(x.shape)}")
-    if len(vectors) == 1:
-        return vectors[0]
     grids = meshgrid(*vectors, indexing="ij")
     return reshape(stack(list(grids), -1), (-1, len(vectors)))
 
@@ -53,6 +50,8 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803
     """The powers N - 1, ..., 1, 0 of each element of a vector: (n, N); N is n unless given."""
     vector = numbers(x, "x", of="vander")
+    if not is_floating(vector.dtype):
+        vector = elementwise.cast(vector, dtype=int64)
     if vector.ndim != 1:
         raise ValueError(f"For 'vander', 'x' must be a vector, but got shape {tuple(vector.shape)}")
     count = vector.shape[0] if N is None else integer(N, "N", of="vander")

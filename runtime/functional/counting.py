@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.dtype import bool_, float32, int64
+from ..common.dtype import bool_, float32, int64, to_dtype
+from ..common.tensor import wrapped
 from ..ir.dims import product
 from ..ops import comparison, creation, elementwise, indexing, reduction, rounding, shaping
-from .arguments import require_integers
-from .operands import as_tensor, floats, numbers
+from .arguments import concrete, require_integers
+from .operands import as_tensor, floats, numbers, pair
 from .spelling import Primitive, spelled
 
 
@@ -74,3 +75,72 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> An
     counts = creation.full_like(given if given.dtype != bool_ else place, 0, shape=(bins,))
     one_each = elementwise.cast(inside, dtype=counts.dtype)
     return indexing.scatter(counts, elementwise.cast(place, dtype=int64), one_each, axis=0, reduction="add")
+
+
+@spelled(primitive=Primitive("ConfusionMatrix", made_with=("num_classes", "dtype")))
+def _confusion_matrix(
+    labels: Any, predictions: Any, weights: Any = None, num_classes: int = 1, dtype: Any = "int32"
+) -> Any:
+    """How often each class (row) was taken for each class (column): (num_classes, num_classes).
+
+    Args:
+        labels: a vector of integers: the classes.
+        predictions: a vector of integers: what they were taken for.
+        weights: what each pair counts; 1 if not given.
+        num_classes: number of classes.
+        dtype: of the result.
+
+    Raises:
+        ValueError: the vectors differ in length, or a class isn't below `num_classes`.
+    """
+    of = "ConfusionMatrix"
+    rows, columns = require_integers(labels, "labels", of=of), require_integers(predictions, "predictions", of=of)
+    checks.positive_int(num_classes, "num_classes", of=of)
+    if rows.ndim != 1 or rows.shape != columns.shape:
+        raise ValueError(f"For '{of}', needed two vectors of one length, but got shapes {rows.shape}, {columns.shape}")
+    for x, name in ((rows, "labels"), (columns, "predictions")):
+        if x.shape[0] and not (int(x.min()) >= 0 and int(x.max()) < num_classes):
+            raise ValueError(f"For '{of}', '{name}' must lie in [0, {num_classes}), but got {x.tolist()}")
+    places = elementwise.cast(rows, dtype=int64) * num_classes + elementwise.cast(columns, dtype=int64)
+    ones = creation.full_like(places, 1) if weights is None else as_tensor(weights, "weights", of=of)
+    updates = elementwise.cast(as_tensor(ones), dtype=to_dtype(dtype))
+    counts = creation.full_like(updates, 0, (num_classes * num_classes,))
+    summed = indexing.scatter(as_tensor(counts), places, updates, axis=0, reduction="add")
+    return shaping.reshape(summed, shape=(num_classes, num_classes))
+
+
+@spelled(primitive=Primitive("HistogramFixedWidth", made_with=("nbins", "dtype")))
+def _histogram_fixed_width(x: Any, range: Any, nbins: int = 1, dtype: Any = "int32") -> Any:
+    """How many elements fall into each of `nbins` equal intervals of `range` (low, high).
+
+    Elements below count in the first interval, those above in the last.
+    """
+    given = floats(x, "x", of="HistogramFixedWidth")
+    low, high = (float(bound) for bound in as_tensor(range, "range", of="HistogramFixedWidth").tolist())
+    if not low < high:
+        raise ValueError(f"For 'HistogramFixedWidth', 'range' must be ascending, but got {low}, {high}")
+    flat = shaping.reshape(given, shape=(product(given.shape),))
+    place = elementwise.clamp(rounding.floor((flat - low) * (nbins / (high - low))), minimum=0, maximum=nbins - 1)
+    ones = as_tensor(creation.full_like(elementwise.cast(place, dtype=to_dtype(dtype)), 1))
+    counts = as_tensor(creation.full_like(ones, 0, (nbins,)))
+    return indexing.scatter(counts, elementwise.cast(place, dtype=int64), ones, axis=0, reduction="add")
+
+
+@spelled(method="gcd", primitive="Gcd")
+def gcd(input: Any, other: Any) -> Any:
+    """The greatest common divisor of two integers, elementwise."""
+    return _of_integers(np.gcd, input, other, of="gcd")
+
+
+@spelled(method="lcm", primitive="Lcm")
+def lcm(input: Any, other: Any) -> Any:
+    """The least common multiple of two integers, elementwise."""
+    return _of_integers(np.lcm, input, other, of="lcm")
+
+
+def _of_integers(function: np.ufunc, input: Any, other: Any, *, of: str) -> Any:
+    a, b = pair(input, other, of=of)
+    if a.dtype.kind not in "iu":
+        raise TypeError(f"For '{of}', the operands must be integers, but got dtype {a.dtype}")
+    left, right = (concrete(as_tensor(x), f"an operand of {of}") for x in (a, b))
+    return wrapped(np.asarray(function(left, right), a.dtype))

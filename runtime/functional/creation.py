@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.dtype import bool_, float32, int32, int64, to_dtype
+from ..common.dtype import bool_, dtype_to_pytype, float32, int32, int64, to_dtype
 from ..common.tensor import Tensor, wrapped
 from ..errors import ShapeError
 from ..ir.dims import SymbolicDim
@@ -100,7 +100,7 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None) -> Any:
     return _like(input, _number(fill_value, "fill_value", of="full_like"), dtype, of="full_like")
 
 
-@spelled(method="fills")
+@spelled(method="fills", primitive="Fills")
 def fills(x: Any, value: Any) -> Any:
     """`value` in the shape and dtype of `x`."""
     return _like(x, _number(value, "value", of="fills"), None, of="fills")
@@ -122,6 +122,12 @@ def _new_zeros(self: Any, *size: Any, dtype: Any = None) -> Any:
 def _new_ones(self: Any, *size: Any, dtype: Any = None) -> Any:
     """Ones of a shape, in the dtype of the tensor unless one is given."""
     return _filled(spread(size), 1, self.dtype if dtype is None else dtype, of="new_ones")
+
+
+@tensor_method("new_empty")
+def _new_empty(self: Any, *size: Any, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor of a shape whose elements don't matter, in the dtype of the tensor unless one is given."""
+    return _filled(spread(size), 0, self.dtype if dtype is None else dtype, of="new_empty")
 
 
 @tensor_method("new_full")
@@ -193,13 +199,13 @@ def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
     return shaping.triangle(shaping.triangle(full_matrix, upper=True), upper=False)
 
 
-@spelled()
+@spelled(primitive=Primitive("TrilIndices", made_with=("row", "col", "offset", "dtype"), defaults={"dtype": int32}))
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Any:
     """Coordinates of the elements of a (row, col) matrix up to its `offset`-th diagonal: (2, count)."""
     return wrapped(np.stack(np.tril_indices(row, offset, col)).astype(to_dtype(dtype)))
 
 
-@spelled()
+@spelled(primitive=Primitive("TriuIndices", made_with=("row", "col", "offset", "dtype"), defaults={"dtype": int32}))
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Any:
     """Coordinates of the elements of a (row, col) matrix from its `offset`-th diagonal on: (2, count)."""
     return wrapped(np.stack(np.triu_indices(row, offset, col)).astype(to_dtype(dtype)))
@@ -214,6 +220,12 @@ def scalar_to_tensor(input_x: Any, dtype: Any = float32) -> Any:
     if not isinstance(input_x, (bool, int, float)):
         raise TypeError(f"For 'scalar_to_tensor', 'input_x' must be a number, but got {type(input_x).__name__}")
     return Tensor(input_x, dtype)
+
+
+@spelled(primitive="ScalarCast")
+def scalar_cast(input_x: Any, input_y: Any) -> Any:
+    """A Python number as the Python number of a dtype: a float cut to an int, for instance."""
+    return dtype_to_pytype(input_y)(input_x)
 
 
 @spelled(primitive="ScalarToArray")

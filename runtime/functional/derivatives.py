@@ -38,8 +38,8 @@ def vjp(fn: Function, *inputs: Any, weights: Any = None, has_aux: bool = False) 
         has_aux: only the first output is differentiated.
 
     Returns:
-        `(outputs, vjp_fn)`. `vjp_fn(*v)` takes a tensor for each output and runs `fn` again; it returns the gradient of
-        the only input or a tuple for several, with `weights` the pair of that and theirs. With `has_aux`,
+        `(outputs, vjp_fn)`. `vjp_fn(*v)` takes a tensor for each output and runs `fn` again; it returns the
+        tuple of the gradients of the inputs, with `weights` the pair of that and of theirs. With `has_aux`,
         `(first output, vjp_fn, the others)`.
 
     Raises:
@@ -52,10 +52,7 @@ def vjp(fn: Function, *inputs: Any, weights: Any = None, has_aux: bool = False) 
 
     def vjp_fn(*v: Any) -> Any:
         _require_tensors(v, of="vjp_fn")
-        found = pull_back(*inputs, v[0] if len(v) == 1 else v)
-        if weights is None:
-            return _bare_if_one(found)
-        return _bare_if_one(found[0]), found[1]
+        return pull_back(*inputs, v[0] if len(v) == 1 else v)
 
     outputs, *aux = _split_aux(fn(*inputs)) if has_aux else (fn(*inputs),)
     return outputs, vjp_fn, *aux
@@ -195,10 +192,6 @@ def _split_aux(outputs: Any) -> tuple[Any, Any]:
 
 def _several(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, (tuple, list)) else (given,)
-
-
-def _bare_if_one(items: tuple[Any, ...]) -> Any:
-    return items[0] if len(items) == 1 else items
 
 
 def _require_tensors(given: Sequence[Any], *, of: str) -> None:

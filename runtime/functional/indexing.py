@@ -247,7 +247,7 @@ def sequence_mask(lengths: Any, maxlen: int | None = None) -> Any:
     return comparison.less(wrapped(np.arange(count, dtype=x.dtype)), shaping.reshape(x, shape=(*x.shape, 1)))
 
 
-@spelled(primitive="Unique")
+@spelled(method="unique", primitive="Unique")
 def unique(input: Any) -> tuple[Any, Any]:
     """The different elements in order of first appearance, and for each element which of them it is."""
     x = as_tensor(input, of="unique")

@@ -21,7 +21,7 @@ def inverse(input: Any) -> Any:
     return matrix.inverse(floating(input, of="inverse"))
 
 
-@spelled(method="det", primitive="MatrixDeterminant", alias="matrix_determinant")
+@spelled(method=("det", "matrix_determinant"), primitive="MatrixDeterminant", alias="matrix_determinant")
 def det(input: Any) -> Any:
     """The determinant of each matrix: (...)."""
     return matrix.determinant(floating(input, of="det"))

@@ -29,7 +29,7 @@ def cat(tensors: Any, axis: int = 0) -> Any:
     return shaping.concat(*xs, axis=normalize_axis(integer(axis, "axis", of="cat"), xs[0].ndim))
 
 
-@spelled(primitive=Primitive("Stack", made_with=("axis",)))
+@spelled(primitive=(Primitive("Stack", made_with=("axis",)), Primitive("Pack", made_with=("axis",))))
 def stack(tensors: Any, axis: int = 0) -> Any:
     """Tensors of one shape one after another along a new axis.
 
@@ -156,6 +156,18 @@ def split_evenly(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Any,
     return _parts(x, at, (x.shape[at] // output_num,) * output_num)
 
 
+@spelled(primitive=Primitive("SplitV", made_with=("size_splits", "split_dim", "num_split")))
+def _split_into(input_x: Any, size_splits: Any, split_dim: int, num_split: int) -> tuple[Any, ...]:
+    """Slices of the given sizes along `split_dim`; -1 stands for the rest."""
+    x = as_tensor(input_x, "input_x", of="SplitV")
+    sizes = list(integers(size_splits, "size_splits", of="SplitV"))
+    if len(sizes) != num_split or sizes.count(-1) > 1:
+        raise ValueError(f"For 'SplitV', needed {num_split} sizes, one of them -1 at most, but got {sizes}")
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = x.shape[split_dim] - sum(sizes) - 1
+    return _parts(x, normalize_axis(split_dim, x.ndim), sizes)
+
+
 @spelled(method="chunk")
 def chunk(input: Any, chunks: int, axis: int = 0) -> Any:
     """At most `chunks` pieces of one size along `axis`, the last maybe smaller."""
@@ -201,7 +213,12 @@ def dsplit(input: Any, indices_or_sections: Any) -> Any:
     return tensor_split(input, indices_or_sections, 2)
 
 
-@spelled(primitive=Primitive("Unstack", made_with=("axis",)))
+@spelled(
+    primitive=(
+        Primitive("Unstack", made_with=("axis",), without_effect={"num": None}),
+        Primitive("Unpack", made_with=("axis",), without_effect={"num": None}),
+    )
+)
 def unstack(input_x: Any, axis: int = 0) -> tuple[Any, ...]:
     """The slices along `axis`, which is left out."""
     x = as_tensor(input_x, "input_x", of="unstack")

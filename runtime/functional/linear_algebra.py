@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.dims import product
-from ..ops import contraction, elementwise, linear, reduction, shaping
+from ..ops import contraction, elementwise, linear, matrix, reduction, shaping
 from ..ops.common import normalize_axis
 from .arguments import integer, integers
 from .creation import eye
@@ -84,7 +84,7 @@ def mv(mat: Any, vec: Any) -> Any:
     return linear.matmul(*_operands((mat, "mat"), (vec, "vec"), of="mv", ranks=(2, 1)))
 
 
-@spelled()
+@spelled(primitive="Dense")
 def dense(input: Any, weight: Any, bias: Any = None) -> Any:
     """`input @ weight.T + bias`: (..., k) with weight (m, k) and bias (m) gives (..., m)."""
     given = [(input, "input"), (weight, "weight"), *([] if bias is None else [(bias, "bias")])]
@@ -214,13 +214,15 @@ def kron(input: Any, other: Any) -> Any:
     return shaping.reshape(elementwise.mul(left, right), shape=shape)
 
 
-@spelled(method="matrix_power")
+@spelled(method="matrix_power", primitive=Primitive("MatrixPower", made_with=("n",)))
 def matrix_power(input: Any, n: int) -> Any:
-    """The matrices (..., m, m) to a power of at least 0."""
+    """The matrices (..., m, m) to a power; to a negative one, their inverses to its absolute value."""
     x = as_tensor(input, of="matrix_power")
     power = integer(n, "n", of="matrix_power")
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2] or power < 0:
-        raise ValueError(f"For 'matrix_power', needed square matrices and n >= 0, but got {tuple(x.shape)} and {n}")
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"For 'matrix_power', needed square matrices, but got shape {tuple(x.shape)}")
+    if power < 0:
+        x, power = matrix.inverse(x), -power
     result = shaping.expand(eye(x.shape[-1], dtype=x.dtype), shape=tuple(x.shape))
     for _ in range(power):
         result = linear.matmul(result, x)

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..common.dtype import bool_, shown
 from ..ir.types import is_floating
-from ..ops import comparison, elementwise
+from ..ops import comparison, elementwise, shaping
+from ..ops.common import normalize_axis
 from ..ops.registry import Op
 from ..tracing import Operand
 from .comparisons import equal, isnan, truth
@@ -108,10 +109,21 @@ def where(condition: Any, input: Any, other: Any) -> Any:
     return elementwise.where(condition, *pair(input, other, of="where"))
 
 
-@tensor_method("where", "select")
+@tensor_method("where")
 def _where(input: Any, condition: Any, y: Any) -> Any:
     """`input` where the bool tensor `condition` holds, `y` elsewhere."""
     return where(condition, input, y)
+
+
+@tensor_method("select")
+def _select(self: Any, condition: Any, y: Any) -> Any:
+    """The tensor where the bool tensor `condition` holds, `y` elsewhere; of two ints, slice `y` of axis `condition`."""
+    if isinstance(condition, int) and isinstance(y, int):
+        axis, size = normalize_axis(condition, self.ndim), self.shape[condition]
+        start = y + size if y < 0 else y
+        row = shaping.slice(self, starts=(start,), stops=(start + 1,), steps=(1,), axes=(axis,))
+        return shaping.reshape(row, shape=(*self.shape[:axis], *self.shape[axis + 1 :]))
+    return where(condition, self, y)
 
 
 @spelled(method="nan_to_num", primitive=Primitive("NanToNum", made_with=("nan", "posinf", "neginf")))

@@ -58,7 +58,7 @@ class Map:
         items = list(zip(*operands, strict=True))
         results = [self._applied(function, item) for item in (reversed(items) if self.reverse else items)]
         results = results[::-1] if self.reverse else results
-        return results if isinstance(operands[0], list) else tuple(results)
+        return tuple(results)
 
     def _applied(self, function: Function, item: tuple[Any, ...]) -> Any:
         return function(*item)

@@ -79,7 +79,7 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
     return reduced(similar + dissimilar, reduction, of=of)
 
 
-@spelled()
+@spelled(primitive=Primitive("TripletMarginLoss", made_with=("p", "swap", "eps", "reduction")))
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,

@@ -156,7 +156,7 @@ def _trace(self: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return reduction.reduce_sum(numbers(diagonal(self, offset, axis1, axis2), of="trace"), axes=(-1,))
 
 
-@spelled(primitive="Cross")
+@spelled(method="cross", primitive=Primitive("Cross", made_with=("dim",)))
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """Vector products along the axis `dim` of size 3 (None: the first that has it); the operands broadcast."""
     a, b = as_tensor(input, of="cross"), as_tensor(other, "other", of="cross")

@@ -10,7 +10,7 @@ from ..common.tensor import wrapped
 from ..ops import creation, indexing, padding, shaping
 from .arguments import integers, known
 from .operands import as_tensor
-from .spelling import spelled
+from .spelling import Primitive, spelled
 
 _Pair = tuple[int, int]
 
@@ -85,6 +85,33 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     updates = shaping.reshape(x, shape=(batch, channels, places.size))
     summed = indexing.index_add(base, wrapped(places.reshape(-1)), updates, axis=2)
     return _padded(shaping.reshape(summed, shape=(batch, channels, *image)), (0, 0, -top, -left))
+
+
+@spelled(primitive=Primitive("Im2Col", made_with=("ksizes", "strides", "dilations", "pads")))
+def _im2col(x: Any, ksizes: Any, strides: Any = 1, dilations: Any = 1, pads: Any = 0) -> Any:
+    """`unfold`, with an axis for the channels and one for the kernel elements: (batch, channels, elements, patches)."""
+    image = as_tensor(x, "x", of="Im2Col")
+    columns = unfold(image, ksizes, dilations, pads, strides)
+    batch, rows, count = columns.shape
+    return shaping.reshape(columns, shape=(batch, image.shape[1], rows // image.shape[1], count))
+
+
+_COL2IM = Primitive(
+    "Col2Im",
+    made_with={"kernel_size": "kernel_size", "dilation": "dilation", "padding": "padding_value", "stride": "stride"},
+    defaults={"dilation": 1, "padding_value": 0, "stride": 1},
+)
+
+
+@spelled(primitive=_COL2IM)
+def col2im(input_x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding_value: Any, stride: Any) -> Any:
+    """`fold` of columns with an axis for the channels: (batch, channels, kernel elements, patches)."""
+    x = as_tensor(input_x, "input_x", of="col2im")
+    if x.ndim != 4:
+        raise ValueError(f"For 'col2im', 'input_x' must have 4 dimensions, but got {x.ndim}")
+    batch, channels, elements, count = x.shape
+    columns = shaping.reshape(x, shape=(batch, channels * elements, count))
+    return fold(columns, output_size, kernel_size, dilation, padding_value, stride)
 
 
 def _geometry(

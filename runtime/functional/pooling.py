@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import checks
-from ..ops import pooling, shaping
+from ..common.dtype import int32
+from ..common.tensor import wrapped
+from ..ops import elementwise, pooling, shaping
 from ..ops.windows import Padding, Sizes
 from .geometry import both_sides, check_padding, each_side, per_axis, resolved_padding
 from .operands import as_tensor, floating
@@ -120,6 +124,66 @@ def _max_pool_with_argmax(
 ) -> Any:
     """`max_pool2d` with `return_indices`."""
     return max_pool2d(x, kernel_size, strides, pads, dilation, True, ceil_mode)
+
+
+@spelled(primitive=Primitive("MaxPoolWithArgmax", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
+def _max_pool_with_places(
+    x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
+) -> Any:
+    """`MaxPool`, and where the largest elements are: int32 positions in the flattened image (C, H, W)."""
+    kernel, stride, mode = _object_windows(kernel_size, strides, pad_mode, data_format, of="MaxPoolWithArgmax")
+    values, indices = largest(
+        as_tensor(x, "x", of="MaxPoolWithArgmax"), kernel=kernel, stride=stride, pad_mode=mode,
+        padding=((0, 0),) * 2, dilation=(1, 1), ceil_mode=False, of="MaxPoolWithArgmax",
+    )  # fmt: skip
+    channels, height, width = x.shape[1:]
+    starts = np.arange(channels).reshape(-1, 1, 1) * (height * width)
+    return values, elementwise.cast(indices + wrapped(starts), dtype=int32)
+
+
+@spelled(
+    primitive=Primitive(
+        "MaxPool3D", made_with=("kernel_size", "strides", "pad_mode", "pad_list", "ceil_mode", "data_format")
+    )
+)
+def _max_pool_3d_object(
+    x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "VALID", pad_list: Any = 0,
+    ceil_mode: bool | None = None, data_format: str = "NCDHW",
+) -> Any:  # fmt: skip
+    """The largest element of each window of (N, C, D, H, W); `pad_mode` is "valid", "same", or "pad" by `pad_list`."""
+    of = "MaxPool3D"
+    checks.one_of(data_format, "data_format", ("NCDHW",), of=of)
+    return largest(
+        as_tensor(x, "x", of=of), kernel=per_axis(kernel_size, "kernel_size", 3, of=of),
+        stride=per_axis(strides, "strides", 3, of=of),
+        pad_mode=checks.of_type(pad_mode, "pad_mode", str, of=of).lower(),
+        padding=each_side(pad_list, "pad_list", 3, of=of), dilation=(1, 1, 1), ceil_mode=bool(ceil_mode), of=of,
+    )[0]  # fmt: skip
+
+
+@spelled(
+    primitive=Primitive(
+        "AvgPool3D",
+        made_with=(
+            "kernel_size", "strides", "pad_mode", "pad", "ceil_mode", "count_include_pad", "divisor_override",
+            "data_format",
+        ),
+    )
+)  # fmt: skip
+def _avg_pool_3d_object(
+    x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", pad: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int = 0, data_format: str = "NCDHW",
+) -> Any:  # fmt: skip
+    """The mean of each window of (N, C, D, H, W); `pad_mode` is "valid", "same", or "pad" by `pad`."""
+    of = "AvgPool3D"
+    checks.one_of(data_format, "data_format", ("NCDHW",), of=of)
+    return mean(
+        floating(x, "x", of=of), kernel=per_axis(kernel_size, "kernel_size", 3, of=of),
+        stride=per_axis(strides, "strides", 3, of=of),
+        pad_mode=checks.of_type(pad_mode, "pad_mode", str, of=of).lower(),
+        padding=each_side(pad, "pad", 3, of=of), ceil_mode=ceil_mode, count_include_pad=count_include_pad,
+        divisor_override=divisor_override or None, of=of,
+    )  # fmt: skip
 
 
 def _object_windows(

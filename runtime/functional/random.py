@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..common.dtype import float32, int32, int64, to_dtype
 from ..ir.types import is_floating
-from ..ops import comparison, elementwise, indexing, random, reduction, scanning, shaping, sorting
+from ..ops import activation, comparison, elementwise, indexing, random, reduction, scanning, shaping, sorting, special
 from ..tracing import Operand
 from .arguments import integer, integers, spread
 from .creation import created
@@ -223,3 +224,50 @@ def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: in
 def _multinomial(x: Any, num_samples: int, dtype: Any = int32) -> Any:
     """`multinomial` with replacement, in an integer dtype."""
     return elementwise.cast(multinomial(x, num_samples), dtype=_whole(dtype, of="Multinomial"))
+
+
+@spelled(method="random_categorical", primitive=Primitive("RandomCategorical", made_with=("dtype",)))
+def random_categorical(logits: Any, num_sample: int, seed: int = 0, dtype: Any = int64) -> Any:
+    """Indices drawn with probabilities softmax(logits) along the last axis: (rows, num_sample); a seed of 0 is none."""
+    shares = activation.softmax(floats(logits, "logits", of="random_categorical"), axis=-1)
+    drawn = multinomial(shares, num_sample, seed=seed or None)
+    return elementwise.cast(drawn, dtype=_whole(dtype, of="random_categorical"))
+
+
+@spelled(primitive=Primitive("RandomShuffle", without_effect=_SEEDS))
+def _random_shuffle(x: Any) -> Any:
+    """`shuffle`."""
+    return shuffle(x)
+
+
+# ---- other distributions, from uniform draws ----
+
+
+@spelled(primitive=Primitive("StandardLaplace", without_effect=_SEEDS))
+def standard_laplace(shape: Any, seed: int | None = None) -> Any:
+    """Draws from the density exp(-|x|) / 2, in a shape; float32."""
+    even = _drawn("uniform", shape, np.dtype(np.float64), seed, of="standard_laplace") - 0.5
+    size = elementwise.neg(elementwise.log1p(elementwise.abs(even) * -2.0))
+    return elementwise.cast(elementwise.sign(even) * size, dtype=float32)
+
+
+@spelled()
+def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -> Any:
+    """`standard_laplace` times `lambda_param`, above 0, plus `mean`; they broadcast with the shape."""
+    draws = standard_laplace(shape, seed)
+    return draws * floats(lambda_param, "lambda_param", of="laplace") + floats(mean, "mean", of="laplace")
+
+
+@spelled(primitive=Primitive("TruncatedNormal", made_with=("dtype",), without_effect=_SEEDS))
+def _truncated_normal(shape: Any, dtype: Any = float32) -> Any:
+    """Draws from the standard normal distribution that lie within two standard deviations."""
+    even = _drawn("uniform", shape, np.dtype(np.float64), None, of="TruncatedNormal")
+    share = math.erf(math.sqrt(2.0))  # of the distribution within the bounds
+    draws = special.erfinv((even * 2.0 - 1.0) * share) * math.sqrt(2.0)
+    return elementwise.cast(draws, dtype=_floating(dtype, of="TruncatedNormal"))
+
+
+@tensor_method("uniform")
+def _uniform(self: Any, from_: float = 0.0, to: float = 1.0) -> Any:
+    """Draws from [from_, to) in the shape and dtype of the tensor."""
+    return elementwise.cast(uniform(tuple(self.shape), from_, to), dtype=self.dtype)

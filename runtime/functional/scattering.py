@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..common.dtype import shown
+import numpy as np
+
+from ..common.dtype import bool_, shown
+from ..common.tensor import wrapped
+from ..ir.dims import product
 from ..ops import creation, elementwise, indexing, shaping
 from ..ops.common import normalize_axis
 from ..tracing import Operand
-from .arguments import integer, integers, require_integers
+from .arguments import concrete, integer, integers, known, require_integers
 from .operands import as_tensor
 from .spelling import Primitive, spelled, tensor_method
 from .subscripts import getitem, written
@@ -219,3 +223,27 @@ def inplace_sub(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` subtracted at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_sub")
     return written(tensor, list(rows), getitem(tensor, list(rows)) - values)
+
+
+@spelled(method="masked_scatter", primitive="MaskedScatter")
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """`input` with the elements of `source`, one after the other, where `mask` is true.
+
+    Raises:
+        TypeError: the mask isn't one of bools.
+        ValueError: `source` has fewer elements than the mask true ones.
+    """
+    x = as_tensor(input, of="masked_scatter")
+    chosen = as_tensor(mask, "mask", of="masked_scatter")
+    if chosen.dtype != bool_:
+        raise TypeError(f"For 'masked_scatter', 'mask' must be a Tensor of bools, but got dtype {chosen.dtype}")
+    every = concrete(shaping.expand(chosen, shape=tuple(x.shape)), "the mask of masked_scatter")
+    places = np.flatnonzero(every)
+    values = updates_for(source, x, of="masked_scatter")
+    count = known(product(values.shape), "For 'masked_scatter', the size of 'source'")
+    flat = shaping.reshape(values, shape=(count,))
+    if len(places) > count:
+        raise ValueError(f"For 'masked_scatter', 'source' must have {len(places)} elements at least, but got {count}")
+    updates = shaping.slice(flat, starts=(0,), stops=(len(places),), steps=(1,), axes=(0,))
+    rows = shaping.reshape(x, shape=(product(x.shape),))
+    return shaping.reshape(indexing.scatter(rows, wrapped(places), updates, axis=0), shape=tuple(x.shape))

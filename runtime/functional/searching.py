@@ -99,10 +99,7 @@ def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Any:
     return _places(as_tensor(boundaries, "boundaries", of="bucketize"), x, right, int32)
 
 
-@spelled(
-    method="unique_consecutive",
-    primitive=Primitive("UniqueConsecutive", made_with=("return_inverse", "return_counts", "dim")),
-)
+@spelled(method="unique_consecutive")
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -134,6 +131,16 @@ def unique_consecutive(
     if return_counts:
         results.append(wrapped(np.diff(np.append(firsts, len(rows)))))
     return results[0] if len(results) == 1 else tuple(results)
+
+
+@spelled(primitive=Primitive("UniqueConsecutive", made_with=("return_inverse", "return_counts", "dim")))
+def _unique_consecutive(
+    x: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> tuple[Any, Any, Any]:
+    """`unique_consecutive` with all three results, a 0-d zero for each that isn't asked for."""
+    values, runs, lengths = unique_consecutive(x, True, True, dim)
+    nothing = wrapped(np.zeros((), int64))
+    return values, runs if return_inverse else nothing, lengths if return_counts else nothing
 
 
 @spelled(method="unique_with_pad", primitive="UniqueWithPad")

@@ -93,6 +93,16 @@ def nth_smallest(x: Any, n: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
     return shaping.reshape(value, shape=shape), shaping.reshape(index, shape=shape)
 
 
+@spelled(primitive=Primitive("NthElement", made_with=("reverse",)))
+def _nth_element(input: Any, n: Any, reverse: bool = False) -> Any:
+    """The element at place `n`, counted from 0, of those along the last axis in ascending (or descending) order."""
+    x = numbers(input, of="NthElement")
+    place = integer(n, "n", of="NthElement")
+    if not 0 <= place < x.shape[-1]:
+        raise ValueError(f"For 'NthElement', 'n' must lie in [0, {x.shape[-1]}), but got {place}")
+    return nth_smallest(x, x.shape[-1] - 1 - place if reverse else place, -1, False)[0]
+
+
 @spelled(primitive=Primitive("InTopK", made_with=("k",)))
 def intopk(x1: Any, x2: Any, k: int) -> Any:
     """Whether the element of each row of `x1` (batch, classes) that `x2` (batch) names is among the `k` largest.

@@ -197,7 +197,7 @@ class OperatorObject:
         """Run the operator."""
         cls = type(self)
         given = dict(cls._primitive.defaults or {}) | self._given | kwargs
-        if cls._primitive.called_with is None and (not given or cls._variadic):
+        if cls._primitive.called_with is None and (cls._variadic or not (given or cls._renamed)):
             result = cls._function(*args, **given)
         else:
             names = cls._calling_names()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..common.dtype import int64
 from ..ir.dims import product
-from ..ops import elementwise, reduction, shaping
+from ..ir.types import is_floating
+from ..ops import comparison, elementwise, indexing, reduction, shaping, sorting
 from ..ops.common import normalize_axis
 from .arguments import integer
 from .operands import as_tensor, floats, numbers
@@ -68,6 +70,27 @@ def median(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any
     x = numbers(input, of="median")
     axis = normalize_axis(integer(axis, "axis", of="median"), x.ndim)
     return nth_smallest(x, (x.shape[axis] - 1) // 2 if x.ndim else 0, axis, keepdims)
+
+
+@spelled(method="nanmedian")
+@also_named(dim="axis", keepdim="keepdims")
+def nanmedian(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
+    """`median` of the elements that aren't NaN; NaN where there is none."""
+    x = numbers(input, of="nanmedian")
+    if not is_floating(x.dtype) or not x.ndim:
+        value, index = median(x, axis, keepdims)
+        return value, index
+    at = normalize_axis(integer(axis, "axis", of="nanmedian"), x.ndim)
+    order = sorting.sort(x, axis=at)[1]  # NaN last
+    known = elementwise.cast(comparison.equal(x, x), dtype=int64)
+    count = reduction.reduce_sum(known, axes=(at,), keepdims=True)
+    place = elementwise.clamp(count - 1, minimum=0) // 2
+    index = indexing.gather(order, place, axis=at)
+    value = indexing.gather(x, index, axis=at)
+    if keepdims:
+        return value, index
+    shape = tuple(size for i, size in enumerate(x.shape) if i != at)
+    return shaping.reshape(value, shape=shape), shaping.reshape(index, shape=shape)
 
 
 @spelled(primitive=Primitive("Median", made_with=("global_median", "axis", "keep_dims")))

@@ -192,7 +192,10 @@ def written(x: Any, index: Any, value: Any) -> Any:
     )
 
 
-@spelled(method="index_put")
+@spelled(
+    method="index_put",
+    primitive=Primitive("IndexPut", made_with=("accumulate",), called_with=("input", "values", "indices")),
+)
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """`input` with `values` written (or added, if `accumulate`) at the indices given for its first axes."""
     x = as_tensor(input, of="index_put")

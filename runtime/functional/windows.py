@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.dtype import float32, to_dtype
+from ..common.dtype import float32, float64, to_dtype
 from ..common.tensor import wrapped
 from ..ir.types import is_floating
 from .arguments import integer
@@ -33,15 +33,15 @@ def _window(window_length: Any, periodic: bool, dtype: Any, form: Callable[[Arra
 
 @spelled()
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Any:
-    """1/2 - 1/2 cos(2 pi t), t from 0 to 1; float32 unless `dtype` is given."""
-    return hamming_window(window_length, periodic, 0.5, 0.5, dtype=dtype)
+    """1/2 - 1/2 cos(2 pi t), t from 0 to 1; float64 unless `dtype` is given."""
+    return hamming_window(window_length, periodic, 0.5, 0.5, dtype=float64 if dtype is None else dtype)
 
 
 @spelled()
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None
 ) -> Any:
-    """alpha - beta cos(2 pi t), t from 0 to 1."""
+    """alpha - beta cos(2 pi t), t from 0 to 1; float32 unless `dtype` is given."""
     return _window(
         window_length, periodic, dtype, lambda t: alpha - beta * np.cos(2 * math.pi * t), of="hamming_window"
     )
@@ -65,9 +65,9 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
 
 @spelled()
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None) -> Any:
-    """I0(beta sqrt(1 - (2t - 1)^2)) / I0(beta), t from 0 to 1, where I0 is the modified Bessel function."""
+    """I0(beta sqrt(1 - (2t - 1)^2)) / I0(beta), t from 0 to 1, where I0 is the modified Bessel function; float64."""
 
     def form(t: Array) -> Array:
         return np.asarray(np.i0(beta * np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0))) / np.i0(beta))
 
-    return _window(window_length, periodic, dtype, form, of="kaiser_window")
+    return _window(window_length, periodic, float64 if dtype is None else dtype, form, of="kaiser_window")

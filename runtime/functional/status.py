@@ -1,0 +1,172 @@
+"""Questions about tensors: whether they are finite, real, zero; assertions; sizes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..common.dtype import float32
+from ..common.tensor import wrapped
+from ..ir.dims import product
+from ..ir.types import is_floating
+from ..ops import comparison, creation, elementwise, reduction, shaping
+from .arguments import concrete
+from .operands import as_tensor, floating
+from .spelling import Primitive, operator_object, spelled, tensor_method
+
+# ---- sizes and kinds ----
+
+
+@spelled()
+def numel(input: Any) -> Any:
+    """Number of elements."""
+    return product(as_tensor(input, of="numel").shape)
+
+
+@spelled()
+def is_nonzero(input: Any) -> bool:
+    """Whether the only element is anything but 0; `ValueError` if there are several."""
+    x = as_tensor(input, of="is_nonzero")
+    if product(x.shape) != 1:
+        raise ValueError(f"For 'is_nonzero', 'input' must have one element, but got shape {tuple(x.shape)}")
+    return bool(x)
+
+
+@spelled(method="isreal")
+def isreal(input: Any) -> Any:
+    """Whether elements are real numbers: all are, since there are no complex dtypes."""
+    return as_tensor(creation.full_like(elementwise.cast(as_tensor(input, of="isreal"), dtype=np.dtype(bool)), True))
+
+
+@spelled(method="is_complex")
+def is_complex(input: Any) -> bool:
+    """Whether the dtype is complex: none is."""
+    as_tensor(input, of="is_complex")
+    return False
+
+
+@tensor_method("has_init")
+@property
+def _has_init(self: Any) -> bool:
+    """Whether the elements are still to come: they are there from the beginning."""
+    return False
+
+
+@spelled(primitive="Eps")
+def eps(x: Any) -> Any:
+    """The distance of 1 to the next number of the dtype of `x`, in the shape of `x`."""
+    tensor = floating(x, "x", of="eps")
+    return as_tensor(creation.full_like(tensor, 2.0 ** -_FRACTION_BITS[tensor.dtype.name]))
+
+
+_FRACTION_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
+
+
+# ---- finite or not ----
+
+
+@spelled(primitive="FloatStatus")
+def _float_status(x: Any) -> Any:
+    """1 if an element isn't finite, else 0: float32 (1)."""
+    tensor = floating(x, "x", of="FloatStatus")
+    broken = comparison.logical_not(reduction.reduce_all(comparison.isfinite(tensor)))
+    return shaping.reshape(elementwise.cast(broken, dtype=float32), shape=(1,))
+
+
+@spelled(primitive="CheckNumerics")
+def _check_numerics(x: Any) -> Any:
+    """`x`, if all its elements are finite; else `RuntimeError`."""
+    values = concrete(floating(x, "x", of="CheckNumerics"), "the operand of CheckNumerics")
+    if not np.isfinite(values).all():
+        kinds = " and ".join(name for name, test in (("NaN", np.isnan), ("infinity", np.isinf)) if test(values).any())
+        raise RuntimeError(f"For 'CheckNumerics', 'x' must be finite, but it holds {kinds}")
+    return x
+
+
+@operator_object
+class Assert:
+    """Raises unless a condition holds.
+
+    Args:
+        summarize: how many elements of each tensor are printed.
+
+    Inputs:
+        A bool or bool tensor, and a tuple or list of tensors that are printed if it doesn't hold.
+
+    Raises:
+        RuntimeError: the condition doesn't hold.
+    """
+
+    def __init__(self, summarize: int = 3) -> None:
+        self.summarize = checks.of_type(summarize, "summarize", int, of="Assert")
+
+    def __call__(self, condition: Any, input_data: Any) -> None:
+        """Check the condition."""
+        if bool(condition):
+            return
+        for x in input_data:
+            shown = np.asarray(concrete(as_tensor(x), "what is asserted")).reshape(-1)[: self.summarize]
+            sys.stdout.write(f"input data: {shown}\n")
+        raise RuntimeError("For 'Assert', the condition is false")
+
+
+class _DeviceStatus:
+    """The status of overflow that one kind of device has; elsewhere, 0: no overflow."""
+
+    def __call__(self, *_: Any) -> Any:
+        """Eight zeros, float32."""
+        return wrapped(np.zeros(8, float32))
+
+
+@operator_object
+class NPUAllocFloatStatus(_DeviceStatus):
+    """Makes the status of overflow of an NPU; without one, eight zeros. `FloatStatus` looks at values instead."""
+
+
+@operator_object
+class NPUGetFloatStatus(_DeviceStatus):
+    """Reads the status of overflow of an NPU; without one, eight zeros. `FloatStatus` looks at values instead."""
+
+
+@operator_object
+class NPUClearFloatStatus(_DeviceStatus):
+    """Clears the status of overflow of an NPU; without one, eight zeros."""
+
+
+# ---- counts ----
+
+
+@spelled(primitive="EqualCount")
+def _equal_count(x: Any, y: Any) -> Any:
+    """How many elements of two tensors are equal, in their dtype: (1)."""
+    a, b = as_tensor(x, "x", of="EqualCount"), as_tensor(y, "y", of="EqualCount")
+    if a.dtype != b.dtype or tuple(a.shape) != tuple(b.shape):
+        raise ValueError(
+            f"For 'EqualCount', the operands must have one dtype and shape, but got {a.dtype} {tuple(a.shape)} and "
+            f"{b.dtype} {tuple(b.shape)}"
+        )
+    equal = elementwise.cast(comparison.equal(a, b), dtype=a.dtype if a.dtype != np.dtype(bool) else np.dtype(np.int32))
+    return shaping.reshape(reduction.reduce_sum(equal), shape=(1,))
+
+
+@spelled(method="fill_diagonal", primitive=Primitive("FillDiagonal", made_with=("fill_value", "wrap")))
+def fill_diagonal(input: Any, fill_value: float, wrap: bool = False) -> Any:
+    """`input` with a number on its main diagonal.
+
+    Args:
+        input: a matrix, or more axes of one size.
+        fill_value: the number.
+        wrap: whether in a tall matrix the diagonal starts again, a row apart, whenever it has reached the last column.
+    """
+    x = as_tensor(input, of="fill_diagonal")
+    if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
+        raise ValueError(f"For 'fill_diagonal', needed a matrix or axes of one size, but got shape {tuple(x.shape)}")
+    mask = np.zeros(x.shape, bool)
+    step = 1 + int(np.cumprod(x.shape[:0:-1]).sum())
+    end = mask.size if wrap or x.ndim > 2 or x.shape[0] <= x.shape[1] else x.shape[1] ** 2
+    mask.reshape(-1)[:end:step] = True
+    value = np.asarray(fill_value, x.dtype if is_floating(x.dtype) else np.asarray(fill_value).astype(x.dtype).dtype)
+    return elementwise.where(wrapped(mask), value.astype(x.dtype), x)

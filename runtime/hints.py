@@ -1,0 +1,55 @@
+"""What scripts say about compiling, memory and recursion. Nothing depends on it here: Cells run as Python does."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from . import checks, tape
+
+
+def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
+    """`input_data`; in graph mode it would say that its values are no constants."""
+    return input_data
+
+
+def jit_class(cls: type) -> type:
+    """`cls`; in graph mode it would say that `construct` makes objects of it."""
+    return checks.of_type(cls, "cls", type, of="jit_class")  # type: ignore[no-any-return]
+
+
+def lazy_inline(fn: Any = None, attrs: Any = None, policy: Any = None) -> Any:
+    """`fn`, an `__init__`; in graph mode it would say that the Cell is compiled once for all uses."""
+    return fn if fn is not None else lambda function: function
+
+
+def no_inline(fn: Any = None) -> Any:
+    """`fn`; in graph mode it would say that it is compiled by itself."""
+    return fn if fn is not None else lambda function: function
+
+
+def recompute(block: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`block(*args, **kwargs)`; what it computed is kept for its gradient, not computed again."""
+    return block(*args, **kwargs)
+
+
+def set_deterministic(deterministic: bool) -> None:
+    """Nothing: the kernels are deterministic. `TypeError` if no bool is given."""
+    checks.of_type(deterministic, "deterministic", bool, of="set_deterministic")
+
+
+def set_recursion_limit(recursion_limit: int = 1000) -> None:
+    """Nothing: there is no graph whose calls would be limited. `ValueError` if it isn't above 0."""
+    checks.positive_int(recursion_limit, "recursion_limit", of="set_recursion_limit")
+
+
+class _no_grad(contextlib.ContextDecorator):  # noqa: N801
+    """Within the context, or the function decorated, nothing is recorded: no gradient flows to what is before it."""
+
+    def __enter__(self) -> None:
+        self._recording = tape.recording(None)
+        self._recording.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._recording.__exit__(*raised)
