@@ -87,7 +87,7 @@ def compare_training(
         if check == framework.checks[0]:
             report.problems += _problems(carried, truth, run)
             report.notes += _notes(carried, truth, run)
-            report.causes += causes(truth, run, report.differing)
+            report.causes += causes(truth, run, report.failures)
     return report
 
 

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .judge import size
+from .results import Comparison
 from .sides.records import Array
 from .sides.training import LOSS, Training
 
 SAME = 1e-6  # share of a difference that may be left unexplained
 
 
-def causes(truth: Training, run: Training, step: int | None) -> list[str]:
+def causes(truth: Training, run: Training, failures: Sequence[Comparison]) -> list[str]:
     """What is seen in the first step that differs, each with the tensors where it is seen.
 
     Args:
         truth: torch, in float64.
         run: the port, in the same dtype or the working dtype.
-        step: the number of that step, from 1; None if none differs.
+        failures: the comparisons that fail.
     """
-    if step is None or step > len(run.steps):
-        return []
+    step = min((c.call for c in failures), default=0)
     seen: dict[str, list[str]] = {}
-    for name, after in truth.steps[step - 1].items():
-        found = run.steps[step - 1].get(name)
-        if found is None or found.shape != after.shape:
-            continue
-        sight = _of_loss(found, after) if name == LOSS else _of_tensor(truth, run, step, name)
+    for name in dict.fromkeys(c.tensor for c in failures if c.call == step):
+        sight = _of_loss(truth, run, step) if name == LOSS else _of_tensor(truth, run, step, name)
         if sight:
             seen.setdefault(sight, []).append(name)
     lines = [f"{', '.join(names[:3])}{_more(names)}: {sight}" for sight, names in seen.items()]
@@ -42,8 +41,8 @@ def _more(names: list[str]) -> str:
     return f" and {len(names) - 3} more" if len(names) > 3 else ""
 
 
-def _of_loss(found: Array, after: Array) -> str:
-    factor = _multiple(found, after)
+def _of_loss(truth: Training, run: Training, step: int) -> str:
+    factor = _multiple(run.steps[step - 1][LOSS], truth.steps[step - 1][LOSS])
     return f"{_number(factor)} times that of torch" if factor is not None and _tells(factor) else ""
 
 
@@ -55,8 +54,6 @@ def _of_tensor(truth: Training, run: Training, step: int, name: str) -> str:
     start = (truth.start if step == 1 else truth.steps[step - 2])[name].astype(np.float64)
     there, here = moved(truth, step), moved(run, step)
     difference = here - there
-    if size(difference) <= SAME * max(size(here), size(there)):
-        return ""
     decay, factor = _multiple(difference, start), _multiple(here, there)
     if size(there) == 0.0:
         if decay is not None:

@@ -1,0 +1,238 @@
+"""Two trainings compared step by step: that they agree, and that every fault planted in one of them is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cellbridge.runtime as ms
+from cellbridge.parity import assert_training_parity, compare_training
+from cellbridge.runtime import Tensor, nn
+from cellbridge.runtime.errors import ParityError, UsageError
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(6, 8)
+        self.norm = torch.nn.BatchNorm1d(8)
+        self.dropout = torch.nn.Dropout(0.5)
+        self.last = torch.nn.Linear(8, 1)
+        self.register_buffer("limits", torch.tensor([-1.0, 1.0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.dropout(torch.tanh(self.norm(self.first(x)))))
+
+
+class CellNet(nn.Cell):
+    def __init__(self, momentum: float = 0.9) -> None:
+        super().__init__()
+        self.first = nn.Dense(6, 8)
+        self.norm = nn.BatchNorm1d(8, momentum=momentum)
+        self.dropout = nn.Dropout(p=0.5)
+        self.last = nn.Dense(8, 1)
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.last(self.dropout(self.norm(self.first(x)).tanh()))
+
+
+def data(count: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    return [
+        (rng.normal(size=(5, 6)).astype(np.float32), rng.normal(size=(5, 1)).astype(np.float32)) for _ in range(count)
+    ]
+
+
+def there(network: Any, batches: list[Any]) -> Iterator[float]:
+    network.train()
+    network.last.weight.requires_grad = False
+    trained = [p for p in network.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=0.1, momentum=0.9)
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = (network(x) - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+def here(
+    network: Any,
+    batches: list[Any],
+    *,
+    rate: float = 0.1,
+    momentum: float = 0.9,
+    decay: float = 0.0,
+    scale: float = 1.0,
+    frozen: str = "last.weight",
+    optimized: str = "",
+    reported: Callable[[float], Any] = float,
+    after: Callable[[Any], None] = lambda network: None,
+) -> Iterator[float]:
+    network.set_train()
+    for parameter in network.get_parameters():
+        if parameter.name == frozen:
+            parameter.requires_grad = False
+    chosen = [p for p in network.trainable_params() if p.name != optimized]
+    optimizer = nn.Momentum(chosen, rate, momentum, weight_decay=decay)
+
+    def loss_of(x: Tensor, y: Tensor) -> Tensor:
+        return scale * (network(x) - y).square().mean()
+
+    gradients_of = ms.value_and_grad(loss_of, None, optimizer.parameters)
+    for x, y in batches:
+        loss, gradients = gradients_of(x, y)
+        optimizer(gradients)
+        after(network)
+        yield reported(float(loss) / scale)
+
+
+def compare(cell: Any = None, batches: Any = None, **faults: Any) -> Any:
+    options = {name: faults.pop(name) for name in ("dtype", "seed") if name in faults}
+    torch.manual_seed(0)
+    batches = data() if batches is None else batches
+    return compare_training(Net(), cell or CellNet(), there, lambda net, b: here(net, b, **faults), batches, **options)
+
+
+def test_what_is_the_same_agrees_after_every_step() -> None:
+    report = compare()
+    assert report.ok, str(report)
+    assert {c.call for c in report.comparisons} == {1, 2, 3, 4}
+    assert {(c.kind, c.tensor) for c in report.comparisons} == {
+        *(("parameter", f"{layer}.{name}") for layer in ("first", "norm", "last") for name in ("weight", "bias")),
+        ("buffer", "norm.running_mean"),
+        ("buffer", "norm.running_var"),
+        ("loss", "the loss"),
+    }
+    assert {c.check for c in report.comparisons} == {"meaning", "rounding"}
+    assert report.notes == ["not compared, as no Parameter of the port is made of it: limits"]
+    assert "6 parameters, 2 buffers and the loss agree with torch" in str(report).replace("\n  ", " ")
+    assert report.to_dict()["ok"]
+
+
+def test_in_float64_only_meaning_is_judged() -> None:
+    report = compare(dtype="float64")
+    assert report.ok
+    assert {c.check for c in report.comparisons} == {"meaning"}
+
+
+def test_rounding_that_is_larger_than_that_of_torch_is_found() -> None:
+    report = compare(CellNet().to_float(ms.float16))
+    assert not report.ok
+    assert {c.check for c in report.failures} == {"rounding"}
+    assert "less precise than the reference" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("faults", "step", "told"),
+    [
+        ({"rate": 0.05}, 1, "first.weight, norm.weight, norm.bias: moves 0.5 times as far as in torch"),
+        ({"scale": 1024.0}, 1, "moves 1024 times as far as in torch"),
+        ({"momentum": 0.8}, 2, "moves further by -0.1 of the step before: momentum"),
+        ({"decay": 0.01}, 1, "first.weight, first.bias: differs by -0.001 of itself: weight decay"),
+        ({"reported": lambda loss: 3 * loss}, 1, "the loss: 3 times that of torch"),
+        ({"optimized": "norm.gamma"}, 1, "norm.weight: moves in torch, and not here"),
+        (
+            {"after": lambda net: net.last.weight.set_data(net.last.weight + 1)},
+            1,
+            "last.weight: moves here, and not in",
+        ),
+        (
+            {"after": lambda net: net.last.weight.set_data(net.last.weight * 0.5)},
+            1,
+            "last.weight: frozen in torch; here it",
+        ),
+        ({"after": lambda net: net.first.weight.set_data(net.first.weight.sin())}, 1, "parameter first.weight, after"),
+    ],
+)
+def test_a_fault_is_found_in_the_first_step_where_it_shows(faults: Any, step: int, told: str) -> None:
+    report = compare(**faults)
+    assert report.differing == step
+    assert told in str(report).replace("\n    ", " "), str(report)
+    assert "rounding in float32 was not judged" in str(report)
+
+
+def test_a_moving_statistic_that_moves_too_far_is_found() -> None:
+    report = compare(CellNet(momentum=0.1))
+    assert {c.tensor for c in report.failures} == {"norm.running_mean", "norm.running_var"}
+    assert "norm.running_mean, norm.running_var: moves 9 times as far" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("faults", "told"),
+    [
+        ({"frozen": ""}, "last.weight: trained in the port, frozen in torch"),
+        ({"frozen": "first.bias"}, "first.bias: frozen in the port, trained in torch"),
+        ({"reported": lambda loss: None}, "only torch yielded a loss"),
+    ],
+)
+def test_what_differs_in_more_than_numbers_is_found(faults: Any, told: str) -> None:
+    report = compare(**faults)
+    assert not report.ok
+    assert told in report.problems
+
+
+def test_a_script_that_stops_early_is_found() -> None:
+    report = compare_training(Net(), CellNet(), there, lambda net, b: here(net, b[:-1]), data())
+    assert not report.ok
+    assert "the port made 3 steps, torch 4" in report.problems
+    assert "the port drew random numbers 3 times, torch 4" in report.problems
+
+
+def test_a_parameter_without_counterpart_is_found() -> None:
+    cell = CellNet()
+    cell.more = ms.Parameter(np.zeros(3, np.float32))
+    report = compare(cell)
+    assert not report.ok
+    assert any("more" in problem for problem in report.problems)
+
+
+def test_dropout_without_replay_would_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cellbridge.parity.sides.eager import Eager
+
+    monkeypatch.setattr(Eager, "replays", False)
+    report = compare()
+    assert not report.ok
+
+
+def test_both_networks_are_left_as_they_were() -> None:
+    module, cell = Net(), CellNet()
+    before = [
+        {n: p.detach().clone() for n, p in module.state_dict().items()},
+        [p.asnumpy() for p in cell.get_parameters()],
+    ]
+    flags = [p.requires_grad for p in cell.get_parameters()]
+    compare_training(module, cell, there, here, data())
+    assert all(torch.equal(value, before[0][name]) for name, value in module.state_dict().items())
+    assert all(np.array_equal(p.asnumpy(), b) for p, b in zip(cell.get_parameters(), before[1], strict=True))
+    assert [p.requires_grad for p in cell.get_parameters()] == flags
+    assert not cell.training
+    assert module.last.weight.requires_grad
+
+
+def test_an_exception_in_a_script_is_the_users_to_see() -> None:
+    def broken(network: Any, batches: Any) -> Iterator[None]:
+        raise RuntimeError("no such file")
+        yield
+
+    with pytest.raises(RuntimeError, match="no such file"):
+        compare_training(Net(), CellNet(), there, broken, data())
+
+
+def test_the_assertion_fails_with_the_report() -> None:
+    with pytest.raises(ParityError, match=r"✗ The trainings differ from step 1 on, in 4 of 9 tensors"):
+        assert_training_parity(Net(), CellNet(), there, lambda net, b: here(net, b, rate=0.2), data())
+    assert assert_training_parity(Net(), CellNet(), there, here, data()).ok
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(UsageError, match="given Linear"):
+        compare_training(Net(), torch.nn.Linear(1, 1), there, here, data())
+    with pytest.raises(UsageError, match="yielded nothing"):
+        compare_training(Net(), CellNet(), there, here, [])
+    with pytest.raises(UsageError, match="dtype must be one of"):
+        compare_training(Net(), CellNet(), there, here, data(), dtype="int8")
