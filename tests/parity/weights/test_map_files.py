@@ -142,3 +142,14 @@ def test_a_file_that_is_none(tmp_path: Path, content: bytes | None, message: str
         map_file.read(str(path))
     with pytest.raises(UsageError, match="Is a directory"):
         map_file.read(str(tmp_path))
+
+
+def test_the_example_of_the_documentation() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "weights.md").read_text()
+    section = page.partition("### The map file")[2].partition("###")[0]
+    lines = [line for line in section.splitlines() if line.startswith("    ")]
+    given = map_file.parse(tomllib.loads("\n".join(lines)), "docs/weights.md")
+    assert (len(given.entries), len(given.prefixes)) == (7, 1)
+    for line in (map_file.__doc__ or "").splitlines():
+        if line.startswith('    "'):
+            map_file.parse(tomllib.loads(line), "map_file")
