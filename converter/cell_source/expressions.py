@@ -6,10 +6,11 @@ alone can be seen to be one class: where instances differ, the literal becomes a
 
 from __future__ import annotations
 
+import json
 import keyword
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,11 +75,31 @@ def number(value: Any) -> str:
     return repr(value)
 
 
+def quoted(value: Any) -> str:
+    """A constant as it is written, text in double quotes."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
 def identifier(text: str, fallback: str = "x") -> str:
     """`text` as a name that may be used."""
     name = re.sub(r"\W", "_", text).strip("_") or fallback
     name = f"{fallback}_{name}" if name[0].isdigit() else name
     return f"{name}_" if name in RESERVED else name
+
+
+def free_name(base: str, taken: Iterable[str], joint: str = "_") -> str:
+    """`base`, numbered if it is taken."""
+    used = set(taken)
+    name, count = base, 1
+    while name in used:
+        count += 1
+        name = f"{base}{joint}{count}"
+    return name
+
+
+def attribute_of(on: str, name: str) -> str:
+    """`on.name`, for any name."""
+    return f"{on}.{name}" if name.isidentifier() and not keyword.iskeyword(name) else f'getattr({on}, "{name}")'
 
 
 class Literals:

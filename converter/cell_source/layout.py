@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 WIDTH = 100
 INDENT = "    "
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
@@ -12,6 +15,11 @@ def laid_out(line: str, depth: int = 0) -> list[str]:
     margin = INDENT * depth
     if len(margin) + len(line) <= WIDTH:
         return [margin + line]
+    start_of_value = _value(line)
+    if start_of_value and _joins_several(line[start_of_value:]):
+        value = line[start_of_value:]
+        if len(margin) + len(INDENT) + len(value) <= WIDTH:
+            return [f"{margin}{line[:start_of_value]}(", margin + INDENT + value, f"{margin})"]
     found = _last_bracket(line)
     if found is None:
         return [margin + line]
@@ -22,9 +30,28 @@ def laid_out(line: str, depth: int = 0) -> list[str]:
     lines = [margin + head]
     items = _split(inside)
     for item in items:
-        comma = "" if len(items) == 1 and (" for " in item or not line[:start].strip()) else ","
+        comma = "" if len(items) == 1 and (item[0] in _PAIRS or " for " in item) else ","
         lines += laid_out(item + comma, depth + 1)
     return [*lines, margin + tail]
+
+
+def _value(line: str) -> int:
+    """Where the value of an assignment or a return starts; 0 if the line is neither."""
+    if line.startswith("return "):
+        return len("return ")
+    match = re.match(r"[\w., ()\[\]]+ = ", line)
+    return match.end() if match else 0
+
+
+def _joins_several(value: str) -> bool:
+    """Whether a value is a chain of calls, or joins three operands or more: then it is broken around, not in it."""
+    outside = list(value)
+    for start, end in _brackets(value):
+        outside[start + 1 : end] = "." * (end - start - 1)
+    text = "".join(outside)
+    counts = [len(re.findall(operators, text)) for operators in (r" [-+] ", r" (?:[*/%@]|//) ")]
+    loosest = next((count for count in counts if count), 0)
+    return loosest > 1 or (not loosest and len(re.findall(r"[)\]]\.\w", text)) > 1)
 
 
 def _brackets(line: str) -> list[tuple[int, int]]:
@@ -65,4 +92,4 @@ def _split(inside: str) -> list[str]:
         elif character == "," and not any(start < i < end for start, end in covered):
             cuts.append(i)
     cuts.append(len(inside))
-    return [item for a, b in zip(cuts, cuts[1:], strict=False) if (item := inside[a + 1 : b].strip())]
+    return [item for a, b in pairwise(cuts) if (item := inside[a + 1 : b].strip())]

@@ -40,12 +40,15 @@ INFIX = {
 FUNCTIONS = {
     name: name
     for name in (
-        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "erfinv", "exp",
-        "expm1", "floor", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2", "logical_not", "mish",
-        "reciprocal", "relu", "round", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "stop_gradient",
-        "tan", "tanh", "trunc", "hardsigmoid", "hardswish",
+        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc",
+        "erfinv", "exp", "expm1", "floor", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p",
+        "log2", "logical_not", "mish", "reciprocal", "relu", "round", "rsqrt", "selu", "sigmoid", "sign",
+        "silu", "sin", "sinh", "sqrt", "stop_gradient", "tan", "tanh", "trunc", "hardsigmoid", "hardswish",
     )
-} | {"log_sigmoid": "logsigmoid", "bitwise_not": "bitwise_not"}  # fmt: skip
+} | {
+    "bitwise_not": "bitwise_not", "cholesky": "cholesky", "determinant": "det", "inverse": "inverse",
+    "log_sigmoid": "logsigmoid",
+}  # fmt: skip
 PAIRS = {
     "maximum": "maximum", "minimum": "minimum", "fmod": "fmod", "remainder": "remainder", "atan2": "atan2",
     "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
@@ -96,6 +99,16 @@ def _(o: Operation) -> Expression:
     raise Cannot("a derivative of digamma")
 
 
+@form("solve")
+def _(o: Operation) -> Expression:
+    return call("ops.matrix_solve", o.x(0).text, o.x(1).text)
+
+
+@form("log_determinant")
+def _(o: Operation) -> Several:
+    return Several(call("ops.slogdet", o.x().text), (None, None))
+
+
 # ---- reductions ----
 
 
@@ -103,7 +116,7 @@ def _axes(o: Operation) -> str | None:
     axes = o["axes"]
     if axes is None:
         return None
-    return o.literal(axes[0], "axis") if len(axes) == 1 else o.scope.literals.hole(str(tuple(axes)), "axes")
+    return o.literal(axes[0], "axis") if len(axes) == 1 else o.literals.hole(str(tuple(axes)), "axes")
 
 
 def _flag(value: bool) -> str | None:
@@ -146,15 +159,13 @@ def _(o: Operation) -> Expression:
 
 @form("logsumexp")
 def _(o: Operation) -> Expression:
-    axes = _axes(o) or o.scope.literals.hole(str(tuple(range(o.type().rank))), "axes")
+    axes = _axes(o) or o.literals.hole(str(tuple(range(o.type().rank))), "axes")
     return call("ops.logsumexp", o.x().text, axes, _flag(o["keepdims"]) or "False")
 
 
 @form("variance")
 def _(o: Operation) -> Expression:
-    return method(
-        o.x(), "var", axis=_axes(o), ddof=o.literal(o["correction"], "ddof"), keepdims=_flag(o["keepdims"])
-    )
+    return method(o.x(), "var", axis=_axes(o), ddof=o.literal(o["correction"], "ddof"), keepdims=_flag(o["keepdims"]))
 
 
 @form("argmax", "argmin")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ....runtime.ir.types import INT64
-from ..expressions import COMPARISON, PRODUCT, SUM, Expression, call, infix, method
-from .table import Cannot, Operation, Several, form
+from ..expressions import PRODUCT, SUM, Expression, call, infix, method
+from .table import Attributes, Cannot, Operation, Several, form
 
 Padding = tuple[tuple[int, int], ...]
 
@@ -17,18 +16,17 @@ def _(o: Operation) -> Expression:
 
 @form("embedding")
 def _(o: Operation) -> Expression:
-    found = call("ops.gather", o.x(0).text, o.x(1).text, "0")
     padding = o["padding_index"]
     if padding is None:
-        return found
-    is_padding = method(infix("==", COMPARISON, o.x(1), Expression(o.literal(padding, "padding_idx"))), "expand_dims", "-1")
-    return call("ops.where", is_padding.text, call("ops.stop_gradient", found.text).text, found.text)
+        return call("ops.gather", o.x(0).text, o.x(1).text, "0")
+    o.scope.use("embedding")
+    return call("embedding", o.x(0).text, o.x(1).text, o.literal(padding, "padding_idx"))
 
 
 @form("scaled_dot_product_attention")
 def _(o: Operation) -> Expression:
     o.scope.use("attention")
-    dropout = o["dropout"] if o.given(4) else 0.0
+    dropout = o["dropout"]
     return call(
         "attention",
         *(o.x(i).text for i in range(3)),
@@ -37,6 +35,18 @@ def _(o: Operation) -> Expression:
         scale=None if o["scale"] is None else o.literal(o["scale"], "scale"),
         dropout=o.literal(dropout, "dropout") if dropout else None,
         training="self.training" if dropout else None,
+    )
+
+
+@form("attention_weights")
+def _(o: Operation) -> Expression:
+    o.scope.use("attention_weights")
+    return call(
+        "attention_weights",
+        *(o.x(i).text for i in range(2)),
+        mask=o.optional(2),
+        causal="True" if o["causal"] else None,
+        scale=None if o["scale"] is None else o.literal(o["scale"], "scale"),
     )
 
 
@@ -62,21 +72,18 @@ def _(o: Operation) -> Expression:
 @form("elu")
 def _(o: Operation) -> Expression:
     alpha, scale, input_scale = o["alpha"], o["scale"], o["input_scale"]
-    if scale == 1.0 and input_scale == 1.0:
-        return elu(o, alpha)
+    if (alpha, scale, input_scale) == (1.0, 1.0, 1.0):
+        return call("ops.elu", o.x().text)
     if scale == 1.0 and input_scale == 1.0 / alpha:
         return call("ops.celu", o.x().text, o.literal(alpha, "alpha"))
-    raise Cannot("other scales than those of ELU and CELU")
+    negative = call("ops.minimum", o.x().text, "0.0")
+    below = call("ops.expm1", _times(o, negative, input_scale, "input_scale").text)
+    total = infix("+", SUM, call("ops.relu", o.x().text), _times(o, below, alpha, "alpha"))
+    return _times(o, total, scale, "scale")
 
 
-def elu(o: Operation, alpha: float) -> Expression:
-    """ELU; where alpha isn't 1 it is written out, since not every device has it."""
-    if alpha == 1.0:
-        return call("ops.elu", o.x().text)
-    x = o.x()
-    below = call("ops.expm1", call("ops.minimum", x.text, "0.0").text)
-    above = call("ops.relu", x.text)
-    return infix("+", SUM, above, infix("*", PRODUCT, Expression(o.literal(alpha, "alpha")), below))
+def _times(o: Operation, x: Expression, factor: float, name: str) -> Expression:
+    return x if factor == 1.0 else infix("*", PRODUCT, x, Expression(o.literal(factor, name)))
 
 
 @form("softplus")
@@ -104,7 +111,7 @@ def _(o: Operation) -> Expression:
 # ---- convolution and pooling ----
 
 
-def flat_padding(o: Operation, padding: Padding) -> str:
+def flat_padding(o: Attributes, padding: Padding) -> str:
     """Padding before and after each axis: one number if all are the same, else all in the order of the axes."""
     return o.each([size for pair in padding for size in pair], "padding")
 
@@ -118,23 +125,23 @@ def symmetric(padding: Padding) -> list[int]:
 
 @form("conv")
 def _(o: Operation) -> Expression:
-    padded = any(size for pair in o["padding"] for size in pair)
+    """Padding that differs from side to side is added before."""
+    x, padding = o.x(0).text, o["padding"]
+    if any(before != after for before, after in padding):
+        x = call("ops.pad", x, o.sizes([size for pair in reversed(padding) for size in pair], "padding")).text
+        padding = ((0, 0),) * len(padding)
+    padded = any(size for pair in padding for size in pair)
     return call(
         f"ops.conv{o.type().rank - 2}d",
-        o.x(0).text,
+        x,
         o.x(1).text,
         bias=o.optional(2),
-        stride=unless(o, "stride", o["stride"], 1),
+        stride=o.unless(1, o["stride"], "stride"),
         pad_mode='"pad"' if padded else None,
-        padding=o.each(symmetric(o["padding"]), "padding") if padded else None,
-        dilation=unless(o, "dilation", o["dilation"], 1),
+        padding=o.each(symmetric(padding), "padding") if padded else None,
+        dilation=o.unless(1, o["dilation"], "dilation"),
         groups=None if o["groups"] == 1 else o.literal(o["groups"], "groups"),
     )
-
-
-def unless(o: Operation, name: str, values: tuple[int, ...], default: int) -> str | None:
-    """Numbers of each axis, None where all are the default."""
-    return None if set(values) == {default} else o.each(values, name)
 
 
 @form("conv_transpose")
@@ -144,31 +151,44 @@ def _(o: Operation) -> Expression:
         o.x(0).text,
         o.x(1).text,
         bias=o.optional(2),
-        stride=unless(o, "stride", o["stride"], 1),
-        padding=unless(o, "padding", tuple(symmetric(o["padding"])), 0),
-        output_padding=unless(o, "output_padding", o["output_padding"], 0),
+        stride=o.unless(1, o["stride"], "stride"),
+        padding=o.unless(0, tuple(symmetric(o["padding"])), "padding"),
+        output_padding=o.unless(0, o["output_padding"], "output_padding"),
         groups=None if o["groups"] == 1 else o.literal(o["groups"], "groups"),
-        dilation=unless(o, "dilation", o["dilation"], 1),
+        dilation=o.unless(1, o["dilation"], "dilation"),
     )
 
 
 @form("max_pool")
 def _(o: Operation) -> Several:
     """A pool along one axis is one along two, of which the first has one element."""
-    count = o.type().rank - 2
-    if count == 1:
-        raise Cannot("outside of nn.MaxPool1d")
+    kernel, stride, dilation = o["kernel"], o["stride"], o["dilation"]
+    padding, x = tuple(symmetric(o["padding"])), o.x()
+    along_one = len(kernel) == 1
+    if along_one:
+        kernel, stride, dilation, padding = (1, *kernel), (1, *stride), (1, *dilation), (0, *padding)
+        x = method(x, "expand_dims", "2")
     found = call(
-        f"ops.max_pool{count}d",
-        o.x().text,
-        o.each(o["kernel"], "kernel_size"),
-        stride=o.each(o["stride"], "stride"),
-        padding=unless(o, "padding", tuple(symmetric(o["padding"])), 0),
-        dilation=unless(o, "dilation", o["dilation"], 1),
+        f"ops.max_pool{len(kernel)}d",
+        x.text,
+        o.each(kernel, "kernel_size"),
+        stride=o.each(stride, "stride"),
+        padding=o.unless(0, padding, "padding"),
+        dilation=o.unless(1, dilation, "dilation"),
         ceil_mode="True" if o["ceil_mode"] else None,
         return_indices="True",
     )
-    return Several(found, (None, lambda indices: method(indices, "astype", o.dtype(INT64))))
+    if not along_one:
+        return Several(found, (None, _as_int64))
+    return Several(found, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
+
+
+def _without_axis_2(x: Expression) -> Expression:
+    return method(x, "squeeze", "2")
+
+
+def _as_int64(indices: Expression) -> Expression:
+    return method(indices, "astype", "ms.int64")
 
 
 @form("avg_pool")
@@ -179,7 +199,7 @@ def _(o: Operation) -> Expression:
         o.x().text,
         o.each(o["kernel"], "kernel_size"),
         stride=o.each(o["stride"], "stride"),
-        padding=unless(o, "padding", tuple(symmetric(o["padding"])), 0),
+        padding=o.unless(0, tuple(symmetric(o["padding"])), "padding"),
         ceil_mode="True" if o["ceil_mode"] else None,
         count_include_pad=None if o["count_include_pad"] else "False",
         divisor_override=None if o["divisor_override"] is None else o.literal(o["divisor_override"], "divisor"),
@@ -196,7 +216,7 @@ def _(o: Operation) -> Expression:
 def _(o: Operation) -> Several:
     size = o["output_size"]
     found = call(f"ops.adaptive_max_pool{len(size)}d", o.x().text, _output_size(o), return_indices="True")
-    return Several(found, (None, lambda indices: method(indices, "astype", o.dtype(INT64))))
+    return Several(found, (None, _as_int64))
 
 
 def _output_size(o: Operation) -> str:
@@ -229,72 +249,5 @@ def resize_size(o: Operation) -> dict[str, str]:
         exact = all(s is None or (isinstance(a, int) and isinstance(b, int) and a == b * s)
                     for s, a, b in zip(scales, after, before, strict=True))  # fmt: skip
         if not exact:
-            return {"scale_factor": o.scope.literals.hole(str(tuple(float(s) for s in scales)), "scale_factor")}
+            return {"scale_factor": o.literals.hole(str(tuple(float(s) for s in scales)), "scale_factor")}
     return {"size": o.sizes(after)}
-
-
-# ---- normalization ----
-
-
-@form("layer_norm")
-def _(o: Operation) -> Expression:
-    shape = o.type().shape[-o["axes_count"] :]
-    return call(
-        "ops.layer_norm",
-        o.x().text,
-        o.sizes(shape, "normalized_shape"),
-        weight=o.optional(1),
-        bias=o.optional(2),
-        eps=o.literal(o["eps"], "eps"),
-    )
-
-
-@form("group_norm")
-def _(o: Operation) -> Expression:
-    return call(
-        "ops.group_norm",
-        o.x().text,
-        o.literal(o["groups"], "num_groups"),
-        weight=o.optional(1),
-        bias=o.optional(2),
-        eps=o.literal(o["eps"], "eps"),
-    )
-
-
-@form("rms_norm")
-def _(o: Operation) -> Expression:
-    """Written out: x / sqrt(mean(x^2) + eps) * weight."""
-    x = o.x()
-    axes = tuple(range(-o["axes_count"], 0))
-    axis = "-1" if axes == (-1,) else str(axes)
-    mean = method(call("ops.square", x.text), "mean", axis=axis, keep_dims="True")
-    normal = infix("*", PRODUCT, x, call("ops.rsqrt", infix("+", SUM, mean, Expression(o.literal(o["eps"], "eps"))).text))
-    return infix("*", PRODUCT, normal, o.x(1)) if o.given(1) else normal
-
-
-@form("batch_norm")
-def _(o: Operation) -> Expression:
-    """Written out, with statistics that are given: (x - mean) / sqrt(variance + eps) * weight + bias."""
-    rank = o.type().rank
-    mean, variance, weight, bias = (_per_channel(o, i, rank) for i in (1, 2, 3, 4))
-    assert mean is not None
-    assert variance is not None
-    scale = call("ops.rsqrt", infix("+", SUM, variance, Expression(o.literal(o["eps"], "eps"))).text)
-    result = infix("*", PRODUCT, infix("-", SUM, o.x(), mean), scale)
-    result = result if weight is None else infix("*", PRODUCT, result, weight)
-    return result if bias is None else infix("+", SUM, result, bias)
-
-
-@form("batch_norm_train")
-def _(o: Operation) -> Several:
-    o.scope.use("batch_norm")
-    eps = o.literal(o["eps"], "eps")
-    found = call("batch_norm", o.x().text, weight=o.optional(1), bias=o.optional(2), eps=eps)
-    return Several(found, (None, None, None))
-
-
-def _per_channel(o: Operation, i: int, rank: int) -> Expression | None:
-    """A vector of the channels, shaped to stand beside (batch, channels, ...)."""
-    if not o.given(i):
-        return None
-    return method(o.x(i), "reshape", "1", "-1", *["1"] * (rank - 2)) if rank > 2 else o.x(i)

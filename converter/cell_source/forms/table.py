@@ -51,12 +51,19 @@ class Scope(Protocol):
     """Where a node is written: knows what its operands are called there."""
 
     literals: Literals
+    target: str
 
     def tensor(self, value: Value) -> Expression:
         """The expression of a value, as a tensor."""
 
     def scalar(self, value: Value) -> Any:
         """The number that a value is; None if it isn't a constant number."""
+
+    def constant(self, value: Value) -> np.ndarray[Any, Any] | None:
+        """The data of a constant; None for what isn't one."""
+
+    def producer(self, value: Value) -> Node | None:
+        """The node that computes a value here."""
 
     def size(self, dim: Dim) -> str:
         """A symbolic dimension as an expression of the sizes at hand."""
@@ -65,15 +72,59 @@ class Scope(Protocol):
         """Ask for a function of the written source that isn't an operator."""
 
 
-class Operation:
-    """One node to be written."""
+class Attributes:
+    """The attributes of one node, and the literals made of them."""
 
-    def __init__(self, scope: Scope, node: Node) -> None:
-        self.scope = scope
+    def __init__(self, literals: Literals, node: Node) -> None:
+        self.literals = literals
         self.node = node
 
     def __getitem__(self, attribute: str) -> Any:
         return self.node.attributes[attribute]
+
+    def type(self, i: int = 0) -> Type:
+        """Type of operand `i`."""
+        value = self.node.inputs[i]
+        assert value is not None, f"op {self.node.op} has no operand {i}"
+        return value.type
+
+    @property
+    def out(self) -> Type:
+        """Type of the first output."""
+        return self.node.outputs[0].type
+
+    def literal(self, value: Any, name: str) -> str:
+        """A number, as a literal that is called `name`."""
+        return self.literals.hole(number(value), name)
+
+    def each(self, values: Iterable[Any], name: str) -> str:
+        """A tuple of numbers; one number if all are the same."""
+        numbers = list(values)
+        if len(set(numbers)) == 1:
+            return self.literal(numbers[0], name)
+        return self.literals.hole(several([number(value) for value in numbers]), name)
+
+    def unless(self, default: Any, value: Any, name: str) -> str | None:
+        """A number, or a tuple of one for each axis; None where that is the default."""
+        values = value if isinstance(value, tuple) else (value,)
+        return None if set(values) == {default} else self.each(values, name)
+
+    def dtype(self, dtype: np.dtype[Any]) -> str:
+        """The name of a dtype."""
+        return dtype_name(dtype)
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """The name of a dtype in the written source."""
+    return f"ms.{'bool_' if dtype.name == 'bool' else dtype.name}"
+
+
+class Operation(Attributes):
+    """One node to be written in a scope."""
+
+    def __init__(self, scope: Scope, node: Node) -> None:
+        super().__init__(scope.literals, node)
+        self.scope = scope
 
     def given(self, i: int) -> bool:
         """Whether operand `i` is there."""
@@ -101,21 +152,6 @@ class Operation:
         """Text of operand `i`, None where it is absent."""
         return self.x(i).text if self.given(i) else None
 
-    def type(self, i: int = 0) -> Type:
-        """Type of operand `i`."""
-        value = self.node.inputs[i]
-        assert value is not None, f"op {self.node.op} has no operand {i}"
-        return value.type
-
-    @property
-    def out(self) -> Type:
-        """Type of the first output."""
-        return self.node.outputs[0].type
-
-    def literal(self, value: Any, name: str) -> str:
-        """A number (or a name in quotes), as a literal that is called `name`."""
-        return self.scope.literals.hole(number(value), name)
-
     def size(self, dim: Dim, name: str = "size") -> str:
         """A dimension: a literal if it is known."""
         return self.literal(dim, name) if isinstance(dim, int) else self.scope.size(dim)
@@ -123,14 +159,3 @@ class Operation:
     def sizes(self, dims: Iterable[Dim], name: str = "size") -> str:
         """A tuple of dimensions."""
         return several([self.size(dim, name) for dim in dims])
-
-    def each(self, values: Iterable[Any], name: str) -> str:
-        """A tuple of numbers; one number if all are the same."""
-        numbers = list(values)
-        if len(set(numbers)) == 1:
-            return self.literal(numbers[0], name)
-        return self.scope.literals.hole(several([number(value) for value in numbers]), name)
-
-    def dtype(self, dtype: np.dtype[Any]) -> str:
-        """The name of a dtype."""
-        return f"ms.{'bool_' if dtype.name == 'bool' else dtype.name}"

@@ -1,0 +1,244 @@
+"""What is written for each module: its children, Parameters and constants, and what it computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.ir.types import FLOAT32, Value
+from .classes import Body, Classes
+from .construct import Construct, Written
+from .expressions import attribute_of, call, elements, filled, number, several
+from .forms.table import dtype_name
+from .interfaces import interfaces
+from .layers import known_layer
+from .network import Module, Network, common
+from .signature import signature_of, signature_of_root
+
+SMALL = 64
+"""Up to how many elements a constant is written out; one with more is in the checkpoint."""
+
+
+class Bodies:
+    """Writes the modules of a network.
+
+    Attributes:
+        helpers: names of the functions that the source needs.
+        missing: (op, Cell, source line) of what can't be written.
+    """
+
+    def __init__(self, network: Network, target: str) -> None:
+        self.network = network
+        self.target = target
+        self.helpers: set[str] = set()
+        self.missing: list[tuple[str, str, str]] = []
+        for module in network.modules.values():
+            module.layer = known_layer(network, module)
+        self.found = interfaces(network)
+        self.constructs: dict[Module, list[Written]] = {}
+        for module in list(network.root.all())[::-1]:
+            if module.layer is None and not self.is_sequence(module):
+                self._construct(module)
+
+    def _construct(self, module: Module) -> None:
+        written: list[Written] = []
+        for flow in module.calls:
+            interface = self.found[flow.number]
+            signature = signature_of(interface) if flow.number else signature_of_root(self.network.program, interface)
+            construct = Construct(self.network, flow, self.found, self.target, self.helpers, self.missing)
+            written.append(construct.written(signature))
+        texts = [filled("\n".join([*one.parameters, *one.lines]), self.network.literals.text) for one in written]
+        module.varies = len(set(texts)) > 1
+        self.constructs[module] = written if module.varies else written[:1]
+
+    def is_sequence(self, module: Module) -> bool:
+        """Whether all it does is to call its numbered children one after the other."""
+        if not module.is_numbered or module.state or not module.calls or module is self.network.root:
+            return False
+        return all(self._is_chain(module, number) for number in (flow.number for flow in module.calls))
+
+    def _is_chain(self, module: Module, number: int) -> bool:
+        flow, interface = self.network.flows[number], self.found[number]
+        if len(interface.parameters) != 1 or len(interface.results) != 1 or interface.symbols or interface.updates:
+            return False
+        value = interface.parameters[0]
+        children = list(module.children.values())
+        if len(flow.body) != len(children):
+            return False
+        for part, child in zip(flow.body, children, strict=True):
+            if not isinstance(part, int) or self.network.of(self.network.flows[part]) is not child or child.varies:
+                return False
+            inner = self.found[part]
+            if inner.arguments != [value] or len(inner.returned) != 1 or inner.symbols:
+                return False
+            value = inner.returned[0]
+        return value is interface.results[0]
+
+    # ---- classes ----
+
+    def define(self, classes: Classes) -> None:
+        """Define the classes, from the inside out."""
+        heights: dict[Module, int] = {}
+        for module in list(self.network.root.all())[::-1]:
+            heights[module] = 1 + max((heights[child] for child in module.children.values()), default=0)
+        made: dict[Module, str] = {}
+        for height in sorted(set(heights.values())):
+            bodies: list[tuple[Module, Body]] = []
+            for module in self.network.root.all():
+                if heights[module] == height:
+                    text = self._plain(module, made)
+                    if text is None or module is self.network.root:
+                        bodies.append((module, self._body(module, made)))
+                    else:
+                        made[module] = text
+            made |= classes.add(bodies)
+
+    def _plain(self, module: Module, made: dict[Module, str]) -> str | None:
+        """The expression of a module that needs no class of its own."""
+        if module.layer is not None:
+            return module.layer.text
+        if not module.is_numbered or module.state or module.constants:
+            return None
+        children = elements([made[child] for child in module.children.values()])
+        if self.is_sequence(module):
+            return f"nn.SequentialCell({children})"
+        return None if module.calls else f"nn.CellList({children})"
+
+    def _body(self, module: Module, made: dict[Module, str]) -> Body:
+        body = Body("nn.Cell")
+        if module.is_numbered:
+            body.base, body.given = "nn.CellList", elements([made[child] for child in module.children.values()])
+        else:
+            body.init += [_child(name, made[child]) for name, child in module.children.items()]
+        body.init += [self._parameter(name, qualified) for name, qualified in module.state.items()]
+        body.init += [self._constant(name, value) for name, value in module.constants.items()]
+        body.init += self._ties(module) + self._lent(module)
+        if module is self.network.root:
+            body.init += self._frozen()
+        written = self.constructs.get(module, [])
+        if module.varies:
+            body.methods.append(
+                ("def construct(self, *inputs, variant):", ['return getattr(self, f"variant_{variant}")(*inputs)'])
+            )
+        for i, one in enumerate(written):
+            name = f"variant_{i}" if module.varies else "construct"
+            body.methods.append((f"def {name}({', '.join(['self', *one.parameters])}):", one.lines))
+        return body
+
+    def _parameter(self, name: str, qualified: str) -> str:
+        program = self.network.program
+        trained = program.parameters.get(qualified)
+        item = trained or program.buffers[qualified]
+        start = (
+            "zeros"
+            if trained is None
+            else "normal"
+            if len(item.value.shape) > 1
+            else "ones"
+            if "weight" in name
+            else "zeros"
+        )
+        text = self._initialized(item.value, start, trained=trained is not None)
+        return f"self.{name} = {text}" if name.isidentifier() else f'self.insert_param_to_cell("{name}", {text})'
+
+    def _initialized(self, value: Value, start: str, *, trained: bool) -> str:
+        shape = (
+            several([self.network.literals.hole(str(size), "size") for size in value.shape]) if value.shape else "()"
+        )
+        dtype = [] if value.dtype == FLOAT32 else [dtype_name(value.dtype)]
+        first = call("initializer", f'"{start}"', shape, *dtype).text
+        return call("Parameter", first, requires_grad=None if trained else "False").text
+
+    def _constant(self, name: str, value: Value) -> str:
+        data = self.network.constants[value]
+        if data.size > SMALL:
+            return f"self.{name} = {self._initialized(value, 'zeros', trained=False)}"
+        items = _listed(data.astype(value.dtype))
+        return f"self.{name} = Tensor({self.network.literals.hole(items, name)}, {dtype_name(value.dtype)})"
+
+    def _ties(self, module: Module) -> list[str]:
+        """Parameters that several modules share, where the innermost module around them all is this one."""
+        lines = []
+        for value, name in self.network.names.items():
+            owners = self.network.owners(value)
+            if len(owners) < 2:
+                continue
+            if common(*(owner for owner, _ in owners)) is module and name in self.network.program.parameters:
+                ordered = sorted(owners, key=self._position)
+                first, *others = [attribute_of(o.path_from(module), o.written_name(a)) for o, a in ordered]
+                lines += [f"{other} = {first}" for other in others]
+        return lines
+
+    def _lent(self, module: Module) -> list[str]:
+        """Modules that are called by others than those that hold them, where this is the innermost one around both."""
+        return [
+            f'{caller.path_from(module)}.insert_child_to_cell("{name}", {called.path_from(module)})'
+            for caller in module.all()
+            for called, name in caller.borrowed.items()
+            if common(caller, called) is module
+        ]
+
+    def _position(self, owner: tuple[Module, str]) -> int:
+        return list(self.network.root.all()).index(owner[0])
+
+    def _frozen(self) -> list[str]:
+        """Parameters that aren't trained."""
+        parameters = self.network.program.parameters
+        frozen = [name for name, parameter in parameters.items() if not parameter.trainable]
+        if not frozen:
+            return []
+        names = self.cell_names()
+        listed = ", ".join(f'"{names[name]}"' for name in frozen)
+        return [
+            "parameters = self.parameters_dict()",
+            f"for name in [{listed}]:\n    parameters[name].requires_grad = False",
+        ]
+
+    # ---- names of Parameters ----
+
+    def cell_names(self) -> dict[str, str]:
+        """For each parameter and buffer that is written, by its qualified name: the name of the Parameter."""
+        found: dict[str, str] = {}
+        for module in self.network.root.all():
+            for name, qualified in _held(module):
+                found.setdefault(qualified, name)
+        return found
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The values of the written network's Parameters, by name."""
+        program = self.network.program
+        found: dict[str, np.ndarray[Any, Any]] = {}
+        done: set[str] = set()
+        for module in self.network.root.all():
+            for name, qualified in _held(module):
+                if qualified not in done:
+                    item = program.parameters.get(qualified) or program.buffers[qualified]
+                    array = program.constant_data[item.value]
+                    if module.layer is not None and module.layer.unit_axes and array.ndim == 3:
+                        array = array[:, :, None]
+                    found[name] = array
+                    done.add(qualified)
+            for attribute, value in module.constants.items():
+                if self.network.constants[value].size > SMALL:
+                    found[_joined(module, attribute)] = program.constant_data[value]
+        return found
+
+
+def _held(module: Module) -> list[tuple[str, str]]:
+    """Names of the Parameters of a written module, and of the program's parameters and buffers that they are."""
+    if module.layer is None:
+        return [(_joined(module, name), qualified) for name, qualified in module.state.items()]
+    return [(_joined(module, name), module.state[own]) for name, own in module.layer.names.items()]
+
+
+def _joined(module: Module, name: str) -> str:
+    return f"{module.path}.{name}" if module.path else name
+
+
+def _child(name: str, text: str) -> str:
+    return f"self.{name} = {text}" if name.isidentifier() else f'self.insert_child_to_cell("{name}", {text})'
+
+
+def _listed(data: np.ndarray[Any, Any]) -> str:
+    return f"[{', '.join(_listed(row) for row in data)}]" if data.ndim else number(data[()])

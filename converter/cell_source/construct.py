@@ -1,0 +1,264 @@
+"""The construct of a Cell, written from one call of the module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...runtime.ir.flow import Flow
+from ...runtime.ir.types import Node, Value
+from ...runtime.ops.random import RANDOM_OPS
+from .dimensions import seen_size
+from .expressions import ATOM, Expression, filled, identifier
+from .forms import FORMS, WITHOUT_FORM, Cannot, Operation, Several
+from .interfaces import Interface
+from .network import Network
+from .results import nested, pattern_of, subscript
+from .scope import CallScope
+from .signature import Signature
+from .statements import Statement, named, with_loops
+from .steps import Step, hints_of, steps_of, uses_of
+
+INLINE = 72
+"""How long an expression may become by what is put into it, with every name this long:"""
+NAME = 7
+
+
+@dataclass
+class Pending:
+    """An expression that isn't written yet: it may go into the one that uses it.
+
+    Attributes:
+        effects: the calls and draws in it, numbered: they stay in order.
+        hints: names for it; see `Statement`.
+        fallback: see `Statement`.
+    """
+
+    expression: Expression
+    effects: tuple[int, ...]
+    hints: Sequence[str]
+    fallback: str
+
+
+@dataclass
+class Written:
+    """A construct as text: its parameters and its lines."""
+
+    parameters: list[str]
+    lines: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Result:
+    """What a step computes, before it is known where it stands.
+
+    Attributes:
+        text: makes the expression; it may be asked for it twice.
+        pattern: how several outputs are taken apart.
+        effect: whether it must stay in order.
+        apart: whether it is a statement by itself, whatever its length.
+        fallback: see `Statement`.
+    """
+
+    text: Callable[[], Expression]
+    pattern: str
+    effect: bool = False
+    apart: bool = False
+    fallback: str = ""
+
+
+class Construct:
+    """Writes one call; what can't be written is appended to `missing`."""
+
+    def __init__(
+        self,
+        network: Network,
+        flow: Flow,
+        found: Sequence[Interface],
+        target: str,
+        helpers: set[str],
+        missing: list[tuple[str, str, str]],
+    ) -> None:
+        self.network = network
+        self.flow = flow
+        self.found = found
+        self.interface = found[flow.number]
+        self.missing = missing
+        self.scope = CallScope(network, flow, found, target, helpers)
+        self.steps = steps_of(network, flow, found, self.scope)
+        results = self.interface.results if flow.number else network.program.outputs
+        self.results = [self.scope.resolved(value) for value in results]
+        self.updates = [(buffer, self.scope.resolved(value)) for buffer, value in self.interface.updates]
+        self.uses = uses_of(self.steps, [*self.results, *(value for _, value in self.updates)])
+        self.hints = hints_of(self.steps, self.uses)
+        self.statements: list[Statement] = []
+        self.pending: dict[Value, Pending] = {}
+        self.effects = 0
+
+    def written(self, signature: Signature) -> Written:
+        """The construct."""
+        for step in self.steps:
+            if isinstance(step.part, Flow):
+                self._place(step, self._call(step, step.part))
+            else:
+                self._compute(step, step.part)
+        self._assign_updates()
+        self._return()
+        names = dict(zip(self.interface.parameters, signature.names, strict=True))
+        sizes = []
+        for name in sorted(self.scope.sizes):
+            seen = self.interface.size(name)
+            assert seen is not None, f"size {name} is neither passed nor seen"
+            sizes.append(f"{name} = {seen_size(signature.names[seen[0]], *seen[1:])}")
+        lines = named(self.statements, self.scope.places, names, [*self.interface.symbols, *self.scope.sizes])
+        return Written(signature.parameters, [*signature.unpacking, *sizes, *with_loops(lines, self._lists())])
+
+    # ---- steps ----
+
+    def _call(self, step: Step, flow: Flow) -> Result:
+        module, interface = self.network.of(flow), self.found[flow.number]
+        layer, listed = module.layer, module.parent is not None and module.parent.is_numbered
+        self.scope.sizes |= set(interface.symbols) - set(self.interface.symbols)
+
+        def text() -> Expression:
+            texts = [self.scope.tensor(value).text for value in step.operands]
+            given = [layer.takes.format(*texts)] if layer is not None else [*texts, *interface.symbols]
+            variant = [f"variant={flow.call.index}"] if module.varies else []
+            return Expression(f"{self.scope.path(module)}({', '.join(given + variant)})")
+
+        pattern = layer.gives if layer is not None else pattern_of(len(step.outputs))
+        fallback = identifier(module.name) if module.name.isidentifier() else ""
+        return Result(text, pattern, effect=True, apart=listed, fallback=fallback)
+
+    def _compute(self, step: Step, node: Node) -> None:
+        effect = node.op in RANDOM_OPS or node.op == "dropout" or bool(node.attributes.get("dropout"))
+        if not effect and not any(self.uses[value] for value in node.outputs):
+            return
+        operation = Operation(self.scope, node)
+        try:
+            if node.op not in FORMS:
+                raise Cannot(WITHOUT_FORM.get(node.op, ""))
+            form = FORMS[node.op]
+            made = form(operation)
+        except Cannot as reason:
+            shown = f"{node.op}{f' ({reason})' if str(reason) else ''}"
+            self.missing.append((shown, str(self.flow.call), str(node.source) if node.source else ""))
+            self.statements.append(Statement("...", list(node.outputs), pattern_of(len(node.outputs))))
+            return
+
+        def text() -> Expression:
+            written = form(operation)
+            return written.call if isinstance(written, Several) else written
+
+        held = self.network.owner(step.operands[0], self.scope.module) if step.operands else None
+        fallback = identifier(held[1]) if held is not None else "" if step.operands else node.op
+        result = Result(text, pattern_of(len(node.outputs)), effect=effect, fallback=fallback)
+        self._place(step, result, made.after if isinstance(made, Several) else ())
+
+    def _place(self, step: Step, result: Result, afters: Sequence[Any] = ()) -> None:
+        """Put what was computed into a statement, or keep it for the one that uses it."""
+        expression, effects = self._with_operands(result.text, step.operands, inline=not result.apart)
+        if result.effect:
+            self.effects += 1
+            effects = (*effects, self.effects)
+        used = [i for i, value in enumerate(step.outputs) if self.uses[value]]
+        hints = [self.hints.get(value, []) for value in step.outputs]
+        if len(used) == 1:
+            (i,) = used
+            if len(step.outputs) > 1:
+                expression = Expression(expression.within(ATOM) + subscript(result.pattern, i))
+            if afters and afters[i] is not None:
+                expression = afters[i](expression)
+            value = step.outputs[i]
+            self.pending[value] = Pending(expression, effects, hints[i], result.fallback)
+            if self.uses[value] > 1 or result.apart:
+                self._emit(value)
+        elif used or result.effect:
+            self._emit_before(effects)
+            targets = [value if self.uses[value] else None for value in step.outputs] if used else []
+            self.statements.append(Statement(expression.text, targets, result.pattern, hints, result.fallback))
+            for value, after in zip(step.outputs, afters, strict=False):
+                if after is not None and self.uses[value]:
+                    changed = after(Expression(self.scope.places.mark(value)))
+                    self.statements.append(Statement(changed.text, [value], hints=[self.hints.get(value, [])]))
+
+    # ---- what stands in one statement ----
+
+    def _with_operands(
+        self, text: Callable[[], Expression], operands: Sequence[Value], *, inline: bool = True
+    ) -> tuple[Expression, tuple[int, ...]]:
+        """An expression, with operands that nothing else uses written into it where that reads well."""
+        inlined = self.scope.inlined
+        plain = text()
+        order = self.scope.places.within(plain.text)
+        candidates = [v for v in order if v in self.pending and order.count(v) == 1 and self.uses[v] == 1 and inline]
+        length = self._length(plain.text)
+        for value in sorted(candidates, key=lambda v: self._length(self.pending[v].expression.text)):
+            more = self._length(self.pending[value].expression.text) - NAME
+            fits = length + more <= INLINE or plain.text == self.scope.places.mark(value)
+            if fits and self._in_order([v for v in order if v in inlined or v is value]):
+                inlined[value] = self.pending[value].expression
+                length += more
+        for value in [v for v in self.pending if v in operands and v not in inlined]:
+            if value in self.pending:
+                self._emit(value)
+        expression = text() if inlined else plain
+        effects = tuple(e for v in order if v in inlined for e in self.pending[v].effects)
+        for value in inlined:
+            del self.pending[value]
+        inlined.clear()
+        return expression, effects
+
+    def _in_order(self, values: Sequence[Value]) -> bool:
+        """Whether calls and draws stay in order when these are evaluated one after the other, and not before."""
+        effects = [e for value in values for e in self.pending[value].effects]
+        others = [e for v, item in self.pending.items() if v not in values for e in item.effects]
+        return not effects or (effects == sorted(effects) and all(e < min(effects) for e in others))
+
+    def _emit(self, value: Value) -> None:
+        """Write a pending value as a statement; before it, those with earlier calls and draws."""
+        item = self.pending.pop(value)
+        self._emit_before(item.effects)
+        self.statements.append(Statement(item.expression.text, [value], "{0}", [item.hints], item.fallback))
+
+    def _emit_before(self, effects: tuple[int, ...]) -> None:
+        for value in [v for v, item in self.pending.items() if item.effects and effects and item.effects < effects]:
+            if value in self.pending and value not in self.scope.inlined:
+                self._emit(value)
+
+    def _length(self, text: str) -> int:
+        return len(self.scope.places.filled(filled(text, self.network.literals.text), lambda _: "x" * NAME))
+
+    # ---- the end of the call ----
+
+    def _assign_updates(self) -> None:
+        lines: list[str] = []
+        for buffer, value in self.updates:
+
+            def text(value: Value = value) -> Expression:
+                return self.scope.tensor(value)
+
+            expression, _ = self._with_operands(text, [value])
+            lines.append(f"ops.assign({self.scope.access(buffer)}, {expression.text})")
+        if lines and self.network.program.train:
+            body = "\n".join("    " + line for line in lines)
+            self.statements.append(Statement(f"if self.training:\n{body}"))
+        else:
+            self.statements += [Statement(line) for line in lines]
+
+    def _return(self) -> None:
+        def text() -> Expression:
+            texts = [self.scope.tensor(value).text for value in self.results]
+            if not self.flow.number:
+                return Expression(nested(self.network.program.result, texts))
+            return Expression(", ".join(texts) if texts else "None")
+
+        expression, effects = self._with_operands(text, self.results)
+        self._emit_before((*effects, self.effects + 1))
+        self.statements.append(Statement(f"return {expression.text}"))
+
+    def _lists(self) -> dict[str, int]:
+        own = self.scope.module
+        lists = [module for module in own.all() if module.is_numbered and not module.calls and module is not own]
+        return {module.path_from(own): len(module.children) for module in lists}

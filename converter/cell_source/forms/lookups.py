@@ -1,0 +1,108 @@
+"""Ops that look elements up, and that write them where indices say."""
+
+from __future__ import annotations
+
+from ....runtime.ir.types import Value
+from ..expressions import ATOM, COMPARISON, SUM, Expression, call, infix, method, number, several
+from .table import Operation, form
+
+SCATTERS = {
+    "none": "TensorScatterUpdate", "add": "TensorScatterAdd", "max": "TensorScatterMax", "min": "TensorScatterMin",
+    "mul": "TensorScatterMul",
+}  # fmt: skip
+
+
+@form("take")
+def _(o: Operation) -> Expression:
+    return call("ops.gather", o.x(0).text, _not_negative(o, 1, o["axis"]), o.literal(o["axis"], "axis"))
+
+
+def _not_negative(o: Operation, i: int, axis: int) -> str:
+    """Indices, those that count from the end moved to where they count from the front."""
+    value = o.node.inputs[i]
+    assert value is not None, "take has indices"
+    if _never_negative(o, value):
+        return o.x(i).text
+    x, size = o.x(i), o.size(o.type().shape[axis])
+    moved = infix("+", SUM, x, Expression(size))
+    return call("ops.where", infix("<", COMPARISON, x, Expression("0")).text, moved.text, x.text).text
+
+
+def _never_negative(o: Operation, value: Value) -> bool:
+    """Whether indices surely count from the front."""
+    constant, node = o.scope.constant(value), o.scope.producer(value)
+    if constant is not None:
+        return bool((constant >= 0).all())
+    if node is None:
+        return False
+    if node.op in ("reshape", "expand", "transpose", "slice", "cast", "flip", "tile"):
+        return node.inputs[0] is not None and _never_negative(o, node.inputs[0])
+    if node.op == "arange":
+        return isinstance(node.attributes["start"], int) and node.attributes["start"] >= 0 < node.attributes["step"]
+    return node.op in ("argmax", "argmin")
+
+
+@form("gather")
+def _(o: Operation) -> Expression:
+    return call("ops.gather_elements", o.x(0).text, o.literal(o["axis"], "axis"), o.x(1).text)
+
+
+@form("gather_nd")
+def _(o: Operation) -> Expression:
+    return call("ops.gather_nd", o.x(0).text, o.x(1).text)
+
+
+@form("scatter")
+def _(o: Operation) -> Expression:
+    reduction = o["reduction"]
+    if reduction not in ("none", "add"):
+        o.scope.use("scatter")
+        operands = (o.x(i).text for i in range(3))
+        return call("scatter", *operands, o.literal(o["axis"], "axis"), f"ops.{SCATTERS[reduction]}()")
+    named = {"axis": o.literal(o["axis"], "axis"), "reduction": None if reduction == "none" else '"add"'}
+    return call("ops.tensor_scatter_elements", o.x(0).text, o.x(1).text, o.x(2).text, **named)
+
+
+@form("scatter_nd")
+def _(o: Operation) -> Expression:
+    return call(f"ops.{SCATTERS[o['reduction']]}()", o.x(0).text, o.x(1).text, o.x(2).text)
+
+
+@form("index_add")
+def _(o: Operation) -> Expression:
+    return _scattered(o, "TensorScatterAdd", o.x(1), o.x(2), o["axis"])
+
+
+@form("slice_scatter")
+def _(o: Operation) -> Expression:
+    """What comes before, the part, and what comes after; with a step, by its indices."""
+    axis, size = o["axis"] % o.type().rank, o.type().shape[o["axis"]]
+    start, stop = o.size(o["start"], "start"), o.size(o["stop"], "stop")
+    if o["step"] != 1:
+        indices = call("ops.arange", start, stop, o.literal(o["step"], "step"))
+        return _scattered(o, "TensorScatterUpdate", indices, o.x(1), axis)
+    lead, held = ":, " * axis, o.x(0).within(ATOM)
+    parts = [o.x(1).text]
+    if o["start"] != 0:
+        parts.insert(0, f"{held}[{lead}:{start}]")
+    if o["stop"] != size:
+        parts.append(f"{held}[{lead}{stop}:]")
+    return call("ops.cat", several(parts), axis=o.literal(axis, "axis"))
+
+
+def _scattered(o: Operation, how: str, indices: Expression, updates: Expression, axis: int) -> Expression:
+    """Scatters slices of any axis, through one along the first."""
+    axis %= o.type().rank
+    x = o.x(0)
+    if axis:
+        x, updates = (method(t, "swapaxes", "0", str(axis)) for t in (x, updates))
+    found = call(f"ops.{how}()", x.text, method(indices, "expand_dims", "-1").text, updates.text)
+    return method(found, "swapaxes", "0", str(axis)) if axis else found
+
+
+@form("class_index")
+def _(o: Operation) -> Expression:
+    ignored = o["ignore_index"]
+    if ignored is None:
+        return o.x()
+    return method(o.x(), "masked_fill", infix("==", COMPARISON, o.x(), Expression(number(ignored))).text, "0")

@@ -1,0 +1,22 @@
+"""Recurrent ops where they aren't a layer: functions of the source that loop over time."""
+
+from __future__ import annotations
+
+from ..expressions import call
+from .table import Operation, Several, form
+
+
+@form("lstm", "gru", "rnn")
+def _(o: Operation) -> Several:
+    op = o.node.op
+    o.scope.use(op)
+    weights = 3 if op == "lstm" else 2
+    names = ["bias_ih", "bias_hh", *(["weight_hr"] if op == "lstm" else []), "lengths"]
+    found = call(
+        op,
+        *(o.x(i).text for i in range(weights + 2)),
+        **{name: o.optional(weights + 2 + i) for i, name in enumerate(names)},
+        reverse="True" if o["reverse"] else None,
+        relu="True" if op == "rnn" and o["nonlinearity"] == "relu" else None,
+    )
+    return Several(found, (None,) * len(o.node.outputs))

@@ -1,0 +1,167 @@
+"""What goes into each call and comes out of it, beyond what its boundaries mark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...runtime.ir.dims import SymbolicDim
+from ...runtime.ir.flow import Flow
+from ...runtime.ir.types import Node, Value
+from .network import Network
+
+
+@dataclass
+class Interface:
+    """What a written call takes and gives.
+
+    Attributes:
+        arguments: the values passed, as they are called outside.
+        parameters: the same values as they are called inside.
+        slots: what the original calls them.
+        symbols: sizes passed because no shape of an argument tells them.
+        results: the values given back, as they are called inside.
+        returned: the same values as they are called outside.
+        updates: the buffers that are assigned here, and their new values.
+    """
+
+    arguments: list[Value] = field(default_factory=list)
+    parameters: list[Value] = field(default_factory=list)
+    slots: list[str] = field(default_factory=list)
+    symbols: list[str] = field(default_factory=list)
+    results: list[Value] = field(default_factory=list)
+    returned: list[Value] = field(default_factory=list)
+    updates: list[tuple[Value, Value]] = field(default_factory=list)
+
+    def size(self, symbol: str) -> tuple[int, int, SymbolicDim] | None:
+        """Where a size is seen: number of the parameter, axis, and the dimension that is there."""
+        for i, value in enumerate(self.parameters):
+            for axis, dim in enumerate(value.shape):
+                if isinstance(dim, SymbolicDim) and (found := dim.solve(0)) and found[0] == symbol:
+                    return i, axis, dim
+        return None
+
+
+def interfaces(network: Network) -> list[Interface]:
+    """The interface of each call, by number."""
+    return _Analysis(network).run()
+
+
+class _Analysis:
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.found = [Interface() for _ in network.flows]
+        self.defined: dict[Value, int] = {}
+
+    def _lineage(self, number: int) -> list[int]:
+        parent = self.network.program.calls[number].parent
+        return [number] if parent is None else [*self._lineage(parent), number]
+
+    def run(self) -> list[Interface]:
+        for flow, interface in zip(self.network.flows, self.found, strict=True):
+            for entry in flow.entries:
+                interface.arguments.append(_only(entry))
+                interface.parameters.append(entry.outputs[0])
+                interface.slots.append(entry.attributes["slot"])
+            for end in flow.exits:
+                interface.results.append(_only(end))
+                interface.returned.append(end.outputs[0])
+            self._define(flow)
+        for value, slot in self._root_inputs():
+            self.found[0].arguments.append(value)
+            self.found[0].parameters.append(value)
+            self.found[0].slots.append(slot)
+        for flow in self.network.flows:
+            self._carry(flow)
+        program = self.network.program
+        for value in program.outputs:
+            self._use(value, 0)
+        for name, value in program.updates.items():
+            if value in self.defined:
+                self._carry_update(self.network.program.buffers[name].value, value)
+        for flow in reversed(self.network.flows):
+            self._symbols(flow)
+        return self.found
+
+    def _define(self, flow: Flow) -> None:
+        parent = flow.call.parent or 0
+        inside = [] if self.network.of(flow).layer is not None else self.network.inner(flow)
+        for node in inside:
+            self.defined.update(dict.fromkeys(node.outputs, flow.number))
+        for entry in flow.entries:
+            self.defined[entry.outputs[0]] = flow.number
+        for end in flow.exits:
+            self.defined[end.outputs[0]] = parent
+
+    def _root_inputs(self) -> Iterable[tuple[Value, str]]:
+        """The program's inputs, and what the original calls them."""
+        slots = {
+            _only(node): node.attributes["slot"]
+            for node in self.network.inner(self.network.flows[0])
+            if node.op == "boundary" and node.attributes["kind"] == "input"
+        }
+        for value in self.network.program.inputs:
+            self.defined[value] = 0
+            yield value, slots.get(value, value.name)
+
+    def _carry(self, flow: Flow) -> None:
+        for entry in flow.entries:
+            self._use(_only(entry), flow.call.parent or 0)
+        if self.network.of(flow).layer is None:
+            for node in self.network.inner(flow):
+                for value in node.inputs:
+                    self._use(value, flow.number)
+            for end in flow.exits:
+                self._use(_only(end), flow.number)
+
+    def _carry_update(self, buffer: Value, value: Value) -> None:
+        """An update is assigned by the innermost call around what computes it that can reach the buffer."""
+        number = self.defined[value]
+        while self.network.owner(buffer, self.network.of(self.network.flows[number])) is None:
+            number = self.network.program.calls[number].parent or 0
+        self._use(value, number)
+        self.found[number].updates.append((buffer, value))
+
+    def _use(self, value: Value | None, number: int) -> None:
+        """Pass a value from where it is computed, or held, to the call that uses it."""
+        if value is None or value in self.network.constants:
+            return
+        here = self._lineage(number)
+        if value in self.network.names:
+            holders = [n for n in here if self.network.owner(value, self.network.of(self.network.flows[n]))]
+            there = self._lineage(holders[-1])
+        else:
+            there = self._lineage(self.defined[value])
+        common = len([a for a, b in zip(here, there, strict=False) if a == b])
+        for n in there[common:]:
+            if value not in self.found[n].returned:
+                self.found[n].results.append(value)
+                self.found[n].returned.append(value)
+        for n in here[common:]:
+            if value not in self.found[n].parameters:
+                self.found[n].arguments.append(value)
+                self.found[n].parameters.append(value)
+                self.found[n].slots.append(value.name.rpartition(".")[2])
+
+    def _symbols(self, flow: Flow) -> None:
+        interface = self.found[flow.number]
+        if self.network.of(flow).layer is not None:
+            return
+        needed = {name for node in self.network.inner(flow) for x in node.attributes.values() for name in symbols_in(x)}
+        for child in self.network.children(flow):
+            needed |= set(self.found[child.number].symbols)
+        interface.symbols = sorted(name for name in needed if interface.size(name) is None)
+
+
+def symbols_in(attribute: Any) -> set[str]:
+    """Names of the symbols in an attribute."""
+    if isinstance(attribute, tuple):
+        return {name for item in attribute for name in symbols_in(item)}
+    return attribute.symbols() if isinstance(attribute, SymbolicDim) else set()
+
+
+def _only(node: Node) -> Value:
+    value = node.inputs[0]
+    assert value is not None, "a boundary has one operand"
+    return value

@@ -1,0 +1,126 @@
+"""The table of known layers, and what an entry is given: a module that computes something by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....runtime.ir.flow import Flow
+from ....runtime.ir.types import FLOAT32, Node, Value
+from ..expressions import filled
+from ..forms.table import Attributes, Cannot, dtype_name
+from ..network import Layer, Module, Network
+
+Recognizer = Callable[["Leaf"], "Layer | None"]
+
+LAYERS: dict[str, Recognizer] = {}
+
+
+def layer(*ops: str) -> Callable[[Recognizer], Recognizer]:
+    """Enter what layer a module is whose work is one of `ops`; a name taken raises."""
+
+    def enter(recognizer: Recognizer) -> Recognizer:
+        for op in ops:
+            if op in LAYERS:
+                raise ValueError(f"the layer of op {op!r} is already in the table")
+            LAYERS[op] = recognizer
+        return recognizer
+
+    return enter
+
+
+class Leaf(Attributes):
+    """One call of a module without modules in it.
+
+    Attributes:
+        node: the op that is its work.
+        nodes: all that it computes.
+        inputs: the tensors it is given.
+        outputs: the tensors it gives back.
+    """
+
+    def __init__(self, network: Network, module: Module, flow: Flow, node: Node) -> None:
+        super().__init__(network.literals, node)
+        self.network = network
+        self.module = module
+        self.nodes = network.inner(flow)
+        self.inputs = [entry.outputs[0] for entry in flow.entries]
+        self.outputs: list[Value] = [value for end in flow.exits for value in end.inputs if value is not None]
+
+    def maps_input(self) -> bool:
+        """Whether it is one op that makes the one output (its first) of the one input (its first)."""
+        return (
+            self.nodes == [self.node]
+            and self.inputs == [self.node.inputs[0]]
+            and self.outputs == [self.node.outputs[0]]
+        )
+
+    def held(self, **operands: int) -> dict[str, str] | None:
+        """For Parameters of a layer and the operands that they are: the module's attributes, by name.
+
+        None if the module holds others besides, or an operand isn't its own.
+        """
+        names: dict[str, str] = {}
+        for name, i in operands.items():
+            value = self.node.inputs[i] if i < len(self.node.inputs) else None
+            if value is not None:
+                own = [attribute for module, attribute in self.network.owners(value) if module is self.module]
+                if not own:
+                    return None
+                names[name] = own[0]
+        trained = {a for a, name in self.module.state.items() if name in self.network.program.parameters}
+        return names if trained <= set(names.values()) else None
+
+    def parameter_dtype(self, i: int = 1) -> str | None:
+        """The dtype of the layer's Parameters where it isn't float32."""
+        value = self.node.inputs[i]
+        return None if value is None or value.dtype == FLOAT32 else dtype_name(value.dtype)
+
+
+def known_layer(network: Network, module: Module) -> Layer | None:
+    """The layer that a module is, the same in all its calls; None if there is none."""
+    if not module.calls or module.children:
+        return None
+    found = [_of_call(network, module, flow) for flow in module.calls]
+    texts = {None if one is None else filled(one.text, network.literals.text) for one in found}
+    return found[0] if len(texts) == 1 else None
+
+
+def _of_call(network: Network, module: Module, flow: Flow) -> Layer | None:
+    nodes = network.inner(flow)
+    work = [node for node in nodes if node.op in ("lstm", "gru", "rnn", "batch_norm_train")]
+    node = work[0] if work else nodes[0] if len(nodes) == 1 else None
+    if not flow.number or _is_seen_outside(network, flow):
+        return None  # the root's own calls aren't marked
+    if not nodes:
+        if (
+            module.state
+            or len(flow.entries) != 1
+            or [e.outputs[0] for e in flow.entries] != [e.inputs[0] for e in flow.exits]
+        ):
+            return None
+        return _identity(network, module)
+    recognizer = None if node is None else LAYERS.get(node.op)
+    if recognizer is None or node is None:
+        return None
+    try:
+        return recognizer(Leaf(network, module, flow, node))
+    except Cannot:
+        return None
+
+
+def _identity(network: Network, module: Module) -> Layer:
+    if module.class_name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"):
+        rate = "0.0" if network.program.train else "0.5"
+        return Layer(f"nn.{module.class_name}(p={rate})")
+    return Layer("nn.Identity()")
+
+
+def _is_seen_outside(network: Network, flow: Flow) -> bool:
+    """Whether anything else uses what the call computes and doesn't give back through its boundaries."""
+    nodes = network.inner(flow)
+    inside = [value for node in (*nodes, *flow.exits) for value in node.inputs]
+    made = [value for node in nodes for value in node.outputs]
+    entered = [entry.outputs[0] for entry in flow.entries]
+    return any(network.uses[value] > inside.count(value) for value in entered) or any(
+        network.uses[value] > inside.count(value) for value in made if value not in network.program.updates.values()
+    )

@@ -1,0 +1,105 @@
+"""What values are called within one call: the scope in which ops are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...runtime.ir.dims import Dim, SymbolicDim
+from ...runtime.ir.flow import Flow
+from ...runtime.ir.types import Node, Value
+from .dimensions import dimension
+from .expressions import Expression, attribute_of, call, free_name, number
+from .forms.table import dtype_name
+from .interfaces import Interface
+from .network import Array, Module, Network
+from .statements import Places
+
+
+class CallScope:
+    """The scope of one call.
+
+    Attributes:
+        places: marks of the values that get names.
+        inlined: expressions that stand for values while a statement is put together.
+        sizes: names of the sizes that were asked for.
+    """
+
+    def __init__(
+        self, network: Network, flow: Flow, found: Sequence[Interface], target: str, helpers: set[str]
+    ) -> None:
+        self.network = network
+        self.literals = network.literals
+        self.target = target
+        self.module: Module = network.of(flow)
+        self.interface = found[flow.number]
+        self.places = Places()
+        self.inlined: dict[Value, Expression] = {}
+        self.sizes: set[str] = set()
+        self._helpers = helpers
+        self._producers = {value: node for node in network.inner(flow) for value in node.outputs}
+
+    def tensor(self, value: Value) -> Expression:
+        """The expression of a value."""
+        value = self.resolved(value)
+        if value in self.inlined:
+            return self.inlined[value]
+        if value in self.network.names and value not in self.interface.parameters:
+            return Expression(self.access(value))
+        if value in self.network.constants:
+            return self._constant(value)
+        return Expression(self.places.mark(value))
+
+    def scalar(self, value: Value) -> Any:
+        """The number that a constant is."""
+        return self.network.scalar(value)
+
+    def constant(self, value: Value) -> Array | None:
+        """The data of a constant."""
+        return self.network.constants.get(value)
+
+    def producer(self, value: Value) -> Node | None:
+        """The node of this call that computes a value."""
+        return self._producers.get(value)
+
+    def size(self, dim: Dim) -> str:
+        """A dimension in terms of the sizes of the arguments."""
+        if isinstance(dim, SymbolicDim):
+            self.sizes |= dim.symbols() - set(self.interface.symbols)
+        return dimension(dim).text
+
+    def use(self, helper: str) -> None:
+        """Ask for a function of the module."""
+        self._helpers.add(helper)
+
+    def resolved(self, value: Value) -> Value:
+        """The value that passes through boundaries of the root."""
+        node = self._producers.get(value)
+        while node is not None and node.op == "boundary" and node.inputs[0] is not None:
+            value = node.inputs[0]
+            node = self._producers.get(value)
+        return value
+
+    def access(self, value: Value) -> str:
+        """The Parameter that a value is, from `self`."""
+        found = self.network.owner(value, self.module)
+        assert found is not None, f"{value} is passed where no module below holds it"
+        module, attribute = found
+        return attribute_of(self.path(module), module.written_name(attribute))
+
+    def path(self, module: Module) -> str:
+        """A module that this one holds or knows (or itself), from `self`."""
+        if module in self.module.borrowed:
+            return attribute_of("self", self.module.borrowed[module])
+        return module.path_from(self.module)
+
+    def _constant(self, value: Value) -> Expression:
+        data = self.network.constants[value]
+        if data.ndim == 0:
+            return call("Tensor", self.literals.hole(number(data[()]), "value"), dtype_name(value.dtype))
+        held = {constant: name for name, constant in self.module.constants.items()}
+        if value not in held:
+            name = free_name("constant", (*self.module.constants, *self.module.state, *self.module.children))
+            self.module.constants[name] = value
+            return Expression(f"self.{name}")
+        return Expression(f"self.{held[value]}")

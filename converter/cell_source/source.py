@@ -1,0 +1,88 @@
+"""`to_cell_source`: a program becomes a Python module of Cells."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...runtime.errors import UnsupportedOperators, UsageError
+from ...runtime.ir.program import Program
+from .bodies import Bodies
+from .classes import Classes
+from .helpers import HELPERS, with_needed
+from .network import Network
+
+TARGETS = {"cellbridge": "cellbridge.runtime", "mindspore": "mindspore"}
+
+
+def to_cell_source(program: Program, target: str = "cellbridge") -> str:
+    """Write a program as the source of Cells: the first draft of a port.
+
+    The classes are nested as the modules were, under the same attribute names; a module whose ops form a known layer is
+    that layer. The class of the whole network comes last, takes no arguments and bears the name of the captured class.
+    Modules of one class that differ in numbers only are one class with arguments; those that compute different things
+    are numbered. Its weights are those that `to_cell_checkpoint` writes. Batch norm and dropout follow `set_train`,
+    whichever mode the program was captured in; what that mode doesn't tell (in eval mode, the rate of a Dropout and the
+    momentum of batch norm) has torch's default.
+
+    Args:
+        program: what `from_torch` gives.
+        target: "cellbridge", or "mindspore" for source that runs in MindSpore 2.x.
+
+    Returns:
+        The text of the module.
+
+    Raises:
+        UsageError: there is no such target.
+        UnsupportedOperators: ops, or uses of them, that can't be written as Cells; all are listed.
+        ProgramError: the nodes of one call of a Cell don't stand together in the program.
+    """
+    if target not in TARGETS:
+        raise UsageError(f"target must be one of {', '.join(map(repr, TARGETS))}, given {target!r}")
+    network = Network(program)
+    bodies = Bodies(network, target)
+    classes = Classes(network.literals)
+    bodies.define(classes)
+    _refuse(bodies.missing)
+    text = "\n\n\n".join([*(HELPERS[name] for name in with_needed(bodies.helpers)), *classes.texts])
+    return f"{_docstring(program, classes)}\n\n{_imports(text, target)}\n\n\n{text}\n"
+
+
+def _refuse(missing: list[tuple[str, str, str]]) -> None:
+    if not missing:
+        return
+    unique = list(dict.fromkeys(missing))
+    lines = [f"  {op}\n      in Cell {cell}{f', {source}' if source else ''}" for op, cell, source in unique]
+    count = f"{len(unique)} use{'s' if len(unique) > 1 else ''} of ops"
+    raise UnsupportedOperators(
+        f"the program can't be written as Cells: {count} without a form\n" + "\n".join(lines), unique
+    )
+
+
+def _docstring(program: Program, classes: Classes) -> str:
+    name = classes.names[-1]
+    lines = [f'"""{name} as Cells, written from a captured program: the first draft of a port.']
+    if program.parameters or program.buffers:
+        lines += [
+            "",
+            "The weights are in the checkpoint that `cellbridge.converter.to_cell_checkpoint` writes:",
+            "",
+            f"    network = {name}()",
+            f'    load_param_into_net(network, load_checkpoint("{name.lower()}.ckpt"))',
+            '"""',
+        ]
+    else:
+        lines[0] += '"""'
+    return "\n".join(lines)
+
+
+def _imports(text: str, target: str) -> str:
+    package = TARGETS[target]
+    names = [n for n in ("Parameter", "Tensor", "nn", "ops") if re.search(rf"\b{n}[.(]", text)]
+    lines: list[Any] = [f"import {package} as ms"] if re.search(r"\bms\.", text) else []
+    if "math." in text:
+        lines.insert(0, "import math\n")
+    lines.append(f"from {package} import {', '.join(names)}")
+    if "initializer(" in text:
+        lines.append(f"from {package}.common.initializer import initializer")
+    return "\n".join(lines)
