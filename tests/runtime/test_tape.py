@@ -96,8 +96,9 @@ def test_the_recording_tape_is_restored_whatever_happens() -> None:
     outer, inner = Tape(), Tape()
     assert current() is None
     with recording(outer):
-        with pytest.raises(KeyError), recording(inner):
+        with recording(inner):
             assert current() is inner
+        with pytest.raises(KeyError), recording(inner):
             raise KeyError
         with recording(None):
             assert current() is None

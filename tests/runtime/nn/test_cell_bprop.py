@@ -136,14 +136,14 @@ def test_what_it_may_not(backward: Any, error: type[Exception], words: list[str]
 
 def test_structures_must_fit() -> None:
     cell = Own(lambda xs: xs[0] * xs[1], lambda xs, out, dout: ((dout,),))
-    with pytest.raises(RuntimeError, match="input 0 holds 2 values.* got 1"):
+    with pytest.raises(RuntimeError, match=r"input 0 holds 2 values.* got 1"):
         grad(lambda x, y: cell((x, y)))(X, Y)
 
 
 def test_bprop_debug_is_a_bool() -> None:
     cell = nn.Cell()
     assert cell.bprop_debug is False
-    with pytest.raises(TypeError, match="bprop_debug.*bool.*int"):
+    with pytest.raises(TypeError, match=r"bprop_debug.*bool.*int"):
         cell.bprop_debug = 1  # type: ignore[assignment]
 
 
