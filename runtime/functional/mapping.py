@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.dtype import ALIASES, shown
+from ..common.dtype import shown
 from ..ops.common import normalize_axis
 from ..tracing import Operand
 from .joining import stack, unstack
@@ -99,8 +99,8 @@ class MultitypeFuncGraph:
         self._forms: list[tuple[tuple[Any, ...], Function]] = []
 
     def register(self, *types: Any) -> Callable[[Function], Function]:
-        """Register a form for arguments of these types: "Tensor", "Number", "Int", "Float", "Bool", "Tuple", "List",
-        "String", "None", "Function", a dtype's name such as "Float32", or a Python type.
+        """Register a form for arguments of these types: "Tensor", "Number", "Int", "Float" (or a dtype of numbers, such
+        as "Float32"), "Bool", "Tuple", "List", "Dict", "String", "None", "Function", or a Python type.
         """
 
         def decorate(function: Function) -> Function:
@@ -123,34 +123,30 @@ class MultitypeFuncGraph:
 
 
 def _is_of(value: Any, kind: Any) -> bool:
-    if isinstance(kind, np.dtype):
-        return isinstance(value, Operand) and value.dtype == kind
     if isinstance(kind, type):
         return isinstance(value, kind)
     name = str(kind).lower()
     if name in ("tensor", "ref"):
         return isinstance(value, Operand)
-    if name in _PYTHON_KINDS:
-        return isinstance(value, _PYTHON_KINDS[name]) and not (isinstance(value, bool) and name == "int")
     if name == "function":
         return callable(value)
-    if name in ("none", "nonetype"):
-        return value is None
-    if isinstance(value, Operand):
-        return value.dtype.name == name or value.dtype == ALIASES.get(name)
-    return isinstance(value, (float, int)) and not isinstance(value, bool) and name.startswith(type(value).__name__)
+    if name.startswith(("int", "uint")):  # "Int64" is the type of a Python int
+        return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if name.startswith(("float", "bfloat")):
+        return isinstance(value, (float, np.floating))
+    return name in _PYTHON_KINDS and isinstance(value, _PYTHON_KINDS[name])
 
 
 _PYTHON_KINDS: dict[str, Any] = {
     "number": (int, float, np.number),
-    "int": int,
-    "float": float,
     "bool": bool,
     "tuple": tuple,
     "list": list,
     "dict": dict,
     "string": str,
     "str": str,
+    "none": type(None),
+    "nonetype": type(None),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
@@ -31,6 +31,7 @@ def labels_for(shape: tuple[int, ...], seed: int, ignored: int | None = None) ->
     return target
 
 
+@settings(deadline=None)
 @given(SHAPES, REDUCTIONS, SMOOTHING, st.sampled_from([-100, -1, 2]), st.booleans(), st.integers(0, 1000))
 def test_class_indices_are_judged_as_torch_s(
     shape: tuple[int, ...], reduction: str, smoothing: float, ignored: int, weighted: bool, seed: int
@@ -50,6 +51,7 @@ def test_class_indices_are_judged_as_torch_s(
     )
 
 
+@settings(deadline=None)
 @given(SHAPES, REDUCTIONS, SMOOTHING, st.booleans(), st.integers(0, 1000))
 def test_probabilities_are_judged_as_torch_s(
     shape: tuple[int, ...], reduction: str, smoothing: float, weighted: bool, seed: int
@@ -65,6 +67,7 @@ def test_probabilities_are_judged_as_torch_s(
     )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(SHAPES, REDUCTIONS, st.booleans(), st.integers(0, 1000))
 def test_nll_loss_is_torch_s(shape: tuple[int, ...], reduction: str, weighted: bool, seed: int) -> None:
     target = labels_for(shape, seed, -100)
