@@ -191,7 +191,7 @@ class PairedCell:
         }
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
     """The verdict on two or more sides of a network.
 
@@ -274,6 +274,16 @@ class Report:
             "notes": self.notes,
             "cells": [cell.to_dict() for cell in self.cells.values()],
         }
+
+    def __str__(self) -> str:
+        """The tree of Cells with its verdicts, the failing ones in detail, and what it comes to; 80 columns."""
+        from .report.terminal import text
+
+        return text(self)
+
+    def __repr__(self) -> str:
+        verdict = "parity holds" if self.ok else f"parity fails in {', '.join(map(repr, self.failing)) or 'no Cell'}"
+        return f"<Report of {self.model}, {', '.join(self.sides)} against {self.reference}: {verdict}>"
 
     def raise_if_failed(self) -> None:
         """Raise `ParityError` with the failing Cells in detail unless parity holds."""

@@ -48,16 +48,24 @@ MEANINGS = {
 
 def render(report: Report, console: Console, verbose: bool = False) -> None:
     """Print the whole view; `verbose` collapses nothing and shows every failing check in full."""
-    lines = _tree_lines(report, console.width, verbose)
-    lines += _pair_lines(report, console.width, verbose)
-    lines += _weight_lines(report, console.width) if verbose and report.weights else []
-    details = _details(report, console.width, verbose)
-    show([*lines, Text(), *details, *_summary(report, console.width)], console)
+    show(_view(report, console.width, verbose), console)
+
+
+def text(report: Report) -> str:
+    """The whole view as plain text."""
+    return "\n".join(line.plain.rstrip() for line in _view(report, WIDTH, verbose=False))
 
 
 def failure_text(report: Report) -> str:
     """The failing Cells in detail and the verdict, as plain text without the tree."""
     return "\n".join(line.plain for line in [*_summary(report, WIDTH), Text(), *_details(report, WIDTH, False)]).strip()
+
+
+def _view(report: Report, width: int, verbose: bool) -> list[Text]:
+    lines = _tree_lines(report, width, verbose)
+    lines += _pair_lines(report, width, verbose)
+    lines += _weight_lines(report, width) if verbose and report.weights else []
+    return [*lines, Text(), *_details(report, width, verbose), *_summary(report, width)]
 
 
 def _tree_lines(report: Report, width: int, verbose: bool) -> list[Text]:

@@ -320,6 +320,12 @@ def test_failure_text_is_the_failing_cells() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_a_report_prints_as_what_the_command_shows() -> None:
+    assert str(FAULTY) == shown(FAULTY).rstrip("\n")
+    assert repr(FAULTY).startswith("<Report of ")
+    assert len(repr(FAULTY)) < 120
+
+
 def test_raise_if_failed_shows_it() -> None:
     with pytest.raises(ParityError, match=r"layers\.5\.norm1  LayerNorm"):
         FAULTY.raise_if_failed()
