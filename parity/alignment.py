@@ -69,7 +69,7 @@ class _Aligner:
 
     def learn(self, seen: _Seen) -> bool:
         """Draw one conclusion from what was seen; False if there is none."""
-        if called := dict(seen.called_otherwise()):
+        if called := seen.called_otherwise():
             self._set_apart(called)
             return True
         if any(trials.settle(seen, self.apart) for trials in self.trials.values()):
@@ -145,17 +145,19 @@ class _Seen:
         self.records = records
         self.calls = truth.calls
 
-    def called_otherwise(self) -> Iterator[tuple[str, str]]:
+    def called_otherwise(self) -> dict[str, str]:
         """Cells that are called with other tensors, more or less often, or in another order; and how."""
+        found: dict[str, list[str]] = {}
         for misfit in self.records.misfits:
             if misfit.path and misfit.path not in self.records.raised:
-                yield misfit.path, misfit.reason
+                found.setdefault(misfit.path, []).append(misfit.reason)
         counts: dict[str, int] = {}
         for call in self.calls:
             counts[call.path] = call.index + 1
         for path, count in counts.items():
-            if path and count > 1 and self._is_disordered(path, range(count)):
-                yield path, "its calls come in another order here"
+            if path and count > 1 and path not in found and self._is_disordered(path, range(count)):
+                found[path] = ["its calls come in another order here"]
+        return {path: "; ".join(dict.fromkeys(how)) for path, how in found.items()}
 
     def _is_disordered(self, path: str, calls: range) -> bool:
         """Whether a call has the inputs of another one."""

@@ -67,7 +67,8 @@ class Comparer:
         """Calls that differ in more than numbers."""
         for misfit in candidate.misfits:
             fields = {"status": FAIL, "reason": misfit.reason}
-            yield misfit.path, self._comparison(check, misfit.kind, misfit.tensor, misfit.call, fields)
+            found = self._comparison(check, misfit.kind, misfit.tensor, misfit.call, fields, misfit.source)
+            yield misfit.path, found
 
     def _concerns(self, key: Key) -> bool:
         return self.feeding == "isolated" or key.path == ""
@@ -111,6 +112,8 @@ class Comparer:
             if own and key.path and self._is_untracked(key, candidate):  # its caller cut it off
                 kind, path, own = "passed gradient", self._caller(key), False
             truth, value = self.truth.values.get(key), candidate.values.get(key)
+            if value is None and candidate.broken:
+                continue
             group = self._group_size(key.path, key.call)
             if truth is not None and value is not None:
                 yield path, self._boundary(check, kind, key, truth, candidate, group)
@@ -136,17 +139,27 @@ class Comparer:
                 for holder in holders:
                     share = (name, holder)
                     sides = (self.truth.shares[share], candidate.shares.get(share), self.noise.first.shares.get(share))
-                    yield from self._parameter_gradient(check, name, holder, sides, self.noise.error(share))
+                    yield from self._parameter_gradient(
+                        check, name, holder, sides, self.noise.error(share), candidate.broken
+                    )
                 path = _common_ancestor(holders)
                 records = (self.truth, candidate, self.noise.first)
                 triple = tuple(_without_shares(t, r, name) for t, r in zip(triple, records, strict=True))  # type: ignore[assignment]
-            yield from self._parameter_gradient(check, name, path, triple, self.noise.error(("parameter", name)))
+            yield from self._parameter_gradient(
+                check, name, path, triple, self.noise.error(("parameter", name)), candidate.broken
+            )
 
     def _parameter_gradient(
-        self, check: str, name: str, path: str, sides: tuple[Array | None, Array | None, Array | None], noise: float
+        self,
+        check: str,
+        name: str,
+        path: str,
+        sides: tuple[Array | None, Array | None, Array | None],
+        noise: float,
+        broken: bool,
     ) -> Iterator[tuple[str, Comparison]]:
         truth, value, reference = sides
-        if truth is None and value is None:
+        if (truth is None and value is None) or (value is None and broken):
             return
         if truth is not None and value is not None:
             known = truth if reference is None else reference

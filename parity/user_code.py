@@ -55,13 +55,17 @@ def _syntax_error(shown: str, error: SyntaxError) -> str:
 
 
 def _user_line(error: BaseException) -> str:
-    """The last line of the traceback that isn't of Python, of an installed package or of this one."""
+    return f"  {user_line(error)}"
+
+
+def user_line(error: BaseException) -> str:
+    """`file:line: text` of the last line of the traceback that isn't of Python, an installed package or this one."""
     own_rooms = (str(Path(__file__).parents[1] / room) for room in ("parity", "converter", "runtime"))
     installed = (sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib"))
     foreign = ("<frozen", *(folder + os.sep for folder in (*own_rooms, *installed)))
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(foreign)] or frames[-1:]
-    return f"  {_short(own[-1].filename)}:{own[-1].lineno}: {own[-1].line}"
+    return f"{_short(own[-1].filename)}:{own[-1].lineno}: {own[-1].line}"
 
 
 def _short(file: str) -> str:

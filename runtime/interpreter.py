@@ -14,6 +14,7 @@ from .ir.program import Program
 from .ir.types import Node, Value
 from .ops.registry import Op, get
 from .ops.registry import evaluate as evaluate_op
+from .precision import overruled_dtype
 
 Array = np.ndarray[Any, Any]
 Observer = Callable[[Node, Array], Array]
@@ -113,7 +114,7 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
     labels = program.arguments.paths() if len(program.arguments.paths()) == len(inputs) else None
     for i, (value, array) in enumerate(zip(program.inputs, inputs, strict=True)):
         where = f"input {value.name!r}" + (f" (argument {labels[i]})" if labels else "")
-        if array.dtype != value.dtype or array.ndim != len(value.shape):
+        if array.dtype != overruled_dtype(value.dtype) or array.ndim != len(value.shape):
             raise UsageError(f"{where}: needed {value.type}, given {array.dtype.name}{list(array.shape)}")
         for axis, (dim, size) in enumerate(zip(value.shape, array.shape, strict=True)):
             if isinstance(dim, SymbolicDim) and (found := dim.solve(size)):

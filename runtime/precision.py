@@ -93,6 +93,11 @@ def computing_throughout_in(dtype: np.dtype[Any]) -> Iterator[None]:
         _precision.throughout = before
 
 
+def overruled_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What a dtype is now: a floating-point one that of `computing_throughout_in`, if there is one."""
+    return dtype if _precision.throughout is None or not is_floating(dtype) else _precision.throughout
+
+
 def overruled(attributes: dict[str, Any]) -> dict[str, Any]:
     """Attributes of an operator, with the dtype of `computing_throughout_in` for floating-point ones."""
     wanted = _precision.throughout

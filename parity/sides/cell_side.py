@@ -83,9 +83,13 @@ class CellSide:
                 return watcher.called(lambda: self.cell(*args, **kwargs))
 
             seeds = watcher.seeds if run.grads else None
-            _, _, gradients = self.framework.run(called, inputs, parameters, seeds)
             records = watcher.records
-            if run.grads:
+            try:
+                _, _, gradients = self.framework.run(called, inputs, parameters, seeds)
+            except Exception as error:
+                if not watcher.note_backward_exception(error):
+                    raise
+            if run.grads and not records.broken:
                 self._record_gradients(records, dict(zip(map(id, parameters), gradients, strict=True)))
             self._record_updates(records, {id(p): self.framework.array(p) for p in parameters}, as_dtype(run.dtype))
         return records

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall, as_dtype, is_floating
 from ..pairing import Pairing
+from ..user_code import user_line
 from ..weights.mapping import Weights
 from .cell_arguments import counterparts, input_tensors, nested, output_tensors
 from .frameworks import Framework, Pull
@@ -63,6 +65,7 @@ class Watcher:
         self.fed: list[Any] = []  # tensors that a gradient is fed to, whatever becomes of them
         self.root_slots: list[str | None] = []
         self._calls: dict[str, int] = {}
+        self._backward: list[CellCall] = []  # calls whose backward pass runs, innermost last
         self._draws: dict[tuple[str, int], int] = {}
 
     @contextlib.contextmanager
@@ -169,37 +172,39 @@ class Watcher:
             own, theirs = (f"{len(names)} tensors ({', '.join(names)})" for names in (slots, reference))
             self.records.misfits.append(Misfit(call.path, call.index, "call", "", f"{what} {own} here, {theirs} there"))
         return [
-            tensor if name is None else self._cross(Key(call.path, call.index, kind, name), gradient_kind, tensor)
+            tensor if name is None else self._cross(call, Key(call.path, call.index, kind, name), gradient_kind, tensor)
             for name, tensor in zip(names, tensors, strict=True)
         ]
 
-    def _cross(self, key: Key, gradient_kind: str, tensor: Any) -> Any:
+    def _cross(self, call: CellCall, key: Key, gradient_kind: str, tensor: Any) -> Any:
         array = passed = self.framework.array(tensor)
         layout = self.layouts.get(key)
         recorded = array if layout is None else layout.back(array)
         fed = None if self.run.feed is None else self.run.feed.values.get(key)
         if fed is not None:
             if is_floating(array.dtype) == is_floating(fed.dtype):
-                passed = fed.astype(array.dtype)
+                # a Cell computes in its own dtype, and its imprecision isn't that of the Cells behind it
+                passed = fed.astype(array.dtype if key.kind == INPUT else as_dtype(self.run.dtype))
                 passed = passed if layout is None else layout.there(passed)
             elif recorded.shape == fed.shape and np.array_equal(recorded.astype(np.float64), fed.astype(np.float64)):
                 recorded = fed  # a mask of ones and zeros is as good as one of bools
         self._record(key, recorded)
-        shape, dtype = tuple(tensor.shape), passed.dtype
+        shape, dtype = array.shape, array.dtype
         gradient_key = key._replace(kind=gradient_kind)
 
         if not self.framework.tracked(tensor):
             self.records.untracked.add(key)
 
         def pull(gradient: Array) -> Array:
+            self._step_back(call, gradient_key.kind)
             self._record(gradient_key, gradient if layout is None else layout.back(gradient))
             given = None if self.run.feed is None else self.run.feed.values.get(gradient_key)
             if given is not None and layout is not None:
                 given = layout.there(given)
             if given is not None and given.shape == gradient.shape:
-                gradient = given.astype(dtype)
+                gradient = given
             # behind a value of another shape than the reference's nothing meaningful goes back
-            return gradient if gradient.shape == shape else np.zeros(shape, dtype)
+            return gradient.astype(dtype) if gradient.shape == shape else np.zeros(shape, dtype)
 
         return self.framework.cross(tensor, passed, pull)
 
@@ -208,6 +213,22 @@ class Watcher:
             self.records.add(key, array)
 
     # ---- exceptions ----
+
+    def _step_back(self, call: CellCall, kind: str) -> None:
+        """A gradient comes to an output of a call, or leaves it by an input."""
+        self._backward = [other for other in self._backward if other is not call]
+        if kind == OUTPUT_GRADIENT:
+            self._backward.append(call)
+
+    def note_backward_exception(self, error: Exception) -> bool:
+        """Note an exception of the backward pass as that of the Cell whose backward ran; False if none did."""
+        if not self._backward:
+            return False
+        call = self._backward[-1]
+        reason = f"raises {_said(error)} in its backward pass; the gradients before it are not known"
+        self.records.misfits.append(Misfit(call.path, call.index, "call", "", reason, user_line(error)))
+        self.records.broken = True
+        return True
 
     @contextlib.contextmanager
     def _guarded(self, cell: Any) -> Iterator[None]:
@@ -242,8 +263,9 @@ class Watcher:
             return
         call = self.running[-1].call
         error._noted = True  # type: ignore[attr-defined]
-        said = f"{type(error).__name__}: {error}".rstrip(": ")
-        self.records.misfits.append(Misfit(call.path, call.index, "call", "", f"raises {said}"))
+        source = "" if isinstance(error, CellbridgeError) else user_line(error)
+        misfit = Misfit(call.path, call.index, "call", "", f"raises {_said(error)}", source)
+        self.records.misfits.append(misfit)
         self.records.raised.add(call.path)
 
     def _reference_outputs(self, call: CellCall) -> Any:
@@ -303,3 +325,7 @@ class Watcher:
 
 def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -78,7 +78,7 @@ class Eager:
             return after(output)
 
         handles = [
-            cell.register_forward_pre_hook(pre, with_kwargs=True),
+            cell.register_forward_pre_hook(pre, prepend=True, with_kwargs=True),
             cell.register_forward_hook(post, with_kwargs=True),
         ]
         try:

@@ -48,6 +48,7 @@ class Misfit:
         kind: "call", "output" or "passed value".
         tensor: the slot that it is about; empty for the whole call.
         reason: what is wrong, in words.
+        source: where in the user's code, as `file:line: text`.
     """
 
     path: str
@@ -55,6 +56,7 @@ class Misfit:
     kind: str
     tensor: str
     reason: str
+    source: str = ""
 
 
 @dataclass
@@ -74,6 +76,7 @@ class Records:
         draws: what the run drew at random, by the Cell call that drew it.
         misfits: calls that differ from the reference's in more than numbers.
         raised: paths of the Cells that raised an exception: nothing else is known of them and of those inside.
+        broken: whether the backward pass ended with an exception: gradients that aren't there are not known.
         opaque: paths of the Cells with a backward written by hand: gradients of those inside can't be seen.
         untracked: inputs and outputs that no gradient is asked for: nothing before them is trained, or it was cut off.
     """
@@ -90,6 +93,7 @@ class Records:
     draws: dict[Draw, Array] = field(default_factory=dict)
     misfits: list[Misfit] = field(default_factory=list)
     raised: set[str] = field(default_factory=set)
+    broken: bool = False
     opaque: set[str] = field(default_factory=set)
     untracked: set[Key] = field(default_factory=set)
 

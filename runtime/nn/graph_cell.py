@@ -17,7 +17,7 @@ from ..ir.flow import Flow, flows
 from ..ir.program import Program
 from ..ir.types import Node, Value, is_floating
 from ..ops import elementwise
-from ..precision import casting
+from ..precision import casting, overruled_dtype
 from ..tracing import Operand
 from .cell import Cell
 
@@ -136,8 +136,8 @@ class _Graph:
         root: the Cell in which its Cells and Parameters are found by their paths.
         steps: the nodes that are run, made ready.
         flows: what each call does.
-        constants: the constants as tensors.
         names: qualified names of the parameters and buffers.
+        aliases: other names of shared parameters, by the Cell that holds them so.
     """
 
     def __init__(self, program: Program, root: Cell) -> None:
@@ -146,9 +146,15 @@ class _Graph:
         steps = plan(program, (*program.outputs, *program.updates.values()), every_boundary=True)
         self.steps = {step.node: step for step in steps}
         self.flows = flows(program, self.steps)
-        self.constants: dict[Value, Any] = {c.value: wrapped(program.constant_data[c.value]) for c in program.constants}
+        self._constants = {c.value: wrapped(program.constant_data[c.value]) for c in program.constants}
         self.names = {parameter.value: name for name, parameter in program.parameters.items()}
         self.names |= {buffer.value: name for name, buffer in program.buffers.items()}
+        self.aliases = {(a.rpartition(".")[0], p.value): a for p in program.parameters.values() for a in p.aliases}
+
+    def constants(self) -> dict[Value, Any]:
+        """The constants as tensors."""
+        exact = [c for c in self.program.constants if overruled_dtype(c.value.dtype) != c.value.dtype]
+        return self._constants | {c.value: wrapped(c.data.astype(overruled_dtype(c.value.dtype))) for c in exact}
 
     def cell(self, path: str) -> Cell:
         """The Cell that is at a path now; `UsageError` if there is none any more."""
@@ -184,7 +190,7 @@ class _Run:
     def __init__(self, graph: _Graph, sizes: dict[str, int]) -> None:
         self.graph = graph
         self.sizes = sizes
-        self.values = dict(graph.constants)
+        self.values: dict[Value, Any] = graph.constants()
 
     def execute(self, number: int) -> None:
         """Run the nodes of a call, and the calls that it makes."""
@@ -236,9 +242,9 @@ class _Run:
         """The tensor of a value that call `number` uses; `UsageError` if that is one of a Cell that wasn't run."""
         if value in self.values:
             return self.values[value]
-        if value in self.graph.names:
-            return self.graph.parameter(self.graph.names[value])
         call = self.graph.program.calls[number]
+        if value in self.graph.names:
+            return self.graph.parameter(self.graph.aliases.get((call.path, value), self.graph.names[value]))
         raise UsageError(
             f"Cell {call} uses {value}, which doesn't come in through its inputs: it can't be run alone, call the "
             "whole network"
