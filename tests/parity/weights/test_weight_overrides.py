@@ -60,7 +60,10 @@ def carried(given: Any, module: torch.nn.Module | None = None, cell: Any = None)
     return carry(module, cell, pair_up(module, cell), given)
 
 
-@pytest.mark.parametrize("how", ["transpose", (1, 0), [1, 0], np.transpose, lambda w: w.T], ids=str)
+WAYS = {"word": "transpose", "tuple": (1, 0), "list": [1, 0], "function": np.transpose, "lambda": lambda w: w.T}
+
+
+@pytest.mark.parametrize("how", WAYS.values(), ids=WAYS)
 def test_a_pattern_and_each_way_to_transpose(how: Any) -> None:
     given = {"blocks.*.weight": ("layers.*.kernel", how), "blocks.*.bias": "layers.*.shift"}
     assert assert_parity(Rows(), RowsCell(), X, weights=given).ok

@@ -151,7 +151,7 @@ ACTIVATIONS: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("mine", "theirs"), ACTIVATIONS, ids=str)
+@pytest.mark.parametrize(("mine", "theirs"), ACTIVATIONS, ids=["relu", "gelu", "ReLU", "GELU", "ops.gelu", "ops.silu"])
 def test_layers_take_an_activation_as_name_cell_or_function(mine: Any, theirs: Any) -> None:
     cell = nn.TransformerEncoderLayer(4, 2, 6, activation=mine, dtype=ms.float64)
     module = torch.nn.TransformerEncoderLayer(4, 2, 6, activation=theirs, **DOUBLE).eval()
