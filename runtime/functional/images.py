@@ -76,7 +76,7 @@ def channel_shuffle(x: Any, groups: int) -> Any:
 @spelled(primitive=Primitive("DepthToSpace", made_with=("block_size",)))
 def _depth_to_space(x: Any, block_size: int) -> Any:
     """(N, b * b * C, H, W) as (N, C, H * b, W * b): the place in a block is the first part of the channel."""
-    given, b = _image(x, block_size, "block_size", of="DepthToSpace")
+    given, b = _batch_of_images(x, block_size, of="DepthToSpace")
     batch, channels, height, width = given.shape
     if channels % (b * b):
         raise ValueError(f"For 'DepthToSpace', the channels must be a multiple of {b}**2, but got {channels}")
@@ -88,7 +88,7 @@ def _depth_to_space(x: Any, block_size: int) -> Any:
 @spelled(primitive=Primitive("SpaceToDepth", made_with=("block_size",)))
 def _space_to_depth(x: Any, block_size: int) -> Any:
     """(N, C, H * b, W * b) as (N, b * b * C, H, W): undoes `DepthToSpace`."""
-    given, b = _image(x, block_size, "block_size", of="SpaceToDepth")
+    given, b = _batch_of_images(x, block_size, of="SpaceToDepth")
     batch, channels, height, width = given.shape
     if height % b or width % b:
         raise ValueError(f"For 'SpaceToDepth', {b} must divide height and width, but got shape {tuple(given.shape)}")
@@ -144,6 +144,13 @@ def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Any:
     whole = shaping.reshape(moved, shape=(batch, *x.shape[1:lead], *sizes))
     before, after = ((0,) * lead + tuple(-pair[side] for pair in crops) for side in (0, 1))
     return padding.pad(whole, before=before, after=after)
+
+
+def _batch_of_images(x: Any, block_size: int, *, of: str) -> tuple[Any, int]:
+    given = as_tensor(x, "x", of=of)
+    if given.ndim != 4:
+        raise ValueError(f"For '{of}', 'x' must have 4 dimensions, but got shape {tuple(given.shape)}")
+    return given, checks.positive_int(block_size, "block_size", of=of)
 
 
 def _blocks(size: Any, count: int, *, of: str) -> tuple[Any, ...]:

@@ -117,11 +117,11 @@ def unique_consecutive(
     x = as_tensor(input, of="unique_consecutive")
     shape = tuple(x.shape)
     if dim is None:
-        x, axis = shaping.reshape(x, shape=(-1 if 0 in shape else int(np.prod(shape, dtype=int)),)), 0
+        x, axis = shaping.reshape(x, shape=(int(np.prod(shape, dtype=int)),)), 0
     else:
         axis = normalize_axis(integer(dim, "dim", of="unique_consecutive"), x.ndim)
     slices = np.moveaxis(concrete(x, "the operand of unique_consecutive"), axis, 0)
-    rows = slices.reshape(slices.shape[0], -1)
+    rows = slices.reshape(len(slices), int(np.prod(slices.shape[1:], dtype=int)))
     starts = np.concatenate([np.ones(min(len(rows), 1), bool), (rows[1:] != rows[:-1]).any(axis=1)])
     firsts = np.flatnonzero(starts)
     results = [indexing.take(x, wrapped(firsts), axis=axis)]
@@ -185,7 +185,11 @@ def _quantile(input: Any, q: Any, axis: int | None, keepdims: bool, *, leave_out
     x = as_tensor(input, of=of)
     if not is_floating(x.dtype):
         raise TypeError(f"For '{of}', 'input' must have a floating-point dtype, but got {x.dtype}")
-    shares = elementwise.cast(as_tensor(q, "q", of=of), dtype=x.dtype)
+    shares = (
+        wrapped(np.asarray(q, x.dtype))
+        if isinstance(q, (int, float))
+        else elementwise.cast(as_tensor(q, "q", of=of), dtype=x.dtype)
+    )
     if shares.ndim > 1:
         raise ValueError(f"For '{of}', 'q' must be a number or a vector, but got shape {tuple(shares.shape)}")
     values = concrete(shares, "the shares of a quantile")

@@ -48,11 +48,12 @@ def is_complex(input: Any) -> bool:
     return False
 
 
-@tensor_method("has_init")
-@property
 def _has_init(self: Any) -> bool:
     """Whether the elements are still to come: they are there from the beginning."""
     return False
+
+
+tensor_method("has_init")(property(_has_init))
 
 
 @spelled(primitive="Eps")
