@@ -29,6 +29,13 @@ def no_inline(fn: Any = None) -> Any:
     return fn if fn is not None else lambda function: function
 
 
+def constexpr(
+    fn: Any = None, get_instance: bool = True, name: str | None = None, reuse_result: bool = True, check: bool = True
+) -> Any:
+    """`fn`; in graph mode it would say that it is run while compiling. The other arguments have no meaning here."""
+    return fn if fn is not None else lambda function: function
+
+
 def recompute(block: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`block(*args, **kwargs)`; what it computed is kept for its gradient, not computed again."""
     return block(*args, **kwargs)

@@ -125,3 +125,11 @@ def _stride(self: Any, dim: int | None = None) -> Any:
         steps.append(steps[-1] * size)
     strides = steps[: self.ndim][::-1]
     return strides if dim is None else strides[dim]
+
+
+def _strides(self: Any) -> tuple[int, ...]:
+    """By how many bytes the place moves with an index of each axis."""
+    return tuple(step * self.itemsize for step in _stride(self))
+
+
+tensor_method("strides")(property(_strides))

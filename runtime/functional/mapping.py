@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import shown
+from ..hints import constexpr
 from ..ops.common import normalize_axis
 from ..tracing import Operand
 from .joining import stack, unstack
@@ -22,6 +23,9 @@ Function = Callable[..., Any]
 def partial(function: Function, *args: Any, **kwargs: Any) -> Function:
     """`function` with its first arguments given."""
     return functools.partial(function, *args, **kwargs)
+
+
+spelled()(constexpr)
 
 
 @operator_object

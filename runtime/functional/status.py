@@ -26,6 +26,12 @@ def numel(input: Any) -> Any:
     return product(as_tensor(input, of="numel").shape)
 
 
+@tensor_method("__contains__")
+def _contains(self: Any, value: Any) -> bool:
+    """Whether an element equals `value`: `1.0 in x`."""
+    return bool((self == value).any())
+
+
 @spelled()
 def is_nonzero(input: Any) -> bool:
     """Whether the only element is anything but 0; `ValueError` if there are several."""

@@ -149,6 +149,15 @@ def test_whether_numbers_are_finite() -> None:
     assert [ops.FloatStatus()(x).tolist() for x in (good, bad)] == [[0], [1]]
 
 
+def test_elements_that_are_there() -> None:
+    x = Tensor([[1.0, 2.0]])
+    assert 2.0 in x
+    assert 3 not in x
+    assert not x.has_init
+    assert ops.numel(x) == 2
+    assert ops.is_nonzero(Tensor([[3]]))
+
+
 def test_assertions(capsys: pytest.CaptureFixture[str]) -> None:
     ops.Assert()(Tensor(True), [])
     with pytest.raises(RuntimeError, match="false"):

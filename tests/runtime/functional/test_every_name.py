@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.runtime.functional.test_measured import TYPES, VALUES
 
 CALLS = "\n".join([*VALUES, *TYPES, *EQUAL])
 IN_TESTS_OF_THEIR_OWN = {
+    "constexpr": "test_hints",
     "MultitypeFuncGraph": "test_mapping",
     "copy_": "test_inplace",
     "fill_": "test_inplace",
@@ -54,6 +56,12 @@ def test_methods_that_keep_their_result(name: str) -> None:
     assert returned is tensor
     fresh = result_of(f"{operand}.{name[:-1]}({KEPT[name]})")
     require_same(tensor, fresh if fresh.dtype == tensor.dtype else fresh.astype(tensor.dtype))
+
+
+@pytest.mark.parametrize(("name", "module"), IN_TESTS_OF_THEIR_OWN.items())
+def test_tests_of_their_own_name_them(name: str, module: str) -> None:
+    (path,) = Path(__file__).parents[1].rglob(f"{module}.py")
+    assert re.search(rf"\.{name}\b", path.read_text())
 
 
 def test_every_function_and_object_is_called() -> None:

@@ -59,5 +59,6 @@ def test_places_of_elements() -> None:
     x = Tensor(np.zeros((2, 3, 4), np.float32))
     assert x.stride() == [12, 4, 1]
     assert x.stride(1) == 4
+    assert x.strides == (48, 16, 4)
     assert x.contiguous() is x
     assert x.is_contiguous()
