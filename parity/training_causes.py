@@ -43,7 +43,9 @@ def _more(names: list[str]) -> str:
 
 def _of_loss(truth: Training, run: Training, step: int) -> str:
     factor = _multiple(run.steps[step - 1][LOSS], truth.steps[step - 1][LOSS])
-    return f"{_number(factor)} times that of torch" if factor is not None and _tells(factor) else ""
+    if factor is None or not _tells(factor):
+        return ""
+    return f"{_number(factor)} times that of torch: loss scale, or a sum for a mean"
 
 
 def _of_tensor(truth: Training, run: Training, step: int, name: str) -> str:
