@@ -199,9 +199,9 @@ class _Seen:
         wrong = [p for p in dict.fromkeys(call.path for call in self.calls) if p and not self.outputs_are_right(p)]
         found: dict[str, list[str]] = {}
         for path in wrong:
-            callers = self.callers(path)
-            if len(callers) == 1 and path not in self.records.raised and self.wrong_at(*callers):
-                found.setdefault(*callers, []).append(path)
+            caller, *others = self.callers(path)
+            if not others and path not in self.records.raised and self.wrong_at(caller):
+                found.setdefault(caller, []).append(path)
         return {caller: paths for caller, paths in found.items() if not any(path in found for path in paths)}
 
     def callers(self, path: str) -> set[str]:

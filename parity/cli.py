@@ -96,6 +96,9 @@ def _checked(model: str, seed: int, verbose: bool, **options: Any) -> Report:
                 user_file.kwargs,
                 loss=user_file.loss,
                 dynamic_shapes=user_file.dynamic_shapes,
+                cell=user_file.cell,
+                cells=user_file.cells,
+                weights=user_file.weights,
                 model=user_file.name,
                 seed=seed,
                 progress=progress,
@@ -189,7 +192,8 @@ def run(
     """Compare MODEL in torch with its conversions, Cell by Cell.
 
     MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
-    inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs) and dynamic_shapes.
+    inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs), dynamic_shapes, and cell(),
+    the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
     """
     for path in (json_file, junit_file, onnx_file):
         if path is not None:

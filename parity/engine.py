@@ -37,17 +37,23 @@ def check(
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
+    cell: Any = None,
+    cells: Mapping[str, str] | None = None,
+    weights: Mapping[Any, Any] | None = None,
     save_onnx: str | PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
-    """Convert a module and compare all sides: torch, the interpreter, ONNX Runtime on the exported model.
+    """Convert a module and compare all sides: torch, the interpreter, ONNX Runtime on the exported model; a port too.
 
     Args:
         module: the reference.
         args: positional inputs.
         kwargs: keyword inputs.
         dynamic_shapes: as `converter.from_torch` takes it.
+        cell: the port of the module written by hand, if there is one.
+        cells: as for `compare`.
+        weights: as for `compare`.
         save_onnx: where to write the exported model.
         progress: told of stages.
         **options: fields of `Options`.
@@ -77,6 +83,10 @@ def check(
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
         )
+    framework = framework_of(cell)
+    if framework is not None and not (chosen.fail_fast and not report.ok):
+        port = compare_port(module, cell, args, keywords, framework, chosen, shown, cells, weights)
+        report.join(port)
     if save_onnx is not None:
         shown.stage("write ONNX", None)
         to_onnx(program, save_onnx)

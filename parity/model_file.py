@@ -1,7 +1,8 @@
 """Model files: what a user writes to have a network judged.
 
 A file defines `model()` (or an `nn.Module` called `model`) and `inputs()` (or a value): a tuple of arguments or a dict
-of keyword arguments. Optional are `loss(outputs)`, a scalar, and `dynamic_shapes`, as `torch.export` takes them.
+of keyword arguments. Optional are `loss(outputs)`, a scalar, `dynamic_shapes`, as `torch.export` takes them, and
+`cell()`, the port of the model, with `cells` and `weights` as `parity.compare` takes them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from .user_code import errors_shown, raised
 if TYPE_CHECKING:
     from torch import nn
 
+OTHERS = ("inputs", "loss", "dynamic_shapes", "cell", "cells", "weights")
+"""What a model file may define besides its model."""
+
 
 @dataclass(frozen=True)
 class ModelFile:
@@ -35,6 +39,9 @@ class ModelFile:
         loss: from the module's result to a scalar; None if the file has none.
         dynamic_shapes: as for `torch.export.export`; None if the file has none.
         name: what the user called it.
+        cell: the port; None if the file has none.
+        cells: paths of modules by paths of Cells; None if the file has none.
+        weights: as for `parity.compare`; None if the file has none.
     """
 
     module: nn.Module
@@ -43,6 +50,9 @@ class ModelFile:
     loss: Callable[[Any], Any] | None
     dynamic_shapes: Any
     name: str
+    cell: Any = None
+    cells: Mapping[str, str] | None = None
+    weights: Mapping[Any, Any] | None = None
 
 
 def load(target: str, seed: int = 0) -> ModelFile:
@@ -73,7 +83,9 @@ def load(target: str, seed: int = 0) -> ModelFile:
     dynamic_shapes = user_file.optional("dynamic_shapes")
     if inspect.isfunction(dynamic_shapes):
         dynamic_shapes = user_file.call("dynamic_shapes", dynamic_shapes)
-    return ModelFile(module, args, kwargs, loss, dynamic_shapes, target)
+    cell = user_file.cell()
+    cells, weights = (user_file.mapping(name, cell) for name in ("cells", "weights"))
+    return ModelFile(module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights)
 
 
 class _UserFile:
@@ -145,6 +157,35 @@ class _UserFile:
             f"not {_a(found)}{_forgotten(found)}"
         )
 
+    def cell(self) -> Any:
+        """The port: `cell` itself, or what it returns; None if there is none."""
+        found = self.optional("cell")
+        if found is None:
+            return None
+        from .porting import framework_of
+
+        if framework_of(found) is not None:
+            return found
+        if not callable(found):
+            raise UsageError(f"{self.shown}: `cell` must be a Cell or a function returning one, it is {_a(found)}")
+        made = self.call("cell", found)
+        if framework_of(made) is None:
+            raise UsageError(f"{self.shown}: cell() must return a Cell, it returned {_a(made)}{_forgotten(made)}")
+        return made
+
+    def mapping(self, name: str, cell: Any) -> Mapping[Any, Any] | None:
+        """A dict that goes with the port; None if there is none."""
+        found = self.optional(name)
+        if found is None or (cell is None and not isinstance(found, Mapping)):
+            return None
+        if inspect.isfunction(found):
+            found = self.call(name, found)
+        if not isinstance(found, Mapping):
+            raise UsageError(f"{self.shown}: `{name}` must be a dict or a function returning one, it is {_a(found)}")
+        if cell is None:
+            raise UsageError(f"{self.shown}: `{name}` goes with a port, and the file defines no `cell`")
+        return found
+
     def loss(self) -> Callable[[Any], Any] | None:
         """The loss, its errors shown; None if there is none."""
         found = self.optional("loss")
@@ -181,7 +222,7 @@ class _UserFile:
         from torch import nn
 
         own = self._own()
-        factories = [other for other, kind in own.items() if kind == "function" and other not in ("inputs", "loss")]
+        factories = [other for other, kind in own.items() if kind == "function" and other not in OTHERS]
         modules = [other for other, kind in own.items() if kind == "nn.Module"]
         classes = [
             other for other, kind in own.items() if kind == "class" and issubclass(vars(self.source)[other], nn.Module)

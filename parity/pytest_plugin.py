@@ -46,14 +46,17 @@ class ParityFile(pytest.File):
         from ..runtime.errors import CellbridgeError
         from . import model_file
         from .cells import can_run
+        from .porting import framework_of
 
         try:
             self.model = model_file.load(str(self.path))
         except CellbridgeError as error:
             raise self.CollectError(str(error)) from error
+        port = framework_of(self.model.cell)
+        sides = SIDES if port is None else (*SIDES, port.name)
         for path, module in self.model.module.named_modules():
             if path == "" or can_run(module):
-                for side in SIDES:
+                for side in sides:
                     yield CellItem.from_parent(self, name=f"{path or ROOT}[{side}]", cell=path, side=side)
 
     def report(self) -> Report:
@@ -71,6 +74,9 @@ class ParityFile(pytest.File):
                     model.kwargs,
                     loss=model.loss,
                     dynamic_shapes=model.dynamic_shapes,
+                    cell=model.cell,
+                    cells=model.cells,
+                    weights=model.weights,
                     model=self.path.name,
                 )
             except CellbridgeError as error:
@@ -105,6 +111,8 @@ class CellItem(pytest.Item):
         if cell.presence == INLINED:
             pytest.skip("never called itself: its parameters are judged in the Cell that uses them")
         own = [comparison for comparison in cell.comparisons if comparison.side == self.side]
+        if not own and self.side not in SIDES and self.is_unpaired(report):
+            pytest.skip("no Cell is its port, or that is called otherwise: judged in the Cell around it")
         if not own:
             raise CellFailure(f"nothing of the Cell {self.cell or ROOT} was compared on the {self.side} side")
         judged = self._judged(report, cell)
@@ -112,6 +120,10 @@ class CellItem(pytest.Item):
             from .report.detail import cell_detail
 
             raise CellFailure("\n".join(line.plain for line in cell_detail(judged, report, 80)))
+
+    def is_unpaired(self, report: Report) -> bool:
+        """Whether the module isn't held against a Cell of the port; a Sequential that the port hasn't is none."""
+        return self.cell not in {pair.module for pair in report.pairs if pair.cell_class and not pair.apart}
 
     def _judged(self, report: Report, cell: CellReport) -> CellReport:
         """The Cell with this side's comparisons; an end-to-end failure that another Cell explains isn't its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..runtime.errors import ParityError
@@ -284,6 +284,18 @@ class Report:
     def __repr__(self) -> str:
         verdict = "parity holds" if self.ok else f"parity fails in {', '.join(map(repr, self.failing)) or 'no Cell'}"
         return f"<Report of {self.model}, {', '.join(self.sides)} against {self.reference}: {verdict}>"
+
+    def join(self, other: Report) -> None:
+        """Add the sides of another report on the same module, run with the same options."""
+        self.sides += other.sides
+        self.pairs += other.pairs
+        self.weights += other.weights
+        self.notes += [note for note in other.notes if note not in self.notes]
+        for path, cell in other.cells.items():
+            mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
+            mine.comparisons += cell.comparisons
+            mine.counterpart = mine.counterpart or cell.counterpart
+            mine.explanations += cell.explanations
 
     def raise_if_failed(self) -> None:
         """Raise `ParityError` with the failing Cells in detail unless parity holds."""

@@ -8,7 +8,7 @@ from os import PathLike
 from xml.etree import ElementTree
 
 from ..files import write_text
-from ..results import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, PASS, SKIPPED, UNPAIRED, CellReport, Report
+from ..results import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, PASS, SKIPPED, UNPAIRED, CellReport, PairedCell, Report
 from .detail import cell_detail
 
 REASONS = {
@@ -42,13 +42,32 @@ def to_xml(report: Report) -> ElementTree.Element:
             name = f"{cell.path or '(root)'}[{side}]"
             case = ElementTree.SubElement(suite, "testcase", classname=_clean(report.model), name=_clean(name))
             _judge(case, cell, side, report, failing)
+    cases = len(suite)
+    _describe(suite, report)
     counts = {kind: len(suite.findall(f"testcase/{kind}")) for kind in ("failure", "skipped")}
     for element in (suites, suite):
-        element.set("tests", str(len(suite)))
+        element.set("tests", str(cases))
         element.set("failures", str(counts["failure"]))
         element.set("errors", "0")
         element.set("skipped", str(counts["skipped"]))
     return suites
+
+
+def _describe(suite: ElementTree.Element, report: Report) -> None:
+    """Which Cell is the port of which module, and what its Parameters were filled with, as properties."""
+    found = [(f"port of {p.module or '(root)'}", _counterpart(p)) for p in report.pairs if p.module_class]
+    found += [(f"Parameter {w.parameter}", f"{w.source} (by {w.how})") for w in report.weights]
+    if found:
+        properties = ElementTree.Element("properties")
+        suite.insert(0, properties)
+        for name, value in found:
+            ElementTree.SubElement(properties, "property", name=_clean(name), value=_clean(value))
+
+
+def _counterpart(pair: PairedCell) -> str:
+    if not pair.cell_class:
+        return "none"
+    return f"{pair.cell or '(root)'} ({pair.cell_class}, by {pair.how})" + (f"; {pair.apart}" if pair.apart else "")
 
 
 def _judge(case: ElementTree.Element, cell: CellReport, side: str, report: Report, failing: set[str]) -> None:
@@ -66,7 +85,8 @@ def _judge(case: ElementTree.Element, cell: CellReport, side: str, report: Repor
         detail = cell_detail(of_side, report, WIDTH, everything=True)
         failure.text = _clean("\n".join(line.plain for line in detail))
     elif not comparisons:
-        reason = REASONS.get(cell.presence or "", f"nothing of it was compared with {side}")
+        presence = cell.presence or (UNPAIRED if cell.path in report.unpaired else "")
+        reason = REASONS.get(presence, f"nothing of it was compared with {side}")
         ElementTree.SubElement(case, "skipped", message=reason)
 
 

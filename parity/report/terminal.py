@@ -165,6 +165,11 @@ def _alone(report: Report, width: int) -> list[Text]:
         if pair.apart:
             port = "" if pair.module == pair.cell else f" (its port: {pair.cell})"
             lines += paragraph(f"{pair.module}{port} is judged in the Cell around it: {pair.apart}", width, 2, "yellow")
+    seen = [path for path in report.unpaired if path in report.cells and report.cells[path].status != UNPAIRED]
+    if alone := [pair.module for pair in report.pairs if pair.module in seen and not pair.cell_class]:
+        lines += paragraph(
+            f"modules without a port, judged there in the Cell around: {_listed(alone)}", width, 2, "yellow"
+        )
     if report.lone_cells:
         text = f"Cells that are the port of no module, judged in the Cell around them: {_listed(report.lone_cells)}"
         lines += paragraph(text, width, 2, "yellow")

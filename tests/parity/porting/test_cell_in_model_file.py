@@ -1,0 +1,167 @@
+"""A model file with `cell()`: the command, the reports and the plugin judge the port beside the conversions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cellbridge.parity.cli import main
+
+pytest_plugins = ["pytester"]
+
+FILE = """
+import torch
+from torch import nn as tnn
+from cellbridge.runtime import nn, ops
+
+class TorchNet(tnn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = tnn.Sequential(tnn.Conv2d(1, 3, 3, padding=1), tnn.BatchNorm2d(3), tnn.ReLU())
+        self.act = tnn.GELU()
+        self.head = tnn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.head(self.act(self.features(x).mean((2, 3))))
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 3, 3, has_bias=True)
+        self.bn = nn.BatchNorm2d(3, eps=EPS)
+        self.relu = nn.ReLU()
+        self.classifier = nn.Dense(3, 2)
+
+    def construct(self, x):
+        x = self.relu(self.bn(self.conv(x)))
+        return self.classifier(ops.gelu(x.mean((2, 3))))
+
+def model():
+    return TorchNet()
+
+def inputs():
+    return torch.randn(2, 1, 4, 4),
+
+def cell():
+    return Net()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    path = list(sys.path)
+    monkeypatch.chdir(tmp_path)
+    yield
+    sys.path[:] = path
+    sys.modules.pop("net", None)
+
+
+def run(text: str, *options: str) -> Result:
+    Path("net.py").write_text(text)
+    return CliRunner().invoke(main, ["run", "net.py", *options], catch_exceptions=False)
+
+
+def test_right_port() -> None:
+    result = run(FILE.replace("EPS", "1e-5"), "--json", "report.json", "--junit", "report.xml")
+    assert result.exit_code == 0, result.output
+    verdict = " ".join(result.output.split())
+    assert "and cell (outputs and gradients) agree with torch" in verdict
+    assert "features.0" in result.output  # the pairing
+    assert "conv" in result.output
+    report = json.loads(Path("report.json").read_text())
+    assert report["sides"] == ["interpreter", "onnxruntime", "cell"]
+    pairs = {pair["module"]: pair for pair in report["pairs"]}
+    assert pairs["features.0"]["cell"] == "conv"
+    assert pairs["features.0"]["how"] == "class and order"
+    assert pairs["act"]["cell"] is None
+    assert report["unpaired"] == ["act"]
+    assert {"parameter": "bn.gamma", "source": "features.1.weight", "how": "layer"} in report["weights"]
+    suite = ElementTree.parse("report.xml").getroot()[0]
+    properties = {p.get("name"): p.get("value") for p in suite.iter("property")}
+    assert properties["port of features.0"] == "conv (Conv2d, by class and order)"
+    assert properties["Parameter bn.gamma"] == "features.1.weight (by layer)"
+    assert int(suite.get("tests", "")) == len(suite.findall("testcase"))
+    skipped = {case.get("name"): case for case in suite.iter("testcase") if len(case)}
+    assert "no Cell is its port" in skipped["act[cell]"][0].get("message", "")
+
+
+def test_wrong_port() -> None:
+    result = run(FILE.replace("EPS", "1e-3"), "--json", "report.json")
+    assert result.exit_code == 1
+    assert "Parity fails in 1 Cell: features.1" in result.output
+    report = json.loads(Path("report.json").read_text())
+    assert report["failing"] == ["features.1"]
+    failing = next(each for each in report["cells"] if each["path"] == "features.1")
+    assert {c["side"] for c in failing["comparisons"] if c["status"] == "fail"} == {"cell"}
+    assert failing["counterpart"] == "BatchNorm2d at bn"
+    assert any("eps" in line for line in failing["explanations"])
+
+
+def test_verbose_shows_the_weights_in_eighty_columns() -> None:
+    short, long = run(FILE.replace("EPS", "1e-5")).output, run(FILE.replace("EPS", "1e-5"), "-v").output
+    assert "bn.moving_variance" not in short
+    assert "bn.moving_variance" in long
+    assert "features.1.running_var" in long
+    assert all(len(line) <= 80 for line in (short + long).splitlines())
+
+
+def test_cells_and_weights() -> None:
+    other = FILE.replace("EPS", "1e-5").replace("self.classifier = nn.Dense(3, 2)", "self.classifier = Head()")
+    other += """
+class Head(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.kernel = ms.Parameter(ms.Tensor(np.zeros((3, 2), np.float32)))
+        self.offset = ms.Parameter(ms.Tensor(np.zeros(2, np.float32)))
+    def construct(self, x):
+        return ops.matmul(x, self.kernel) + self.offset
+
+import numpy as np
+import cellbridge.runtime as ms
+cells = {"classifier": "head"}
+"""
+    refused = run(other)
+    assert refused.exit_code == 2
+    assert "weights={" in refused.output
+    assert "Traceback" not in refused.output
+    accepted = run(other + "weights = lambda: {'classifier.kernel': ('head.weight', 'transpose')}\n", "-v")
+    assert accepted.exit_code == 0, accepted.output
+    assert "head.weight, axes (1, 0)" in accepted.output
+
+
+@pytest.mark.parametrize(
+    ("replaced", "by", "said"),
+    [
+        ("return Net()", "return TorchNet()", "cell() must return a Cell, it returned a TorchNet"),
+        ("return Net()", "Net()", "cell() must return a Cell, it returned None (is a `return` missing?)"),
+        (
+            "def cell():\n    return Net()",
+            "cell = 3",
+            "`cell` must be a Cell or a function returning one, it is an int",
+        ),
+        ("def cell():\n    return Net()", "cells = {'conv': 'features.0'}", "`cells` goes with a port"),
+        ("return Net()", "return Net()\ncells = {'conv': 'features.9'}", "there is no module at 'features.9'"),
+        ("return Net()", "return Net()\nweights = 3", "`weights` must be a dict"),
+        ("return Net()", "raise RuntimeError('no')", "net.py raised RuntimeError when cell() was called"),
+    ],
+)
+def test_errors_in_the_file(replaced: str, by: str, said: str) -> None:
+    result = run(FILE.replace("EPS", "1e-5").replace(replaced, by))
+    assert result.exit_code == 2, result.output
+    assert said in " ".join(result.output.split())
+
+
+def test_plugin(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(parity_net=FILE.replace("EPS", "1e-3"))
+    result = pytester.runpytest("-rs", "parity_net.py", "-v")
+    result.stdout.fnmatch_lines(["*::0[[]cell[]] PASSED*", "*::1[[]cell[]] FAILED*"])
+    result.stdout.fnmatch_lines(["*::act[[]cell[]] SKIPPED*"])
+    result.stdout.fnmatch_lines(["*possible cause: BatchNorm2d: eps*"])
+    outcomes = result.parseoutcomes()
+    assert outcomes["failed"] == 1
