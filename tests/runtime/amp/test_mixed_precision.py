@@ -188,14 +188,15 @@ def test_custom_lists() -> None:
 
 
 def test_combinations_are_warned_about() -> None:
+    net = network()
+    net[1].to_float(ms.float16)
     with pytest.warns(UserWarning, match="to_float are combined: the dtype of 1 was set"):
-        net = network()
-        net[1].to_float(ms.float16)
         amp.auto_mixed_precision(net, "O2")
     with pytest.warns(UserWarning, match="overrides amp level O3"):
         amp.auto_mixed_precision(network(), "O3").to_float(ms.float32)
+    net = amp.auto_mixed_precision(network(), "O1")
     with pytest.warns(UserWarning, match="level O1 already: level O2"):
-        amp.auto_mixed_precision(amp.auto_mixed_precision(network(), "O1"), "O2")
+        amp.auto_mixed_precision(net, "O2")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         amp.auto_mixed_precision(network(), "O2")

@@ -197,7 +197,7 @@ def broken(folder: Path, name: str, content: bytes) -> Path:
         (lambda d: save_checkpoint(network(), d / "a", append_dict={"e": [1]}), TypeError, ["append_dict", "list"]),
         (lambda d: save_checkpoint(network(), d / "a", append_dict={"fc.bias": 1}), ValueError, ["fc.bias"]),
         (lambda d: save_checkpoint(network(), d / "no" / "a"), FileNotFoundError, ["no folder"]),
-        (lambda d: save_checkpoint([Parameter(1.0, name="a")] + [Parameter(2.0, name="a")], d / "a"), ValueError,
+        (lambda d: save_checkpoint([Parameter(1.0, name="a"), Parameter(2.0, name="a")], d / "a"), ValueError,
          ["two", "'a'"]),
         (lambda d: load_checkpoint(d / "a.ckpt"), ValueError, ["does not exist", "a.ckpt"]),
         (lambda d: load_checkpoint(broken(d, "a.txt", b"x")), ValueError, [".ckpt", "a.txt"]),
