@@ -96,11 +96,11 @@ class StaticLossScaler(LossScaler):
 
     def scale(self, inputs: Any) -> Any:
         """A tensor, or each in a tuple or list, times the scale; dtypes stay."""
-        return _times(inputs, float(self.scale_value))
+        return scaled(inputs, float(self.scale_value))
 
     def unscale(self, inputs: Any) -> Any:
         """A tensor, or each in a tuple or list, divided by the scale; dtypes stay."""
-        return _times(inputs, 1 / float(self.scale_value))
+        return scaled(inputs, 1 / float(self.scale_value))
 
     def adjust(self, grads_finite: Any) -> bool:
         """Change nothing; returns False."""
@@ -161,9 +161,14 @@ def _as_bool(value: Any) -> bool:
     raise TypeError(f"For 'adjust', 'grads_finite' must be a bool or a bool Tensor, but got {value!r}")
 
 
-def _times(inputs: Any, factor: float) -> Any:
+def scaled(inputs: Any, factor: float) -> Any:
+    """A tensor, or each in a tuple or list, times a number; dtypes stay, so that large numbers may become infinite.
+
+    Raises:
+        TypeError: there is something else than tensors.
+    """
     if isinstance(inputs, (tuple, list)):
-        return type(inputs)(_times(item, factor) for item in inputs)
+        return type(inputs)(scaled(item, factor) for item in inputs)
     if not isinstance(inputs, Tensor):
         raise TypeError(f"a loss scale applies to a Tensor or a tuple of Tensors, but got {type(inputs).__name__}")
-    return elementwise.mul(inputs, np.asarray(factor, inputs.dtype))
+    return elementwise.mul(inputs, elementwise.cast(wrapped(np.asarray(factor)), dtype=inputs.dtype))

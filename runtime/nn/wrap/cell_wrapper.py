@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import checks
+from ...amp.scalers import scaled
 from ...common.dtype import float32
 from ...common.parameter import ParameterTuple
 from ...gradients import GradOperation, value_and_grad
@@ -210,14 +211,13 @@ class TrainOneStepCell(Cell):
 
     def loss_and_gradients(self, inputs: tuple[Any, ...], sens: float) -> tuple[Any, tuple[Any, ...]]:
         """The loss, and the gradients of the weights for the gradient `sens` at the loss."""
-
         if sens == 1:
             found: tuple[Any, tuple[Any, ...]] = value_and_grad(self.network, None, self.weights)(*inputs)
             return found
 
-        def scaled(*args: Any) -> tuple[Any, Any]:
+        def forward(*args: Any) -> tuple[Any, Any]:
             loss = self.network(*args)
-            return loss * sens, loss
+            return scaled(loss, sens), loss
 
-        (_, loss), gradients = value_and_grad(scaled, None, self.weights, has_aux=True)(*inputs)
+        (_, loss), gradients = value_and_grad(forward, None, self.weights, has_aux=True)(*inputs)
         return loss, gradients

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cellbridge.runtime as ms
-from cellbridge.runtime import Parameter, Tensor, nn
+from cellbridge.runtime import Parameter, Tensor, amp, nn
 
 X = Tensor([[1.0, 2.0], [3.0, -1.0]])
 Y = Tensor([[1.0], [2.0]])
@@ -125,6 +125,33 @@ def test_a_loss_in_half_precision_is_scaled_in_it() -> None:
     step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), optimizer, 1024.0)
     assert step(X, Y.astype(ms.float16)).dtype == np.float16
     np.testing.assert_allclose(net.weight.asnumpy(), [[1, 2]] - 0.1 * SLOPE, rtol=1e-6)
+
+
+def test_a_scale_beyond_half_precision_overflows_without_a_warning() -> None:
+    net = network().to_float(ms.float16)
+    optimizer = nn.SGD(net.trainable_params(), 0.1, loss_scale=2.0**16)
+    step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), optimizer, 2.0**16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert step(X, Y.astype(ms.float16)).asnumpy() == LOSS
+        assert amp.StaticLossScaler(2.0**16).scale(Tensor([1.0], ms.float16)).tolist() == [np.inf]
+    assert not np.isfinite(net.weight.asnumpy()).any()
+
+
+def test_a_network_that_returns_several_losses() -> None:
+    class Losses(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = Parameter(Tensor([2.0]), name="w")
+
+        def construct(self, x: Any) -> Any:
+            return self.w * x, [self.w * 2.0]
+
+    for scale in (1.0, 4.0):
+        net = Losses()
+        step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.1, loss_scale=scale), scale)
+        first, (second,) = step(Tensor([3.0]))
+        assert (first.tolist(), second.tolist(), net.w.tolist()) == ([6.0], [4.0], [1.5])
 
 
 @pytest.mark.parametrize(
