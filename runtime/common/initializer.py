@@ -5,7 +5,6 @@ Random values are drawn from the generator of `runtime.ops.random`, which `set_s
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,13 +13,21 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..ops import random
+from .drawn_initializers import (
+    HeNormal,
+    HeUniform,
+    Normal,
+    Orthogonal,
+    Sparse,
+    TruncatedNormal,
+    Uniform,
+    VarianceScaling,
+    XavierNormal,
+    XavierUniform,
+)
 from .dtype import float32, to_dtype
+from .initializer_base import Array, Initializer, Shape, check_dimensions, fan_in_and_fan_out
 from .tensor import Tensor, wrapped
-
-Array = np.ndarray[Any, Any]
-Shape = tuple[int, ...]
-_FLOAT64 = np.dtype(np.float64)
 
 
 def initializer(init: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
@@ -73,31 +80,7 @@ def _as_initializer(init: Any) -> Initializer:
     return _NAMED[init.lower()]()
 
 
-class Initializer:
-    """Base of the initializers.
-
-    A subclass fills an array in place in `_initialize(arr)`, or gives the values for a shape in `_values(shape)`.
-    Calling an initializer with an array fills it.
-    """
-
-    def __init__(self, **kwargs: Any) -> None:
-        self.__dict__.update(kwargs)
-
-    def __call__(self, arr: Array) -> None:
-        """Fill an array in place."""
-        self._initialize(arr)
-
-    def _initialize(self, arr: Array) -> None:
-        arr[...] = self._values(arr.shape)
-
-    def _values(self, shape: Shape) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} must define _initialize(arr)")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
-
-
-# ---- without chance ----
+# ---- those without chance ----
 
 
 @dataclass(eq=False, repr=False)
@@ -128,7 +111,7 @@ class Identity(Initializer):
     """1 on the diagonal of a matrix, else 0; `ValueError` for a tensor that isn't 2-D."""
 
     def _values(self, shape: Shape) -> Array:
-        _check_dimensions(self, shape, (2,))
+        check_dimensions(self, shape, (2,))
         return np.eye(shape[0], shape[1])
 
 
@@ -149,7 +132,7 @@ class Dirac(Initializer):
         checks.positive_int(self.groups, "groups", of="Dirac")
 
     def _values(self, shape: Shape) -> Array:
-        _check_dimensions(self, shape, (3, 4, 5))
+        check_dimensions(self, shape, (3, 4, 5))
         if shape[0] % self.groups:
             raise ValueError(f"For 'Dirac', 'groups' must divide the first dimension of {shape}, but got {self.groups}")
         per_group = shape[0] // self.groups
@@ -159,248 +142,6 @@ class Dirac(Initializer):
             for channel in range(min(per_group, shape[1])):
                 filled[(group * per_group + channel, channel, *centre)] = 1
         return filled
-
-
-# ---- drawn ----
-
-
-@dataclass(eq=False, repr=False)
-class Uniform(Initializer):
-    """Drawn evenly from [-scale, scale)."""
-
-    scale: float = 0.07
-
-    def _values(self, shape: Shape) -> Array:
-        return _uniform(-self.scale, self.scale, shape)
-
-
-@dataclass(eq=False, repr=False)
-class Normal(Initializer):
-    """Drawn from the normal distribution with standard deviation `sigma` (at least 0) and mean `mean`."""
-
-    sigma: float = 0.01
-    mean: float = 0.0
-
-    def __post_init__(self) -> None:
-        checks.in_range(self.sigma, "sigma", "[0, inf)", of="Normal")
-
-    def _values(self, shape: Shape) -> Array:
-        return _normal(self.mean, self.sigma, shape)
-
-
-@dataclass(eq=False, repr=False)
-class TruncatedNormal(Initializer):
-    """Drawn from the normal distribution of deviation `sigma` around `mean`, conditional on lying in [a, b].
-
-    The bounds are values, not numbers of deviations. `ValueError` unless sigma > 0 and a < b.
-    """
-
-    sigma: float = 0.01
-    mean: float = 0.0
-    a: float = -2.0
-    b: float = 2.0
-
-    def __post_init__(self) -> None:
-        checks.in_range(self.sigma, "sigma", "(0, inf)", of="TruncatedNormal")
-        if not self.a < self.b:
-            raise ValueError(f"For 'TruncatedNormal', 'a' must be below 'b', but got {self.a} and {self.b}")
-
-    def _values(self, shape: Shape) -> Array:
-        return _truncated_normal(self.mean, self.sigma, self.a, self.b, shape)
-
-
-@dataclass(eq=False, repr=False)
-class XavierUniform(Initializer):
-    """Drawn evenly from [-b, b), b = gain * sqrt(6 / (fan_in + fan_out)). Glorot and Bengio, 2010."""
-
-    gain: float = 1
-
-    def _values(self, shape: Shape) -> Array:
-        bound = self.gain * math.sqrt(6.0 / sum(_fans(self, shape)))
-        return _uniform(-bound, bound, shape)
-
-
-@dataclass(eq=False, repr=False)
-class XavierNormal(Initializer):
-    """Normal with mean 0 and deviation gain * sqrt(2 / (fan_in + fan_out)). Glorot and Bengio, 2010."""
-
-    gain: float = 1
-
-    def _values(self, shape: Shape) -> Array:
-        return _normal(0.0, self.gain * math.sqrt(2.0 / sum(_fans(self, shape))), shape)
-
-
-@dataclass(eq=False, repr=False)
-class HeNormal(Initializer):
-    """Normal with mean 0 and deviation gain / sqrt(fan). He et al., "Delving deep into rectifiers", 2015.
-
-    Args:
-        negative_slope: that of the leaky ReLU which follows; used for `nonlinearity` "leaky_relu" only, where the gain
-            is sqrt(2 / (1 + negative_slope**2)).
-        mode: which fan counts: "fan_in" keeps the size of activations, "fan_out" that of gradients.
-        nonlinearity: what follows: "leaky_relu", "relu", "tanh", "sigmoid", "linear" or the name of a convolution.
-
-    Raises:
-        ValueError: `mode` or `nonlinearity` is another, or the tensor has fewer than 2 dimensions.
-    """
-
-    negative_slope: float = 0
-    mode: str = "fan_in"
-    nonlinearity: str = "leaky_relu"
-
-    def __post_init__(self) -> None:
-        of = type(self).__name__
-        self.mode = checks.one_of(str(self.mode).lower(), "mode", ("fan_in", "fan_out"), of=of)
-        checks.one_of(self.nonlinearity, "nonlinearity", ("leaky_relu", *_GAINS), of=of)
-        if isinstance(self.negative_slope, bool) or not isinstance(self.negative_slope, (int, float)):
-            raise ValueError(f"For '{of}', 'negative_slope' must be a number, but got {self.negative_slope!r}")
-
-    def _deviation(self, shape: Shape) -> float:
-        fan_in, fan_out = _fans(self, shape)
-        leaky = math.sqrt(2.0 / (1 + self.negative_slope**2))
-        return _GAINS.get(self.nonlinearity, leaky) / math.sqrt(fan_in if self.mode == "fan_in" else fan_out)
-
-    def _values(self, shape: Shape) -> Array:
-        return _normal(0.0, self._deviation(shape), shape)
-
-
-_GAINS = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3.0} | dict.fromkeys(
-    ("sigmoid", "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), 1.0
-)
-
-
-@dataclass(eq=False, repr=False)
-class HeUniform(HeNormal):
-    """Drawn evenly from [-b, b), b = gain * sqrt(3 / fan); arguments and errors are those of `HeNormal`."""
-
-    def _values(self, shape: Shape) -> Array:
-        bound = math.sqrt(3.0) * self._deviation(shape)
-        return _uniform(-bound, bound, shape)
-
-
-@dataclass(eq=False, repr=False)
-class VarianceScaling(Initializer):
-    """Drawn with variance scale / n.
-
-    Args:
-        scale: above 0.
-        mode: what n is: "fan_in", "fan_out" or their mean, "fan_avg".
-        distribution: "truncated_normal" (cut at two deviations, and widened to make up for it), "untruncated_normal" or
-            "uniform".
-    """
-
-    scale: float = 1.0
-    mode: str = "fan_in"
-    distribution: str = "truncated_normal"
-
-    def __post_init__(self) -> None:
-        of = "VarianceScaling"
-        checks.in_range(self.scale, "scale", "(0, inf)", of=of)
-        checks.one_of(self.mode, "mode", ("fan_in", "fan_out", "fan_avg"), of=of)
-        distributions = ("uniform", "truncated_normal", "untruncated_normal")
-        checks.one_of(self.distribution, "distribution", distributions, of=of)
-
-    def _values(self, shape: Shape) -> Array:
-        fan_in, fan_out = _fans(self, shape)
-        n = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
-        deviation = math.sqrt(self.scale / max(1.0, n))
-        if self.distribution == "uniform":
-            return _uniform(-math.sqrt(3.0) * deviation, math.sqrt(3.0) * deviation, shape)
-        if self.distribution == "untruncated_normal":
-            return _normal(0.0, deviation, shape)
-        deviation /= _DEVIATION_WITHIN_TWO
-        return _truncated_normal(0.0, deviation, -2 * deviation, 2 * deviation, shape)
-
-
-_DEVIATION_WITHIN_TWO = 0.87962566103423978
-"""Standard deviation of the standard normal distribution conditional on [-2, 2]."""
-
-
-@dataclass(eq=False, repr=False)
-class Orthogonal(Initializer):
-    """`gain` times a matrix with orthonormal rows or columns, whichever are fewer.
-
-    Dimensions after the first are taken together. Saxe et al., 2013. `ValueError` for fewer than 2 dimensions.
-    """
-
-    gain: float = 1.0
-
-    def _values(self, shape: Shape) -> Array:
-        if len(shape) < 2:
-            raise ValueError(f"For 'Orthogonal', the tensor must have at least 2 dimensions, but got shape {shape}")
-        rows, columns = shape[0], math.prod(shape[1:])
-        q, r = np.linalg.qr(_normal(0.0, 1.0, (max(rows, columns), min(rows, columns))))
-        q = q * np.sign(np.diag(r))  # makes the draw uniform among orthogonal matrices
-        return self.gain * (q if rows >= columns else q.T).reshape(shape)
-
-
-@dataclass(eq=False, repr=False)
-class Sparse(Initializer):
-    """Normal with mean 0 and deviation `sigma`; in each column of the matrix the fraction `sparsity` is 0.
-
-    Martens, 2010. `ValueError` for a tensor that isn't 2-D.
-    """
-
-    sparsity: float
-    sigma: float = 0.01
-
-    def __post_init__(self) -> None:
-        checks.in_range(self.sparsity, "sparsity", "[0, 1]", of="Sparse")
-        checks.in_range(self.sigma, "sigma", "[0, inf)", of="Sparse")
-
-    def _values(self, shape: Shape) -> Array:
-        _check_dimensions(self, shape, (2,))
-        filled = _normal(0.0, self.sigma, shape)
-        order = np.argsort(_uniform(0.0, 1.0, shape), axis=0)
-        filled[order[: math.ceil(self.sparsity * shape[0])], np.arange(shape[1])] = 0
-        return filled
-
-
-# ---- shared ----
-
-
-def _uniform(low: float, high: float, shape: Shape) -> Array:
-    return np.asarray(random.uniform(shape=shape, low=low, high=high, dtype=_FLOAT64))
-
-
-def _normal(mean: float, deviation: float, shape: Shape) -> Array:
-    return np.asarray(random.normal(shape=shape, mean=mean, deviation=deviation, dtype=_FLOAT64))
-
-
-def _truncated_normal(mean: float, deviation: float, low: float, high: float, shape: Shape) -> Array:
-    """Even draws, each accepted with a probability proportional to the density there."""
-    low, high = (low - mean) / deviation, (high - mean) / deviation
-    densest = min(max(0.0, low), high)
-    low, high = max(low, densest - 40), min(high, densest + 40)  # beyond that the density is 0 in float64
-    drawn: list[Array] = []
-    missing = math.prod(shape)
-    while missing > 0:
-        count = max(2 * missing, 64)
-        x, chance = _uniform(low, high, (count,)), _uniform(0.0, 1.0, (count,))
-        drawn.append(x[chance < np.exp((densest**2 - x**2) / 2)][:missing])
-        missing -= drawn[-1].size
-    return mean + deviation * np.concatenate(drawn).reshape(shape)
-
-
-def fan_in_and_fan_out(shape: Shape) -> tuple[int, int]:
-    """How many inputs meet in an output of a weight (out, in, ...), and how many outputs an input reaches."""
-    if len(shape) < 2:
-        raise ValueError(f"fan_in and fan_out are those of a tensor with at least 2 dimensions, but got shape {shape}")
-    window = math.prod(shape[2:])
-    return shape[1] * window, shape[0] * window
-
-
-def _fans(init: Initializer, shape: Shape) -> tuple[int, int]:
-    try:
-        return fan_in_and_fan_out(shape)
-    except ValueError as error:
-        raise ValueError(f"For '{type(init).__name__}', {error}") from None
-
-
-def _check_dimensions(init: Initializer, shape: Shape, allowed: tuple[int, ...]) -> None:
-    if len(shape) not in allowed:
-        needed = " or ".join(map(str, allowed))
-        raise ValueError(f"For '{type(init).__name__}', the tensor must have {needed} dimensions, but got {shape}")
 
 
 _KINDS = (Zero, One, Identity, Dirac, Uniform, Normal, TruncatedNormal, XavierUniform, XavierNormal, HeUniform,
