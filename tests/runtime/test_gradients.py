@@ -280,3 +280,20 @@ def test_threads_differentiate_apart() -> None:
     for thread in threads:
         thread.join()
     assert results == {k: [2.0 * i * k for i in range(50)] for k in range(1, 5)}
+
+
+def test_what_comes_before_a_cut_has_no_backward_pass() -> None:
+    before, seen = Line(), []
+    before.register_backward_hook(lambda cell, gi, go: seen.append("before"))
+    before.w.register_hook(lambda g: seen.append("w"))
+    after = Line()
+    after.register_backward_hook(lambda cell, gi, go: seen.append("after"))
+    weights = [before.w, after.w]
+    assert plain(grad(lambda x: after(ops.stop_gradient(before(x))), 0, weights)(X)) == (0.0, (0.0, 7.0))
+    assert seen == ["after"]
+
+
+def test_a_frozen_parameter_lets_gradients_through_to_those_before_it() -> None:
+    before, after = Line(), Line()
+    after.w.requires_grad = False
+    assert plain(grad(lambda x: after(before(x)), 0, [before.w, after.w])(X)) == (4.0, (6.0, 0.0))

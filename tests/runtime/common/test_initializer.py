@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from cellbridge.runtime import Parameter, Tensor
+from cellbridge.runtime import Parameter, Tensor, nn
 from cellbridge.runtime.common.dtype import bfloat16, float16, float32, int32
 from cellbridge.runtime.common.initializer import (
     Constant,
@@ -197,3 +199,29 @@ def test_initializer_of_the_user_fills_in_place() -> None:
 def test_errors_name_what_is_wrong(error: type[Exception], words: str, make: object) -> None:
     with pytest.raises(error, match=words):
         make()  # type: ignore[operator]
+
+
+def test_reinitializing_a_network_by_the_types_of_its_layers() -> None:
+    net = nn.SequentialCell([nn.Conv2d(3, 64, 3), nn.BatchNorm2d(64), nn.Dense(64, 32), nn.Dense(32, 2)])
+    for _, cell in net.cells_and_names():
+        if isinstance(cell, nn.Conv2d):
+            init = HeNormal(negative_slope=0, mode="fan_out", nonlinearity="relu")
+            cell.weight.set_data(initializer(init, cell.weight.shape, cell.weight.dtype))
+        elif isinstance(cell, nn.BatchNorm2d):
+            cell.gamma.set_data(initializer("ones", cell.gamma.shape))
+            cell.beta.set_data(initializer("zeros", cell.beta.shape))
+        elif isinstance(cell, nn.Dense):
+            cell.weight.set_data(initializer(HeUniform(negative_slope=math.sqrt(5)), cell.weight.shape))
+            cell.bias.set_data(initializer("zeros", cell.bias.shape))
+    assert net[0].weight.asnumpy().std() == pytest.approx(math.sqrt(2 / (64 * 9)), rel=0.1)
+    assert np.abs(net[2].weight.asnumpy()).max() <= 1 / 8
+    assert not net[3].bias.asnumpy().any()
+
+
+@pytest.mark.parametrize("make", [lambda i: nn.Dense(2, 1, weight_init=i), lambda i: nn.Conv2d(2, 1, 1, weight_init=i)])
+def test_layers_take_all_that_initializer_takes(make: Callable[[Any], nn.Cell]) -> None:
+    shape = make("ones").weight.shape
+    for init, value in (("ones", 1.0), (3, 3.0), (One(), 1.0), (Tensor(np.full(shape, 4.0, np.float32)), 4.0)):
+        assert (make(init).weight.asnumpy() == value).all()
+    with pytest.raises(ValueError, match="shape"):
+        make(Tensor([1.0]))
