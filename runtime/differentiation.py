@@ -178,7 +178,7 @@ def _seeds(outputs: Any, output_gradient: Any, recording: tape.Tape) -> dict[int
     if output_gradient is None:
         gradients = [wrapped(np.ones(x.shape, x.dtype)) for x in tensors]
     else:
-        given = list(leaves(output_gradient))
+        given = leaves(output_gradient)
         if len(given) != len(tensors):
             raise ValueError(f"the output gradient holds {len(given)} tensors, the output {len(tensors)}")
         gradients = [_seed(x, g) for x, g in zip(tensors, given, strict=True)]

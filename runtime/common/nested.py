@@ -8,13 +8,22 @@ from typing import Any
 from .tensor import Tensor
 
 
-def leaves(structure: Any) -> Iterator[Any]:
+def leaves(structure: Any) -> list[Any]:
     """What is in nested tuples, lists and dicts, in order; anything else is a leaf itself."""
-    if isinstance(structure, (tuple, list, dict)):
-        for item in structure.values() if isinstance(structure, dict) else structure:
-            yield from leaves(item)
+    found: list[Any] = []
+    _collect(structure, found)
+    return found
+
+
+def _collect(structure: Any, found: list[Any]) -> None:
+    if isinstance(structure, (tuple, list)):
+        for item in structure:
+            _collect(item, found)
+    elif isinstance(structure, dict):
+        for item in structure.values():
+            _collect(item, found)
     else:
-        yield structure
+        found.append(structure)
 
 
 def tensors_in(structure: Any) -> Iterator[Tensor]:

@@ -83,7 +83,7 @@ def _of_inputs(inputs: Args, returned: Any) -> Iterator[Any]:
             f"{len(inputs)} inputs"
         )
     for i, (x, gradient) in enumerate(zip(inputs, gradients, strict=False)):
-        parts, given = list(leaves(x)), list(leaves(gradient))
+        parts, given = leaves(x), leaves(gradient)
         if gradient is None:
             given = [None] * len(parts)
         if len(parts) != len(given) and any(isinstance(part, Tensor) for part in parts):

@@ -1,0 +1,35 @@
+"""Nested tuples, lists and dicts: their leaves, and the same structure with others."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cellbridge.runtime import Tensor
+from cellbridge.runtime.common.nested import leaves, mapped, tensors_in, with_tensors
+
+Point = namedtuple("Point", "x y")
+structures = st.recursive(
+    st.integers(), lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner)
+)
+
+
+@given(structures)
+def test_a_structure_is_its_leaves_and_its_form(structure: Any) -> None:
+    found = leaves(structure)
+    assert all(isinstance(leaf, int) for leaf in found)
+    assert mapped(structure, lambda leaf: leaf) == structure
+    assert leaves(mapped(structure, lambda leaf: leaf + 1)) == [leaf + 1 for leaf in found]
+
+
+def test_types_and_order_are_kept() -> None:
+    a, b, c = (Tensor([float(i)]) for i in range(3))
+    structure = OrderedDict(z=Point(a, "text"), y=[b, (c, 3)])
+    assert all(x is y for x, y in zip(tensors_in(structure), (a, b, c), strict=True))
+    replaced = with_tensors(structure, iter("abc"))
+    assert replaced == OrderedDict(z=Point("a", "text"), y=["b", ("c", 3)])
+    assert type(replaced) is OrderedDict
+    assert type(replaced["z"]) is Point
