@@ -31,7 +31,7 @@ def framework_of(network: Any) -> Framework | None:
     if any(
         base.__module__.partition(".")[0] == "mindspore" and base.__name__ == "Cell" for base in type(network).__mro__
     ):
-        from .sides.mindspore import MindSpore
+        from .sides.mindspore_cells import MindSpore
 
         return MindSpore()
     return None

@@ -251,11 +251,15 @@ class Watcher:
                 self.fed += [x for x in here.inputs if self.framework.tracked(x)]
                 return fed
 
-        cell.construct = guarded
+        own = vars(cell).get("construct")
+        vars(cell)["construct"] = guarded
         try:
             yield
         finally:
-            del cell.construct
+            if own is None:
+                del vars(cell)["construct"]
+            else:
+                vars(cell)["construct"] = own
 
     def _note_exception(self, error: Exception) -> None:
         """Whose fault it is: the innermost call that is running; told once, however far it goes up."""

@@ -1,0 +1,172 @@
+"""Cells of MindSpore, run in its dynamic mode: the framework of `cell_side` where the `mindspore` package is installed.
+
+They are judged in the working dtype alone, since many of its kernels have no float64; and in train mode without random
+draws, which can't be replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import mindspore  # pyright: ignore[reportMissingImports]
+import numpy as np
+from mindspore import Parameter, Tensor, nn, ops  # pyright: ignore[reportMissingImports]
+
+from .frameworks import Hook, Pull
+from .records import Array
+
+
+class MindSpore:
+    """Cells of `mindspore.nn`."""
+
+    name = "mindspore"
+    checks: tuple[str, ...] = ("rounding",)
+    replays = False
+
+    def __init__(self) -> None:
+        self._recording = False
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether a value is a tensor."""
+        return isinstance(value, Tensor)
+
+    def tensor(self, array: Array) -> Any:
+        """A tensor with these elements."""
+        return Tensor(np.ascontiguousarray(array).reshape(array.shape))
+
+    def array(self, tensor: Any) -> Array:
+        """The elements of a tensor."""
+        return np.array(tensor.asnumpy())
+
+    def tracked(self, tensor: Any) -> bool:
+        """Whether a gradient is being computed that may go through this tensor: MindSpore doesn't tell which do."""
+        return self._recording and bool(tensor.is_floating_point())
+
+    def recording(self) -> bool:
+        """Whether a gradient is being computed."""
+        return self._recording
+
+    def cross(self, tensor: Any, passed: Array, pull: Pull) -> Any:
+        """A tensor with the elements `passed`, whose gradient goes, as `pull` returns it, to `tensor`."""
+        if not self.tracked(tensor):
+            return self.tensor(passed)
+        return _Crossing(self, passed, pull)(tensor)
+
+    @contextlib.contextmanager
+    def hooked(self, cell: Any, before: Hook, after: Hook, shared: Mapping[str, Pull]) -> Iterator[None]:
+        """Within the context, the two hooks are called, and stand-ins take the place of shared Parameters."""
+        originals: list[dict[str, Any]] = []
+
+        def pre(_: Any, args: Any, kwargs: Any) -> Any:
+            replaced = before(args, kwargs)
+            originals.append({name: cell._params[name] for name in shared})
+            for name, pull in shared.items():
+                cell._params[name] = self.cross(cell._params[name], self.array(cell._params[name]), pull)
+            return replaced
+
+        def post(_: Any, args: Any, kwargs: Any, output: Any) -> Any:
+            cell._params.update(originals.pop())
+            return after(output)
+
+        handles = [
+            cell.register_forward_pre_hook(pre, prepend=True, with_kwargs=True),
+            cell.register_forward_hook(post, with_kwargs=True),
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+            if originals:
+                cell._params.update(originals[0])
+
+    def run(
+        self,
+        function: Callable[..., Sequence[Any]],
+        inputs: Sequence[Any],
+        parameters: Sequence[Any],
+        seeds: Callable[[Sequence[Any]], Sequence[Array | None]] | None,
+    ) -> tuple[list[Any], list[Array | None], list[Array | None]]:
+        """Outputs of `function(*inputs)`, and the gradients of its inputs and of the parameters."""
+        outputs: list[Any] = []
+        floating = tuple(i for i, x in enumerate(inputs) if x.is_floating_point())
+        trained = [p for p in parameters if p.requires_grad]
+        if seeds is None or not (floating or trained):
+            return list(function(*inputs)), [None] * len(inputs), [None] * len(parameters)
+
+        def weighted(*tensors: Any) -> Any:
+            """The sum of all outputs times their gradients: its own gradient is what is wanted."""
+            outputs.extend(function(*tensors))
+            terms = [
+                (output * self.tensor(seed).astype(output.dtype)).sum()
+                for output, seed in zip(outputs, seeds(outputs), strict=True)
+                if seed is not None and output.is_floating_point()
+            ]
+            return sum(terms[1:], terms[0]) if terms else self.tensor(np.zeros((), np.float32))
+
+        self._recording = True
+        try:
+            gradient = mindspore.grad(
+                weighted, floating or None, mindspore.ParameterTuple(trained) if trained else None
+            )
+            found = gradient(*inputs)
+        finally:
+            self._recording = False
+        of_inputs, of_trained = found if floating and trained else (found, ()) if floating else ((), found)
+        of_inputs = of_inputs if isinstance(of_inputs, tuple) else (of_inputs,)
+        arrays = {id(p): self.array(g) for p, g in zip(trained, of_trained, strict=True)}
+        places = {i: self.array(g) for i, g in zip(floating, of_inputs, strict=True)}
+        return outputs, [places.get(i) for i in range(len(inputs))], [arrays.get(id(p)) for p in parameters]
+
+    @contextlib.contextmanager
+    def prepared(self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool) -> Iterator[None]:
+        """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards all is as before."""
+        cells = [inner for _, inner in cell.cells_and_names()]
+        flags = [(inner, inner.training, inner.phase) for inner in cells]
+        data = [(p, Tensor(p.asnumpy().copy(), p.dtype)) for p in cell.get_parameters()]
+        wanted = getattr(mindspore, dtype)
+        context = {name: mindspore.get_context(name) for name in ("mode", "pynative_synchronize")}
+        # synchronous: an op that fails raises where it is called
+        mindspore.set_context(mode=mindspore.PYNATIVE_MODE, pynative_synchronize=True)
+        try:
+            for parameter, _ in data:
+                _fill(parameter, self.tensor(values[id(parameter)]), wanted)
+            cell.set_train(train)
+            yield
+        finally:
+            for parameter, before in data:
+                _fill(parameter, before, before.dtype)
+            for inner, training, phase in flags:
+                inner.training, inner.phase = training, phase
+            mindspore.set_context(**context)
+
+    def drawing(self, observer: Callable[[str, Array], Array]) -> contextlib.AbstractContextManager[None]:
+        """Nothing: draws can't be seen."""
+        return contextlib.nullcontext()
+
+
+class _Crossing(nn.Cell):  # type: ignore[misc]
+    """Another value forward, another gradient backward."""
+
+    def __init__(self, framework: MindSpore, passed: Array, pull: Pull) -> None:
+        super().__init__(auto_prefix=False)
+        self.framework = framework
+        self.passed = passed
+        self.pull = pull
+
+    def construct(self, x: Any) -> Any:
+        """The value passed on."""
+        return self.framework.tensor(self.passed)
+
+    def bprop(self, x: Any, out: Any, dout: Any) -> Any:
+        """The gradient passed on."""
+        gradient = self.pull(self.framework.array(dout))
+        return (ops.zeros_like(x) if gradient is None else self.framework.tensor(gradient).astype(x.dtype),)
+
+
+def _fill(parameter: Parameter, value: Any, dtype: Any) -> None:
+    if parameter.is_floating_point():
+        parameter.set_dtype(dtype)
+    parameter.set_data(value.astype(parameter.dtype))
