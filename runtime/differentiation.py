@@ -71,7 +71,8 @@ def differentiate(
     """
     _check_positions(args, positions)
     outer = tape.current()
-    forward = fn.take_forward(args, kwargs, weights) if outer is None and hasattr(fn, "take_forward") else None
+    take_forward = getattr(fn, "take_forward", None) if outer is None else None  # a Cell may have kept one
+    forward = take_forward(args, kwargs, weights) if take_forward else None
     recording = outer or (forward.recording if forward else tape.Tape())
     try:
         if forward is None:

@@ -155,6 +155,6 @@ def test_a_leak_is_noticed(kept: str) -> None:
 
 
 def test_results_that_are_kept_keep_nothing_else() -> None:
-    """A list of losses takes the bytes of tensors of one element, not those of the steps they came from."""
+    """A loss is a tensor with an empty tape, fewer than ten objects; the step it came from has over a hundred."""
     step, losses = train_cell(), []
-    assert objects_after(lambda i: losses.append(step(i)), 50) < 50 * 4
+    assert objects_after(lambda i: losses.append(step(i)), 50) < 50 * 10
