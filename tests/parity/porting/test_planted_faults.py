@@ -11,7 +11,7 @@ from torch import nn as tnn
 
 from cellbridge import parity
 from cellbridge.parity.results import Report
-from cellbridge.runtime import Tensor, nn, ops
+from cellbridge.runtime import Parameter, Tensor, nn, ops
 from cellbridge.runtime.errors import ParityError
 from tests.parity.porting.faults import BACKWARD, FAULTS
 from tests.parity.porting.ports import made
@@ -97,8 +97,6 @@ class Square(nn.Cell):
 
     def __init__(self, transposed: bool) -> None:
         super().__init__()
-        from cellbridge.runtime import Parameter
-
         self.weight = Parameter(Tensor(np.zeros((4, 4), np.float32)))
         self.transposed = transposed
 
@@ -173,3 +171,101 @@ def test_one_element_of_a_weight_used_wrongly() -> None:
     inner.construct = lambda x: construct(x) + ops.matmul(x, ((Tensor(mask) - 1) * inner.weight).T)
     report = parity.compare(module, cell, args)
     assert report.failing == ["output"]
+
+
+class TorchGate(tnn.Module):
+    """A branch that is closed at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.norm = tnn.Linear(3, 3), tnn.LayerNorm(3)
+        self.gate = tnn.Parameter(torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.gate * self.norm(self.fc(x))
+
+
+class Gate(nn.Cell):
+    def __init__(self, epsilon: float) -> None:
+        super().__init__()
+        self.fc, self.norm = nn.Dense(3, 3), nn.LayerNorm((3,), epsilon=epsilon)
+        self.gate = Parameter(Tensor(np.ones(1, np.float32)))
+
+    def construct(self, x: Tensor) -> Tensor:
+        return x + self.gate * self.norm(self.fc(x))
+
+
+def test_a_fault_that_does_not_reach_the_output_is_found() -> None:
+    x = torch.randn(4, 3)
+    assert parity.compare(TorchGate(), Gate(1e-5), x).ok
+    assert parity.compare(TorchGate(), Gate(1e-3), x).failing == ["norm"]
+
+
+LAYERS: dict[str, tuple[tnn.Module, nn.Cell, nn.Cell, torch.Tensor]] = {
+    "ceil_mode": (
+        tnn.MaxPool2d(2, 2, ceil_mode=True),
+        nn.MaxPool2d(2, 2, pad_mode="pad", ceil_mode=True),
+        nn.MaxPool2d(2, 2),
+        torch.randn(1, 2, 5, 5),
+    ),
+    "axes of LayerNorm": (
+        tnn.LayerNorm([4, 5], elementwise_affine=False),
+        nn.LayerNorm((4, 5), begin_norm_axis=1, begin_params_axis=1, epsilon=1e-5),
+        nn.LayerNorm((5,), epsilon=1e-5),
+        torch.randn(3, 4, 5),
+    ),
+    "count_include_pad": (
+        tnn.AvgPool2d(3, 1, padding=1),
+        nn.AvgPool2d(3, 1, pad_mode="pad", padding=1),
+        nn.AvgPool2d(3, 1, pad_mode="same"),
+        torch.randn(1, 2, 5, 5),
+    ),
+    "direction of a GRU": (
+        tnn.GRU(3, 4, bidirectional=True),
+        nn.GRU(3, 4, bidirectional=True),
+        nn.GRU(3, 4),
+        torch.randn(2, 3, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_alone(name: str) -> None:
+    module, right, wrong, x = LAYERS[name]
+    frozen = [p for cell in (right, wrong) for p in cell.get_parameters()] if "LayerNorm" in name else []
+    for parameter in frozen:
+        parameter.requires_grad = False  # the module has none
+    assert parity.compare(module, right, x).ok
+    assert parity.compare(module, wrong, x).failing == [""]
+
+
+class TorchLoss(tnn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.loss = tnn.Linear(3, 4), tnn.CrossEntropyLoss()
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return self.loss(self.fc(x), labels)
+
+
+class Loss(nn.Cell):
+    def __init__(self, loss: nn.Cell) -> None:
+        super().__init__()
+        self.fc, self.loss = nn.Dense(3, 4), loss
+
+    def construct(self, x: Tensor, labels: Tensor) -> Tensor:
+        return self.loss(self.fc(x), labels)
+
+
+@pytest.mark.parametrize(
+    ("loss", "failing"),
+    [
+        (nn.CrossEntropyLoss(), []),
+        (nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"), []),
+        (nn.CrossEntropyLoss(reduction="sum"), ["loss"]),
+        (nn.SoftmaxCrossEntropyWithLogits(sparse=True), ["loss"]),
+    ],
+)
+def test_reduction_of_a_loss(loss: nn.Cell, failing: list[str]) -> None:
+    args = torch.randn(5, 3), torch.tensor([0, 1, 3, 2, 0])
+    assert parity.compare(TorchLoss(), Loss(loss), args).failing == failing
