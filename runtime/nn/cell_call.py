@@ -63,9 +63,40 @@ def recorded(cell: Cell, args: Args, kwargs: dict[str, Any]) -> KeptForward:
 
 
 def run(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
-    """Run hooks and `construct` of a Cell."""
+    """Run hooks and `construct` of a Cell; an exception is passed on with a note that says in which Cell it was."""
     runs = cell.construct if cell.bprop is None and not cell.has_hooks else functools.partial(run_with_hooks, cell)
-    if cell._compute_dtype is None:
-        return runs(*args, **kwargs)
-    with computing_in(cell._compute_dtype):
-        return runs(*args, **kwargs)
+    try:
+        if cell._compute_dtype is None:
+            return runs(*args, **kwargs)
+        with computing_in(cell._compute_dtype):
+            return runs(*args, **kwargs)
+    except Exception as error:
+        _note_place(error, cell)
+        raise
+
+
+def _note_place(error: Exception, cell: Cell) -> None:
+    """Note the Cell in which an exception was raised: its path grows as the exception passes the Cells around it."""
+    place: _Place | None = getattr(error, "_cell_place", None)
+    if place is None:
+        place = error._cell_place = _Place(cell.cls_name, [], cell)  # type: ignore[attr-defined]
+    else:
+        error.__notes__.remove(place.note)
+        names = (name for name, inner in cell._cells.items() if inner is place.outermost)
+        place.path.insert(0, next(names, place.outermost.cls_name))
+        place.outermost = cell
+    error.add_note(place.note)
+
+
+@dataclass
+class _Place:
+    """A Cell, by its path from the outermost one that is known so far."""
+
+    class_name: str
+    path: list[str]
+    outermost: Cell
+
+    @property
+    def note(self) -> str:
+        inside = f" at {'.'.join(self.path)!r} in {self.outermost.cls_name}" if self.path else ""
+        return f"in the Cell {self.class_name}{inside}"

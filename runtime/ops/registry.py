@@ -30,7 +30,7 @@ A rule that can't be is stated as a fact: `exp.no_vjp("reason")`, `exp.no_onnx("
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -171,7 +171,7 @@ class Op:
         arrived: Sequence[Any],
         outputs: Sequence[Any],
         inputs: Sequence[Any],
-        attributes: dict[str, Any],
+        attributes: Mapping[str, Any],
         wanted: Sequence[bool] | None = None,
     ) -> tuple[Any, ...]:
         """Cotangents of the inputs by the `vjp` rule, from those of the outputs; None for inputs not `wanted`.
