@@ -56,8 +56,8 @@ def _check(name: str, value: Any) -> None:
         checks.one_of(value, "mode (0: GRAPH_MODE, 1: PYNATIVE_MODE)", (GRAPH_MODE, PYNATIVE_MODE), of=of)
         if value == GRAPH_MODE:
             raise NotImplementedError(
-                "For 'set_context', mode=GRAPH_MODE is not available yet: leave `mode` out, or set PYNATIVE_MODE; Cells "
-                "give the same numbers"
+                "For 'set_context', mode=GRAPH_MODE is not available yet: leave `mode` out, or set PYNATIVE_MODE; "
+                "Cells give the same numbers"
             )
     elif name == "device_target":
         checks.one_of(value, name, _DEVICES, of=of)
