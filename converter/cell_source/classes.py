@@ -35,11 +35,17 @@ class Body:
 
 
 class Classes:
-    """The classes found so far, in the order in which they must be defined."""
+    """The classes found so far, in the order in which they must be defined.
 
-    def __init__(self, literals: Literals) -> None:
+    Args:
+        literals: the literals that stand as holes.
+        last: the class name of the module that comes last: it gets this very name.
+    """
+
+    def __init__(self, literals: Literals, last: str) -> None:
         self.literals = literals
         self.texts: list[str] = []
+        self.last = identifier(last, "Network")
         self.names: list[str] = []
 
     def add(self, bodies: Sequence[tuple[Module, Body]]) -> dict[Module, str]:
@@ -49,7 +55,7 @@ class Classes:
             groups.setdefault((module.class_name, skeleton(body.text)), []).append((module, body))
         made: dict[Module, str] = {}
         for (class_name, _), members in groups.items():
-            name = self._name(class_name)
+            name = self.last if members[0][0].parent is None else self._name(class_name)
             arguments = self._arguments([holes(body.text) for _, body in members])
             self.texts.append(self._class(name, members[0][1], arguments))
             for module, body in members:
@@ -62,7 +68,7 @@ class Classes:
         return made
 
     def _name(self, class_name: str) -> str:
-        name = free_name(identifier(class_name, "Network"), self.names, joint="")
+        name = free_name(identifier(class_name, "Network"), [self.last, *self.names], joint="")
         self.names.append(name)
         return name
 

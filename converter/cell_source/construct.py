@@ -22,7 +22,7 @@ from .steps import Step, hints_of, steps_of, uses_of
 
 INLINE = 72
 """How long an expression may become by what is put into it, with every name this long:"""
-NAME = 7
+NAME = 5
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Construct:
         self.results = [self.scope.resolved(value) for value in results]
         self.updates = [(buffer, self.scope.resolved(value)) for buffer, value in self.interface.updates]
         self.uses = uses_of(self.steps, [*self.results, *(value for _, value in self.updates)])
-        self.hints = hints_of(self.steps, self.uses)
+        self.hints, self.assigned = hints_of(self.steps, self.uses)
         self.statements: list[Statement] = []
         self.pending: dict[Value, Pending] = {}
         self.effects = 0
@@ -172,7 +172,7 @@ class Construct:
                 expression = afters[i](expression)
             value = step.outputs[i]
             self.pending[value] = Pending(expression, effects, hints[i], result.fallback)
-            if self.uses[value] > 1 or result.apart:
+            if self.uses[value] > 1 or result.apart or value in self.assigned:
                 self._emit(value)
         elif used or result.effect:
             self._emit_before(effects)
@@ -192,14 +192,18 @@ class Construct:
         inlined = self.scope.inlined
         plain = text()
         order = self.scope.places.within(plain.text)
-        candidates = [v for v in order if v in self.pending and order.count(v) == 1 and self.uses[v] == 1 and inline]
+        chosen: list[Value] = []
         length = self._length(plain.text)
-        for value in sorted(candidates, key=lambda v: self._length(self.pending[v].expression.text)):
+        fitting = [v for v in order if v in self.pending and order.count(v) == 1 and self.uses[v] == 1 and inline]
+        for value in sorted(fitting, key=lambda v: self._length(self.pending[v].expression.text)):
             more = self._length(self.pending[value].expression.text) - NAME
-            fits = length + more <= INLINE or plain.text == self.scope.places.mark(value)
-            if fits and self._in_order([v for v in order if v in inlined or v is value]):
-                inlined[value] = self.pending[value].expression
+            if length + more <= INLINE or plain.text == self.scope.places.mark(value):
+                chosen.append(value)
                 length += more
+        chosen = [value for value in order if value in chosen]
+        while not self._in_order(chosen):
+            chosen.remove(min((v for v in chosen if self.pending[v].effects), key=lambda v: self.pending[v].effects))
+        inlined.update({value: self.pending[value].expression for value in chosen})
         for value in [v for v in self.pending if v in operands and v not in inlined]:
             if value in self.pending:
                 self._emit(value)

@@ -41,11 +41,11 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
         raise UsageError(f"target must be one of {', '.join(map(repr, TARGETS))}, given {target!r}")
     network = Network(program)
     bodies = Bodies(network, target)
-    classes = Classes(network.literals)
+    classes = Classes(network.literals, network.root.class_name)
     bodies.define(classes)
     _refuse(bodies.missing)
     text = "\n\n\n".join([*(HELPERS[name] for name in with_needed(bodies.helpers)), *classes.texts])
-    return f"{_docstring(program, classes)}\n\n{_imports(text, target)}\n\n\n{text}\n"
+    return f"{_docstring(classes.last, has_weights=bool(bodies.arrays()))}\n\n{_imports(text, target)}\n\n\n{text}\n"
 
 
 def _refuse(missing: list[tuple[str, str, str]]) -> None:
@@ -59,10 +59,9 @@ def _refuse(missing: list[tuple[str, str, str]]) -> None:
     )
 
 
-def _docstring(program: Program, classes: Classes) -> str:
-    name = classes.names[-1]
+def _docstring(name: str, *, has_weights: bool) -> str:
     lines = [f'"""{name} as Cells, written from a captured program: the first draft of a port.']
-    if program.parameters or program.buffers:
+    if has_weights:
         lines += [
             "",
             "The weights are in the checkpoint that `cellbridge.converter.to_cell_checkpoint` writes:",

@@ -10,7 +10,7 @@ from ...runtime.ir.types import Value, is_floating
 from .expressions import free_name, identifier
 
 _PLACE = re.compile("\x06(\\d+)\x07")
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*[-+*/@|&^]?=(?!=)")
+_ASSIGNED = re.compile(r"([A-Za-z_][\w\s,()]*?)\s*[-+*/@|&^]?=(?!=)")
 
 
 class Places:
@@ -99,9 +99,9 @@ def _chosen(hints: Sequence[str], taken: set[str]) -> str:
 
 
 def assigned_names(line: str) -> list[str]:
-    """The names that a line of Python assigns: `a, b = ...`."""
+    """The names that a line of Python assigns: `a, (b, c) = ...`."""
     match = _ASSIGNED.match(line)
-    return [identifier(name) for name in re.split(r"\s*,\s*", match[1])] if match else []
+    return [identifier(name) for name in re.findall(r"\w+", match[1])] if match else []
 
 
 def with_loops(lines: Sequence[str], lists: dict[str, int]) -> list[str]:

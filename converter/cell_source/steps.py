@@ -13,6 +13,8 @@ from .network import Network
 from .scope import CallScope
 from .statements import assigned_names
 
+Line = tuple[str, int, str]  # file, number, text
+
 
 @dataclass(frozen=True)
 class Step:
@@ -51,21 +53,24 @@ def uses_of(steps: Sequence[Step], at_end: Sequence[Value]) -> Counter[Value]:
     return Counter(value for step in steps for value in step.operands) + Counter(at_end)
 
 
-def hints_of(steps: Sequence[Step], uses: Counter[Value]) -> dict[Value, list[str]]:
-    """What the original's own lines call values: where a line assigns, what it computes, above all at last."""
-    lines: dict[Source, list[Value]] = {}
-    consumed: dict[Value, list[Source | None]] = {}
+def hints_of(steps: Sequence[Step], uses: Counter[Value]) -> tuple[dict[Value, list[str]], set[Value]]:
+    """What the original's own lines call values, where they assign; and the values that such lines end with."""
+    lines: dict[Line, list[Value]] = {}
+    consumed: dict[Value, list[Line | None]] = {}
     for step in steps:
+        line = None if step.source is None else (step.source.file, step.source.line, step.source.text)
         for value in step.operands:
-            consumed.setdefault(value, []).append(step.source)
-        if step.source is not None:
-            lines.setdefault(step.source, []).extend(step.outputs)
+            consumed.setdefault(value, []).append(line)
+        if line is not None:
+            lines.setdefault(line, []).extend(step.outputs)
     hints: dict[Value, list[str]] = {}
-    for source, values in lines.items():
-        names = assigned_names(source.text)
-        final = [value for value in values if uses[value] and source not in consumed.get(value, [])]
+    assigned: set[Value] = set()
+    for line, values in lines.items():
+        names = assigned_names(line[2])
+        final = [value for value in values if uses[value] and line not in consumed.get(value, [])]
         if len(names) == 1:
             hints.update(dict.fromkeys(values, names))
         if len(names) == len(final):
             hints.update((value, [name]) for value, name in zip(final, names, strict=True))
-    return hints
+            assigned |= set(final)
+    return hints, assigned

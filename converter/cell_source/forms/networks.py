@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..expressions import PRODUCT, SUM, Expression, call, infix, method
+from ..expressions import PRODUCT, SUM, Expression, call, infix, method, several
 from .table import Attributes, Cannot, Operation, Several, form
 
 Padding = tuple[tuple[int, int], ...]
@@ -215,6 +215,10 @@ def _(o: Operation) -> Expression:
 @form("adaptive_max_pool")
 def _(o: Operation) -> Several:
     size = o["output_size"]
+    if len(size) == 1:  # as one along two axes, which knows its indices
+        x, sizes = method(o.x(), "expand_dims", "2"), several(["1", o.size(size[0], "output_size")])
+        found = call("ops.adaptive_max_pool2d", x.text, sizes, return_indices="True")
+        return Several(found, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
     found = call(f"ops.adaptive_max_pool{len(size)}d", o.x().text, _output_size(o), return_indices="True")
     return Several(found, (None, _as_int64))
 

@@ -16,7 +16,16 @@ def _(m: Leaf) -> Layer | None:
     if not m.maps_input() or names is None or len(names) != 2:
         return None
     shape = several([m.literal(size, "width") for size in m.type(1).shape])
-    return Layer(call("nn.LayerNorm", shape, epsilon=_eps(m), dtype=m.parameter_dtype()).text, names)
+    axis = None if m["axes_count"] == 1 else m.literal(-m["axes_count"], "axis")
+    text = call(
+        "nn.LayerNorm",
+        shape,
+        begin_norm_axis=axis,
+        begin_params_axis=axis,
+        epsilon=_eps(m),
+        dtype=m.parameter_dtype(),
+    ).text
+    return Layer(text, names)
 
 
 @layer("group_norm")
