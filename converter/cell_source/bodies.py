@@ -28,9 +28,8 @@ class Bodies:
         missing: (op, Cell, source line) of what can't be written.
     """
 
-    def __init__(self, network: Network, target: str) -> None:
+    def __init__(self, network: Network) -> None:
         self.network = network
-        self.target = target
         self.helpers: set[str] = set()
         self.missing: list[tuple[str, str, str]] = []
         for module in network.modules.values():
@@ -46,7 +45,7 @@ class Bodies:
         for flow in module.calls:
             interface = self.found[flow.number]
             signature = signature_of(interface) if flow.number else signature_of_root(self.network.program, interface)
-            construct = Construct(self.network, flow, self.found, self.target, self.helpers, self.missing)
+            construct = Construct(self.network, flow, self.found, self.helpers, self.missing)
             written.append(construct.written(signature))
         texts = [filled("\n".join([*one.parameters, *one.lines]), self.network.literals.text) for one in written]
         module.varies = len(set(texts)) > 1

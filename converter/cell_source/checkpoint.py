@@ -23,6 +23,6 @@ def to_cell_checkpoint(program: Program, path: str | os.PathLike[str]) -> None:
         OSError: the file can't be written.
         ProgramError: the nodes of one call of a Cell don't stand together in the program.
     """
-    arrays = Bodies(Network(program), "cellbridge").arrays()
+    arrays = Bodies(Network(program, "cellbridge")).arrays()  # the same names whatever the target is
     ending = "safetensors" if os.fspath(path).endswith(".safetensors") else "ckpt"
     save_checkpoint(arrays, path, format=ending)

@@ -76,7 +76,6 @@ class Construct:
         network: Network,
         flow: Flow,
         found: Sequence[Interface],
-        target: str,
         helpers: set[str],
         missing: list[tuple[str, str, str]],
     ) -> None:
@@ -85,7 +84,7 @@ class Construct:
         self.found = found
         self.interface = found[flow.number]
         self.missing = missing
-        self.scope = CallScope(network, flow, found, target, helpers)
+        self.scope = CallScope(network, flow, found, helpers)
         self.steps = steps_of(network, flow, found, self.scope)
         results = self.interface.results if flow.number else network.program.outputs
         self.results = [self.scope.resolved(value) for value in results]

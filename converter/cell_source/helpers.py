@@ -38,10 +38,32 @@ HELPERS = {
     y = (x - mean.reshape(shape)) * ops.rsqrt(variance + eps).reshape(shape)
     y = y if weight is None else y * weight.reshape(shape)
     return (y if bias is None else y + bias.reshape(shape)), mean, variance''',
+    "conv_transpose2d": '''def conv_transpose2d(
+    x, weight, bias=None, *, stride, padding, output_padding, dilation, groups=1
+):
+    """A convolution with the kernel turned around, of x with zeros between its elements."""
+    around = []
+    for axis in (3, 2):
+        zeros = [ops.zeros_like(x.expand_dims(axis + 1))] * (stride[axis - 2] - 1)
+        spread = ops.cat((x.expand_dims(axis + 1), *zeros), axis=axis + 1)
+        x = spread.flatten(start_dim=axis, end_dim=axis + 1)
+        reach = dilation[axis - 2] * (weight.shape[axis] - 1) - padding[axis - 2]
+        around += [reach, reach + output_padding[axis - 2] - stride[axis - 2] + 1]
+    x = ops.pad(x, [max(size, 0) for size in around])
+    left, right, top, bottom = (max(-size, 0) for size in around)
+    x = x[:, :, top : x.shape[2] - bottom, left : x.shape[3] - right]
+    kernels = ops.flip(weight, (2, 3)).reshape(groups, -1, *weight.shape[1:]).swapaxes(1, 2)
+    kernels = kernels.flatten(start_dim=0, end_dim=1)
+    return ops.conv2d(x, kernels, bias=bias, dilation=dilation, groups=groups)''',
     "embedding": '''def embedding(weight, indices, padding_idx):
     """Rows of the weight; that of the padding gets no gradient."""
     rows = ops.gather(weight, indices, 0)
     return ops.where((indices == padding_idx).expand_dims(-1), ops.stop_gradient(rows), rows)''',
+    "layer_norm": '''def layer_norm(x, axes, weight=None, bias=None, eps=1e-05):
+    """Normalized by statistics over some axes."""
+    y = standardize(x, axes, eps)[0]
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias''',
     "roll": '''def roll(x, shift, axis):
     """Elements moved along an axis; those that leave at its end come in at its start."""
     size = x.shape[axis]

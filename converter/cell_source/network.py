@@ -110,6 +110,7 @@ class Network:
     """The modules of a program.
 
     Attributes:
+        target: the framework that the source is for.
         flows: what each call does, by number, with idioms of several ops as one.
         modules: by path.
         uses: how often each value is an operand or an output, not counting idioms.
@@ -118,8 +119,9 @@ class Network:
         literals: those of the source that is to be written.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, target: str) -> None:
         self.program = program
+        self.target = target
         self.literals = Literals()
         nodes = [
             step.node for step in plan(program, (*program.outputs, *program.updates.values()), every_boundary=True)

@@ -25,12 +25,10 @@ class CallScope:
         sizes: names of the sizes that were asked for.
     """
 
-    def __init__(
-        self, network: Network, flow: Flow, found: Sequence[Interface], target: str, helpers: set[str]
-    ) -> None:
+    def __init__(self, network: Network, flow: Flow, found: Sequence[Interface], helpers: set[str]) -> None:
         self.network = network
         self.literals = network.literals
-        self.target = target
+        self.target = network.target
         self.module: Module = network.of(flow)
         self.interface = found[flow.number]
         self.places = Places()

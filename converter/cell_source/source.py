@@ -39,8 +39,8 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
     """
     if target not in TARGETS:
         raise UsageError(f"target must be one of {', '.join(map(repr, TARGETS))}, given {target!r}")
-    network = Network(program)
-    bodies = Bodies(network, target)
+    network = Network(program, target)
+    bodies = Bodies(network)
     classes = Classes(network.literals, network.root.class_name)
     bodies.define(classes)
     _refuse(bodies.missing)

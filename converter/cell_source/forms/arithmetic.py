@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....runtime.ir.types import BOOL, INT64
 from ..expressions import (
     BIT_AND,
@@ -46,7 +48,7 @@ FUNCTIONS = {
         "silu", "sin", "sinh", "sqrt", "stop_gradient", "tan", "tanh", "trunc", "hardsigmoid", "hardswish",
     )
 } | {
-    "bitwise_not": "bitwise_not", "cholesky": "cholesky", "determinant": "det", "inverse": "inverse",
+    "cholesky": "cholesky", "determinant": "det", "inverse": "inverse",
     "log_sigmoid": "logsigmoid",
 }  # fmt: skip
 PAIRS = {
@@ -74,6 +76,15 @@ def _(o: Operation) -> Expression:
 @form("neg")
 def _(o: Operation) -> Expression:
     return Expression(f"-{o.x().within(NEGATION)}", NEGATION)
+
+
+@form("bitwise_not")
+def _(o: Operation) -> Expression:
+    """By a difference: there is no operator for it everywhere."""
+    if o.type().dtype == BOOL:
+        return call("ops.logical_not", o.x().text)
+    ones = -1 if o.type().dtype.kind == "i" else int(np.iinfo(o.type().dtype).max)
+    return infix("-", SUM, Expression(str(ones)), o.x())
 
 
 @form("cast")

@@ -146,6 +146,8 @@ def _(o: Operation) -> Expression:
 
 @form("conv_transpose")
 def _(o: Operation) -> Expression:
+    if o.scope.target == "mindspore":
+        return _conv_transpose_by_conv(o)
     return call(
         f"ops.conv_transpose{o.type().rank - 2}d",
         o.x(0).text,
@@ -156,6 +158,23 @@ def _(o: Operation) -> Expression:
         output_padding=o.unless(0, o["output_padding"], "output_padding"),
         groups=None if o["groups"] == 1 else o.literal(o["groups"], "groups"),
         dilation=o.unless(1, o["dilation"], "dilation"),
+    )
+
+
+def _conv_transpose_by_conv(o: Operation) -> Expression:
+    """MindSpore has no kernel for the operator on every device; only for the layer, without output padding."""
+    if o.type().rank != 4:
+        raise Cannot("along another number of axes than two, in MindSpore")
+    o.scope.use("conv_transpose2d")
+    sizes = {"stride": o["stride"], "padding": symmetric(o["padding"]), "output_padding": o["output_padding"]}
+    return call(
+        "conv_transpose2d",
+        o.x(0).text,
+        o.x(1).text,
+        bias=o.optional(2),
+        **{name: o.sizes(each, name) for name, each in sizes.items()},
+        dilation=o.sizes(o["dilation"], "dilation"),
+        groups=o.unless(1, o["groups"], "groups"),
     )
 
 

@@ -8,6 +8,11 @@ from .table import Operation, Several, form
 
 @form("layer_norm")
 def _(o: Operation) -> Expression:
+    if o.scope.target == "mindspore":  # which has no kernel for the operator on every device
+        o.scope.use("layer_norm")
+        axes = o.literals.hole(str(tuple(range(-o["axes_count"], 0))), "axes")
+        eps = o.literal(o["eps"], "eps")
+        return call("layer_norm", o.x().text, axes, weight=o.optional(1), bias=o.optional(2), eps=eps)
     shape = o.type().shape[-o["axes_count"] :]
     return call(
         "ops.layer_norm",

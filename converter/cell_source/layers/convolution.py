@@ -42,8 +42,8 @@ def _(m: Leaf) -> Layer | None:
     output_padding = m["output_padding"]
     if not all(isinstance(size, int) for size in output_padding):
         return None
-    if len(kernel) == 1 and any(output_padding):
-        return None
+    if any(output_padding) and (len(kernel) == 1 or m.network.target == "mindspore"):
+        return None  # MindSpore pads the output with zeros
     text = call(
         f"nn.Conv{len(kernel)}dTranspose",
         m.literal(inputs, "in_channels"),

@@ -16,7 +16,7 @@ def _(m: Leaf) -> Layer | None:
     if not m.maps_input() or names is None or len(names) != 2:
         return None
     shape = several([m.literal(size, "width") for size in m.type(1).shape])
-    axis = None if m["axes_count"] == 1 else m.literal(-m["axes_count"], "axis")
+    axis = None if m["axes_count"] == 1 else m.literal(m.type().rank - m["axes_count"], "axis")
     text = call(
         "nn.LayerNorm",
         shape,

@@ -17,6 +17,7 @@ from tests.converter.cell_source.writing import assert_port, network_of
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 SMALL = ["transformer_encoder", "transformer_encoder_mha", "lstm_classifier", "decoder_lm"]
 LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in ("unet", "resnet18")]
+TRAINED = [pytest.param(name, marks=pytest.mark.slow) for name in ("transformer_encoder", "decoder_lm")]
 
 
 def check(name: str, *, train: bool = False, modules_without_cell: tuple[str, ...] = ()) -> None:
@@ -36,7 +37,7 @@ def test_in_eval_mode(name: str) -> None:
     check(name)
 
 
-@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+@pytest.mark.parametrize("name", ["transformer_encoder_mha", "lstm_classifier", *TRAINED, *LARGE])
 def test_in_train_mode_with_the_same_draws(name: str) -> None:
     check(name, train=True)
 

@@ -73,7 +73,7 @@ EVAL = {
     "layer norm": (
         nn.LayerNorm((5, 6)),
         IMAGE,
-        "nn.LayerNorm((5, 6), begin_norm_axis=-2, begin_params_axis=-2, epsilon=1e-05)",
+        "nn.LayerNorm((5, 6), begin_norm_axis=2, begin_params_axis=2, epsilon=1e-05)",
     ),
     "group norm": (nn.GroupNorm(2, 4), IMAGE, "nn.GroupNorm(2, 4)"),
     "embedding": (nn.Embedding(7, 3), torch.tensor([[1, 6], [0, 1]]), "nn.Embedding(7, 3)"),
