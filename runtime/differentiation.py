@@ -81,7 +81,7 @@ def differentiate(
             raise ValueError("with has_aux=True the function must return more than one output; it returned one")
         of_what = forward.outputs[0] if has_aux else forward.outputs
         with tape.recording(outer), computing_in(None):
-            cotangents = _seeds(of_what, output_gradient, recording)
+            cotangents = _seeds(of_what, output_gradient, forward)
             recording.pull_back(forward.start, cotangents)
             complete: dict[int, Tensor] = {}  # by tape number, as the hooks of the tensor leave them
 
@@ -173,7 +173,7 @@ def _check_positions(args: tuple[Any, ...], positions: tuple[int, ...]) -> None:
             )
 
 
-def _seeds(outputs: Any, output_gradient: Any, recording: tape.Tape) -> dict[int, Any]:
+def _seeds(outputs: Any, output_gradient: Any, forward: Forward) -> dict[int, Any]:
     """Output gradients by tape number."""
     tensors = list(tensors_in(outputs))
     if output_gradient is None:
@@ -181,11 +181,13 @@ def _seeds(outputs: Any, output_gradient: Any, recording: tape.Tape) -> dict[int
     else:
         given = leaves(output_gradient)
         if len(given) != len(tensors):
-            raise ValueError(f"the output gradient holds {len(given)} tensors, the output {len(tensors)}")
+            raise RuntimeError(f"the output gradient holds {len(given)} tensors, the output {len(tensors)}")
         gradients = [_seed(x, g) for x, g in zip(tensors, given, strict=True)]
     cotangents: dict[int, Any] = {}
     for x, g in zip(tensors, gradients, strict=True):
-        number = x.number_on(recording)
+        number = forward.number_of(x)  # a Parameter that is itself an output is no longer on the tape
+        if number is None:
+            number = x.number_on(forward.recording)
         if number is not None:
             cotangents[number] = cotangents[number] + g if number in cotangents else g
     return cotangents

@@ -38,7 +38,7 @@ def grad(
         ValueError: both `grad_position` and `weights` are None, or a position is negative or given twice; from the
             returned function, `has_aux` with a single output.
         TypeError: `fn` can't be called, a position isn't an int, or a weight isn't a Parameter.
-        RuntimeError: from the returned function, a position exceeds the arguments.
+        RuntimeError: `grad_position` is an empty tuple; from the returned function, a position exceeds the arguments.
     """
     request = _Request.checked(fn, grad_position, weights, has_aux, return_ids)
 
@@ -164,6 +164,8 @@ class _Request:
         positions: tuple[int, ...] = ()
         if grad_position is not None:
             positions = grad_position if isinstance(grad_position, tuple) else (grad_position,)
+            if not positions:
+                raise RuntimeError("`grad_position` must not be an empty tuple: None stands for no argument")
             for position in positions:
                 if not isinstance(position, int) or isinstance(position, bool):
                     raise TypeError(f"`grad_position` must be int or a tuple of int, but got {grad_position!r}")

@@ -62,6 +62,14 @@ def initializer(init: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
     return wrapped(array)
 
 
+def initial(init: Any, shape: Any, dtype: Any, argument: str, *, of: str) -> Tensor:
+    """What `initializer` gives for an argument of a layer; `ValueError` names it where a tensor has another shape."""
+    if isinstance(init, Tensor) and init.shape != _as_shape(shape):
+        needed = _as_shape(shape)
+        raise ValueError(f"For '{of}', the tensor '{argument}' must have the shape {needed}, but got {init.shape}")
+    return initializer(init, shape, dtype)
+
+
 def _as_shape(shape: Any) -> Shape:
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     for size in sizes:

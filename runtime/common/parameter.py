@@ -39,7 +39,11 @@ class Parameter(Tensor):
         layerwise_parallel: bool = False,
         parallel_optimizer: bool = True,
     ) -> None:
-        if isinstance(default_input, (int, float)) and not isinstance(default_input, bool):
+        if isinstance(default_input, bool):
+            raise ValueError(f"a Parameter holds numbers, but got bool: {default_input!r}")
+        if isinstance(default_input, tuple):
+            raise TypeError(f"a Parameter is made of a Tensor, array, number or list, but got tuple: {default_input!r}")
+        if isinstance(default_input, (int, float)):
             default_input = np.asarray(default_input, int32 if isinstance(default_input, int) else float32)
         super().__init__(default_input)
         self.name = name

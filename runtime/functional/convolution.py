@@ -44,8 +44,9 @@ def conv2d(
 
     Raises:
         TypeError: an argument is of another type, or the operands don't have one dtype.
-        ValueError: `pad_mode` is another, there is padding with another mode than "pad", a size is too small, channels
-            and groups don't fit, or the kernel is larger than the padded input.
+        ValueError: `pad_mode` is another, there is padding with another mode than "pad", a size is too small, the
+            output channels don't divide into groups, or the kernel is larger than the padded input.
+        RuntimeError: the input has other channels than the weight takes.
     """
     return _conv(input, weight, bias, stride, pad_mode, padding, dilation, groups, 2)
 
@@ -129,6 +130,11 @@ def convolved(
     require_one_dtype(*(operand for operand in (x, weight, bias) if operand is not None), of=of)
     if x.ndim != weight.ndim:
         raise ValueError(f"For '{of}', the input must have {weight.ndim} dimensions, but got shape {tuple(x.shape)}")
+    if x.shape[1] != weight.shape[1] * groups:
+        raise RuntimeError(
+            f"For '{of}', the input must have as many channels (C_in) as the weight takes, {weight.shape[1]} for each "
+            f"of {groups} groups, but got shape {tuple(x.shape)}"
+        )
     padding = resolved_padding(pad_mode, padding, x.shape[2:], weight.shape[2:], stride, dilation)
     return convolution.conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 

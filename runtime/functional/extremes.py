@@ -38,7 +38,7 @@ def max(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = 
     Args:
         input: tensor of numbers.
         axis: the axis; None for all.
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis stays, with size 1; means nothing without an axis.
         initial: a number that the results are at least.
         where: bool tensor; where it doesn't hold, `initial` counts instead of the element.
     """
@@ -185,8 +185,8 @@ def _value(end: End, input: Any, axis: Any, keepdims: bool, initial: Any, where:
 def _value_and_index(end: End, input: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> tuple[Any, Any]:
     name, _, place, better = end
     if axis is None:
-        value = _value(end, input, None, keepdims, initial, where)
-        return value, _index(place, value, None, keepdims)  # of the only element
+        value = _value(end, input, None, False, initial, where)
+        return value, _index(place, value, None, False)  # of the only element
     x = _counted(input, initial, where, of=name)
     axis = integer(axis, "axis", of=name)
     index = _index(place, x, axis, True)

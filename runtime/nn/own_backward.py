@@ -12,7 +12,7 @@ from .. import tape
 from ..common.nested import leaves, mapped, tensors_in, with_tensors
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped, zeros_like
-from ..ops import elementwise, shaping
+from ..ops import elementwise
 from ..ops.common import unbroadcast
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def _of_inputs(inputs: Args, returned: Any) -> Iterator[Any]:
     """Gradients of the tensors in `inputs`."""
     if returned is None:
         raise TypeError(f"it returned None: needed a tuple with one gradient per input ({len(inputs)})")
+    if not isinstance(returned, (Tensor, tuple, list, int, float)):
+        raise TypeError(f"it must return a tuple of gradients or a Tensor, but it returned {type(returned).__name__}")
     gradients = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
     if len(gradients) < len(inputs):
         raise RuntimeError(
@@ -101,24 +103,22 @@ def _of_parameters(parameters: list[Parameter], returned: dict[Any, Any]) -> Ite
 
 
 def _fitting(where: str, x: Tensor, gradient: Any) -> Any:
-    """The gradient of `x` in its shape and dtype: repeated along axes that it lacks, or summed over those it adds."""
+    """The gradient of `x` in its dtype and shape: summed over the axes along which `x` is broadcast to it."""
     if gradient is None:
         return zeros_like(x)
+    if isinstance(gradient, (int, float)):
+        gradient = Tensor(gradient)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"{where}: a gradient must be a Tensor or None, but got {type(gradient).__name__}")
     if gradient.shape != x.shape:
-        together = _broadcast(x.shape, gradient.shape)
-        if together == gradient.shape:
-            gradient = unbroadcast(gradient, x)
-        elif together == x.shape:
-            gradient = shaping.expand(gradient, shape=x.shape)
-        else:
+        if not _is_broadcast(x.shape, gradient.shape):
             raise RuntimeError(f"{where}: needed a gradient of shape {x.shape}, but got shape {gradient.shape}")
+        gradient = unbroadcast(gradient, x)
     return gradient if gradient.dtype == x.dtype else elementwise.cast(gradient, dtype=x.dtype)
 
 
-def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+def _is_broadcast(shape: tuple[int, ...], larger: tuple[int, ...]) -> bool:
     try:
-        return np.broadcast_shapes(a, b)
+        return np.broadcast_shapes(shape, larger) == larger
     except ValueError:
-        return None
+        return False

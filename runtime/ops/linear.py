@@ -103,7 +103,10 @@ def _(x: Type, weight: Type, bias: Type | None = None) -> Type:
     require(x.dtype != BOOL, "needed numbers, given bool; cast first")
     require(x.rank > 0, "needed an x of at least one dimension")
     require(weight.rank in (1, 2), f"needed a weight of shape (m, k) or (k), given {weight.shape}")
-    require(x.shape[-1] == weight.shape[-1], f"x has {x.shape[-1]} features, the weight takes {weight.shape[-1]}")
+    require(
+        x.shape[-1] == weight.shape[-1],
+        f"dimensions of MatMul differ: x has {x.shape[-1]} features, the weight takes {weight.shape[-1]}",
+    )
     require(bias is None or bias.shape == weight.shape[:-1], f"needed a bias of shape {weight.shape[:-1]}")
     return x.with_shape((*x.shape[:-1], *weight.shape[:-1]))
 

@@ -266,6 +266,8 @@ def _prefixes(prefix: Any, name: str) -> tuple[str, ...] | None:
 def _path(name: Any, of: str) -> Path:
     if not isinstance(name, (str, os.PathLike)):
         raise TypeError(f"For '{of}', 'ckpt_file_name' must be a string, but got {type(name).__name__}: {name!r}")
+    if not Path(name).name:
+        raise ValueError(f"For '{of}', 'ckpt_file_name' must name a file, but got {os.fspath(name)!r}")
     return Path(name)
 
 

@@ -132,6 +132,8 @@ class FastGelu(Cell):
 class _AlongAxis(Cell):
     def __init__(self, axis: Any = -1) -> None:
         super().__init__()
+        for item in axis if isinstance(axis, tuple) else (axis,):
+            checks.of_type(item, "axis", int, of=self.cls_name)
         self.axis = axis
 
     def extend_repr(self) -> str:
@@ -205,7 +207,11 @@ class LRN(Cell):
         bias: keeps the quotient finite.
         alpha: factor of the sum.
         beta: exponent.
-        norm_region: "ACROSS_CHANNELS", else `ValueError`.
+        norm_region: "ACROSS_CHANNELS".
+
+    Raises:
+        TypeError: `depth_radius` is no int.
+        ValueError: `depth_radius` is negative, or `norm_region` is another.
     """
 
     def __init__(
@@ -218,7 +224,8 @@ class LRN(Cell):
     ) -> None:
         super().__init__()
         checks.one_of(norm_region, "norm_region", ("ACROSS_CHANNELS",), of="LRN")
-        self.depth_radius = checks.of_type(depth_radius, "depth_radius", int, of="LRN")
+        checks.of_type(depth_radius, "depth_radius", int, of="LRN")
+        self.depth_radius = checks.in_range(depth_radius, "depth_radius", "[0, inf)", of="LRN")
         self.bias = bias
         self.alpha = alpha
         self.beta = beta

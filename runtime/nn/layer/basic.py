@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import HeUniform, Uniform, initializer
+from ...common.initializer import HeUniform, Uniform, initial
 from ...common.parameter import Parameter
 from ...functional import dropout
 from ...functional.linear_algebra import dense
@@ -52,8 +52,8 @@ class Dense(Cell):
         self.in_channels = checks.positive_int(in_channels, "in_channels", of="Dense")
         self.out_channels = checks.positive_int(out_channels, "out_channels", of="Dense")
         self.has_bias = checks.of_type(has_bias, "has_bias", bool, of="Dense")
-        self.weight = _dense_weight(in_channels, out_channels, weight_init, dtype)
-        self.bias = _dense_bias(in_channels, out_channels, bias_init, dtype) if has_bias else None
+        self.weight = _dense_weight(in_channels, out_channels, weight_init, dtype, "Dense")
+        self.bias = _dense_bias(in_channels, out_channels, bias_init, dtype, "Dense") if has_bias else None
         if activation is not None:
             checks.of_type(activation, "activation", (str, Cell, OperatorObject), of="Dense")
         self.activation = get_activation(activation, "Dense") if isinstance(activation, str) else activation
@@ -99,8 +99,8 @@ class Linear(Cell):
         self.out_features = checks.positive_int(out_features, "out_features", of="Linear")
         self.has_bias = checks.of_type(bias, "bias", bool, of="Linear")
         dtype = float32 if dtype is None else dtype
-        self.weight = _dense_weight(in_features, out_features, weight_init, dtype)
-        self.bias = _dense_bias(in_features, out_features, bias_init, dtype) if bias else None
+        self.weight = _dense_weight(in_features, out_features, weight_init, dtype, "Linear")
+        self.bias = _dense_bias(in_features, out_features, bias_init, dtype, "Linear") if bias else None
 
     def construct(self, x: Any) -> Any:
         """(..., in_features), of the dtype of the weight; (..., out_features) out."""
@@ -112,14 +112,14 @@ class Linear(Cell):
         return f"{shown}, has_bias={self.has_bias}" if self.has_bias else shown
 
 
-def _dense_weight(inputs: int, outputs: int, init: Any, dtype: Any) -> Parameter:
+def _dense_weight(inputs: int, outputs: int, init: Any, dtype: Any, of: str) -> Parameter:
     init = HeUniform(math.sqrt(5)) if init is None else init
-    return Parameter(initializer(init, (outputs, inputs), dtype), name="weight")
+    return Parameter(initial(init, (outputs, inputs), dtype, "weight_init", of=of), name="weight")
 
 
-def _dense_bias(inputs: int, outputs: int, init: Any, dtype: Any) -> Parameter:
+def _dense_bias(inputs: int, outputs: int, init: Any, dtype: Any, of: str) -> Parameter:
     init = Uniform(1 / math.sqrt(inputs)) if init is None else init
-    return Parameter(initializer(init, (outputs,), dtype), name="bias")
+    return Parameter(initial(init, (outputs,), dtype, "bias_init", of=of), name="bias")
 
 
 class Identity(Cell):

@@ -6,8 +6,9 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import initializer
+from ...common.initializer import initial
 from ...common.parameter import Parameter
+from ...common.tensor import Tensor
 from ...functional.normalization import batch_norm
 from ...ops import shaping
 from ..cell import Cell
@@ -33,13 +34,14 @@ class _BatchNorm(Cell):
         checks.one_of(use_batch_statistics, "use_batch_statistics", (None, True, False), of=of)
         checks.one_of(data_format, "data_format", ("NCHW",), of=of)
         self.use_batch_statistics = use_batch_statistics
-        shape = (num_features,)
-        self.moving_mean = Parameter(initializer(moving_mean_init, shape, dtype), name="mean", requires_grad=False)
-        self.moving_variance = Parameter(
-            initializer(moving_var_init, shape, dtype), name="variance", requires_grad=False
-        )
-        self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
-        self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
+
+        def first(init: Any, argument: str) -> Tensor:
+            return initial(init, (num_features,), dtype, argument, of=of)
+
+        self.moving_mean = Parameter(first(moving_mean_init, "moving_mean_init"), name="mean", requires_grad=False)
+        self.moving_variance = Parameter(first(moving_var_init, "moving_var_init"), "variance", requires_grad=False)
+        self.gamma = Parameter(first(gamma_init, "gamma_init"), name="gamma", requires_grad=affine)
+        self.beta = Parameter(first(beta_init, "beta_init"), name="beta", requires_grad=affine)
 
     def construct(self, x: Any) -> Any:
         """(N, num_features, ...), floating-point; the same out."""

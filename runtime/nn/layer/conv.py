@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import HeUniform, Uniform, fan_in_and_fan_out, initializer
+from ...common.initializer import HeUniform, Uniform, fan_in_and_fan_out, initial
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...functional.convolution import convolved
@@ -41,9 +41,11 @@ class ConvBase(Cell):
         self.stride = self._sizes(stride, "stride")
         self.dilation = self._sizes(dilation, "dilation")
         self.group = checks.positive_int(group, "group", of=of)
-        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if channels % group:
-                raise ValueError(f"For '{of}', '{name}' must be divisible by 'group' {group}, but got {channels}")
+        if in_channels % group or out_channels % group:
+            raise ValueError(
+                f"For '{of}', 'in_channels' and 'out_channels' must be divisible by 'group', but got in_channels "
+                f"{in_channels}, out_channels {out_channels}, group {group}"
+            )
         self.pad_mode, self.padding = pad_mode, padding
         self._padding: Padding = each_side(padding, "padding", self.axes, of=of)
         check_padding(pad_mode, self._padding, of=of)
@@ -52,20 +54,21 @@ class ConvBase(Cell):
         shape = (outer, inner // group, *((1,) if self.axes == 1 else ()), *self.kernel_size)
         if self.axes == 1 and isinstance(weight_init, Tensor) and weight_init.ndim == 3:
             weight_init = shaping.reshape(weight_init, shape=shape)
-        self.weight = Parameter(
-            initializer(HeUniform(math.sqrt(5)) if weight_init is None else weight_init, shape, dtype), name="weight"
-        )
+        init = HeUniform(math.sqrt(5)) if weight_init is None else weight_init
+        self.weight = Parameter(initial(init, shape, dtype, "weight_init", of=of), name="weight")
         self.bias = None
         if has_bias:
             bound = 1 / math.sqrt(fan_in_and_fan_out(shape)[0])
             init = Uniform(bound) if bias_init is None else bias_init
-            self.bias = Parameter(initializer(init, (out_channels,), dtype), name="bias")
+            self.bias = Parameter(initial(init, (out_channels,), dtype, "bias_init", of=of), name="bias")
 
     def _sizes(self, value: Any, name: str) -> Sizes:
-        """An int for each axis; layers for one axis take no tuple."""
-        if self.axes == 1:
-            checks.of_type(value, name, int, of=self.cls_name)
-        return per_axis(value, name, self.axes, of=self.cls_name)
+        """An int for each axis; layers for one axis take no tuple. `TypeError` for anything else."""
+        of = self.cls_name
+        checks.of_type(value, name, int if self.axes == 1 else (int, tuple), of=of)
+        if isinstance(value, tuple) and len(value) != self.axes:
+            raise TypeError(f"For '{of}', '{name}' must be an int or a tuple of {self.axes} ints, but got {value}")
+        return per_axis(value, name, self.axes, of=of)
 
     def _kernel(self) -> Any:
         """The weight as the operator takes it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import Uniform, initializer
+from ...common.initializer import Uniform, initial
 from ...common.parameter import Parameter
 from ...functional.bilinear import bidense
 from ..cell import Cell
@@ -46,9 +46,12 @@ class BiDense(Cell):
         self.has_bias = checks.of_type(has_bias, "has_bias", bool, of="BiDense")
         even = Uniform(1 / math.sqrt(in1_channels))
         shape = (out_channels, in1_channels, in2_channels)
-        self.weight = Parameter(initializer(even if weight_init is None else weight_init, shape, dtype), name="weight")
-        first_bias = even if bias_init is None else bias_init
-        self.bias = Parameter(initializer(first_bias, (out_channels,), dtype), name="bias") if has_bias else None
+        init = even if weight_init is None else weight_init
+        self.weight = Parameter(initial(init, shape, dtype, "weight_init", of="BiDense"), name="weight")
+        self.bias = None
+        if has_bias:
+            init = even if bias_init is None else bias_init
+            self.bias = Parameter(initial(init, (out_channels,), dtype, "bias_init", of="BiDense"), name="bias")
 
     def construct(self, input1: Any, input2: Any) -> Any:
         """(..., in1_channels) and (..., in2_channels) of the dtype of the weight; (..., out_channels) out."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import initializer
+from ...common.initializer import initial
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...functional import indexing
@@ -48,7 +48,8 @@ class Embedding(Cell):
         self.embedding_size = checks.positive_int(embedding_size, "embedding_size", of="Embedding")
         self.use_one_hot = checks.of_type(use_one_hot, "use_one_hot", bool, of="Embedding")
         self.padding_idx = padding_idx
-        table = initializer(embedding_table, (vocab_size, embedding_size), dtype)
+        shape = (vocab_size, embedding_size)
+        table = initial(embedding_table, shape, dtype, "embedding_table", of="Embedding")
         if padding_idx is not None:
             checks.of_type(padding_idx, "padding_idx", int, of="Embedding")
             checks.in_range(padding_idx, "padding_idx", f"[0, {vocab_size})", of="Embedding")
@@ -115,9 +116,8 @@ class EmbeddingLookup(Cell):
         self.vocab_size = checks.positive_int(vocab_size, "vocab_size", of=of)
         self.embedding_size = checks.positive_int(embedding_size, "embedding_size", of=of)
         self.max_norm = None if max_norm is None else checks.in_range(max_norm, "max_norm", "(0, inf)", of=of)
-        self.embedding_table = Parameter(
-            initializer(param_init, (vocab_size, embedding_size), dtype), name="embedding_table"
-        )
+        table = initial(param_init, (vocab_size, embedding_size), dtype, "param_init", of=of)
+        self.embedding_table = Parameter(table, name="embedding_table")
 
     def construct(self, indices: Any) -> Any:
         """Integers of any shape; (*shape, embedding_size) out."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import initializer
+from ...common.initializer import initial, initializer
 from ...common.parameter import Parameter
 from ...functional.normalization import group_norm, instance_norm, layer_norm_from
 from ..cell import Cell
@@ -53,8 +53,8 @@ class LayerNorm(Cell):
         self.begin_norm_axis = checks.of_type(begin_norm_axis, "begin_norm_axis", int, of=of)
         self.begin_params_axis = checks.of_type(begin_params_axis, "begin_params_axis", int, of=of)
         self.epsilon = checks.of_type(epsilon, "epsilon", (float, int), of=of)
-        self.gamma = Parameter(initializer(gamma_init, normalized_shape, dtype), name="gamma")
-        self.beta = Parameter(initializer(beta_init, normalized_shape, dtype), name="beta")
+        self.gamma = Parameter(initial(gamma_init, normalized_shape, dtype, "gamma_init", of=of), name="gamma")
+        self.beta = Parameter(initial(beta_init, normalized_shape, dtype, "beta_init", of=of), name="beta")
 
     def construct(self, input_x: Any) -> Any:
         """(..., *normalized_shape), floating-point; the same out."""
@@ -88,8 +88,10 @@ class _InstanceNorm(Cell):
         shape = (num_features,)
         self.moving_mean = Parameter(initializer("zeros", shape, dtype), name="mean", requires_grad=False)
         self.moving_variance = Parameter(initializer("ones", shape, dtype), name="variance", requires_grad=False)
-        self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
-        self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
+        gamma = initial(gamma_init, shape, dtype, "gamma_init", of=of)
+        self.gamma = Parameter(gamma, name="gamma", requires_grad=affine)
+        beta = initial(beta_init, shape, dtype, "beta_init", of=of)
+        self.beta = Parameter(beta, name="beta", requires_grad=affine)
 
     def construct(self, x: Any) -> Any:
         """(N, num_features, *spatial), floating-point; the same out."""
@@ -184,8 +186,10 @@ class GroupNorm(Cell):
             )
         self.eps = checks.of_type(eps, "eps", float, of=of)
         self.affine = checks.of_type(affine, "affine", bool, of=of)
-        self.gamma = Parameter(initializer(gamma_init, (num_channels,), dtype), name="gamma", requires_grad=affine)
-        self.beta = Parameter(initializer(beta_init, (num_channels,), dtype), name="beta", requires_grad=affine)
+        gamma = initial(gamma_init, (num_channels,), dtype, "gamma_init", of=of)
+        self.gamma = Parameter(gamma, name="gamma", requires_grad=affine)
+        beta = initial(beta_init, (num_channels,), dtype, "beta_init", of=of)
+        self.beta = Parameter(beta, name="beta", requires_grad=affine)
 
     def construct(self, x: Any) -> Any:
         """(N, num_channels, ...), floating-point; the same out."""

@@ -7,6 +7,7 @@ from typing import Any
 from ... import checks
 from ...common.dtype import float32, to_dtype
 from ...functional import indexing, matrices, padding, resizing, shapes
+from ...functional.operands import as_tensor
 from ...ops import elementwise, shaping
 from ...ops.common import normalize_axis
 from ..cell import Cell
@@ -27,6 +28,7 @@ class Flatten(Cell):
 
     def construct(self, x: Any) -> Any:
         """Any shape that has these axes (else `ValueError`); the same elements out."""
+        x = as_tensor(x, "x", of="Flatten")
         for name, axis in (("start_dim", self.start_dim), ("end_dim", self.end_dim)):
             if not -max(x.ndim, 1) <= axis < max(x.ndim, 1):
                 raise ValueError(

@@ -37,7 +37,8 @@ def members(parameters: Any, *, of: str) -> tuple[list[Member], bool]:
 
     Raises:
         TypeError: `parameters`, an element or a setting is of another type.
-        ValueError: there are no Parameters, one is listed twice, or `order_params` aren't those of the groups.
+        ValueError: there are no Parameters, one is listed twice, two groups hold Parameters of one name, or
+            `order_params` aren't those of the groups.
         KeyError: a group has another key, or no `params`.
         RuntimeError: a Parameter is in two groups.
     """
@@ -59,8 +60,9 @@ def members(parameters: Any, *, of: str) -> tuple[list[Member], bool]:
             continue
         own = {key: value for key, value in group.items() if key != "params"}
         for parameter in _check_parameters(_listed(group["params"], "params", of), of):
-            if any(parameter.name == other.parameter.name for other in found):
-                raise RuntimeError(f"For '{of}', Parameter '{parameter.name}' already exists in a group")
+            for other in (member.parameter for member in found if member.parameter.name == parameter.name):
+                kind = RuntimeError if other is parameter else ValueError
+                raise kind(f"For '{of}', Parameter '{parameter.name}' already exists in a group")
             found.append(Member(parameter, number, own))
     if not found:
         raise ValueError(f"For '{of}', the groups must hold parameters, but they are empty")

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ... import checks
 from ...common.dtype import DType
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor, wrapped
@@ -67,7 +66,8 @@ def as_rate(given: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell
                 cell.dtype = dtype
         return given
     if isinstance(given, (int, float)):
-        checks.in_range(given, "learning_rate", "[0, inf)", of=of)
+        if given < 0:
+            raise ValueError(f"For '{of}', the learning rate 'learning_rate' must be >= 0, but got {given}")
     elif isinstance(given, (str, Cell)) or not isinstance(given, (Tensor, np.generic, Iterable)):
         raise TypeError(
             f"For '{of}', 'learning_rate' must be a number, a Tensor or list of numbers, or a LearningRateSchedule, "
@@ -77,6 +77,7 @@ def as_rate(given: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell
     if rates.ndim > 1:
         raise ValueError(f"For '{of}', 'learning_rate' must have 0 or 1 dimensions, but got shape {rates.shape}")
     if not rates.size or not (rates >= 0).all():
-        raise ValueError(f"For '{of}', 'learning_rate' must hold numbers >= 0, but got {rates.tolist()}")
+        given = rates.tolist()
+        raise ValueError(f"For '{of}', the learning rates 'learning_rate' must be numbers >= 0, but got {given}")
     parameter = Parameter(rates, name)
     return ListedRates(parameter) if rates.ndim else parameter

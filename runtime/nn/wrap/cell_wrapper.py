@@ -14,6 +14,7 @@ from ...gradients import GradOperation, value_and_grad
 from ...ir.types import is_floating
 from ...ops import elementwise
 from ..cell import Cell
+from ..layer.basic import Identity
 
 
 class WithLossCell(Cell):
@@ -178,8 +179,13 @@ class TrainOneStepCell(Cell):
     Outputs:
         The loss, not scaled; with `return_grad`, the pair of it and a dict of gradients by Parameter name.
 
+    Attributes:
+        weights: the Parameters of the optimizer.
+        grad: a `GradOperation(get_by_list=True, sens_param=True)`, for a subclass with a `construct` of its own.
+        grad_reducer: what gradients pass through before the optimizer; there is one device, so it changes nothing.
+
     Raises:
-        TypeError: `sens` isn't a number.
+        TypeError: `network` isn't a Cell, or `sens` isn't a number.
         ValueError: `sens` is 0.
     """
 
@@ -187,9 +193,11 @@ class TrainOneStepCell(Cell):
         super().__init__(auto_prefix=False)
         if sens is not None and checks.of_type(sens, "sens", (int, float), of=self.cls_name) == 0:
             raise ValueError(f"For '{self.cls_name}', 'sens' must not be 0: all gradients would be 0")
-        self.network = network
+        self.network = checks.of_type(network, "network", Cell, of=self.cls_name)
         self.optimizer = optimizer
         self.weights = optimizer.parameters
+        self.grad = GradOperation(get_by_list=True, sens_param=True)
+        self.grad_reducer = Identity()
         self.sens = 1.0 if sens is None else sens
         self.return_grad = return_grad
         loss_scale = optimizer.loss_scale
@@ -204,6 +212,7 @@ class TrainOneStepCell(Cell):
     def construct(self, *inputs: Any) -> Any:
         """Make a step; the loss."""
         loss, gradients = self.loss_and_gradients(inputs, self.sens)
+        gradients = self.grad_reducer(gradients)
         self.optimizer(gradients)
         if self.return_grad:
             return loss, {weight.name: g for weight, g in zip(self.weights, gradients, strict=True)}

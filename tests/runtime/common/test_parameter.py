@@ -20,7 +20,6 @@ from cellbridge.runtime import Parameter, ParameterTuple, Tensor, nn
         (3, "int32"),
         (3.0, "float32"),
         (np.float64(3.0), "float32"),  # a Python float, too
-        (True, "bool"),
         ([1, 2], "int64"),
         ([1.0, 2.0], "float32"),
         (np.array([1.0]), "float64"),
@@ -112,6 +111,8 @@ def test_copies() -> None:
         (lambda p: setattr(p, "requires_grad", None), TypeError, ["requires_grad", "'p'", "bool", "None"]),
         (lambda p: setattr(p, "name", 3), ValueError, ["name", "3"]),
         (lambda p: Parameter("a"), TypeError, ["str"]),
+        (lambda p: Parameter((1.0, 2.0)), TypeError, ["list", "tuple"]),
+        (lambda p: Parameter(True), ValueError, ["bool", "True"]),
         (lambda p: p.set_data(np.ones(2)), TypeError, ["'p'", "Tensor or a number", "ndarray", "Tensor(...)"]),
         (lambda p: p.set_data([1.0, 2.0]), TypeError, ["'p'", "list"]),
         (lambda p: p.set_data(None), TypeError, ["'p'", "NoneType"]),

@@ -155,7 +155,7 @@ X, W = normal(1, 2, 5, 5).astype(np.float32), normal(4, 2, 3, 3).astype(np.float
         ({"stride": 1.0}, TypeError, "'stride' must be int"),
         ({"dilation": (1, 0)}, ValueError, "'dilation' must be int >= 1"),
         ({"dilation": 3}, ValueError, "the kernel is too large"),
-        ({"groups": 2}, ValueError, "weight is for 4 channels"),
+        ({"groups": 2}, RuntimeError, "2 for each of 2 groups"),
         ({"groups": 0}, ValueError, "'groups' must be an int > 0"),
         ({"bias": Tensor(np.zeros(3, np.float32))}, ValueError, "bias must have the shape"),
         ({"bias": Tensor(np.zeros(4, np.float16))}, TypeError, "must have one type, but got Float32 and Float16"),

@@ -99,13 +99,17 @@ def test_defaults_and_keywords_are_inputs_too() -> None:
         lambda d: (d * 7.0, d),
         lambda d: (d * 7.0).astype(ms.float16),
         lambda d: (d * 7.0).astype(ms.int32),
-        lambda d: Tensor(7.0),
+        lambda d: Tensor([[[3.0, 4.0]]]),
         lambda d: Tensor([[3.0], [4.0]]),  # summed, as for an input that was broadcast
     ],
 )
 def test_one_gradient_in_all_its_forms(returned: Callable[[Any], Any]) -> None:
     found = grad(Own(lambda x: x * x, lambda x, out, dout: returned(dout)))(X)
     assert (found.dtype, found.shape, plain(found)) == (np.float32, (1,), 7.0)
+
+
+def test_a_number_is_a_gradient_of_a_number() -> None:
+    assert plain(grad(Own(lambda x: x * x, lambda x, out, dout: 7.0))(Tensor(3.0))) == 7.0
 
 
 def test_none_stands_for_zeros() -> None:
@@ -120,7 +124,10 @@ def test_none_stands_for_zeros() -> None:
         (lambda x, y, o, d: d, RuntimeError, ["bprop of Own", "returned 1", "2 inputs"]),
         (lambda x, y, o, d: (d, Tensor([1.0, 2.0, 3.0])), RuntimeError, ["input 1", "(2,)", "(3,)"]),
         (lambda x, y, o, d: (d, "a"), TypeError, ["input 1", "Tensor", "str"]),
-        (lambda x, y, o, d: (2.0, d), TypeError, ["input 0", "Tensor", "float"]),
+        (lambda x, y, o, d: {"x": d}, TypeError, ["bprop of Own", "tuple", "dict"]),
+        (lambda x, y, o, d: (2.0, d), RuntimeError, ["input 0", "(2,)", "()"]),
+        (lambda x, y, o, d: (d.sum(), d), RuntimeError, ["input 0", "(2,)", "()"]),
+        (lambda x, y, o, d: (d, d[:1]), RuntimeError, ["input 1", "(2,)", "(1,)"]),
         (lambda x, y, o: (o, o), TypeError, ["positional argument"]),
     ],
 )
@@ -217,7 +224,8 @@ def test_without_internal_params_the_parameters_have_no_gradient() -> None:
     [
         (lambda dx, dw: (dx,), lambda w: [w], RuntimeError, ["internal_params", "parameter: gradient", "tuple"]),
         (lambda dx, dw: ((dx,), {}), lambda w: [w], RuntimeError, ["no gradient", "'w'"]),
-        (lambda dx, dw: ((dx,), dict.fromkeys(dw, 3)), lambda w: [w], TypeError, ["'w'", "Tensor", "int"]),
+        (lambda dx, dw: ((dx,), dict.fromkeys(dw, "a")), lambda w: [w], TypeError, ["'w'", "Tensor", "str"]),
+        (lambda dx, dw: ((dx,), dict.fromkeys(dw, 3)), lambda w: [w], RuntimeError, ["'w'", "(1,)", "()"]),
         (lambda dx, dw: ((dx,), dw), lambda w: w, TypeError, ["internal_params", "list", "Parameter"]),
         (lambda dx, dw: ((dx,), dw), lambda w: ["w"], TypeError, ["internal_params", "list", "'w'"]),
     ],

@@ -137,10 +137,18 @@ def test_half_precision_goes_through_to_float() -> None:
         (lambda: nn.Conv2d(2, 3, 3, pad_mode="pad", padding=-1), ValueError, "'padding' must be int >= 0"),
         (lambda: nn.Conv2d(2, 3, 0), ValueError, "'kernel_size' must be int >= 1"),
         (lambda: nn.Conv2d(2, 3, 2.0), TypeError, "'kernel_size' must be int"),
-        (lambda: nn.Conv2d(2, 3, (1, 2, 3)), ValueError, "'kernel_size' must be an int or 2 ints"),
+        (lambda: nn.Conv2d(2, 3, (1, 2, 3)), TypeError, "'kernel_size' must be an int or a tuple of 2 ints"),
+        (lambda: nn.Conv2d(2, 3, (3,)), TypeError, "'kernel_size' must be an int or a tuple of 2 ints"),
+        (lambda: nn.Conv2d(2, 3, [3, 3]), TypeError, "'kernel_size' must be int or tuple, but got list"),
+        (
+            lambda: nn.Conv2d(2, 3, 3, weight_init=Tensor([1.0])),
+            ValueError,
+            "the tensor 'weight_init' must have the shape",
+        ),
+        (lambda: nn.Conv2d(2, 3, 3, bias_init=Tensor([1.0]), has_bias=True), ValueError, "the tensor 'bias_init'"),
         (lambda: nn.Conv2d(2, 3, 3, stride=0), ValueError, "'stride' must be int >= 1"),
         (lambda: nn.Conv2d(2, 3, 3, dilation=0), ValueError, "'dilation' must be int >= 1"),
-        (lambda: nn.Conv2d(2, 3, 3, group=2), ValueError, "'out_channels' must be divisible by 'group' 2, but got 3"),
+        (lambda: nn.Conv2d(2, 3, 3, group=2), ValueError, "in_channels 2, out_channels 3, group 2"),
         (lambda: nn.Conv2d(0, 3, 3), ValueError, "'in_channels' must be an int > 0"),
         (lambda: nn.Conv2d(2.0, 3, 3), TypeError, "'in_channels' must be int"),
         (lambda: nn.Conv2d(2, 3, 3, has_bias=1), TypeError, "'has_bias' must be bool"),
@@ -167,7 +175,7 @@ def test_inputs_are_checked() -> None:
 
     with pytest.raises(ValueError, match=r"a window of 7 doesn't fit into 5 .*the kernel is too large"):
         nn.Conv2d(1, 1, 7, pad_mode="valid")(ones(1, 1, 5, 5))
-    with pytest.raises(ValueError, match=r"weight is for 2 channels .*, x has 3"):
+    with pytest.raises(RuntimeError, match=r"For 'Conv2d', .*channels.*2 for each of 1 groups.*\(1, 3, 5, 5\)"):
         nn.Conv2d(2, 3, 3)(ones(1, 3, 5, 5))
     with pytest.raises(ValueError, match="must have 4 dimensions"):
         nn.Conv2d(2, 3, 3)(ones(2, 5, 5))

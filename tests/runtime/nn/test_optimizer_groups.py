@@ -123,6 +123,7 @@ W = parameter("w")
         ([{"params": [W], "foo": 1}], KeyError, ["foo", "grad_centralization"]),
         ([{"params": [Tensor([1.0])]}], TypeError, ["Parameter", "Tensor", "index 0"]),
         ([{"params": [W]}, {"params": [W]}], RuntimeError, ["'w'", "already exists"]),
+        ([{"params": [W]}, {"params": [parameter("w")]}], ValueError, ["'w'", "already exists"]),
         ([{"params": [W]}, {"order_params": [W, parameter("b")]}], ValueError, ["order_params", "['w']"]),
         ([{"params": [W]}, {"order_params": [parameter("b")]}], ValueError, ["order_params", "['b']"]),
         ([{"params": [W]}, {"order_params": [W], "lr": 0.1}], ValueError, ["order_params", "only"]),

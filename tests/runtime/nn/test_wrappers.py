@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cellbridge.runtime as ms
-from cellbridge.runtime import Parameter, Tensor, amp, nn
+from cellbridge.runtime import Parameter, Tensor, amp, nn, ops
 
 X = Tensor([[1.0, 2.0], [3.0, -1.0]])
 Y = Tensor([[1.0], [2.0]])
@@ -163,6 +163,27 @@ def test_scales_that_are_refused(sens: Any, error: type[Exception], words: list[
     with pytest.raises(error) as raised:
         step_cell(sens)
     assert [word for word in words if word not in str(raised.value)] == []
+
+
+def test_the_network_is_a_cell() -> None:
+    with pytest.raises(TypeError, match="'network' must be Cell, but got int: 3"):
+        nn.TrainOneStepCell(3, nn.SGD(network().trainable_params()))  # type: ignore[arg-type]
+
+
+def test_a_step_written_in_a_subclass() -> None:
+    class Step(nn.TrainOneStepCell):
+        def construct(self, *inputs: Any) -> Any:
+            loss = self.network(*inputs)
+            gradients = self.grad(self.network, self.weights)(*inputs, ops.full_like(loss, self.sens))
+            return ops.depend(loss, self.optimizer(self.grad_reducer(gradients)))
+
+    nets = network(), network()
+    for net, made in zip(nets, (Step, nn.TrainOneStepCell), strict=True):
+        optimizer = nn.Momentum(net.trainable_params(), 0.1, 0.9, loss_scale=8.0)
+        step = made(nn.WithLossCell(net, nn.MSELoss()), optimizer, 8.0)
+        assert step(X, Y).asnumpy() == LOSS
+        step(X, Y)
+    assert nets[0].weight.tolist() == nets[1].weight.tolist()
 
 
 def test_a_list_of_learning_rates_ends() -> None:

@@ -193,6 +193,7 @@ def broken(folder: Path, name: str, content: bytes) -> Path:
         (lambda d: save_checkpoint([3], d / "a"), TypeError, ["save_obj", "Parameter", "int"]),
         (lambda d: save_checkpoint([{"a": 1}], d / "a"), TypeError, ["name", "data", "dict"]),
         (lambda d: save_checkpoint({3: Tensor(1)}, d / "a"), TypeError, ["name", "3"]),
+        (lambda d: save_checkpoint(network(), ""), ValueError, ["ckpt_file_name", "''"]),
         (lambda d: save_checkpoint(network(), 3), TypeError, ["ckpt_file_name", "string", "int"]),
         (lambda d: save_checkpoint(network(), d / "a", append_dict={"e": [1]}), TypeError, ["append_dict", "list"]),
         (lambda d: save_checkpoint(network(), d / "a", append_dict={"fc.bias": 1}), ValueError, ["fc.bias"]),
