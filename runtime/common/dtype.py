@@ -57,9 +57,11 @@ def to_dtype(dtype: Any) -> DType:
     if isinstance(dtype, str) and dtype.lower() in ALIASES:
         return ALIASES[dtype.lower()]
     try:
-        return as_dtype(dtype.lower() if isinstance(dtype, str) else dtype)
+        if dtype is not None:  # NumPy would take it for float64
+            return as_dtype(dtype.lower() if isinstance(dtype, str) else dtype)
     except TypeError:
-        raise TypeError(f"needed a dtype such as float32 or its name, but got {dtype!r}") from None
+        pass
+    raise TypeError(f"needed a dtype such as float32 or its name, but got {dtype!r}")
 
 
 def dtype_to_nptype(dtype: Any) -> type:

@@ -53,10 +53,11 @@ def topk(input: Any, k: Any, dim: int | None = None, largest: bool = True, sorte
         sorted: whether they come in order; here they always do, and of equal ones the first comes first.
 
     Raises:
-        TypeError: `k` isn't an integer.
+        TypeError: `k` isn't an integer, or `sorted` no bool.
         ValueError: `k` isn't between 1 and the size of the axis.
     """
     x = numbers(input, of="topk")
+    checks.of_type(sorted, "sorted", bool, of="topk")
     count = integer(k, "k", of="topk")
     axis = -1 if dim is None else integer(dim, "dim", of="topk")
     size = x.shape[axis] if x.ndim else 1

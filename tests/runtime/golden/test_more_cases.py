@@ -68,6 +68,8 @@ class Own(nn.Cell):
         (lambda: nn.Dense(2, 1, weight_init=Tensor(np.ones((2, 2)))), ValueError, ["Dense", "weight_init"]),
         (lambda: nn.Dense(2, 1)(Tensor(np.ones((1, 3), np.float32))), ValueError, ["MatMul", "dimensions", "3", "2"]),
         (lambda: nn.Softmax("a"), TypeError, ["Softmax", "axis", "int", "str"]),
+        (lambda: X.astype(None), TypeError, ["dtype", "None"]),
+        (lambda: ops.TopK("a")(X, 1), TypeError, ["sorted", "bool", "str"]),
         (lambda: nn.LRN(depth_radius=-1), ValueError, ["depth_radius", ">= 0", "-1"]),
         (lambda: nn.Momentum([parameter()], -0.1, 0.9), ValueError, ["learning rate", ">= 0", "-0.1"]),
         (lambda: nn.Momentum([{"params": [parameter()]}, {"params": [parameter()]}], 0.1, 0.9), ValueError, ["'w'"]),
