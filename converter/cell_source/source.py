@@ -45,7 +45,9 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
     bodies.define(classes)
     _refuse(bodies.missing)
     text = "\n\n\n".join([*(HELPERS[name] for name in with_needed(bodies.helpers)), *classes.texts])
-    return f"{_docstring(classes.last, has_weights=bool(bodies.arrays()))}\n\n{_imports(text, target)}\n\n\n{text}\n"
+    unknown = [] if program.train else _not_told_in_eval_mode(text)
+    docstring = _docstring(classes.last, has_weights=bool(bodies.arrays()), unknown=unknown)
+    return f"{docstring}\n\n{_imports(text, target)}\n\n\n{text}\n"
 
 
 def _refuse(missing: list[tuple[str, str, str]]) -> None:
@@ -59,8 +61,21 @@ def _refuse(missing: list[tuple[str, str, str]]) -> None:
     )
 
 
-def _docstring(name: str, *, has_weights: bool) -> str:
-    lines = [f'"""{name} as Cells, written from a captured program: the first draft of a port.']
+def _not_told_in_eval_mode(text: str) -> list[str]:
+    """What only training uses, and what stands for it in the source."""
+    kinds = {
+        r"nn\.Dropout": "the rates of Dropout (0.5 here)",
+        r"nn\.BatchNorm": "the momentum of BatchNorm (0.9 here)",
+        r"\battention\(": "the rates of dropout inside attention (none here)",
+    }
+    return [words for pattern, words in kinds.items() if re.search(pattern, text)]
+
+
+def _docstring(name: str, *, has_weights: bool, unknown: list[str]) -> str:
+    lines = [f"{name} as Cells, written from a captured program: the first draft of a port."]
+    if unknown:
+        lines += ["", "It was captured in eval mode, which doesn't tell what only training uses. Set before training:"]
+        lines += [f"- {words}" for words in unknown]
     if has_weights:
         lines += [
             "",
@@ -68,11 +83,8 @@ def _docstring(name: str, *, has_weights: bool) -> str:
             "",
             f"    network = {name}()",
             f'    load_param_into_net(network, load_checkpoint("{name.lower()}.ckpt"))',
-            '"""',
         ]
-    else:
-        lines[0] += '"""'
-    return "\n".join(lines)
+    return '"""' + "\n".join(lines) + ('"""' if len(lines) == 1 else '\n"""')
 
 
 def _imports(text: str, target: str) -> str:

@@ -45,6 +45,10 @@ class ImageNet(nn.Module):
 IMAGE_NET = '''
     """ImageNet as Cells, written from a captured program: the first draft of a port.
 
+    It was captured in eval mode, which doesn't tell what only training uses. Set before training:
+    - the rates of Dropout (0.5 here)
+    - the momentum of BatchNorm (0.9 here)
+
     The weights are in the checkpoint that `cellbridge.converter.to_cell_checkpoint` writes:
 
         network = ImageNet()
