@@ -46,7 +46,6 @@ IMAGE_NET = '''
     """ImageNet as Cells, written from a captured program: the first draft of a port.
 
     It was captured in eval mode, which doesn't tell what only training uses. Set before training:
-    - the rates of Dropout (0.5 here)
     - the momentum of BatchNorm (0.9 here)
 
     The weights are in the checkpoint that `cellbridge.converter.to_cell_checkpoint` writes:
@@ -193,3 +192,12 @@ def test_lines_are_broken_as_a_formatter_does(name: str, tmp_path: Path) -> None
     for command in (["format", "--diff", "--isolated", "--line-length", "100"], ["check", "--isolated"]):
         done = subprocess.run([ruff, *command, str(written)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_what_eval_mode_does_not_tell_is_said(train: bool) -> None:
+    network = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.1), nn.BatchNorm1d(4, momentum=0.3))
+    source = to_cell_source(from_torch(network.train(train), (torch.ones(2, 4),), train=train))
+    assert ("- the rates of Dropout (0.5 here)\n- the momentum of BatchNorm (0.9 here)" in source) is not train
+    assert ("nn.Dropout(p=0.1)" in source) is train
+    assert ("momentum=0.7" in source) is train
