@@ -66,7 +66,7 @@ def _not_told_in_eval_mode(text: str) -> list[str]:
     kinds = {
         r"nn\.Dropout": "the rates of Dropout (0.5 here)",
         r"nn\.BatchNorm": "the momentum of BatchNorm (0.9 here)",
-        r"\battention\(": "the rates of dropout inside attention (none here)",
+        r"def attention\(": "the rates of dropout inside attention (none here)",
     }
     return [words for pattern, words in kinds.items() if re.search(pattern, text)]
 

@@ -61,3 +61,8 @@ def test_source_of_a_program_in_eval_mode_trains() -> None:
     module, args = MODELS["temporal"]()
     assert_parity(module, network_of(from_torch(module, args)), args, train=True)
     assert_parity(module, network_of(from_torch(module, args, train=True)), args)
+
+
+def test_the_model_file_of_the_migration_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FIXTURES / "migration"))
+    check("migration/encoder_block")
