@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from ..converter.capture.export import from_torch
 from ..converter.onnx_out.export import to_onnx
-from ..runtime.errors import UsageError
+from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
 from .options import Options
@@ -63,17 +63,26 @@ def check(
 
     Raises:
         UsageError: the inputs don't fit the module, an option is wrong, or the module's outputs aren't finite.
-        ConversionError: the module can't be converted.
+        ConversionError: the module can't be converted, and there is no port, which would be judged alone, with a note.
     """
     chosen = Options(**options)
     shown = progress or NoProgress()
     keywords = dict(kwargs or {})
+    framework = framework_of(cell)
+
+    def port() -> Report:
+        assert framework is not None
+        return compare_port(module, cell, args, keywords, framework, chosen, shown, cells, weights)
+
     shown.stage("capture", None)
-    working = getattr(torch, chosen.dtype)
-    default = working if working == torch.float64 else torch.get_default_dtype()
-    with in_dtype(module, working, through=working, train=chosen.train), default_dtype(default):
-        example_args, example_kwargs = _cast((args, keywords), chosen.dtype)
-        program = from_torch(module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=chosen.train)
+    try:
+        program = _captured(module, args, keywords, dynamic_shapes, chosen)
+    except ConversionError as error:
+        if framework is None or save_onnx is not None:
+            raise
+        report = port()
+        report.notes.append(f"only the port was judged: {error}".partition("\n")[0])
+        return report
     reference = _torch_side("torch", module, args, keywords, chosen)
     interpreter = InterpreterSide("interpreter", program, args, keywords, working_dtype=chosen.dtype, seed=chosen.seed)
     exported_dtype = ONNXRUNTIME_DTYPES[chosen.dtype]
@@ -83,14 +92,22 @@ def check(
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
         )
-    framework = framework_of(cell)
     if framework is not None and not (chosen.fail_fast and not report.ok):
-        port = compare_port(module, cell, args, keywords, framework, chosen, shown, cells, weights)
-        report.join(port)
+        report.join(port())
     if save_onnx is not None:
         shown.stage("write ONNX", None)
         to_onnx(program, save_onnx)
     return report
+
+
+def _captured(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, options: Options
+) -> Program:
+    working = getattr(torch, options.dtype)
+    default = working if working == torch.float64 else torch.get_default_dtype()
+    with in_dtype(module, working, through=working, train=options.train), default_dtype(default):
+        example_args, example_kwargs = _cast((args, kwargs), options.dtype)
+        return from_torch(module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=options.train)
 
 
 def compare(

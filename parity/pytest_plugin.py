@@ -114,7 +114,8 @@ class CellItem(pytest.Item):
         if not own and self.side not in SIDES and self.is_unpaired(report):
             pytest.skip("no Cell is its port, or that is called otherwise: judged in the Cell around it")
         if not own:
-            raise CellFailure(f"nothing of the Cell {self.cell or ROOT} was compared on the {self.side} side")
+            notes = "".join(f"\n  note: {note}" for note in report.notes)
+            raise CellFailure(f"nothing of the Cell {self.cell or ROOT} was compared on the {self.side} side{notes}")
         judged = self._judged(report, cell)
         if judged.status == FAIL or judged.failures:
             from .report.detail import cell_detail

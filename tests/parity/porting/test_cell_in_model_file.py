@@ -165,3 +165,54 @@ def test_plugin(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*possible cause: BatchNorm2d: eps*"])
     outcomes = result.parseoutcomes()
     assert outcomes["failed"] == 1
+
+
+UNCONVERTIBLE = """
+import torch
+from cellbridge.runtime import nn, ops
+
+class TorchNet(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return torch.fft.fft(self.fc(x)).abs()  # of two numbers: |a + b|, |a - b|
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Dense(2, 2)
+
+    def construct(self, x):
+        a, b = self.fc(x).split(1, axis=1)
+        return ops.concat((a + b, SIGN * (a - b)), axis=1).abs()
+
+def model():
+    return TorchNet()
+
+def inputs():
+    return torch.randn(3, 2),
+
+def cell():
+    return Net()
+"""
+
+
+def test_a_model_that_cannot_be_converted_has_its_port_judged() -> None:
+    result = run(UNCONVERTIBLE.replace("SIGN", "1"))
+    assert result.exit_code == 0, result.output
+    shown = " ".join(result.output.split())
+    assert "Parity holds: cell (outputs and gradients) agrees with torch in 2 Cells" in shown
+    assert "note: only the port was judged: the model can't be converted: 1 use of operators" in shown
+    wrong = run(UNCONVERTIBLE.replace("SIGN", "2"))
+    assert wrong.exit_code == 1, wrong.output
+    assert run(UNCONVERTIBLE.replace("def cell", "def no_cell")).exit_code == 3
+    assert run(UNCONVERTIBLE, "--save-onnx", "net.onnx").exit_code == 3
+
+
+def test_the_plugin_says_what_was_not_judged(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".py", parity_net=UNCONVERTIBLE.replace("SIGN", "1"))
+    result = pytester.runpytest_subprocess("-p", "no:xdist")
+    result.assert_outcomes(passed=2, failed=4)
+    result.stdout.fnmatch_lines(["*nothing of the Cell fc was compared on the interpreter side", "*only the port was*"])
