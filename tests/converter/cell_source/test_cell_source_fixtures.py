@@ -43,8 +43,9 @@ def test_in_train_mode_with_the_same_draws(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_minilm() -> None:
-    check("minilm", modules_without_cell=("dropout",))  # held, but not called by BertSelfAttention in eval mode
+@pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
+def test_minilm(train: bool) -> None:
+    check("minilm", train=train, modules_without_cell=("dropout",))  # held, but not called by BertSelfAttention
 
 
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
