@@ -33,12 +33,15 @@ def getitem(self: Any, index: Any) -> Any:
     if any(isinstance(item, Operand) for item in items):
         # An int beside tensors is one of them, as in NumPy.
         items = [_places(item) if isinstance(item, int) else item for item in items]
-    x, advanced = _sliced(self, items)
-    return _looked_up(x, advanced) if advanced else x
+    x, advanced, gap = _sliced(self, items)
+    return _looked_up(x, advanced, gap) if advanced else x
 
 
 def _items(index: Any, rank: int) -> list[Any]:
-    """One item for each axis and each None: ints, slices, None, and tensors of ints in place of lists and masks."""
+    """One item for each axis and each None: ints, slices, None, and tensors of ints in place of lists and masks.
+
+    `...` remains where it stands for no axis: it still keeps tensors on its two sides from being neighbours.
+    """
     given = list(index) if isinstance(index, tuple) else [index]
     items: list[Any] = []
     for item in given:
@@ -50,7 +53,7 @@ def _items(index: Any, rank: int) -> list[Any]:
     if len(dots) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     at = dots[0] if dots else len(items)
-    return [*items[:at], *[builtins.slice(None)] * (rank - used), *items[at + 1 :]]
+    return items if dots and used == rank else [*items[:at], *[builtins.slice(None)] * (rank - used), *items[at + 1 :]]
 
 
 def _item(item: Any) -> list[Any]:
@@ -82,14 +85,20 @@ def _places(index: int) -> Any:
     return wrapped(np.asarray(index, np.int64))
 
 
-def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]]]:
-    """`x` after its ints, slices and Nones; what remains are the tensors, each with its axis."""
+def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]], int]:
+    """`x` after its ints, slices and Nones; the tensors that remain, each with its axis; the axis that `...` is before.
+
+    Where there is no `...`, that axis is 0.
+    """
     cuts: list[tuple[int, Any, Any, int]] = []  # axis, start, stop, step
     backwards: list[int] = []
     shape: list[int | None] = []  # for each axis to be: which one of x it is; None: a new one, -1: left out by an int
     advanced: list[tuple[int, Any]] = []
-    axis = 0
+    axis = gap = 0
     for item in items:
+        if item is Ellipsis:
+            gap = len(shape)
+            continue
         if item is None:
             shape.append(None)
             continue
@@ -112,7 +121,7 @@ def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]]]:
         x = shaping.flip(x, axes=tuple(backwards))
     if None in shape or -1 in shape:
         x = shaping.reshape(x, shape=tuple(1 if s is None else x.shape[s] for s in shape if s != -1))
-    return x, advanced
+    return x, advanced, gap
 
 
 def _within(index: int, size: Any, axis: int) -> Any:
@@ -131,8 +140,11 @@ def _bounds(item: builtins.slice, size: Any) -> tuple[Any, Any, int]:
     return chosen.start, chosen[-1] + 1, chosen.step
 
 
-def _looked_up(x: Any, advanced: list[tuple[int, Any]]) -> Any:
-    """`x` at tensors of indices, each for one axis; their axes stand where the first was if they are neighbours."""
+def _looked_up(x: Any, advanced: list[tuple[int, Any]], gap: int) -> Any:
+    """`x` at tensors of indices, each for one axis; their axes stand where the first was if they are neighbours.
+
+    Tensors on both sides of the axis `gap` aren't.
+    """
     if len(advanced) == 1:
         ((axis, indices),) = advanced
         return indexing.take(x, indices, axis=axis)
@@ -140,7 +152,7 @@ def _looked_up(x: Any, advanced: list[tuple[int, Any]]) -> Any:
     others = [axis for axis in range(x.ndim) if axis not in axes]
     shape = _broadcast([indices for _, indices in advanced])
     found = indexing.gather_nd(shaping.transpose(x, permutation=(*axes, *others)), _stacked(advanced, shape))
-    if axes != list(range(axes[0], axes[0] + len(axes))):
+    if axes != list(range(axes[0], axes[0] + len(axes))) or axes[0] < gap <= axes[-1]:
         return found
     lead = len(shape)
     order = (*range(lead, lead + axes[0]), *range(lead), *range(lead + axes[0], found.ndim))

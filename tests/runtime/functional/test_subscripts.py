@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cellbridge.runtime as ms
@@ -56,6 +56,7 @@ def as_tensors(index: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @settings(max_examples=300, deadline=None)
 @given(indexed())
+@example(((1, 1, 1), (None, None, np.array([0, 0]), Ellipsis, 0, builtins.slice(None))))
 def test_getitem_is_numpy_s(case: tuple[tuple[int, ...], tuple[Any, ...]]) -> None:
     shape, index = case
     x = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
