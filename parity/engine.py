@@ -25,6 +25,7 @@ from .sides.onnxruntime_side import ExportedSide, OnnxModelSide
 from .sides.precision import default_dtype, in_dtype
 from .sides.records import Side
 from .sides.torch_side import TorchSide
+from .sizes import described, other_sizes, resized
 from .trial import Trial
 
 # the dtype that ONNX Runtime is judged in, for each working dtype
@@ -83,11 +84,10 @@ def check(
         report = port()
         report.notes.append(f"only the port was judged: {error}".partition("\n")[0])
         return report
-    reference = _torch_side("torch", module, args, keywords, chosen)
-    interpreter = InterpreterSide("interpreter", program, args, keywords, working_dtype=chosen.dtype, seed=chosen.seed)
     exported_dtype = ONNXRUNTIME_DTYPES[chosen.dtype]
-    runtime = ExportedSide("onnxruntime", program, args, keywords, dtype=exported_dtype, provider=chosen.provider)
-    report = _run(reference, [interpreter, runtime], chosen, shown)
+    report = _judged(module, program, args, keywords, chosen, shown)
+    if not (chosen.fail_fast and not report.ok):
+        _at_other_sizes(report, module, program, args, keywords, dynamic_shapes, chosen, shown)
     if exported_dtype != chosen.dtype:
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
@@ -98,6 +98,44 @@ def check(
         shown.stage("write ONNX", None)
         to_onnx(program, save_onnx)
     return report
+
+
+def _judged(
+    module: torch.nn.Module,
+    program: Program,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: Options,
+    progress: Progress,
+) -> Report:
+    """The program in the interpreter and in ONNX Runtime, held against the module."""
+    reference = _torch_side("torch", module, args, kwargs, options)
+    interpreter = InterpreterSide("interpreter", program, args, kwargs, working_dtype=options.dtype, seed=options.seed)
+    dtype = ONNXRUNTIME_DTYPES[options.dtype]
+    runtime = ExportedSide("onnxruntime", program, args, kwargs, dtype=dtype, provider=options.provider)
+    return _run(reference, [interpreter, runtime], options, progress)
+
+
+def _at_other_sizes(
+    report: Report,
+    module: torch.nn.Module,
+    program: Program,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic_shapes: Any,
+    options: Options,
+    progress: Progress,
+) -> None:
+    """Judge a program with dynamic dimensions at other sizes, too, and add that to the report."""
+    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    for sizes in other_sizes(program, tensors, dynamic_shapes):
+        label = described(sizes)
+        try:
+            report.join_sizes(
+                _judged(module, program, *resized(program, args, kwargs, sizes), options, progress), label
+            )
+        except UsageError as error:
+            report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
 
 def _captured(

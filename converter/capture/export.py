@@ -21,7 +21,7 @@ from ...runtime.ir.verify import verify
 from ...runtime.tracing import Builder, Traced
 from . import tables  # noqa: F401  (fills the table)
 from .cell_hooks import watch
-from .dims import as_dim, symbol_names
+from .dims import as_dim, symbol_names, with_dims
 from .marks import Marker
 from .refusals import explained, raise_if_eager_fails
 from .table import TABLE, Unsupported, cast, numpy_dtype
@@ -48,7 +48,7 @@ def from_torch(
         module: any module that `torch.export` takes; it is left as it was.
         args: positional example inputs; their tensors' dtypes and shapes become those of the program.
         kwargs: keyword example inputs.
-        dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it.
+        dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it; a name does for a `Dim`.
         train: capture train mode (batch statistics, dropout) instead of eval mode.
 
     Returns:
@@ -64,6 +64,7 @@ def from_torch(
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
     keywords = dict(kwargs or {})
+    dynamic_shapes = with_dims(dynamic_shapes)
     modes = {m: m.training for m in module.modules()}
     marker = Marker()
     module.train(train)
