@@ -69,7 +69,8 @@ def resized(program: Program, args: Any, kwargs: Mapping[str, Any], sizes: Sizes
                 if size != leaf.shape[axis]:
                     leaf = leaf.index_select(axis, torch.arange(size) % leaf.shape[axis])
             leaves[place] = leaf
-    return pytree.tree_unflatten(leaves, spec)  # type: ignore[return-value]
+    args, kwargs = pytree.tree_unflatten(leaves, spec)
+    return args, kwargs
 
 
 def described(sizes: Sizes) -> str:
