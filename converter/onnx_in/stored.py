@@ -1,0 +1,99 @@
+"""The stored tensors of a model: which become parameters, which buffers, and which constants."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ...runtime.ir.dims import SymbolicDim
+from ...runtime.ir.types import Buffer, Parameter, Type, is_floating
+from ...runtime.ops import creation, shaping
+from ...runtime.tracing import Builder, Traced
+from . import protos
+from .values import Imported, Known
+
+KIND = "cellbridge.kind"  # metadata of an initializer: parameter, frozen, buffer or constant
+# names that exporters make up for tensors that were no parameter of the module
+MADE_UP = re.compile(r"/|(val|constant|const|scalar_tensor|onnx|_?\d+)([_:.]|\d|$)|.*_output_\d+$", re.IGNORECASE)
+
+
+class Stored:
+    """Turns known contents into tensors of the program: initializers that are used as data become parameters."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.parameters: dict[str, Parameter] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self.kinds: dict[str, str] = {}
+        self._made: dict[tuple[int, int], tuple[Any, Traced]] = {}
+
+    def initializer(self, tensor: onnx.TensorProto) -> Known:
+        """The contents of an initializer."""
+        array = protos.array_of(tensor, self.folder, f"initializer {tensor.name!r}")
+        kind = next((entry.value for entry in tensor.metadata_props if entry.key == KIND), "")
+        return self._named(array, tensor.name, kind)
+
+    def sparse(self, tensor: onnx.SparseTensorProto) -> Known:
+        """The contents of a sparse initializer."""
+        name = tensor.values.name
+        return self._named(protos.dense(tensor, self.folder, f"initializer {name!r}"), name, "")
+
+    def _named(self, array: np.ndarray[Any, Any], name: str, kind: str) -> Known:
+        scalar = array.ndim == 0 and MADE_UP.match(name) is not None
+        self.kinds[name] = kind or ("parameter" if is_floating(array.dtype) and not scalar else "constant")
+        return Known(array, array.dtype, name)
+
+    def trains(self, value: Known) -> bool:
+        """Whether the contents are those of a parameter or buffer, which must not be folded."""
+        return self.kinds.get(value.name, "constant") != "constant"
+
+    def tensor(self, builder: Builder, value: Imported, *, state: bool = False) -> Traced:
+        """A value as a tensor of the program that `builder` builds; a parameter as a buffer if it is `state`."""
+        if isinstance(value, Traced):
+            return value
+        assert isinstance(value, Known), "sequences are sorted out before"
+        key = id(builder), id(value)
+        if key not in self._made:
+            self._made[key] = value, self._tensor(builder, value, state)
+        return self._made[key][1]
+
+    def _tensor(self, builder: Builder, value: Known, state: bool) -> Traced:
+        if value.symbolic:
+            return _sizes(builder, value)
+        kind = self.kinds.get(value.name, "constant")
+        if kind == "constant":
+            return builder.constant(value.data, value.dtype)
+        made = builder.new_value(value.name, Type(value.dtype, value.shape))
+        if kind == "buffer" or state:
+            self.buffers[value.name] = Buffer(made.value, value.data)
+        else:
+            self.parameters[value.name] = Parameter(made.value, value.data, kind != "frozen")
+        return made
+
+
+def _sizes(builder: Builder, value: Known) -> Traced:
+    """Symbolic sizes as a tensor that is computed when the program runs."""
+    parts: list[Traced] = []
+    fixed: list[Any] = []
+
+    def flush() -> None:
+        if fixed:
+            parts.append(builder.constant(np.array(fixed, value.dtype)))
+            fixed.clear()
+
+    for item in value.data.reshape(-1).tolist():
+        if isinstance(item, SymbolicDim):
+            flush()
+            parts.append(builder.create(creation.full, shape=(1,), value=item, dtype=value.dtype))
+        else:
+            fixed.append(item)
+    flush()
+    flat = parts[0] if len(parts) == 1 else shaping.concat(*parts, axis=0)
+    result: Traced = flat if value.ndim == 1 else shaping.reshape(flat, shape=value.shape)
+    return result
+
+
