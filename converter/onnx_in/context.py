@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto
 
+from ...runtime.ir.dims import SymbolicDim, symbol
 from ...runtime.ir.types import Type
 from ...runtime.ops import creation
 from ...runtime.ops.by_value import by_value
@@ -30,7 +31,6 @@ class Context:
         declared: the types that the model declares or onnx infers for the outputs; None where they don't.
         tensor: an imported value as a tensor of the program.
         run: a sub-graph (the value of an attribute) on operands; its outputs.
-        fresh: a symbol for a size that is known only once the program runs.
     """
 
     builder: Builder
@@ -40,7 +40,10 @@ class Context:
     declared: Callable[[], tuple[Type | None, ...]]
     tensor: Callable[[Imported], Traced]
     run: Callable[[GraphProto, tuple[Imported, ...]], tuple[Imported, ...]]
-    fresh: Callable[[], Any]
+
+    def fresh(self) -> SymbolicDim:
+        """A symbol for a size that only the run tells."""
+        return symbol(self.builder.new_symbol())
 
     def uses(self, output: int) -> bool:
         """Whether the node has an output of that number."""
@@ -89,5 +92,5 @@ class Context:
             better = known[i] if i < len(known) and known[i] is not None else declared
             if better is None:
                 raise Unsupported("the number of dimensions of its result is known only when the program runs")
-            result.append((better.dtype, better.shape))
+            result.append((better.dtype, tuple(d if isinstance(d, int) else str(d) for d in better.shape)))
         return tuple(result)

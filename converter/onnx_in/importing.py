@@ -22,12 +22,11 @@ from .cells import CellPaths
 from .stored import Stored
 from .walk import MISSING, STANDARD, Scope, Walk
 
-OLDEST = 7  # version of the standard operators: before it, broadcasting was an attribute
 LARGEST_TYPED = 2**16  # bytes of a tensor that shape inference is given: larger ones are no shapes
 
 
 def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
-    """Import an ONNX model: operators of the standard domain of versions 7 and up, sub-graphs and functions.
+    """Import an ONNX model: operators of the standard domain (opset 7 and up), sub-graphs and functions.
 
     Floating-point initializers become trainable parameters under their own names, so that a deployed model can be
     fine-tuned with `Program.value_and_grad`; statistics of normalizations become buffers; integers, and what decides
@@ -62,8 +61,6 @@ def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
 
 def _import(model: ModelProto, folder: Path | None) -> Program:
     opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in model.opset_import}
-    if opsets.get("", OLDEST) < OLDEST:
-        raise ConversionError(f"the model is of opset {opsets['']}, {OLDEST} is the oldest that can be imported")
     if not model.HasField("graph"):
         raise ConversionError("the model has no graph")
     graph, builder, symbols = model.graph, Builder(), protos.Symbols()

@@ -13,7 +13,6 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
-from ...runtime.ir.dims import SymbolicDim, symbol
 from ...runtime.ir.types import Source, Type
 from ...runtime.tracing import Builder, Traced
 from . import folding, protos
@@ -76,7 +75,6 @@ class Walk:
         self.types = types
         self.folder = folder
         self.missing: list[tuple[str, str, str]] = []
-        self.symbols = 0
 
     def graph(self, graph: GraphProto, scope: Scope) -> tuple[Any, ...]:
         """Import all nodes of a graph whose inputs are in the scope; its outputs."""
@@ -174,7 +172,6 @@ class Walk:
             declared=lambda: tuple(self.types().get(name) if not scope.call else None for name in node.output),
             tensor=tensor,
             run=functools.partial(self.run, scope),
-            fresh=self.fresh,
         )
         names = [translation.operands[min(i, len(translation.operands) - 1)] for i in range(len(operands))]
         taken = [
@@ -221,14 +218,14 @@ class Walk:
             if proto.ref_attr_name:
                 if scope.given is None or proto.ref_attr_name not in scope.given:
                     continue
-                source, proto = scope.given[proto.ref_attr_name], AttributeProto(name=proto.name)
-                proto.MergeFrom(source)
-                proto.name = proto.name
-            given[proto.name] = proto
-        opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in function.opset_import} or scope.opsets
+                given[proto.name] = scope.given[proto.ref_attr_name]
+            else:
+                given[proto.name] = proto
+        opsets = {**scope.opsets, **{"" if o.domain in STANDARD else o.domain: o.version for o in function.opset_import}}
         inner = Scope(values, opsets, given, scope.depth + 1, node.name or node.op_type)
         self.nodes(function.node, inner)
-        return [self.lookup(inner, name, where) for name in function.output]
+        wanted = zip(function.output, node.output, strict=False)
+        return [self.lookup(inner, name, where) if output else None for name, output in wanted]
 
     def run(self, scope: Scope, graph: GraphProto, operands: tuple[Imported, ...]) -> tuple[Imported, ...]:
         """Import a sub-graph on operands, in the scope of the node that holds it."""
@@ -237,11 +234,6 @@ class Walk:
         values = dict(scope.values)
         values.update(zip((i.name for i in graph.input), operands, strict=True))
         return self.graph(graph, Scope(values, scope.opsets, scope.given, scope.depth + 1, scope.call))
-
-    def fresh(self) -> SymbolicDim:
-        """A new symbol."""
-        self.symbols += 1
-        return symbol(f"u{self.symbols - 1}")
 
     def finish(self) -> None:
         """Raise `UnsupportedOperators` listing all that couldn't be imported, if anything."""

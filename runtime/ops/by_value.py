@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import parse
 from ..ir.program import Program
 from ..ir.types import CellCall, Type, Value, is_floating
 from ..recipes.registry import get_recipe
@@ -25,14 +26,16 @@ def by_value(*operands: Tensor, operator: str, options: Options, types: Types) -
         *operands: those of the operator in its newest version, in order; None for an absent one.
         operator: name of the operator, which is that of the recipe.
         options: its attributes, as pairs of name and value.
-        types: `(dtype, shape)` of each output; sizes that the run decides are symbols of their own.
+        types: `(dtype, shape)` of each output; a symbolic size stands as text, and may be one that this node tells.
     """
 
 
 @by_value.infer
 def _(*operands: Type | None, operator: str, options: Options, types: Types) -> tuple[Type, ...]:
     get_recipe(operator)
-    return tuple(Type(dtype, tuple(shape)) for dtype, shape in types)
+    return tuple(
+        Type(dtype, tuple(parse(size) if isinstance(size, str) else size for size in shape)) for dtype, shape in types
+    )
 
 
 @by_value.native_kernel

@@ -177,14 +177,3 @@ def shrink(context: Context, input: Traced, *, bias: float = 0.0, lambd: float =
     offset = np.asarray(bias).astype(x.dtype)
     above = elementwise.where(comparison.greater(x, high), elementwise.sub(x, offset), zero)
     return elementwise.where(comparison.less(x, low), elementwise.add(x, offset), above)
-
-
-@onnx("BitCast")
-def bit_cast(context: Context, input: Traced, *, to: int) -> Any:
-    """BitCast-26(input) -> output"""
-    from ....runtime.ops import bits
-    from ..protos import dtype_of
-
-    return bits.bitcast(input, dtype=dtype_of(to, "BitCast"))
-
-
