@@ -69,7 +69,8 @@ class Context:
         """
         recipe = get_recipe(operator)
         pairs = list(zip(operands, recipe.structural, strict=False))
-        if all(isinstance(x, Known | None) for x, structural in pairs if structural):
+        fixed = [x for x, structural in pairs if structural]
+        if all(x is None or (isinstance(x, Known) and (recipe.symbolic or not x.symbolic)) for x in fixed):
             taken = [
                 x if x is None else x.contents() if structural and isinstance(x, Known) else self.tensor(x)
                 for x, structural in pairs

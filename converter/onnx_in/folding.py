@@ -42,7 +42,7 @@ def fold(
         attributes: of the node.
         apply: writes the operator on operands with a builder.
     """
-    if any(x is not None and x.symbolic for x in operands):
+    if any(isinstance(x, Known) and x.symbolic for x in operands):
         rule = SIZES.get(operator)
         if rule is None:
             return None

@@ -45,6 +45,8 @@ class Translation:
         variadic: whether the last operand stands for any number of them.
         buffers: names of operands that are state rather than trainable: statistics of a normalization.
         folds: whether the result for known operands is computed on import.
+        likes: names of operands of which only the dtype matters.
+        open: whether the function takes whatever attributes there are.
     """
 
     function: Function
@@ -54,6 +56,12 @@ class Translation:
     variadic: bool
     buffers: frozenset[str]
     folds: bool
+    likes: frozenset[str]
+    open: bool
+
+    def named(self, count: int) -> list[str]:
+        """The name of each of `count` operands; those of a variadic operator share the last."""
+        return [self.operands[min(i, len(self.operands) - 1)] for i in range(count)]
 
 
 TABLE: dict[tuple[str, str], Translation] = {}
@@ -70,20 +78,23 @@ def onnx(
     buffers: tuple[str, ...] = (),
     domain: str = "",
     folds: bool = True,
+    likes: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
     """Enter a translation for operators of a domain; a name taken raises."""
 
     def enter(function: Function) -> Function:
         parameters = list(inspect.signature(function).parameters.values())[1:]
-        positional = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        positional = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
         translation = Translation(
             function,
             tuple(p.name for p in positional),
             frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY or p.default is None),
-            frozenset(values),
+            frozenset(values + likes),
             any(p.kind is p.VAR_POSITIONAL for p in positional),
             frozenset(buffers),
             folds,
+            frozenset(likes),
+            any(p.kind is p.VAR_KEYWORD for p in parameters),
         )
         for operator in operators:
             if (domain, operator) in TABLE:

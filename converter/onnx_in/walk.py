@@ -22,7 +22,7 @@ from .functions import body_of
 from .stored import Stored
 from .table import TABLE, Translation, Unsupported
 from .tables import load_all
-from .values import Imported, Known, Optional, Sequence
+from .values import Imported, Known, Optional, Sequence, known
 
 STANDARD = ("", "ai.onnx")
 DEEPEST = 40  # functions and sub-graphs within each other
@@ -143,7 +143,11 @@ class Walk:
         attributes = self.attributes(translation, node, scope, where)
         if not translation.variadic and len(operands) > len(translation.operands):
             raise ConversionError(f"{where}: {len(operands)} operands, the operator takes {len(translation.operands)}")
-        tensors = [x for x in operands if x is not None]
+        tensors = [
+            x
+            for name, x in zip(translation.named(len(operands)), operands, strict=True)
+            if x is not None and name not in translation.likes
+        ]
         if translation.folds and tensors and all(isinstance(x, Known) and not self.stored.trains(x) for x in tensors):
             folded = folding.fold(self.builder, node.op_type, operands, attributes, functools.partial(
                 self.apply, translation, node, attributes=attributes, scope=scope
@@ -173,7 +177,7 @@ class Walk:
             tensor=tensor,
             run=functools.partial(self.run, scope),
         )
-        names = [translation.operands[min(i, len(translation.operands) - 1)] for i in range(len(operands))]
+        names = translation.named(len(operands))
         taken = [
             x if x is None or name in translation.values
             else self.stored.tensor(builder, x, state=name in translation.buffers) if isinstance(x, Known | Traced)
@@ -187,7 +191,8 @@ class Walk:
         if len(taken) < required or (not translation.variadic and any(x is None for x in taken[:required])):
             raise ConversionError(f"needed the operands {', '.join(translation.operands[:required])}")
         result = translation.function(context, *taken, **attributes)
-        return result if isinstance(result, tuple) else (result,)
+        results = result if isinstance(result, tuple) else (result,)
+        return tuple(known(x) if isinstance(x, np.ndarray) else x for x in results)
 
     def attributes(self, translation: Translation, node: NodeProto, scope: Scope, where: str) -> dict[str, Any]:
         """The attributes of a node by name; lists for what later versions take as operands become known contents."""
@@ -196,7 +201,7 @@ class Walk:
             value = protos.attribute(proto, scope.given, where)
             if value is None:
                 continue
-            if proto.name not in translation.attributes:
+            if proto.name not in translation.attributes and not translation.open:
                 raise Unsupported(f"attribute {proto.name!r}")
             if proto.name in translation.values and isinstance(value, (list, int, float)):
                 dtype = np.float32 if any(isinstance(x, float) for x in np.ravel(value).tolist()) else np.int64

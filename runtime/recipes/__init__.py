@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from . import creating, reducing, resizing, selecting, shaping
+from . import creating, images, reducing, resizing, selecting, shaping, signals
 from .registry import Recipe, get_recipe, recipe
 
-__all__ = ["Recipe", "creating", "get_recipe", "recipe", "reducing", "resizing", "selecting", "shaping"]
+__all__ = [
+    "Recipe",
+    "creating",
+    "get_recipe",
+    "images",
+    "recipe",
+    "reducing",
+    "resizing",
+    "selecting",
+    "shaping",
+    "signals",
+]

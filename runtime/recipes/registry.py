@@ -25,16 +25,18 @@ class Recipe:
     Attributes:
         function: what computes the operator.
         structural: for each operand, whether its contents are taken, rather than a tensor.
+        symbolic: whether symbolic sizes may be among the contents.
     """
 
     function: Function
     structural: tuple[bool, ...]
+    symbolic: bool
 
 
 _RECIPES: dict[str, Recipe] = {}
 
 
-def recipe(operator: str, *contents: str) -> Callable[[Function], Function]:
+def recipe(operator: str, *contents: str, symbolic: bool = True) -> Callable[[Function], Function]:
     """Enter a recipe for an ONNX operator, whose operands named in `contents` are structural."""
 
     def enter(function: Function) -> Function:
@@ -42,7 +44,7 @@ def recipe(operator: str, *contents: str) -> Callable[[Function], Function]:
         names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
         if operator in _RECIPES or not set(contents) <= set(names):
             raise ValueError(f"recipe {operator!r} is taken, or has not all operands {contents}")
-        _RECIPES[operator] = Recipe(function, tuple(name in contents for name in names))
+        _RECIPES[operator] = Recipe(function, tuple(name in contents for name in names), symbolic)
         return function
 
     return enter

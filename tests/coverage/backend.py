@@ -50,7 +50,8 @@ def run(case: Any) -> Outcome:
 
 def _data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
     if case.data_sets is not None:
-        yield from case.data_sets
+        for inputs, outputs in case.data_sets:
+            yield [_as_array(x) for x in inputs], [_as_array(x) for x in outputs]
         return
     graph = onnx.load(Path(case.model_dir) / "model.onnx").graph
     for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
@@ -58,6 +59,10 @@ def _data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
             [_read(folder / f"input_{i}.pb", info.type) for i, info in enumerate(graph.input) if (folder / f"input_{i}.pb").exists()],
             [_read(folder / f"output_{i}.pb", info.type) for i, info in enumerate(graph.output)],
         )
+
+
+def _as_array(value: Any) -> Any:
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
 def _read(path: Path, declared: onnx.TypeProto) -> Any:

@@ -55,7 +55,7 @@ def cast_(context: Context, input: Traced, *, to: int, saturate: int = 1, round_
     return converted(input, protos.dtype_of(to, "Cast"), saturate=bool(saturate), round_mode=round_mode)
 
 
-@onnx("CastLike", values=("target_type",))
+@onnx("CastLike", likes=("target_type",))
 def cast_like(
     context: Context, input: Traced, target_type: Any, *, saturate: int = 1, round_mode: str = "up"
 ) -> Any:

@@ -136,9 +136,9 @@ def matmul(context: Context, A: Traced, B: Traced) -> Any:
 @onnx("Gemm")
 def gemm(
     context: Context, A: Traced, B: Traced, C: Traced | None = None, *, alpha: float = 1.0, beta: float = 1.0,
-    transA: int = 0, transB: int = 0,
+    transA: int = 0, transB: int = 0, broadcast: int = 1,
 ) -> Any:  # fmt: skip
-    """Gemm-7..13(A, B, C?) -> Y: alpha * A @ B + beta * C"""
+    """Gemm-6..13(A, B, C?) -> Y: alpha * A @ B + beta * C"""
     if A.ndim != 2 or B.ndim != 2:
         raise ShapeError(f"needed matrices, given {A.value.type} and {B.value.type}")
     if transA:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from ....runtime.errors import ConversionError, ShapeError
 from ....runtime.ir.dims import SymbolicDim
 from ....runtime.ir.types import FLOAT32, INT64, Type
-from ....runtime.ops import comparison, creation, elementwise, shaping, trigonometry
+from ....runtime.ops import comparison, creation, elementwise, shaping
 from ....runtime.tracing import Traced
 from .. import protos
 from ..context import Context
@@ -92,32 +91,31 @@ def one_hot(context: Context, indices: Traced, depth: Any, values: Traced, *, ax
 # ---- windows ----
 
 
-def _enter_window(name: str, coefficients: tuple[float, ...]) -> None:
-    """A sum of cosines: coefficients a0, a1, ... of a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N) ..."""
-
+def _enter_window(name: str) -> None:
     def window(context: Context, size: Any, *, output_datatype: int = 1, periodic: int = 1) -> Any:
-        if not isinstance(size, Known):
-            raise Unsupported("a window whose size is known only when the program runs")
-        count = size.contents()
-        while isinstance(count, tuple):
-            (count,) = count
-        n = context.builder.create(creation.arange, stop=count, dtype=FLOAT32)
-        length = count if periodic else count - 1
-        scale: Any
-        if isinstance(length, SymbolicDim):
-            scale = 1.0 / context.full((), length, FLOAT32)
-        else:
-            scale = 1.0 / max(length, 1)
-        total: Any = coefficients[0]
-        for order, a in enumerate(coefficients[1:], start=1):
-            wave = trigonometry.cos(n * (2 * math.pi * order) * scale)
-            total = wave * (a * (-1) ** order) + total
-        return cast(total, protos.dtype_of(output_datatype, name))
+        dtype = protos.dtype_of(output_datatype, name)
+        types = (Type(dtype, (context.fresh(),)),)
+        return context.by_value(name, size, types=types, dtype=dtype, periodic=periodic)
 
     window.__doc__ = f"{name}-17(size) -> output"
     onnx(name, values=("size",))(window)
 
 
-_enter_window("HannWindow", (0.5, 0.5))
-_enter_window("HammingWindow", (25 / 46, 1 - 25 / 46))
-_enter_window("BlackmanWindow", (0.42, 0.5, 0.08))
+_enter_window("HannWindow")
+_enter_window("HammingWindow")
+_enter_window("BlackmanWindow")
+
+
+@onnx(
+    "MelWeightMatrix",
+    values=("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz"),
+)
+def mel_weight_matrix(
+    context: Context, num_mel_bins: Any, dft_length: Any, sample_rate: Any, lower_edge_hertz: Any,
+    upper_edge_hertz: Any, *, output_datatype: int = 1,
+) -> Any:  # fmt: skip
+    """MelWeightMatrix-17(num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz) -> output"""
+    dtype = protos.dtype_of(output_datatype, "MelWeightMatrix")
+    operands = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
+    types = (Type(dtype, (context.fresh(), context.fresh())),)
+    return context.by_value("MelWeightMatrix", *operands, types=types, dtype=dtype)

@@ -10,7 +10,8 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT64, is_floating
-from ....runtime.ops import comparison, elementwise, rounding, trigonometry
+from ....runtime.ops import comparison, elementwise, rounding, shaping, trigonometry
+from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import cast, onnx
@@ -67,27 +68,36 @@ def identity(context: Context, input: Any) -> Any:
 # ---- two operands ----
 
 
+def aligned(a: Traced, b: Traced, axis: int | None) -> Any:
+    """`b` with its dimensions at those of `a` from `axis` on, as before version 7; itself without an axis."""
+    if axis is None:
+        return b
+    at = normalize_axis(axis, a.ndim)
+    return shaping.reshape(b, shape=(*b.shape, *(1,) * (a.ndim - at - b.ndim)))
+
+
 @onnx("Add")
-def add(context: Context, A: Traced, B: Traced) -> Any:
-    """Add-7..14(A, B) -> C"""
-    return elementwise.add(A, B)
+def add(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+    """Add-6..14(A, B) -> C"""
+    return elementwise.add(A, aligned(A, B, axis))
 
 
 @onnx("Sub")
-def sub(context: Context, A: Traced, B: Traced) -> Any:
-    """Sub-7..14(A, B) -> C"""
-    return elementwise.sub(A, B)
+def sub(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+    """Sub-6..14(A, B) -> C"""
+    return elementwise.sub(A, aligned(A, B, axis))
 
 
 @onnx("Mul")
-def mul(context: Context, A: Traced, B: Traced) -> Any:
-    """Mul-7..14(A, B) -> C"""
-    return elementwise.mul(A, B)
+def mul(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+    """Mul-6..14(A, B) -> C"""
+    return elementwise.mul(A, aligned(A, B, axis))
 
 
 @onnx("Div")
-def div(context: Context, A: Traced, B: Traced) -> Any:
-    """Div-7..14(A, B) -> C; of integers, the quotient rounded towards zero"""
+def div(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+    """Div-6..14(A, B) -> C; of integers, the quotient rounded towards zero"""
+    B = aligned(A, B, axis)
     if is_floating(A.dtype):
         return elementwise.div(A, B)
     return rounding.floor_divide(elementwise.sub(A, rounding.fmod(A, B)), B)
@@ -112,7 +122,9 @@ def pow(context: Context, X: Traced, Y: Traced) -> Any:
 
 @onnx("PRelu")
 def prelu(context: Context, X: Traced, slope: Traced) -> Any:
-    """PRelu-7..16(X, slope) -> Y; slope broadcasts to X"""
+    """PRelu-6..16(X, slope) -> Y; slope broadcasts to X, before version 7 from the axis of channels on"""
+    if context.opset < 7 and slope.ndim == 1 and slope.shape != (1,):
+        slope = aligned(X, slope, 1)
     zero = np.zeros((), X.dtype)
     return elementwise.where(comparison.less(X, zero), elementwise.mul(X, slope), X)
 

@@ -21,9 +21,10 @@ from ..values import Known
 @onnx("BatchNormalization", buffers=("input_mean", "input_var"))
 def batch_normalization(
     context: Context, X: Traced, scale: Traced, B: Traced, input_mean: Traced, input_var: Traced, *,
-    epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0, spatial: int = 1,
+    epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0, spatial: int = 1, is_test: int = 1,
 ) -> Any:  # fmt: skip
-    """BatchNormalization-7..15(X, scale, B, input_mean, input_var) -> Y, running_mean?, running_var?"""
+    """BatchNormalization-6..15(X, scale, B, input_mean, input_var) -> Y, running_mean?, running_var?"""
+    training_mode = training_mode or not is_test
     if not spatial:
         raise Unsupported("statistics of each element (spatial = 0)")
     if not training_mode:

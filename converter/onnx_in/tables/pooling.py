@@ -10,12 +10,12 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim, minimum, product
 from ....runtime.ir.types import INT64
-from ....runtime.ops import convolution, creation, elementwise, indexing, padding, pooling, reduction, rounding, shaping
+from ....runtime.ops import convolution, creation, elementwise, padding, pooling, reduction, rounding, shaping
 from ....runtime.tracing import Traced
 from ..context import Context
-from ..table import Unsupported, cast, onnx
-from ..values import Known
+from ..table import Unsupported, onnx
 from .convolution import Padding, per_axis, spatial_rank, window_padding
+from .shaping import unknown_shape
 
 
 def _geometry(
@@ -167,19 +167,7 @@ def max_unpool(
     strides: Any = None,
 ) -> Any:  # fmt: skip
     """MaxUnpool-9..22(X, I, output_shape?) -> output"""
-    rank = spatial_rank(X)
-    stride = per_axis(strides, rank, "strides")
-    padded = window_padding("NOTSET", pads, tuple(X.shape[2:]), tuple(kernel_shape), stride, (1,) * rank)
-    sizes = [
-        (size - 1) * s - before - after + k
-        for size, s, k, (before, after) in zip(X.shape[2:], stride, kernel_shape, padded, strict=True)
-    ]
-    shape = (*X.shape[:2], *sizes)
-    if output_shape is not None:
-        if not isinstance(output_shape, Known):
-            raise Unsupported("an output_shape known only when the program runs")
-        shape = output_shape.contents()
-    flat = context.full((product(shape),), 0, X.dtype)
-    count = product(X.shape)
-    places, values = shaping.reshape(cast(I, INT64), shape=(count,)), shaping.reshape(X, shape=(count,))
-    return shaping.reshape(indexing.scatter(flat, places, values, axis=0), shape=shape)
+    given = {"kernel_shape": kernel_shape, "pads": pads, "strides": strides}
+    options = {name: tuple(sizes) for name, sizes in given.items() if sizes is not None}
+    types = () if context.declared()[0] else unknown_shape(context, X, X.ndim)
+    return context.by_value("MaxUnpool", X, I, output_shape, types=types, **options)

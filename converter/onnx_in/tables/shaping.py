@@ -74,8 +74,10 @@ def squeeze(context: Context, data: Traced, axes: Any = None) -> Any:
 
 
 @onnx("Unsqueeze", values=("axes",))
-def unsqueeze(context: Context, data: Traced, axes: Any) -> Any:
+def unsqueeze(context: Context, data: Traced, axes: Any = None) -> Any:
     """Unsqueeze-1..25(data, axes) -> expanded"""
+    if axes is None:
+        raise ShapeError("needed axes")
     count = length_of(axes)
     rank = data.ndim + count if isinstance(count, int) else None
     return context.by_value("Unsqueeze", data, axes, types=_or_declared(context, unknown_shape(context, data, rank)))
