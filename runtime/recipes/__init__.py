@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import creating, images, reducing, resizing, selecting, shaping, signals
+from . import creating, images, reducing, resizing, selecting, shaping, signals, texts
 from .registry import Recipe, get_recipe, recipe
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "selecting",
     "shaping",
     "signals",
+    "texts",
 ]

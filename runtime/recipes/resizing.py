@@ -77,7 +77,8 @@ def _positions(old: int, new: int, scale: float, mode: str, crop: tuple[float, f
         case "pytorch_half_pixel":
             return (i + 0.5) / scale - 0.5 if new > 1 else np.zeros(new)
         case "align_corners":
-            return i * (old - 1) / (new - 1) if new > 1 else np.zeros(new)
+            length = scale * old  # which needn't be whole
+            return i * (old - 1) / (length - 1) if length != 1 else np.zeros(new)
         case "asymmetric":
             return i / scale
         case "tf_half_pixel_for_nn":
@@ -123,7 +124,7 @@ def _weights(
         source = base + offset
         distance = np.abs(places - source) * stretch
         weight = np.maximum(1.0 - distance, 0.0) if mode == "linear" else _cubic(distance, a)
-        if exclude or antialias:
+        if exclude:
             weight = np.where((source < 0) | (source >= old), 0.0, weight)
         np.add.at(weights, (rows, np.clip(source, 0, old - 1)), weight)
     if exclude or antialias:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.types import FLOAT64
 from ..ops import elementwise, indexing, linear, padding, shaping
 from ..ops.common import normalize_axis
 from ..ops.registry import Array, Tensor, require
@@ -61,8 +62,9 @@ def _applied(x: Tensor, axis: int, matrix: Array) -> Any:
     moved = shaping.transpose(x, permutation=order)
     lead = tuple(moved.shape[:-2])
     rows = shaping.reshape(moved, shape=(*lead, elements * parts_in))
-    weights = matrix.reshape(results * parts_out, elements * parts_in).T.astype(x.dtype)
-    y = shaping.reshape(linear.matmul(rows, weights), shape=(*lead, results, parts_out))
+    weights = matrix.reshape(results * parts_out, elements * parts_in).T
+    products = linear.matmul(elementwise.cast(rows, dtype=FLOAT64), weights)
+    y = shaping.reshape(elementwise.cast(products, dtype=x.dtype), shape=(*lead, results, parts_out))
     return shaping.transpose(y, permutation=tuple(order.index(i) for i in range(x.ndim)))
 
 

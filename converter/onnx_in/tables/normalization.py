@@ -15,7 +15,7 @@ from ....runtime.tracing import Traced
 from .. import protos
 from ..context import Context
 from ..table import Unsupported, cast, onnx
-from ..values import Known
+from ..values import Known, known
 
 
 @onnx("BatchNormalization", buffers=("input_mean", "input_var"))
@@ -136,23 +136,22 @@ def lrn(
 
 @onnx("Dropout", values=("ratio", "training_mode"), folds=False)
 def dropout(
-    context: Context, data: Traced, ratio: Any = None, training_mode: Any = None, *, seed: int | None = None
-) -> Any:
-    """Dropout-7..22(data, ratio?, training_mode?) -> output, mask?; identity unless in training mode"""
-    training = _fixed(training_mode, False, "training_mode")
-    if not training:
+    context: Context, data: Traced, ratio: Any = None, training_mode: Any = None, *, seed: int | None = None,
+    is_test: int = 1,
+) -> Any:  # fmt: skip
+    """Dropout-6..22(data, ratio?, training_mode?) -> output, mask?; identity unless in training mode
+
+    Before version 12 the ratio is an attribute, and a model in inference has no other mode.
+    """
+    if training_mode is None or (isinstance(training_mode, Known) and not training_mode.data.any()):
         return data, context.full(tuple(data.shape), True, BOOL) if context.uses(1) else None
-    probability = float(_fixed(ratio, 0.5, "ratio"))
-    kept = context.builder.create(
-        random.bernoulli, shape=tuple(data.shape), probability=1.0 - probability, dtype=np.dtype(np.bool_)
-    )
-    scale = 0.0 if probability == 1.0 else 1.0 / (1.0 - probability)
-    return cast(kept, data.dtype) * scale * data, kept
-
-
-def _fixed(value: Any, default: Any, what: str) -> Any:
-    if value is None:
-        return default
-    if not isinstance(value, Known):
-        raise Unsupported(f"{what} known only when the program runs")
-    return value.data.reshape(-1)[0].item()
+    wide = np.dtype(np.float64)
+    probability = cast(context.tensor(known(0.5) if ratio is None else ratio), wide)
+    drawn = context.builder.create(random.uniform, shape=tuple(data.shape), dtype=wide)
+    kept = comparison.greater_equal(drawn, probability)
+    if not isinstance(training_mode, Known):
+        training = shaping.reshape(context.tensor(training_mode), shape=())
+        kept = comparison.logical_or(kept, comparison.logical_not(training))
+        probability = elementwise.where(training, probability, np.zeros((), wide))
+    scale = cast(1.0 / (1.0 - probability), data.dtype)
+    return elementwise.where(kept, data * scale, np.zeros((), data.dtype)), kept
