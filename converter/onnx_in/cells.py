@@ -12,15 +12,17 @@ from ..onnx_out.graph import CELL
 
 SCOPES = "pkg.torch.onnx.name_scopes"  # torch.onnx: qualified names of the modules around a node, then its own name
 CLASSES = "pkg.torch.onnx.class_hierarchy"  # torch.onnx: the classes of those modules, then the operator
+NO_SCOPE = "_empty_nn_module_stack_from_metadata_hook"  # torch: of what a pass put in
 _CALL = re.compile(r"^(?P<path>.*?)(@(?P<index>\d+))?$")
 
 
 class CellPaths:
     """Enters the calls of Cells that nodes belong to, parents before children."""
 
-    def __init__(self, root: str) -> None:
-        self.calls = [CellCall("", root)]
-        self._numbers: dict[tuple[str, int], int] = {("", 0): 0}
+    def __init__(self, root: str, calls: list[CellCall] | None = None) -> None:
+        """With the calls that the model tells, or with the root alone, of that class name."""
+        self.calls = calls or [CellCall("", root)]
+        self._numbers = {(call.path, call.index): number for number, call in enumerate(self.calls)}
 
     def path(self, number: int) -> str:
         """The path of a call."""
@@ -35,7 +37,7 @@ class CellPaths:
             return self._enter(found["path"], int(found["index"] or 0), {})
         scopes, classes = _listed(metadata.get(SCOPES, "")), _listed(metadata.get(CLASSES, ""))
         if scopes:
-            names = [scope for scope in scopes[:-1] if scope]
+            names = [scope for scope in scopes[:-1] if scope and scope != NO_SCOPE]
             pairs = zip(scopes, classes, strict=False)
             kinds = {scope: kind.rsplit(".", 1)[-1] for scope, kind in pairs}
             return self._enter(names[-1], 0, kinds) if names else around

@@ -19,6 +19,7 @@ from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
 from . import protos
 from .cells import CellPaths
+from .origin import written_by_us
 from .stored import Stored
 from .walk import MISSING, STANDARD, Scope, Walk
 
@@ -64,7 +65,8 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     if not model.HasField("graph"):
         raise ConversionError("the model has no graph")
     graph, builder, symbols = model.graph, Builder(), protos.Symbols()
-    stored, cells = Stored(folder), CellPaths(graph.name or "Model")
+    calls, kinds = written_by_us(model)
+    stored, cells = Stored(folder, kinds), CellPaths(graph.name or "Model", calls)
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     types = functools.cache(lambda: inferred_types(model, symbols))
     walk = Walk(builder, stored, cells, functions, types, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from ...runtime.tracing import Builder, Traced
 from . import protos
 from .values import Imported, Known
 
-KIND = "cellbridge.kind"  # metadata of an initializer: parameter, frozen, buffer or constant
 # names that exporters make up for tensors that were no parameter of the module
 MADE_UP = re.compile(r"/|(val|constant|const|scalar_tensor|onnx|_?\d+)([_:.]|\d|$)|.*_output_\d+$", re.IGNORECASE)
 
@@ -24,8 +24,10 @@ MADE_UP = re.compile(r"/|(val|constant|const|scalar_tensor|onnx|_?\d+)([_:.]|\d|
 class Stored:
     """Turns known contents into tensors of the program: initializers that are used as data become parameters."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, told: Mapping[str, str] | None) -> None:
+        """`told` says of tensors by name what they are, and that all others are constants; None where nothing tells."""
         self.folder = folder
+        self.told = told
         self.parameters: dict[str, Parameter] = {}
         self.buffers: dict[str, Buffer] = {}
         self.kinds: dict[str, str] = {}
@@ -34,17 +36,19 @@ class Stored:
     def initializer(self, tensor: onnx.TensorProto) -> Known:
         """The contents of an initializer."""
         array = protos.array_of(tensor, self.folder, f"initializer {tensor.name!r}")
-        kind = next((entry.value for entry in tensor.metadata_props if entry.key == KIND), "")
-        return self._named(array, tensor.name, kind)
+        return self._named(array, tensor.name)
 
     def sparse(self, tensor: onnx.SparseTensorProto) -> Known:
         """The contents of a sparse initializer."""
         name = tensor.values.name
-        return self._named(protos.dense(tensor, self.folder, f"initializer {name!r}"), name, "")
+        return self._named(protos.dense(tensor, self.folder, f"initializer {name!r}"), name)
 
-    def _named(self, array: np.ndarray[Any, Any], name: str, kind: str) -> Known:
-        scalar = array.ndim == 0 and MADE_UP.match(name) is not None
-        self.kinds[name] = kind or ("parameter" if is_floating(array.dtype) and not scalar else "constant")
+    def _named(self, array: np.ndarray[Any, Any], name: str) -> Known:
+        if self.told is not None:
+            self.kinds[name] = self.told.get(name, "constant")
+        else:
+            scalar = array.ndim == 0 and MADE_UP.match(name) is not None
+            self.kinds[name] = "parameter" if is_floating(array.dtype) and not scalar else "constant"
         return Known(array, array.dtype, name)
 
     def trains(self, value: Known) -> bool:

@@ -34,6 +34,12 @@ def resize(
 ) -> Any:
     """Resize-19: every result is a weighted sum of source positions, one axis after the other."""
     at = tuple(range(x.ndim)) if axes is None else normalized(axes, x.ndim)
+    kept = [i for i, axis in enumerate(at) if _stays(x.shape[axis], i, scales or None, sizes or None)]
+    if not roi and kept:
+        scales, sizes = (given and [g for i, g in enumerate(given) if i not in kept] for given in (scales, sizes))
+        at = tuple(axis for i, axis in enumerate(at) if i not in kept)
+    if not at:
+        return x
     old = [x.shape[axis] for axis in at]
     require(all(isinstance(size, int) for size in old), f"needed known sizes, given {tuple(x.shape)}")
     factors, new = _scales_and_sizes(old, scales or None, sizes or None, keep_aspect_ratio_policy)
@@ -50,6 +56,11 @@ def resize(
         weights[outside] = 0.0
         x = _weighted(x, axis, weights, outside, extrapolation_value)
     return x
+
+
+def _stays(size: Any, i: int, scales: Any, sizes: Any) -> bool:
+    """Whether a symbolic size stays as it is, so that it needn't be known."""
+    return not isinstance(size, int) and (scales[i] == 1.0 if scales is not None else sizes is not None and sizes[i] == size)
 
 
 def _scales_and_sizes(old: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[int]]:

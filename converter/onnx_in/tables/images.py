@@ -37,7 +37,7 @@ def resize_(context: Context, X: Traced, roi: Any = None, scales: Any = None, si
     if options.get("coordinate_transformation_mode") != "tf_crop_and_resize":
         roi = None
     symbolic = any(not isinstance(size, int) for size in X.shape[2:])
-    if symbolic or (isinstance(sizes, Known) and sizes.symbolic):
+    if symbolic or (isinstance(sizes, Known) and any(not isinstance(s, int) for s in sizes.contents()[-2:])):
         return _symbolic(X, scales, sizes, options)
     types = () if context.declared()[0] else unknown_shape(context, X, X.ndim)
     return context.by_value("Resize", X, roi, scales, sizes, types=types, **options)
