@@ -1,4 +1,4 @@
-"""Models in, models out: torch modules and ONNX models become programs, programs become ONNX models or the source of Cells.
+"""Models in, models out: torch modules and ONNX models become programs, programs ONNX models or the source of Cells.
 
 Importing this package is cheap: torch and onnx load with the first function that needs them.
 """

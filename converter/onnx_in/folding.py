@@ -7,6 +7,7 @@ dimensions, the elements of such tensors are symbolic sizes, on which a few oper
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,19 +32,18 @@ class Undecided(Exception):
 
 
 def fold(
-    builder: Builder, operator: str, operands: list[Any], attributes: dict[str, Any], apply: Callable[..., Any]
+    op_type: str, operands: list[Any], attributes: dict[str, Any], apply: Callable[..., Any]
 ) -> Sequence[Any] | None:
     """The outputs of an operator on known operands; None where they must be left to the run.
 
     Args:
-        builder: of the program, which isn't written to.
-        operator: its name.
+        op_type: its name.
         operands: all known, or absent.
         attributes: of the node.
         apply: writes the operator on operands with a builder.
     """
     if any(isinstance(x, Known) and x.symbolic for x in operands):
-        rule = SIZES.get(operator)
+        rule = SIZES.get(op_type)
         if rule is None:
             return None
         try:
@@ -59,21 +59,19 @@ def fold(
         return tuple(results)
     if not all(isinstance(x, Traced | Known) for x in results):
         return None
-    sizes = [math.prod(d if isinstance(d, int) else LARGEST + 1 for d in v.shape) for n in scratch.nodes for v in n.outputs]
-    if sum(sizes) > LARGEST:
+    shapes = [value.shape for node in scratch.nodes for value in node.outputs]
+    if sum(math.prod(d if isinstance(d, int) else LARGEST + 1 for d in shape) for shape in shapes) > LARGEST:
         return None
     values = [x.value for x in results if isinstance(x, Traced)]
     program = Program(
-        (), tuple(values), tuple(scratch.nodes), {}, {}, tuple(scratch.constants), (CellCall("", operator),),
+        (), tuple(values), tuple(scratch.nodes), {}, {}, tuple(scratch.constants), (CellCall("", op_type),),
         Structure("tuple"), Structure("tuple", (TENSOR,) * len(values)),
     )  # fmt: skip
     try:
         arrays = iter(execute(program, []))
     except CellbridgeError:
         return None
-    return tuple(
-        x if isinstance(x, Known) else Known(array := next(arrays), array.dtype) for x in results
-    )
+    return tuple(x if isinstance(x, Known) else Known(array := next(arrays), array.dtype) for x in results)
 
 
 SIZES: dict[str, Callable[..., Known]] = {}
@@ -101,24 +99,12 @@ def _ints(x: Known | None) -> Any:
     return x.contents()
 
 
-def _elementwise(function: Callable[..., Any]) -> Callable[..., Array]:
-    return np.frompyfunc(function, function.__code__.co_argcount, 1)
-
-
 def _moved(x: Known, data: Any) -> Known:
     array = data if isinstance(data, np.ndarray) else np.array(data, object)
     return known_dims(array, x.dtype)
 
 
 # ---- arithmetic ----
-
-
-def _add(a: Any, b: Any) -> Any:
-    return a + b
-
-
-def _sub(a: Any, b: Any) -> Any:
-    return a - b
 
 
 def _mul(a: Any, b: Any) -> Any:
@@ -136,10 +122,6 @@ def _div(a: Any, b: Any) -> Any:
     return a // b
 
 
-def _mod(a: Any, b: Any) -> Any:
-    return a % b
-
-
 def _whole(x: Any) -> Any:
     """A whole number of any kind as an integer; a fraction of a size is not a size."""
     if isinstance(x, float):
@@ -149,14 +131,20 @@ def _whole(x: Any) -> Any:
     return x
 
 
-for _name, _function in {
-    "Add": _add, "Sub": _sub, "Mul": _mul, "Div": _div, "Mod": _mod,
-}.items():  # fmt: skip
+def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[..., Known]:
+    def rule(a: Known, b: Known, *, fmod: int = 0) -> Known:
+        return _moved(a, np.frompyfunc(function, 2, 1)(_objects(a), _objects(b)))
 
-    def _arithmetic(a: Known, b: Known, *, _apply: Any = _elementwise(_function), fmod: int = 0) -> Known:
-        return _moved(a, _apply(_objects(a), _objects(b)))
+    return rule
 
-    SIZES[_name] = _arithmetic
+
+SIZES |= {
+    "Add": _arithmetic(operator.add),
+    "Sub": _arithmetic(operator.sub),
+    "Mul": _arithmetic(_mul),
+    "Div": _arithmetic(_div),
+    "Mod": _arithmetic(operator.mod),
+}
 
 
 @sizes("Max")
@@ -170,7 +158,7 @@ def _min(*xs: Known) -> Known:
 
 
 def _folded(function: Callable[[Dim, Dim], Dim], xs: tuple[Known, ...]) -> Known:
-    result = _objects(xs[0])
+    result: Any = _objects(xs[0])
     for x in xs[1:]:
         result = np.frompyfunc(function, 2, 1)(result, _objects(x))
     return _moved(xs[0], result)
@@ -224,7 +212,7 @@ def _compare(a: Any, b: Any) -> int:
     """-1, 0 or 1 as `a` is surely below, equal to or above `b`."""
     difference = a - b
     if not isinstance(difference, SymbolicDim):
-        return (difference > 0) - (difference < 0)
+        return int(difference > 0) - int(difference < 0)
     if is_nonnegative(difference - 1):
         return 1
     if is_nonnegative(difference * -1 - 1):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 from onnx import FunctionProto, NodeProto
 
 
-def body_of(
-    node: NodeProto, domain: str, version: int, types: list[onnx.TypeProto | None]
-) -> FunctionProto | None:
+def body_of(node: NodeProto, domain: str, version: int, types: list[onnx.TypeProto | None]) -> FunctionProto | None:
     """The body of an operator of a version of its domain; None if onnx defines none.
 
     Args:
@@ -18,7 +18,7 @@ def body_of(
         types: of the operands, which the bodies of some operators depend on.
     """
     try:
-        schema = onnx.defs.get_schema(node.op_type, version, domain)
+        schema: Any = onnx.defs.get_schema(node.op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
     body = None

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
-import google.protobuf.message
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from ...runtime.errors import ConversionError, UsageError
@@ -56,7 +56,7 @@ def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
         raise UsageError(f"can't read {path}: {error.strerror or error}") from error
     try:
         return _import(ModelProto.FromString(data), path.parent)
-    except google.protobuf.message.DecodeError:
+    except DecodeError:
         raise ConversionError(f"{path} is no ONNX model, or is cut off") from None
 
 
@@ -91,7 +91,7 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     walk.finish()
     assert MISSING not in outputs, "what is missing was listed"
     results = []
-    for info, value in zip(graph.output, outputs, strict=True):
+    for value in outputs:
         tensors = value.items if hasattr(value, "items") else (value,)
         results.append([stored.tensor(builder, x).value for x in tensors])
     structures = [
@@ -139,5 +139,3 @@ def light_weight(tensor: onnx.TensorProto) -> None:
     for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
         tensor.ClearField(field)
     tensor.data_location = onnx.TensorProto.EXTERNAL
-
-

@@ -78,7 +78,7 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
     return onnx.numpy_helper.to_array(inline)
 
 
-_SMALL = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.FLOAT4E2M1: 4}
+_SMALL: dict[int, int] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.FLOAT4E2M1: 4}
 _SMALL |= {getattr(TensorProto, name): 2 for name in ("INT2", "UINT2") if hasattr(TensorProto, name)}
 
 

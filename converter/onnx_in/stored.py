@@ -99,5 +99,3 @@ def _sizes(builder: Builder, value: Known) -> Traced:
     flat = parts[0] if len(parts) == 1 else shaping.concat(*parts, axis=0)
     result: Traced = flat if value.ndim == 1 else shaping.reshape(flat, shape=value.shape)
     return result
-
-

@@ -35,7 +35,8 @@ class Known:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape."""
-        return self.data.shape
+        shape: tuple[int, ...] = self.data.shape
+        return shape
 
     @property
     def ndim(self) -> int:
@@ -45,7 +46,7 @@ class Known:
     @property
     def symbolic(self) -> bool:
         """Whether there are symbolic sizes among the elements."""
-        return self.data.dtype == object
+        return bool(self.data.dtype == object)
 
     def contents(self) -> Any:
         """The elements as Python numbers and sizes: one, or a tuple (of tuples)."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence as Items
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,8 @@ class Walk:
             label = node.name or f"{node.op_type}_{position}"
             where = f"{node.op_type} node {label!r}" + (f" in function call {scope.call!r}" if scope.call else "")
             operands = [self.lookup(scope, name, where) if name else None for name in node.input]
-            with self.builder.at(self.cells.call_of(node, self.builder.cell), Source("", 0, "", f"{node.op_type} {label}")):
+            call = self.cells.call_of(node, self.builder.cell)
+            with self.builder.at(call, Source("", 0, "", f"{node.op_type} {label}")):
                 results = self.node(node, operands, scope, where)
             for name, value in zip(node.output, results, strict=False):
                 if name:
@@ -149,9 +151,8 @@ class Walk:
             if x is not None and name not in translation.likes
         ]
         if translation.folds and tensors and all(isinstance(x, Known) and not self.stored.trains(x) for x in tensors):
-            folded = folding.fold(self.builder, node.op_type, operands, attributes, functools.partial(
-                self.apply, translation, node, attributes=attributes, scope=scope
-            ))
+            apply = functools.partial(self.apply, translation, node, attributes=attributes, scope=scope)
+            folded = folding.fold(node.op_type, operands, attributes, apply)
             if folded is not None:
                 return folded
         return self.apply(translation, node, operands, self.builder, attributes=attributes, scope=scope)
@@ -226,7 +227,8 @@ class Walk:
                 given[proto.name] = scope.given[proto.ref_attr_name]
             else:
                 given[proto.name] = proto
-        opsets = {**scope.opsets, **{"" if o.domain in STANDARD else o.domain: o.version for o in function.opset_import}}
+        imported = {"" if o.domain in STANDARD else o.domain: o.version for o in function.opset_import}
+        opsets = {**scope.opsets, **imported}
         inner = Scope(values, opsets, given, scope.depth + 1, node.name or node.op_type)
         self.nodes(function.node, inner)
         wanted = zip(function.output, node.output, strict=False)

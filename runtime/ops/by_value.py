@@ -12,7 +12,8 @@ from ..ir.types import CellCall, Type, Value, is_floating
 from ..recipes.registry import get_recipe
 from ..tracing import Builder, Traced
 from ..tree import TENSOR, Structure
-from .registry import Array, OnnxGraph, Tensor, operator as declare_op, require
+from .registry import Array, OnnxGraph, Tensor, require
+from .registry import operator as declare_op
 
 Options = tuple[tuple[str, Any], ...]
 Types = tuple[tuple[Any, ...], ...]
@@ -128,8 +129,7 @@ def _applied(operator: str, operands: tuple[Any, ...], contents: list[Any], opti
     """The recipe on tensors, and on contents where it wants those."""
     recipe = get_recipe(operator)
     chosen = [
-        known if structural else x
-        for x, known, structural in zip(operands, contents, recipe.structural, strict=False)
+        known if structural else x for x, known, structural in zip(operands, contents, recipe.structural, strict=False)
     ]
     return recipe.function(*chosen, **options)
 

@@ -5,6 +5,7 @@ An importer that knows the operands makes `full` and `arange` of them itself.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from ..ops import comparison, creation, elementwise, shaping
 from ..ops.common import normalize_axis
 from ..ops.registry import Tensor
+from ..tracing import Traced
 from .registry import recipe
 from .shaping import scalar
 
@@ -57,5 +59,6 @@ def builtin_range(stop: int) -> Any:
 
 def _counting(like: Tensor, count: Any, shape: tuple[Any, ...]) -> Any:
     attributes = {"start": 0, "stop": count, "step": 1, "dtype": like.dtype}
-    counted = like.builder.create(creation.arange, **attributes) if hasattr(like, "builder") else creation.arange(**attributes)
+    make = functools.partial(like.builder.create, creation.arange) if isinstance(like, Traced) else creation.arange
+    counted = make(**attributes)
     return shaping.reshape(counted, shape=shape)

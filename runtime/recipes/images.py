@@ -127,7 +127,8 @@ def _overlaps(box: Array, area: Any, others: Array, areas: Array) -> Array:
     sides = np.maximum(np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]), 0)
     shared = sides.prod(axis=1)
     union = area + areas - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    ratio: Array = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return ratio
 
 
 @recipe("Col2Im", "image_shape", "block_shape", symbolic=False)
@@ -183,9 +184,7 @@ def max_unpool(
     """MaxUnpool-22: positions count in the shape that the pooling had; a given shape only adds zeros at the ends."""
     rank = len(kernel_shape)
     strides, pads = strides or (1,) * rank, pads or (0,) * (2 * rank)
-    sizes = [
-        (X.shape[2 + i] - 1) * strides[i] - pads[i] - pads[i + rank] + kernel_shape[i] for i in range(rank)
-    ]
+    sizes = [(X.shape[2 + i] - 1) * strides[i] - pads[i] - pads[i + rank] + kernel_shape[i] for i in range(rank)]
     count, total = math.prod(X.shape), math.prod((*X.shape[:2], *sizes))
     places = shaping.reshape(elementwise.cast(I, dtype=INT64), shape=(count,))
     zeros = creation.full_like(X, 0, (total,))

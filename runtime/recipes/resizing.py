@@ -60,7 +60,9 @@ def resize(
 
 def _stays(size: Any, i: int, scales: Any, sizes: Any) -> bool:
     """Whether a symbolic size stays as it is, so that it needn't be known."""
-    return not isinstance(size, int) and (scales[i] == 1.0 if scales is not None else sizes is not None and sizes[i] == size)
+    if isinstance(size, int):
+        return False
+    return bool(scales[i] == 1.0) if scales is not None else sizes is not None and bool(sizes[i] == size)
 
 
 def _scales_and_sizes(old: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[int]]:
@@ -155,7 +157,7 @@ def _weighted(x: Tensor, axis: int, weights: Array, outside: Array, value: float
     """The products with `weights` along an axis; `value` where a result lies outside."""
     dtype = x.dtype
     wide = x if is_floating(dtype) else elementwise.cast(x, dtype=FLOAT64)
-    order = tuple(i for i in range(x.ndim) if i != axis) + (axis,)
+    order = (*(i for i in range(x.ndim) if i != axis), axis)
     moved = shaping.transpose(wide, permutation=order)
     result = linear.matmul(moved, weights.T.astype(wide.dtype))
     if outside.any():

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import product
 from ..ops import indexing, shaping, sorting
 from ..ops.common import normalize_axis
 from ..ops.registry import Tensor, require
-from ..ir.dims import product
 from .registry import recipe
 from .shaping import scalar
 

@@ -164,8 +164,7 @@ def _reflected(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
     """Mirrored at the edge elements, as often as needed: the op itself adds at most what there is."""
     while True:
         most = [size - 1 for size in data.shape]
-        now_b = [min(b, m) if isinstance(b, int) and isinstance(m, int) else b for b, m in zip(before, most, strict=True)]
-        now_a = [min(a, m) if isinstance(a, int) and isinstance(m, int) else a for a, m in zip(after, most, strict=True)]
+        now_b, now_a = ([_at_most(p, m) for p, m in zip(pads, most, strict=True)] for pads in (before, after))
         if any(now == 0 and left != 0 for now, left in zip(now_b + now_a, before + after, strict=True)):
             raise ShapeError(f"a dimension of size 1 of {tuple(data.shape)} can't be mirrored")
         data = padding.pad(data, before=tuple(now_b), after=tuple(now_a), mode="reflect")
@@ -173,6 +172,10 @@ def _reflected(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
         after = [a - n for a, n in zip(after, now_a, strict=True)]
         if all(b == 0 for b in before + after):
             return data
+
+
+def _at_most(padding: Dim, limit: Dim) -> Dim:
+    return min(padding, limit) if isinstance(padding, int) and isinstance(limit, int) else padding
 
 
 @recipe("CenterCropPad", "shape")
@@ -249,4 +252,3 @@ def _cumulative(x: Tensor, axis: Any, exclusive: int, reverse: int, op: Any, neu
         x = padding.pad(x, before=first, after=(0,) * x.ndim, value=float(neutral))
     result = op(x, axis=at)
     return ops.flip(result, axes=(at,)) if reverse else result
-

@@ -15,7 +15,7 @@ def tf_idf_vectorizer(
     ngram_counts: tuple[int, ...], ngram_indexes: tuple[int, ...], pool_int64s: tuple[int, ...],
     weights: tuple[float, ...] | None = None,
 ) -> Any:  # fmt: skip
-    """TfIdfVectorizer-9: how often each n-gram of a pool comes in a row ("TF"), whether it does ("IDF"), or weighted."""
+    """TfIdfVectorizer-9: how often each n-gram of a pool comes ("TF"), or whether it does ("IDF"), weighted."""
     places: dict[tuple[int, ...], int] = {}
     for n, start in enumerate(ngram_counts, start=1):
         stop = ngram_counts[n] if n < len(ngram_counts) else len(pool_int64s)
@@ -34,6 +34,5 @@ def tf_idf_vectorizer(
     if mode != "TF":
         factors = np.ones(counts.shape[1])
         factors[list(ngram_indexes)] = scale
-        counts = ((counts > 0) if mode == "IDF" else counts) * factors
-    counts = counts.astype(np.float32)
+        counts = (((counts > 0) if mode == "IDF" else counts) * factors).astype(np.float32)
     return counts if rows is X else counts[0]

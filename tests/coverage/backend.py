@@ -56,9 +56,13 @@ def _data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
     graph = onnx.load(Path(case.model_dir) / "model.onnx").graph
     for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
         yield (
-            [_read(folder / f"input_{i}.pb", info.type) for i, info in enumerate(graph.input) if (folder / f"input_{i}.pb").exists()],
-            [_read(folder / f"output_{i}.pb", info.type) for i, info in enumerate(graph.output)],
+            [_read(path, info.type) for path, info in _files(folder, "input", graph.input) if path.exists()],
+            [_read(path, info.type) for path, info in _files(folder, "output", graph.output)],
         )
+
+
+def _files(folder: Path, kind: str, declared: Any) -> Iterator[tuple[Path, Any]]:
+    return ((folder / f"{kind}_{i}.pb", info) for i, info in enumerate(declared))
 
 
 def _as_array(value: Any) -> Any:
@@ -86,6 +90,8 @@ def _difference(given: Any, expected: Any, rtol: float, atol: float) -> str:
         return f"needed {wanted.dtype}{list(wanted.shape)}, given {given.dtype}{list(given.shape)}"
     if wanted.dtype.kind in "V" or wanted.dtype.name.startswith(("float8", "bfloat16")):
         given, wanted = given.astype(np.float32), wanted.astype(np.float32)
-    if np.allclose(given, wanted, rtol=rtol, atol=atol, equal_nan=True) if wanted.dtype.kind in "fc" else np.array_equal(given, wanted):
-        return ""
-    return "the values differ"
+    if wanted.dtype.kind in "fc":
+        same = np.allclose(given, wanted, rtol=rtol, atol=atol, equal_nan=True)
+    else:
+        same = np.array_equal(given, wanted)
+    return "" if same else "the values differ"

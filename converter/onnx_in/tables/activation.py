@@ -19,7 +19,7 @@ from ..table import onnx
 @onnx("Relu")
 def relu(context: Context, X: Traced) -> Any:
     """Relu-6..14(X) -> Y"""
-    return rectifier.relu(X) if hasattr(rectifier, "relu") else activation.relu(X)
+    return rectifier.relu(X)
 
 
 @onnx("LeakyRelu")

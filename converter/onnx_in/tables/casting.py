@@ -23,10 +23,11 @@ def converted(x: Traced, dtype: np.dtype[Any], *, saturate: bool = True, round_m
     """`x` in `dtype` by the rules of Cast-25: an 8-bit float saturates, an exponent is rounded by `round_mode`."""
     if x.dtype == dtype:
         return x
+    limits: Any = ml_dtypes.finfo  # which has no types
     if dtype.name == "float8_e8m0fnu":
         return _exponent(x, dtype, round_mode)
     if dtype.name in SATURATING and saturate and (is_floating(x.dtype)):
-        most = float(ml_dtypes.finfo(dtype).max)
+        most = float(limits(dtype).max)
         x = elementwise.clamp(x, minimum=-most, maximum=most)
     if dtype.name in ("int4", "uint4", "int2", "uint2") and is_floating(x.dtype):
         x = cast(x, INT32)  # towards zero first, then the lowest bits are kept
@@ -40,7 +41,8 @@ def _exponent(x: Traced, dtype: np.dtype[Any], round_mode: str) -> Any:
     if round_mode not in ROUNDING:
         raise ShapeError(f"round_mode must be one of {', '.join(ROUNDING)}, given {round_mode!r}")
     wide = cast(x, FLOAT32)
-    least, most = float(ml_dtypes.finfo(dtype).smallest_normal), float(ml_dtypes.finfo(dtype).max)
+    limits: Any = ml_dtypes.finfo  # which has no types
+    least, most = float(limits(dtype).smallest_normal), float(limits(dtype).max)
     nearest = cast(cast(elementwise.clamp(wide, minimum=least, maximum=most), dtype), FLOAT32)
     if round_mode == "up":
         nearest = elementwise.where(comparison.less(nearest, wide), nearest * 2.0, nearest)
@@ -56,9 +58,7 @@ def cast_(context: Context, input: Traced, *, to: int, saturate: int = 1, round_
 
 
 @onnx("CastLike", likes=("target_type",))
-def cast_like(
-    context: Context, input: Traced, target_type: Any, *, saturate: int = 1, round_mode: str = "up"
-) -> Any:
+def cast_like(context: Context, input: Traced, target_type: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
     """CastLike-15..25(input, target_type) -> output"""
     return converted(input, target_type.dtype, saturate=bool(saturate), round_mode=round_mode)
 

@@ -51,6 +51,13 @@ def per_axis(given: Any, rank: int, what: str) -> tuple[int, ...]:
     return tuple(given)
 
 
+def fixed(sizes: Any) -> tuple[int, ...]:
+    """Sizes of a kernel, which must be known."""
+    if any(not isinstance(size, int) for size in sizes):
+        raise Unsupported("a kernel of symbolic size")
+    return tuple(sizes)
+
+
 def spatial_rank(x: Traced) -> int:
     """The number of spatial dimensions."""
     if not 3 <= x.ndim <= 5:
@@ -66,7 +73,7 @@ def convolved(
     rank = spatial_rank(x)
     if weight.ndim != x.ndim:
         raise ShapeError(f"needed a weight of {x.ndim} dimensions, given {tuple(weight.shape)}")
-    kernel = tuple(weight.shape[2:])
+    kernel = fixed(weight.shape[2:])
     if kernel_shape is not None and tuple(kernel_shape) != kernel:
         raise ShapeError(f"kernel_shape is {kernel_shape}, the weight has {kernel}")
     stride, dilation = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
@@ -93,7 +100,7 @@ def conv_transpose(
     rank = spatial_rank(X)
     stride, dilation = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
     extra = (0,) * rank if output_padding is None else tuple(output_padding)
-    kernel = tuple(W.shape[2:])
+    kernel = fixed(W.shape[2:])
     whole = [
         s * (size - 1) + extra_ + d * (k - 1) + 1
         for size, k, s, d, extra_ in zip(X.shape[2:], kernel, stride, dilation, extra, strict=True)

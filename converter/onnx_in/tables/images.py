@@ -14,7 +14,7 @@ from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, cast, onnx
 from ..values import Known
-from .convolution import per_axis, window_padding
+from .convolution import fixed, per_axis, window_padding
 from .shaping import unknown_shape
 
 
@@ -101,7 +101,8 @@ def non_max_suppression(
     score_threshold: Any = None, *, center_point_box: int = 0,
 ) -> Any:  # fmt: skip
     """NonMaxSuppression-10..11(boxes, scores, max_output_boxes_per_class?, iou_threshold?, score_threshold?) ->
-    selected_indices"""
+    selected_indices
+    """
     operands = (boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold)
     types = (Type(INT64, (context.fresh(), 3)),)
     return context.by_value("NonMaxSuppression", *operands, types=types, center_point_box=center_point_box)
@@ -186,9 +187,7 @@ def _reflected(context: Context, x: Any, size: Any, align_corners: int) -> Any:
     return elementwise.where(odd, span - rest, rest) + low
 
 
-def sampled(
-    context: Context, x: Traced, places: list[Any], mode: str, padding_mode: str, align_corners: int
-) -> Any:
+def sampled(context: Context, x: Traced, places: list[Any], mode: str, padding_mode: str, align_corners: int) -> Any:
     """`x`, (batch, channels, *spatial), at points: positions (batch, points) per axis. (batch, channels, points)."""
     taps = [_taps(place, mode) for place in places]
     total: Any = None
@@ -200,9 +199,10 @@ def sampled(
             size = x.shape[2 + axis]
             if padding_mode == "zeros":
                 last = _number(context, size - 1, position.dtype)
+                bound = np.asarray(last, position.dtype) if isinstance(last, float) else last
                 inside = comparison.logical_and(
                     comparison.greater_equal(position, np.zeros((), position.dtype)),
-                    comparison.less_equal(position, np.asarray(last, position.dtype) if isinstance(last, float) else last),
+                    comparison.less_equal(position, bound),
                 )
                 w = (1.0 if w is None else w) * cast(inside, position.dtype)
             elif mode == "cubic" and padding_mode == "reflection":
@@ -227,8 +227,13 @@ def _taps(place: Any, mode: str) -> list[tuple[Any, Any]]:
     if mode == "linear":
         return [(base, 1.0 - t), (base + 1.0, t)]
     a = -0.75  # Keys (1981)
-    near = lambda d: ((d * (a + 2) - (a + 3)) * d) * d + 1.0  # noqa: E731
-    far = lambda d: ((d * a - 5 * a) * d + 8 * a) * d - 4 * a  # noqa: E731
+
+    def near(d: Any) -> Any:
+        return ((d * (a + 2) - (a + 3)) * d) * d + 1.0
+
+    def far(d: Any) -> Any:
+        return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
+
     return [
         (base - 1.0, far(t + 1.0)), (base, near(t)), (base + 1.0, near(1.0 - t)), (base + 2.0, far(2.0 - t)),
     ]  # fmt: skip
@@ -251,7 +256,7 @@ def deform_conv(
     """DeformConv-19..22(X, W, offset, B?, mask?) -> Y: a convolution whose taps are moved by offsets"""
     if X.ndim != 4:
         raise Unsupported(f"{X.ndim - 2} spatial dimensions")
-    kernel = tuple(W.shape[2:])
+    kernel = fixed(W.shape[2:])
     stride, dilation = per_axis(strides, 2, "strides"), per_axis(dilations, 2, "dilations")
     padded = window_padding("NOTSET", pads, tuple(X.shape[2:]), kernel, stride, dilation)
     batch, channels = X.shape[:2]

@@ -37,7 +37,8 @@ def gather_nd(context: Context, data: Traced, indices: Traced, *, batch_dims: in
     lead = indices.shape[:-1]
     for axis in reversed(range(batch_dims)):
         counted = context.builder.create(creation.arange, stop=data.shape[axis], dtype=INT64)
-        counted = shaping.reshape(counted, shape=tuple(data.shape[axis] if i == axis else 1 for i in range(len(lead) + 1)))
+        shape = tuple(data.shape[axis] if i == axis else 1 for i in range(len(lead) + 1))
+        counted = shaping.reshape(counted, shape=shape)
         places.insert(0, shaping.expand(counted, shape=(*lead, 1)))
     return indexing.gather_nd(data, shaping.concat(*places, axis=len(lead)))
 
@@ -88,5 +89,3 @@ def compress(context: Context, input: Traced, condition: Any, *, axis: int | Non
     at = normalize_axis(axis, input.ndim)
     shape = tuple(context.fresh() if i == at else size for i, size in enumerate(input.shape))
     return context.by_value("Compress", input, condition, types=(Type(input.dtype, shape),), axis=at)
-
-

@@ -121,9 +121,7 @@ def lp_normalization(context: Context, input: Traced, *, axis: int = -1, p: int 
 
 
 @onnx("LRN")
-def lrn(
-    context: Context, X: Traced, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
-) -> Any:
+def lrn(context: Context, X: Traced, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Any:
     """LRN-1..13(X) -> Y: divided by (bias + alpha / size * the sum of squares over `size` channels) ** beta"""
     n, c = X.shape[:2]
     flat = shaping.reshape(X * X, shape=(n, 1, c, product(X.shape[2:])))

@@ -58,7 +58,8 @@ def quantized(x: Traced, scale: Any, zero_point: Any, dtype: np.dtype[Any], *, s
 
 
 def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    info = ml_dtypes.iinfo(dtype)
+    limits: Any = ml_dtypes.iinfo  # which has no types
+    info = limits(dtype)
     return int(info.min), int(info.max)
 
 

@@ -76,4 +76,3 @@ def multinomial(
     noise = context.builder.create(random.exponential, shape=(batch, sample_size, classes), dtype=input.dtype)
     scores = shaping.reshape(input, shape=(batch, 1, classes)) - elementwise.log(noise)
     return cast(sorting.argmax(scores, axis=2), protos.dtype_of(dtype, "Multinomial"))
-

@@ -68,14 +68,12 @@ class _Layer:
         half = self.gates * self.hidden
         return tuple(
             shaping.slice(b, starts=(i * half,), stops=((i + 1) * half,), steps=(1,), axes=(0,)) for i in (0, 1)
-        )  # type: ignore[return-value]
+        )
 
     def results(self, outputs: list[Any], states: list[list[Any]]) -> tuple[Any, ...]:
         """Y and the last states, as ONNX lays them out, from those of the directions."""
         y = shaping.concat(*(shaping.reshape(o, shape=(o.shape[0], 1, *o.shape[1:])) for o in outputs), axis=1)
-        last = [
-            shaping.concat(*(shaping.reshape(s, shape=(1, *s.shape)) for s in parts), axis=0) for parts in states
-        ]
+        last = [shaping.concat(*(shaping.reshape(s, shape=(1, *s.shape)) for s in parts), axis=0) for parts in states]
         if self.layout:
             y = shaping.transpose(y, permutation=(2, 0, 1, 3))
             last = [shaping.transpose(s, permutation=(1, 0, 2)) for s in last]
@@ -87,8 +85,8 @@ class _Layer:
         names = list(names or DEFAULTS[self.kind] * len(self.reversals))
         if len(names) != each * len(self.reversals):
             raise ShapeError(f"needed {each * len(self.reversals)} activations, given {names}")
-        parameters = [iter(alphas or ()), iter(betas or ())]
-        found = [_activation(name, *parameters, clip) for name in names]
+        left = iter(alphas or ()), iter(betas or ())
+        found = [_activation(name, left[0], left[1], clip) for name in names]
         return [found[i * each : (i + 1) * each] for i in range(len(self.reversals))]
 
     def by_steps(

@@ -114,7 +114,9 @@ def concat(context: Context, *inputs: Traced, axis: int) -> Any:
 
 
 @onnx("Slice", values=("starts", "ends", "axes", "steps"))
-def slice(context: Context, data: Traced, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None) -> Any:
+def slice(
+    context: Context, data: Traced, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
+) -> Any:
     """Slice-1..13(data, starts, ends, axes?, steps?) -> output"""
     types = _or_declared(context, unknown_shape(context, data, data.ndim))
     return context.by_value("Slice", data, starts, ends, axes, steps, types=types)
