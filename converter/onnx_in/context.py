@@ -16,6 +16,7 @@ from ...runtime.ops import creation
 from ...runtime.ops.by_value import by_value
 from ...runtime.recipes import get_recipe
 from ...runtime.tracing import Builder, Traced
+from .subprograms import Draft
 from .values import Imported, Known
 
 
@@ -31,6 +32,7 @@ class Context:
         declared: the types that the model declares or onnx infers for the outputs; None where they don't.
         tensor: an imported value as a tensor of the program.
         run: a sub-graph (the value of an attribute) on operands; its outputs.
+        draft: a sub-graph as a sub-program, with operands that are known or, given as types, its inputs; and its name.
     """
 
     builder: Builder
@@ -40,6 +42,7 @@ class Context:
     declared: Callable[[], tuple[Type | None, ...]]
     tensor: Callable[[Imported], Traced]
     run: Callable[[GraphProto, tuple[Imported, ...]], tuple[Imported, ...]]
+    draft: Callable[[GraphProto, tuple[Type | Imported, ...], str], Draft]
 
     def fresh(self) -> SymbolicDim:
         """A symbol for a size that only the run tells."""

@@ -21,7 +21,8 @@ from . import protos
 from .cells import CellPaths
 from .origin import written_by_us
 from .stored import Stored
-from .walk import MISSING, STANDARD, Scope, Walk
+from .subprograms import MISSING
+from .walk import STANDARD, Scope, Walk
 
 LARGEST_TYPED = 2**16  # bytes of a tensor that shape inference is given: larger ones are no shapes
 
@@ -67,6 +68,7 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     graph, builder, symbols = model.graph, Builder(), protos.Symbols()
     calls, kinds = written_by_us(model)
     stored, cells = Stored(folder, kinds), CellPaths(graph.name or "Model", calls)
+    stored.enter(builder)
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     types = functools.cache(lambda: inferred_types(model, symbols))
     walk = Walk(builder, stored, cells, functions, types, folder)

@@ -31,7 +31,26 @@ class Stored:
         self.parameters: dict[str, Parameter] = {}
         self.buffers: dict[str, Buffer] = {}
         self.kinds: dict[str, str] = {}
-        self._made: dict[tuple[int, int], tuple[Any, Traced]] = {}
+        self._made: dict[Builder, dict[int, tuple[Any, Traced]]] = {}
+        self._around: dict[Builder, Builder] = {}
+
+    def enter(self, builder: Builder, around: Builder | None = None) -> None:
+        """Let tensors be made in a program under construction, once each.
+
+        If it is a sub-program of that of the builder `around`, what comes from there is captured: an input is made for
+        it. `captured` lists them.
+        """
+        self._made[builder] = {}
+        if around is not None:
+            self._around[builder] = around
+
+    def captured(self, builder: Builder) -> list[tuple[Traced, Traced]]:
+        """What a sub-program has captured: the tensor in the program around it, and the input made for it."""
+        return [
+            (value, made)
+            for value, made in self._made[builder].values()
+            if isinstance(value, Traced) and value.builder is not builder
+        ]
 
     def initializer(self, tensor: onnx.TensorProto) -> Known:
         """The contents of an initializer."""
@@ -57,13 +76,23 @@ class Stored:
 
     def tensor(self, builder: Builder, value: Imported, *, state: bool = False) -> Traced:
         """A value as a tensor of the program that `builder` builds; a parameter as a buffer if it is `state`."""
-        if isinstance(value, Traced):
+        if isinstance(value, Traced) and value.builder is builder:
             return value
-        assert isinstance(value, Known), "sequences are sorted out before"
-        key = id(builder), id(value)
-        if key not in self._made:
-            self._made[key] = value, self._tensor(builder, value, state)
-        return self._made[key][1]
+        assert isinstance(value, Traced | Known), "sequences are sorted out before"
+        around = self._around.get(builder)
+        if around is not None and (isinstance(value, Traced) or self.trains(value)):
+            value = self.tensor(around, value, state=state)
+            key = id(value.value)
+            if key not in self._made[builder]:
+                self._made[builder][key] = value, builder.new_value("captured", value.value.type)
+            return self._made[builder][key][1]
+        assert isinstance(value, Known), "a tensor of another program is captured"
+        if builder not in self._made:  # of what is computed on import
+            return self._tensor(builder, value, state)
+        made = self._made[builder]
+        if id(value) not in made:
+            made[id(value)] = value, self._tensor(builder, value, state)
+        return made[id(value)][1]
 
     def _tensor(self, builder: Builder, value: Known, state: bool) -> Traced:
         if value.symbolic:

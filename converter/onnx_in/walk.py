@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Items
@@ -21,19 +22,13 @@ from .cells import CellPaths
 from .context import Context
 from .functions import body_of
 from .stored import Stored
+from .subprograms import MISSING, Draft
 from .table import TABLE, Translation, Unsupported
 from .tables import load_all
 from .values import Imported, Known, Optional, Sequence, known
 
 STANDARD = ("", "ai.onnx")
 DEEPEST = 40  # functions and sub-graphs within each other
-
-
-class _Missing:
-    """Stands for a value that couldn't be imported, and for whatever is computed of it."""
-
-
-MISSING = _Missing()
 
 
 @dataclass(frozen=True)
@@ -76,6 +71,7 @@ class Walk:
         self.types = types
         self.folder = folder
         self.missing: list[tuple[str, str, str]] = []
+        self.within = False  # whether this is a sub-program, which has no Cells of its own
 
     def graph(self, graph: GraphProto, scope: Scope) -> tuple[Any, ...]:
         """Import all nodes of a graph whose inputs are in the scope; its outputs."""
@@ -92,7 +88,7 @@ class Walk:
             label = node.name or f"{node.op_type}_{position}"
             where = f"{node.op_type} node {label!r}" + (f" in function call {scope.call!r}" if scope.call else "")
             operands = [self.lookup(scope, name, where) if name else None for name in node.input]
-            call = self.cells.call_of(node, self.builder.cell)
+            call = 0 if self.within else self.cells.call_of(node, self.builder.cell)
             with self.builder.at(call, Source("", 0, "", f"{node.op_type} {label}")):
                 results = self.node(node, operands, scope, where)
             for name, value in zip(node.output, results, strict=False):
@@ -177,6 +173,7 @@ class Walk:
             declared=lambda: tuple(self.types().get(name) if not scope.call else None for name in node.output),
             tensor=tensor,
             run=functools.partial(self.run, scope),
+            draft=functools.partial(self.draft, scope),
         )
         names = translation.named(len(operands))
         taken = [
@@ -241,6 +238,18 @@ class Walk:
         values = dict(scope.values)
         values.update(zip((i.name for i in graph.input), operands, strict=True))
         return self.graph(graph, Scope(values, scope.opsets, scope.given, scope.depth + 1, scope.call))
+
+    def draft(self, scope: Scope, graph: GraphProto, operands: tuple[Type | Imported, ...], name: str) -> Draft:
+        """Import a sub-graph into a sub-program; operands that are types become its inputs, others are known."""
+        if scope.depth >= DEEPEST:
+            raise ConversionError(f"sub-graphs within each other more than {DEEPEST} deep")
+        inner = copy.copy(self)
+        inner.builder, inner.within = Builder(), True
+        self.stored.enter(inner.builder, self.builder)
+        given = [inner.builder.new_value("input", x) if isinstance(x, Type) else x for x in operands]
+        inputs = [value for value, x in zip(given, operands, strict=True) if isinstance(x, Type)]
+        outputs = inner.run(scope, graph, tuple(given))
+        return Draft(name, self.stored, inner.builder, self.builder, inputs, outputs)
 
     def finish(self) -> None:
         """Raise `UnsupportedOperators` listing all that couldn't be imported, if anything."""
