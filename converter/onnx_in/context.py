@@ -84,17 +84,18 @@ class Context:
             *tensors,
             operator=operator,
             options=tuple(sorted(options.items())),
-            types=self._output_types(types),
+            types=self._output_types(types, tensors[0]),
         )
 
-    def _output_types(self, known: tuple[Type | None, ...]) -> tuple[tuple[Any, ...], ...]:
+    def _output_types(self, known: tuple[Type | None, ...], first: Any) -> tuple[tuple[Any, ...], ...]:
         """Types of the outputs as attributes, with fresh symbols for sizes that only the run tells."""
         from .table import Unsupported
 
         result = []
         for i, declared in enumerate(self.declared()):
-            better = known[i] if i < len(known) and known[i] is not None else declared
-            if better is None:
+            type = known[i] if i < len(known) and known[i] is not None else declared
+            if type is None:
                 raise Unsupported("the number of dimensions of its result is known only when the program runs")
-            result.append((better.dtype, tuple(d if isinstance(d, int) else str(d) for d in better.shape)))
+            dtype = None if first is not None and type.dtype == first.dtype else type.dtype
+            result.append((dtype, tuple(d if isinstance(d, int) else str(d) for d in type.shape)))
         return tuple(result)

@@ -27,15 +27,18 @@ def by_value(*operands: Tensor, operator: str, options: Options, types: Types) -
         *operands: those of the operator in its newest version, in order; None for an absent one.
         operator: name of the operator, which is that of the recipe.
         options: its attributes, as pairs of name and value.
-        types: `(dtype, shape)` of each output; a symbolic size stands as text, and may be one that this node tells.
+        types: `(dtype, shape)` of each output; the dtype None is that of the first operand, a symbolic size stands as
+            text and may be one that this node tells.
     """
 
 
 @by_value.infer
 def _(*operands: Type | None, operator: str, options: Options, types: Types) -> tuple[Type, ...]:
     get_recipe(operator)
+    first = operands[0]
+    assert first is not None, "a structural operand may be absent, not the first"
     return tuple(
-        Type(dtype, tuple(parse(size) if isinstance(size, str) else size for size in shape)) for dtype, shape in types
+        Type(first.dtype if dtype is None else dtype, tuple(parse(size) if isinstance(size, str) else size for size in shape)) for dtype, shape in types
     )
 
 

@@ -14,7 +14,7 @@ from ..table import onnx
 @onnx("NonZero")
 def nonzero(context: Context, X: Traced) -> Any:
     """NonZero-9..13(X) -> Y, (rank, count)"""
-    found = data_dependent.nonzero(X, count=context.builder.new_symbol())
+    found = data_dependent.nonzero(X, symbols=(context.builder.new_symbol(),))
     return shaping.transpose(found, permutation=(1, 0))
 
 
@@ -22,4 +22,4 @@ def nonzero(context: Context, X: Traced) -> Any:
 def unique(context: Context, X: Traced, *, axis: int | None = None, sorted: int = 1) -> Any:
     """Unique-11(X) -> Y, indices?, inverse_indices?, counts?"""
     at = None if axis is None else normalize_axis(axis, X.ndim)
-    return data_dependent.unique(X, count=context.builder.new_symbol(), axis=at, sorted=bool(sorted))
+    return data_dependent.unique(X, symbols=(context.builder.new_symbol(),), axis=at, sorted=bool(sorted))
