@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic
 
 from ...runtime.ir.dims import SymbolicDim
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
-from .network import Network
+from .network import AnyModule, Network
 
 
 @dataclass
@@ -43,13 +43,13 @@ class Interface:
         return None
 
 
-def interfaces(network: Network) -> list[Interface]:
+def interfaces(network: Network[AnyModule]) -> list[Interface]:
     """The interface of each call, by number."""
     return _Analysis(network).run()
 
 
-class _Analysis:
-    def __init__(self, network: Network) -> None:
+class _Analysis(Generic[AnyModule]):
+    def __init__(self, network: Network[AnyModule]) -> None:
         self.network = network
         self.found = [Interface() for _ in network.flows]
         self.defined: dict[Value, int] = {}
@@ -86,7 +86,7 @@ class _Analysis:
 
     def _define(self, flow: Flow) -> None:
         parent = flow.call.parent or 0
-        inside = [] if self.network.of(flow).layer is not None else self.network.inner(flow)
+        inside = [] if self.network.is_opaque(flow) else self.network.inner(flow)
         for node in inside:
             self.defined.update(dict.fromkeys(node.outputs, flow.number))
         for entry in flow.entries:
@@ -108,7 +108,7 @@ class _Analysis:
     def _carry(self, flow: Flow) -> None:
         for entry in flow.entries:
             self._use(_only(entry), flow.call.parent or 0)
-        if self.network.of(flow).layer is None:
+        if not self.network.is_opaque(flow):
             for node in self.network.inner(flow):
                 for value in node.inputs:
                     self._use(value, flow.number)
@@ -146,7 +146,7 @@ class _Analysis:
 
     def _symbols(self, flow: Flow) -> None:
         interface = self.found[flow.number]
-        if self.network.of(flow).layer is not None:
+        if self.network.is_opaque(flow):
             return
         needed = {name for node in self.network.inner(flow) for x in node.attributes.values() for name in symbols_in(x)}
         for child in self.network.children(flow):
