@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from ..converter.capture.export import from_torch
 from ..converter.onnx_out.export import to_onnx
+from ..converter.torch_out.export import to_torch
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
@@ -41,6 +42,7 @@ def check(
     cells: Mapping[str, str] | None = None,
     weights: Mapping[Any, Any] | None = None,
     save_onnx: str | PathLike[str] | None = None,
+    round_trip: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -55,6 +57,7 @@ def check(
         cells: as for `compare`.
         weights: as for `compare`.
         save_onnx: where to write the exported model.
+        round_trip: judge the way back too: the torch module that the program becomes.
         progress: told of stages.
         **options: fields of `Options`.
 
@@ -87,7 +90,11 @@ def check(
     interpreter = InterpreterSide("interpreter", program, args, keywords, working_dtype=chosen.dtype, seed=chosen.seed)
     exported_dtype = ONNXRUNTIME_DTYPES[chosen.dtype]
     runtime = ExportedSide("onnxruntime", program, args, keywords, dtype=exported_dtype, provider=chosen.provider)
-    report = _run(reference, [interpreter, runtime], chosen, shown)
+    sides: list[Side] = [interpreter, runtime]
+    if round_trip:
+        shown.stage("convert back", None)
+        sides.append(_torch_side("torch from IR", to_torch(program), args, keywords, chosen))
+    report = _run(reference, sides, chosen, shown)
     if exported_dtype != chosen.dtype:
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Generic
 
 from ...runtime.ir.dims import SymbolicDim
 from ...runtime.ir.flow import Flow
+from ...runtime.ir.sizes import symbols_used
 from ...runtime.ir.types import Node, Value
 from .network import AnyModule, Network
 
@@ -74,6 +75,8 @@ class _Analysis(Generic[AnyModule]):
             self.found[0].slots.append(slot)
         for flow in self.network.flows:
             self._carry(flow)
+        for flow in self.network.flows:
+            self._tell(flow)
         program = self.network.program
         for value in program.outputs:
             self._use(value, 0)
@@ -115,6 +118,15 @@ class _Analysis(Generic[AnyModule]):
             for end in flow.exits:
                 self._use(_only(end), flow.number)
 
+    def _tell(self, flow: Flow) -> None:
+        """Pass the values that tell sizes found in the run to the calls that need these."""
+        if self.network.is_opaque(flow):
+            return
+        for node in self.network.inner(flow):
+            for symbol in symbols_used(node) & self.network.told.keys():
+                if self.found[flow.number].size(symbol) is None:
+                    self._use(self.network.told[symbol][0], flow.number)
+
     def _carry_update(self, buffer: Value, value: Value) -> None:
         """An update is assigned by the innermost call around what computes it that can reach the buffer."""
         number = self.defined[value]
@@ -148,17 +160,11 @@ class _Analysis(Generic[AnyModule]):
         interface = self.found[flow.number]
         if self.network.is_opaque(flow):
             return
-        needed = {name for node in self.network.inner(flow) for x in node.attributes.values() for name in symbols_in(x)}
+        needed = {name for node in self.network.inner(flow) for name in symbols_used(node)}
         for child in self.network.children(flow):
             needed |= set(self.found[child.number].symbols)
+        needed -= self.network.told.keys()
         interface.symbols = sorted(name for name in needed if interface.size(name) is None)
-
-
-def symbols_in(attribute: Any) -> set[str]:
-    """Names of the symbols in an attribute."""
-    if isinstance(attribute, tuple):
-        return {name for item in attribute for name in symbols_in(item)}
-    return attribute.symbols() if isinstance(attribute, SymbolicDim) else set()
 
 
 def _only(node: Node) -> Value:

@@ -11,6 +11,7 @@ import numpy as np
 from ...runtime.interpreter import plan
 from ...runtime.ir.flow import Flow, flows
 from ...runtime.ir.program import Program
+from ...runtime.ir.sizes import Reading
 from ...runtime.ir.types import Node, Value
 
 Array = np.ndarray[Any, Any]
@@ -59,6 +60,7 @@ class Network(Generic[AnyModule]):
         modules: by path.
         constants: data of the constants.
         names: qualified names of parameters and buffers.
+        told: for each symbol whose size is found in the run, the value that tells it, and how it is read off.
     """
 
     def __init__(self, program: Program, kind: type[AnyModule]) -> None:
@@ -70,6 +72,11 @@ class Network(Generic[AnyModule]):
         self.flows = flows(program, self.nodes)
         self.names = {item.value: name for name, item in program.parameters.items()}
         self.names |= {item.value: name for name, item in program.buffers.items()}
+        self.told: dict[str, tuple[Value, Reading]] = {
+            reading.symbol: (node.outputs[reading.output], reading)
+            for node in self.nodes
+            for reading in program.symbol_readings.get(node, ())
+        }
         self.root = kind("", program.calls[0].class_name)
         self.modules: dict[str, AnyModule] = {"": self.root}
         self._kind = kind

@@ -113,6 +113,19 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> T
     return flat.scatter_reduce(0, places, updates.reshape(-1, width), _REDUCE[reduction]).reshape(x.shape)
 
 
+def unique(x: Tensor, axis: int | None, sorted: bool) -> tuple[Tensor, ...]:
+    """Different elements or slices: they, where each comes first, which each is, and how often; see the op `unique`."""
+    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
+    inverse = inverse.reshape(-1)
+    places = torch.arange(len(inverse), device=x.device)
+    first = torch.full_like(counts, len(inverse)).scatter_reduce(0, inverse, places, "amin")
+    if not sorted:
+        order = first.argsort()
+        values = values[order] if axis is None else values.index_select(axis, order)
+        first, counts, inverse = first[order], counts[order], order.argsort()[inverse]
+    return values, first, inverse, counts
+
+
 # ---- attention ----
 
 

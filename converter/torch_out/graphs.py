@@ -203,11 +203,19 @@ class GraphWriter:
 
     def _symbol(self, name: str) -> Any:
         if name not in self.symbols:
-            seen = self.interface.size(name)
-            assert seen is not None, f"no tensor tells the size {name}"
-            position, axis, dim = seen
-            self.symbols[name] = self.sizes.seen(self.value(self.interface.parameters[position]), axis, dim)
+            self.symbols[name] = self._read(name)
         return self.symbols[name]
+
+    def _read(self, name: str) -> Any:
+        seen = self.interface.size(name)
+        if seen is not None:
+            position, axis, dim = seen
+            return self.sizes.seen(self.value(self.interface.parameters[position]), axis, dim)
+        value, reading = self.network.told[name]
+        proxy = self.value(value)
+        if reading.axis is not None and reading.dim is not None:
+            return self.sizes.seen(proxy, reading.axis, reading.dim)
+        return (proxy[reading.element] if value.shape else proxy).item()
 
     def placement(self) -> dict[str, Any]:
         """On which device new tensors are: that of the first tensor that comes in."""

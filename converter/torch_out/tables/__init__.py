@@ -6,6 +6,7 @@ from . import (  # noqa: F401
     comparison,
     convolution,
     creation,
+    data_dependent,
     elementwise,
     indexing,
     linear,
