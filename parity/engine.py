@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from ..converter.capture.export import from_torch
 from ..converter.onnx_out.export import to_onnx
+from ..converter.torch_out.export import to_torch
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
@@ -42,6 +43,7 @@ def check(
     cells: Mapping[str, str] | None = None,
     weights: Mapping[Any, Any] | None = None,
     save_onnx: str | PathLike[str] | None = None,
+    round_trip: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -56,6 +58,7 @@ def check(
         cells: as for `compare`.
         weights: as for `compare`.
         save_onnx: where to write the exported model.
+        round_trip: judge the way back too: the torch module that the program becomes.
         progress: told of stages.
         **options: fields of `Options`.
 
@@ -85,9 +88,13 @@ def check(
         report.notes.append(f"only the port was judged: {error}".partition("\n")[0])
         return report
     exported_dtype = ONNXRUNTIME_DTYPES[chosen.dtype]
-    report = _judged(module, program, args, keywords, chosen, shown)
+    back: dict[str, torch.nn.Module] = {}
+    if round_trip:
+        shown.stage("convert back", None)
+        back["torch from IR"] = to_torch(program)
+    report = _judged(module, program, back, args, keywords, chosen, shown)
     if not (chosen.fail_fast and not report.ok):
-        _at_other_sizes(report, module, program, args, keywords, dynamic_shapes, chosen, shown)
+        _at_other_sizes(report, module, program, back, args, keywords, dynamic_shapes, chosen, shown)
     if exported_dtype != chosen.dtype:
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
@@ -103,23 +110,26 @@ def check(
 def _judged(
     module: torch.nn.Module,
     program: Program,
+    back: Mapping[str, torch.nn.Module],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     options: Options,
     progress: Progress,
 ) -> Report:
-    """The program in the interpreter and in ONNX Runtime, held against the module."""
+    """The program in the interpreter and in ONNX Runtime, and torch modules made of it, held against the module."""
     reference = _torch_side("torch", module, args, kwargs, options)
     interpreter = InterpreterSide("interpreter", program, args, kwargs, working_dtype=options.dtype, seed=options.seed)
     dtype = ONNXRUNTIME_DTYPES[options.dtype]
     runtime = ExportedSide("onnxruntime", program, args, kwargs, dtype=dtype, provider=options.provider)
-    return _run(reference, [interpreter, runtime], options, progress)
+    made = [_torch_side(name, network, args, kwargs, options) for name, network in back.items()]
+    return _run(reference, [interpreter, runtime, *made], options, progress)
 
 
 def _at_other_sizes(
     report: Report,
     module: torch.nn.Module,
     program: Program,
+    back: Mapping[str, torch.nn.Module],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     dynamic_shapes: Any,

@@ -90,7 +90,7 @@ def _export(
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_masks_unread())
         warnings.simplefilter("ignore")
-        exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _detach_no_grad_regions(exported.graph_module)
         table = _decompositions()
         if any(map(_updates_statistics_unseen, exported.graph.nodes)):
@@ -98,6 +98,17 @@ def _export(
         # makes in-place operators functional, too
         taken_apart: torch.export.ExportedProgram = exported.run_decompositions(table)
         return taken_apart
+
+
+def _called(module: torch.nn.Module) -> torch.nn.Module:
+    """A module that is called, hooks and all, when it is exported: a graph module's own nodes would be run instead."""
+    if not isinstance(module, torch.fx.GraphModule):
+        return module
+    caller = torch.nn.Module()
+    for held in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules", "training"):
+        vars(caller)[held] = vars(module)[held]
+    caller.forward = functools.wraps(module.forward)(lambda *args, **kwargs: module(*args, **kwargs))
+    return caller
 
 
 @contextlib.contextmanager
