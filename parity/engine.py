@@ -11,6 +11,7 @@ import onnx
 import torch
 from torch.utils import _pytree as pytree
 
+from ..converter.capture.containers import open_containers
 from ..converter.capture.export import from_torch
 from ..converter.onnx_out.export import to_onnx
 from ..runtime.errors import ConversionError, UsageError
@@ -68,6 +69,7 @@ def check(
     chosen = Options(**options)
     shown = progress or NoProgress()
     keywords = dict(kwargs or {})
+    open_containers((args, keywords))
     framework = framework_of(cell)
 
     def port() -> Report:
@@ -171,6 +173,7 @@ def compare(
 def _as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments, with torch tensors in place of arrays and tensors of ours."""
     keywords = dict(kwargs or {})
+    open_containers((args, keywords))
     if isinstance(args, Mapping):
         args, keywords = (), {**args, **keywords}
     elif not isinstance(args, (tuple, list)):

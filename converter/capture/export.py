@@ -21,6 +21,7 @@ from ...runtime.ir.verify import verify
 from ...runtime.tracing import Builder, Traced
 from . import tables  # noqa: F401  (fills the table)
 from .cell_hooks import watch
+from .containers import open_containers
 from .dims import as_dim, symbol_names
 from .marks import Marker
 from .refusals import explained, raise_if_eager_fails
@@ -64,6 +65,7 @@ def from_torch(
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
     keywords = dict(kwargs or {})
+    open_containers((args, keywords))
     modes = {m: m.training for m in module.modules()}
     marker = Marker()
     module.train(train)

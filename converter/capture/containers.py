@@ -1,0 +1,103 @@
+"""Objects that hold tensors: how a call's arguments and result are opened, for torch and for the hooks alike.
+
+torch sees into tuples, lists, dicts and the classes it was told of. Others that hold tensors (a dataclass, a key-value
+cache, a distribution) are told to it here, when they are met.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import types
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+_TRANSPARENT = (tuple, list, dict, deque)
+_CLOSED = (torch.Tensor, torch.nn.Module, torch.Generator, type, types.FunctionType, types.MethodType, types.ModuleType)
+
+
+def open_containers(tree: Any) -> None:
+    """Let torch see the tensors in the objects of `tree`."""
+    for leaf in pytree.tree_leaves(tree):
+        kind = type(leaf)
+        if kind in pytree.SUPPORTED_NODES or isinstance(leaf, type):
+            continue
+        if dataclasses.is_dataclass(leaf):
+            torch.export.register_dataclass(kind)
+        elif _is_object(leaf) and _holds_tensors(leaf, set()):
+            _register(kind)
+        else:
+            continue
+        open_containers(leaf)
+
+
+def is_stateful(x: Any) -> bool:
+    """Whether `x` is an object that its users may change, so that an inner call must be given that very one.
+
+    A cache is filled by the layers it is handed to. What they take out of it and put into it crosses no boundary.
+    """
+    return _is_object(x) and not isinstance(x, _TRANSPARENT) and not dataclasses.is_dataclass(x)
+
+
+def _is_object(x: Any) -> bool:
+    return hasattr(x, "__dict__") and not isinstance(x, _CLOSED)
+
+
+def _holds_tensors(x: Any, seen: set[int]) -> bool:
+    if isinstance(x, (torch.Tensor, torch.SymInt)):
+        return True
+    if id(x) in seen:
+        return False
+    seen.add(id(x))
+    return any(_holds_tensors(part, seen) for part in _parts(x))
+
+
+def _parts(x: Any) -> Iterator[Any]:
+    if isinstance(x, dict):
+        yield from x.values()
+    elif isinstance(x, (list, tuple, deque)):
+        yield from x
+    elif _is_object(x):
+        yield from vars(x).values()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rest:
+    """An object without the attributes that hold tensors: their names, and all the other attributes."""
+
+    kind: type
+    names: tuple[str, ...]
+    others: dict[str, Any]
+
+
+def _register(kind: type) -> None:
+    pytree.register_pytree_node(
+        kind,
+        _flatten,
+        _unflatten,
+        flatten_with_keys_fn=_flatten_with_keys,
+        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
+    )
+
+
+def _flatten(x: Any) -> tuple[list[Any], _Rest]:
+    held = {name: value for name, value in vars(x).items() if _holds_tensors(value, set())}
+    others = {name: value for name, value in vars(x).items() if name not in held}
+    return list(held.values()), _Rest(type(x), tuple(held), others)
+
+
+def _flatten_with_keys(x: Any) -> tuple[list[tuple[Any, Any]], _Rest]:
+    values, rest = _flatten(x)
+    return [(pytree.GetAttrKey(name), value) for name, value in zip(rest.names, values, strict=True)], rest
+
+
+def _unflatten(values: Any, rest: _Rest) -> Any:
+    x = object.__new__(rest.kind)
+    # a list that is empty now may be appended to: a copy of the object has one of its own
+    own = {name: copy.copy(value) if isinstance(value, _TRANSPARENT) else value for name, value in rest.others.items()}
+    vars(x).update(own | dict(zip(rest.names, values, strict=True)))
+    return x
