@@ -24,7 +24,7 @@ from .cell_hooks import watch
 from .containers import open_containers
 from .dims import as_dim, symbol_names
 from .marks import Marker
-from .numbers import KnownNumbers
+from .known_numbers import KnownNumbers
 from .refusals import explained, raise_if_eager_fails
 from .table import TABLE, Unsupported, cast, numpy_dtype
 from .translate import Translator
