@@ -104,7 +104,9 @@ class Translator:
             if any(leaf is _MISSING for leaf in pytree.tree_leaves((args, kwargs))):
                 return _MISSING
             types = self._types(node.meta.get("val"))
-            result = translation(Context(self.builder, types, _used(node, len(types))), *args, **kwargs)
+            operands = fx.map_arg(node.args, lambda n: n.meta.get("val"))
+            context = Context(self.builder, types, _used(node, len(types)), operands)
+            result = translation(context, *args, **kwargs)
         except Unsupported as reason:
             return self._lacks(node, reason, cell, source)
         except CellbridgeError as error:

@@ -54,6 +54,8 @@ class DoublePrecision(TorchFunctionMode):
             # in half precision, too, torch computes with float32's
             eps = torch.finfo(torch.float64 if self.working_dtype == torch.float64 else torch.float32).eps
             args, kwargs = args[:3], kwargs | {"eps": eps}
+        if func is torch._grouped_mm:
+            return _grouped_mm(*args, **kwargs)
         if func in _FROM_DATA and "dtype" not in kwargs and self.working_dtype != torch.float64:
             made = func(*args, **kwargs)
             from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
@@ -62,6 +64,34 @@ class DoublePrecision(TorchFunctionMode):
             torch.dtype, lambda dtype: torch.float64 if dtype in _FLOATING else dtype, (args, kwargs)
         )
         return func(*args, **kwargs)
+
+
+class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within it, sorting keeps equal elements in order: torch leaves the order open, and it depends on the processor.
+
+    A Cell that is fed what others made of sorted rows can be judged only if both sides sort alike.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.sort.default:
+            x, dim, descending = (*args, *(-1, False)[len(args) - 1 :])
+            return torch.ops.aten.sort.stable(x, stable=True, dim=dim, descending=descending)
+        return func(*args, **kwargs or {})
+
+
+def _grouped_mm(
+    mat_a: torch.Tensor, mat_b: torch.Tensor, *, offs: torch.Tensor | None = None, **other: Any
+) -> torch.Tensor:
+    """`torch._grouped_mm` in float64, for which torch has no kernel."""
+    if offs is None:
+        return mat_a @ mat_b
+    lengths = torch.diff(offs, prepend=offs.new_zeros(1)).tolist()
+    if mat_b.ndim == 3:
+        return torch.cat([a @ b for a, b in zip(mat_a[: sum(lengths)].split(lengths), mat_b, strict=True)])
+    columns = mat_b[:, : sum(lengths)].split(lengths, 1) if mat_a.ndim == 3 else mat_b[: sum(lengths)].split(lengths)
+    if mat_a.ndim == 3:
+        return torch.cat([a @ b for a, b in zip(mat_a, columns, strict=True)], 1)
+    return torch.stack([a @ b for a, b in zip(mat_a.split(lengths, 1), columns, strict=True)])
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from tests.coverage.families import Built, Case
 from tests.coverage.tiny import ids, mask, model, noise
 
 _CONVOLUTIONS = {"conv_dim": [16, 16], "conv_stride": [5, 4], "conv_kernel": [10, 4], "num_conv_pos_embeddings": 8,
-                 "num_conv_pos_embedding_groups": 2, "num_feat_extract_layers": 2}
+                 "num_conv_pos_embedding_groups": 2, "num_feat_extract_layers": 2, "layerdrop": 0.0}
 
 
 def _wave(kind: str, /, shape: tuple[int, ...] = (2, 2000), name: str = "input_values", **given: Any) -> Built:
