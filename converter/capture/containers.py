@@ -17,7 +17,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 _TRANSPARENT = (tuple, list, dict, deque)
-_CLOSED = (torch.Tensor, torch.nn.Module, torch.Generator, type, types.FunctionType, types.MethodType, types.ModuleType)
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_CODE = (torch.nn.Module, type, types.FunctionType, types.MethodType, types.ModuleType)
+_CLOSED = (torch.Tensor, torch.Generator, *_NUMBERS, *_CODE)
 
 
 def open_containers(tree: Any) -> None:
@@ -48,7 +50,7 @@ def _is_object(x: Any) -> bool:
 
 
 def _holds_tensors(x: Any, seen: set[int]) -> bool:
-    if isinstance(x, (torch.Tensor, torch.SymInt)):
+    if isinstance(x, (torch.Tensor, *_NUMBERS)):
         return True
     if id(x) in seen:
         return False

@@ -24,7 +24,7 @@ from .cell_hooks import watch
 from .containers import open_containers
 from .dims import as_dim, symbol_names
 from .marks import Marker
-from .known_numbers import KnownNumbers
+from .known_numbers import KnownNumbers, none_drawn
 from .refusals import explained, raise_if_eager_fails
 from .table import TABLE, Unsupported, cast, numpy_dtype
 from .translate import Translator
@@ -92,6 +92,7 @@ def _export(
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_masks_unread())
         stack.enter_context(KnownNumbers())
+        stack.enter_context(none_drawn())
         warnings.simplefilter("ignore")
         exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _detach_no_grad_regions(exported.graph_module)

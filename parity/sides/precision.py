@@ -66,6 +66,19 @@ class DoublePrecision(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+class KeptGradients(TorchFunctionMode):
+    """Within it, `x.requires_grad = True` is fine for an `x` that gets a gradient already.
+
+    A network says so of what it makes of an input, to get gradients for a part that it checkpoints. As gradients of the
+    inputs are compared, that is no leaf any more, of which torch refuses it.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == torch.Tensor.requires_grad.__set__ and args[1] is True and args[0].requires_grad:  # type: ignore[attr-defined]
+            return None
+        return func(*args, **kwargs or {})
+
+
 class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Within it, sorting keeps equal elements in order: torch leaves the order open, and it depends on the processor.
 
@@ -99,8 +112,10 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
     """Within the context, `module` has floating-point parameters and buffers of `dtype` and runs in the given mode.
 
     They are rounded to the dtype `through` first, so that the module is the same in every precision. Afterwards it is
-    as it was: the same parameter objects with the same data, buffers untouched.
+    as it was: the same parameter objects with the same data, buffers untouched, and attributes, in which modules keep
+    what they computed once (in this dtype), as they were.
     """
+    attributes = {m: _attributes(m) for m in module.modules()}
     parameters = {p: p.data for p in module.parameters()}
     # a compiled module's parameters are always the same objects, in a container of its own
     held = {m: dict(m._parameters) for m in module.modules() if not isinstance(m, torch.jit.ScriptModule)}
@@ -128,6 +143,29 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
             owner._buffers[name] = buffer
         for m, mode in modes.items():
             m.training = mode
+        for m, before in attributes.items():
+            _restore(m, before)
+
+
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+
+
+def _attributes(module: torch.nn.Module) -> dict[str, tuple[Any, Any]]:
+    """A module's own attributes: each with what it holds now, if that is a dict or a list."""
+    own = {name: value for name, value in vars(module).items() if name not in _OF_EVERY_MODULE}
+    return {name: (value, value.copy() if type(value) in (dict, list) else None) for name, value in own.items()}
+
+
+def _restore(module: torch.nn.Module, before: Mapping[str, tuple[Any, Any]]) -> None:
+    for name in vars(module).keys() - _OF_EVERY_MODULE - before.keys():
+        del vars(module)[name]
+    for name, (value, held) in before.items():
+        if type(value) is dict:
+            value.clear()
+            value.update(held)
+        elif type(value) is list:
+            value[:] = held
+        vars(module)[name] = value
 
 
 @contextlib.contextmanager

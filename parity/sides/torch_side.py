@@ -16,7 +16,7 @@ from ...converter.capture.table import numpy_dtype
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall
-from .precision import DoublePrecision, Draws, StableSorts, default_dtype, in_dtype
+from .precision import DoublePrecision, Draws, KeptGradients, StableSorts, default_dtype, in_dtype
 from .records import (
     INPUT,
     INPUT_GRADIENT,
@@ -85,7 +85,7 @@ class TorchSide:
             drawn = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(torch.enable_grad())
-            with watch(self.module, recorder, self.watched), StableSorts(), drawn:
+            with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), drawn:
                 result = self._called(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records

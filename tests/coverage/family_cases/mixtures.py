@@ -19,11 +19,11 @@ def _case(kind: str, /, label: str = "", **given: Any) -> Case:
 
 CASES = [
     _case("MixtralForCausalLM"),
-    _case("MixtralForCausalLM", label=" eager", experts_implementation="eager") if False else _case("MixtralModel"),
+    _case("MixtralModel"),
     _case("Qwen2MoeForCausalLM"),
     _case("Qwen3MoeForCausalLM"),
-    _case("DeepseekV2ForCausalLM", first_k_dense_replace=1),
-    _case("DeepseekV3ForCausalLM", first_k_dense_replace=1),
+    _case("DeepseekV2ForCausalLM", first_k_dense_replace=1, num_key_value_heads=4, num_experts_per_tok=2),
+    _case("DeepseekV3ForCausalLM", first_k_dense_replace=1, num_key_value_heads=4),
     _case("OlmoeForCausalLM"),
     _case("FlexOlmoForCausalLM"),
     _case("GraniteMoeForCausalLM"),

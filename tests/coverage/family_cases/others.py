@@ -37,6 +37,8 @@ CASES = [
           actions=noise(2, 4, 3), rewards=noise(2, 4, 1), returns_to_go=noise(2, 4, 1),
           timesteps=torch.arange(4).repeat(2, 1), attention_mask=torch.ones(2, 4)),
     _case("LayoutLMModel", {}, input_ids=ids(2, 7), bbox=_BOXES, attention_mask=mask()),
+    _case("LiltModel", {"channel_shrink_ratio": 2, "hidden_size": 48}, input_ids=ids(2, 7), bbox=_BOXES,
+          attention_mask=mask()),
     _case("LayoutLMv3Model", {"input_size": 32, "coordinate_size": 4, "shape_size": 8, "patch_size": 8},
           input_ids=ids(2, 7), bbox=_BOXES, attention_mask=mask(), pixel_values=noise(2, 3, 32, 32)),
     _case("TapasModel", {"type_vocab_sizes": [3, 8, 8, 2, 8, 8, 4]}, input_ids=ids(2, 7), attention_mask=mask(),

@@ -28,10 +28,9 @@ def _case(kind: str, /, label: str = "", **given: Any) -> Case:
 
 
 CASES = [
-    _case("Wav2Vec2Model", **_CONVOLUTIONS),
-    _case("Wav2Vec2Model", label=" stable layer norm", do_stable_layer_norm=True, feat_extract_norm="layer",
+    _case("Wav2Vec2Model", label=" stable layer norm", apply_spec_augment=False, do_stable_layer_norm=True, feat_extract_norm="layer",
           **_CONVOLUTIONS),
-    _case("Wav2Vec2Model", label=" without masking", apply_spec_augment=False, **_CONVOLUTIONS),
+    _case("Wav2Vec2Model", apply_spec_augment=False, **_CONVOLUTIONS),
     Case("Wav2Vec2Model padded", "speech", partial(_masked, "Wav2Vec2Model", apply_spec_augment=False, **_CONVOLUTIONS)),
     _case("Wav2Vec2ForCTC", apply_spec_augment=False, **_CONVOLUTIONS),
     _case("Wav2Vec2ForSequenceClassification", apply_spec_augment=False, classifier_proj_size=16, **_CONVOLUTIONS),
@@ -47,7 +46,7 @@ CASES = [
     _case("SEWDModel", apply_spec_augment=False, squeeze_factor=2, position_buckets=8, **_CONVOLUTIONS),
     _case("Data2VecAudioModel", apply_spec_augment=False, conv_pos_kernel_size=3, **_CONVOLUTIONS),
     _case("Wav2Vec2ConformerModel", apply_spec_augment=False, conv_depthwise_kernel_size=3,
-          position_embeddings_type="relative", **_CONVOLUTIONS),
+          position_embeddings_type="relative", max_source_positions=200, **_CONVOLUTIONS),
     _case("Wav2Vec2ConformerModel", label=" rotary", apply_spec_augment=False, conv_depthwise_kernel_size=3,
           position_embeddings_type="rotary", **_CONVOLUTIONS),
     _case("Wav2Vec2BertModel", shape=(2, 16, 16), name="input_features", feature_projection_input_dim=16,
