@@ -23,18 +23,32 @@ _CLOSED = (torch.Tensor, torch.Generator, *_NUMBERS, *_CODE)
 
 
 def open_containers(tree: Any) -> None:
-    """Let torch see the tensors in the objects of `tree`."""
-    for leaf in pytree.tree_leaves(tree):
-        kind = type(leaf)
-        if kind in pytree.SUPPORTED_NODES or isinstance(leaf, type):
-            continue
-        if dataclasses.is_dataclass(leaf):
+    """Let torch see the tensors in the objects of `tree`, and name where they stand."""
+    kind = pytree._get_node_type(tree)
+    if kind not in pytree.SUPPORTED_NODES:
+        if isinstance(tree, type):
+            return
+        if dataclasses.is_dataclass(tree):
             torch.export.register_dataclass(kind)
-        elif _is_object(leaf) and _holds_tensors(leaf, set()):
+        elif _is_object(tree) and _holds_tensors(tree, set()):
             _register(kind)
         else:
-            continue
-        open_containers(leaf)
+            return
+    node = pytree.SUPPORTED_NODES[kind]
+    if node.flatten_with_keys_fn is None:  # a library told torch of its class by half
+        pytree.SUPPORTED_NODES[kind] = node._replace(flatten_with_keys_fn=_with_keys(node.flatten_fn))
+    for child in node.flatten_fn(tree)[0]:
+        open_containers(child)
+
+
+def _with_keys(flatten: Any) -> Any:
+    def flatten_with_keys(x: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        values, rest = flatten(x)
+        names = list(x) if isinstance(x, dict) and len(x) == len(values) else None
+        keys = map(pytree.MappingKey, names) if names else map(pytree.SequenceKey, range(len(values)))
+        return list(zip(keys, values, strict=True)), rest
+
+    return flatten_with_keys
 
 
 def is_stateful(x: Any) -> bool:

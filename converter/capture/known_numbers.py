@@ -53,3 +53,39 @@ def none_drawn() -> Iterator[None]:
 def _equal(state: Any) -> bool:
     now = np.random.get_state()
     return all(np.array_equal(a, b) for a, b in zip(state, now, strict=True))
+
+
+@contextlib.contextmanager
+def known_settings(root: torch.nn.Module) -> Iterator[None]:
+    """Within the context, integers that modules keep as buffers outside of their state dict are known numbers.
+
+    A stride or a kernel size held so is a setting. As a tensor of unknown value it would make every size that is
+    computed of it depend on the data.
+    """
+    classes = {module: type(module) for module in root.modules()}
+    held: list[tuple[torch.nn.Module, dict[str, torch.Tensor | None]]] = []
+    try:
+        for module, kind in classes.items():
+            settings = {name: buffer for name, buffer in module._buffers.items() if _is_setting(module, name, buffer)}
+            if settings:
+                held.append((module, dict(module._buffers)))
+                module.__class__ = type(kind.__name__, (kind,), {n: _known(b) for n, b in settings.items()})
+                for name in settings:
+                    del module._buffers[name]
+        yield
+    finally:
+        for module, buffers in held:
+            module.__class__ = classes[module]
+            module._buffers.clear()
+            module._buffers.update(buffers)
+
+
+def _is_setting(module: torch.nn.Module, name: str, buffer: torch.Tensor | None) -> bool:
+    temporary = name in module._non_persistent_buffers_set
+    return temporary and buffer is not None and buffer.ndim == 0 and buffer.dtype in (torch.int64, torch.int32)
+
+
+def _known(buffer: torch.Tensor | None) -> property:
+    assert buffer is not None
+    number, dtype = buffer.item(), buffer.dtype
+    return property(lambda module: torch.tensor(number, dtype=dtype))

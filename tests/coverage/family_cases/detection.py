@@ -5,12 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import torch
-import transformers
-from torch import nn
-
 from tests.coverage.families import Built, Case
-from tests.coverage.tiny import configuration, ids, model, noise, randomized
+from tests.coverage.tiny import configuration, ids, model, noise, randomized, transformers
 
 
 def _image(kind: str, /, size: int = 32, **given: Any) -> Built:
@@ -39,12 +35,12 @@ def _convnext() -> Any:
                          out_features=["stage1", "stage2", "stage3", "stage4"])
 
 
-def _with(kind: str, backbone: Any, size: int = 64, **given: Any) -> Built:
-    return _image(kind, size, backbone_config=backbone(), **given)
+def _with(kind: str, make: Any, /, size: int = 64, **given: Any) -> Built:
+    return _image(kind, size, backbone_config=make(), **given)
 
 
-def _on(kind: str, backbone: Any, size: int = 64, **given: Any) -> Case:
-    return Case(kind, "detection and segmentation", partial(_with, kind, backbone, size, **given))
+def _on(kind: str, make: Any, /, size: int = 64, label: str = "", **given: Any) -> Case:
+    return Case(kind + label, "detection and segmentation", partial(_with, kind, make, size, **given))
 
 
 def _sam_decoder() -> Built:
@@ -78,13 +74,10 @@ CASES = [
     _on("ConditionalDetrForObjectDetection", _resnet, **_DETR),
     _on("DabDetrForObjectDetection", _resnet, **_DETR),
     _on("DeformableDetrForObjectDetection", _resnet, **_DETR),
-    _on("DeformableDetrForObjectDetection", _resnet, two_stage=True, with_box_refine=True, **_DETR),
+    _on("DeformableDetrForObjectDetection", _resnet, label=" in two stages", two_stage=True, with_box_refine=True, **_DETR),
     _on("TableTransformerForObjectDetection", _resnet, **_DETR),
-    _on("DetaForObjectDetection", _resnet) if hasattr(transformers, "DetaForObjectDetection") else
     _case("YolosModel", image_size=[32, 32], num_detection_tokens=5),
     _case("YolosForObjectDetection", image_size=[32, 32], num_detection_tokens=5),
-    Case("RTDetrForObjectDetection", "detection and segmentation",
-         partial(_image, "RTDetrForObjectDetection", 64, backbone_config=None, **_RT)) if False else
     Case("RTDetrForObjectDetection", "detection and segmentation",
          lambda: _image("RTDetrForObjectDetection", 64, backbone_config=configuration(
              transformers.RTDetrResNetConfig, embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1],
@@ -132,4 +125,3 @@ CASES = [
         randomized(transformers.models.superpoint.modeling_superpoint.SuperPointEncoder(
             transformers.SuperPointConfig(encoder_hidden_sizes=[8, 8, 16, 16]))), (noise(2, 1, 32, 32),), {})),
 ]
-_ = (nn, torch)

@@ -57,7 +57,7 @@ CASES = [
           upsampling_ratios=[4, 2], num_lstm_layers=1),
     _case("DacModel", shape=(1, 1, 640), encoder_hidden_size=8, downsampling_ratios=[2, 4], decoder_hidden_size=16,
           upsampling_ratios=[4, 2], n_codebooks=2, codebook_size=16, codebook_dim=4),
-    _case("MimiModel", shape=(1, 1, 1280), num_filters=4, upsampling_ratios=[4, 2], codebook_size=16,
+    _case("MimiModel", shape=(1, 1, 1280), num_filters=4, upsampling_ratios=[4, 2], codebook_size=16, codebook_dim=16,
           vector_quantization_hidden_dimension=16, num_quantizers=4, upsample_groups=32, frame_rate=1500.0),
     Case("VitsModel", "speech", lambda: (
         model("VitsModel", flow_size=16, spectrogram_bins=16, ffn_dim=32, hidden_size=16, num_attention_heads=2,

@@ -28,7 +28,7 @@ CASES = [
     _case("JambaForCausalLM", attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1,
           mamba_d_state=4, mamba_dt_rank=4, use_mamba_kernels=False),
     _case("BambaForCausalLM", attn_layer_indices=[1], **_MAMBA2),
-    _case("RwkvForCausalLM", attention_hidden_size=32, intermediate_size=48),
+    _case("RwkvForCausalLM", attention_hidden_size=32, intermediate_size=48, rescale_every=0),
     _case("RecurrentGemmaForCausalLM", num_hidden_layers=3, lru_width=32, attention_window_size=4),
     _case("GraniteMoeHybridForCausalLM", layer_types=["mamba", "attention"], shared_intermediate_size=24, **_MAMBA2),
     _case("Zamba2ForCausalLM", layers_block_type=["mamba", "hybrid"], n_mamba_heads=4, mamba_d_state=8, chunk_size=4,
@@ -39,5 +39,5 @@ CASES = [
           ssm_state_size=8, chunk_size=4, n_groups=1),
     _case("FalconH1ForCausalLM", mamba_d_ssm=64, **_MAMBA2),
     _case("Lfm2ForCausalLM", layer_types=["conv", "full_attention"], conv_L_cache=3),
-    _case("xLSTMForCausalLM", num_blocks=1, chunk_size=16, num_hidden_layers=1),
+    _case("xLSTMForCausalLM", num_blocks=1, chunk_size=16, num_hidden_layers=1, num_heads=2, qk_dim_factor=1.0, mlstm_round_up_to_multiple_of=1),
 ]
