@@ -45,8 +45,9 @@ def _with_keys(flatten: Any) -> Any:
     def flatten_with_keys(x: Any) -> tuple[list[tuple[Any, Any]], Any]:
         values, rest = flatten(x)
         names = list(x) if isinstance(x, dict) and len(x) == len(values) else None
-        keys = map(pytree.MappingKey, names) if names else map(pytree.SequenceKey, range(len(values)))
-        return list(zip(keys, values, strict=True)), rest
+        if names is not None:
+            return [(pytree.MappingKey(name), value) for name, value in zip(names, values, strict=True)], rest
+        return [(pytree.SequenceKey(place), value) for place, value in enumerate(values)], rest
 
     return flatten_with_keys
 
@@ -112,7 +113,7 @@ def _flatten_with_keys(x: Any) -> tuple[list[tuple[Any, Any]], _Rest]:
 
 
 def _unflatten(values: Any, rest: _Rest) -> Any:
-    x = object.__new__(rest.kind)
+    x: Any = object.__new__(rest.kind)
     # a list that is empty now may be appended to: a copy of the object has one of its own
     own = {name: copy.copy(value) if isinstance(value, _TRANSPARENT) else value for name, value in rest.others.items()}
     vars(x).update(own | dict(zip(rest.names, values, strict=True)))

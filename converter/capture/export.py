@@ -23,8 +23,8 @@ from . import tables  # noqa: F401  (fills the table)
 from .cell_hooks import watch
 from .containers import open_containers
 from .dims import as_dim, symbol_names
-from .marks import Marker
 from .known_numbers import KnownNumbers, known_settings, none_drawn
+from .marks import Marker
 from .refusals import explained, raise_if_eager_fails
 from .table import TABLE, Unsupported, cast, numpy_dtype
 from .translate import Translator
@@ -228,7 +228,8 @@ def _program(
         else:
             what = "a parameter" if spec.kind is OutputKind.PARAMETER_MUTATION else "an input"
             raise ConversionError(
-                f"the model changes {spec.target!r}, {what}, in place\n  what to do: return the changed tensor instead; "
+                f"the model changes {spec.target!r}, {what}, in place\n"
+                "  what to do: return the changed tensor instead; "
                 "where only the first call changes it, call the model once before it is converted"
             )
     out_spec = exported.call_spec.out_spec

@@ -19,7 +19,7 @@ _ARITHMETIC = frozenset(
 )
 
 
-class KnownNumbers(TorchFunctionMode):  # type: ignore[no-untyped-call]
+class KnownNumbers(TorchFunctionMode):
     """Within the context, `torch.div(8, 4)` and its like are computed at once.
 
     Traced, they would be tensors of unknown value, and a size taken from one (`int(torch.div(length, window))`) would
@@ -45,8 +45,8 @@ def none_drawn() -> Iterator[None]:
     drawers = {"Python's random": random.getstate() != before[0], "numpy.random": not _equal(before[1])}
     for name in (name for name, has_drawn in drawers.items() if has_drawn):
         raise ConversionError(
-            f"the model draws random numbers with {name}, which would be the same in every run of the program\n"
-            "  what to do: draw them with torch in forward, pass them as inputs, or switch them off in the model's options"
+            f"the model draws random numbers with {name}, which would be the same in every run\n"
+            "  what to do: draw them with torch in forward, pass them as inputs, or switch them off in its settings"
         )
 
 

@@ -136,7 +136,9 @@ class Translator:
         """The result with the sizes that are known by an assertion, where the ops themselves can't know them."""
         if not isinstance(result, Traced) or types[0] is None:
             return result
-        known = any(isinstance(e, int) and not isinstance(s, int) for e, s in zip(types[0].shape, result.shape, strict=True))
+        known = any(
+            isinstance(e, int) and not isinstance(s, int) for e, s in zip(types[0].shape, result.shape, strict=True)
+        )
         return shaping.reshape(result, shape=types[0].shape) if known else result
 
     def _lacks(self, node: fx.Node, reason: Unsupported, cell: int, source: Source) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,8 @@ class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.ops.aten.sort.default:
-            x, dim, descending = (*args, *(-1, False)[len(args) - 1 :])
-            return torch.ops.aten.sort.stable(x, stable=True, dim=dim, descending=descending)
+            given = dict(zip(("dim", "descending"), args[1:], strict=False))
+            return torch.ops.aten.sort.stable(args[0], stable=True, **given)
         return func(*args, **kwargs or {})
 
 
@@ -98,13 +99,12 @@ def _grouped_mm(
     """`torch._grouped_mm` in float64, for which torch has no kernel."""
     if offs is None:
         return mat_a @ mat_b
-    lengths = torch.diff(offs, prepend=offs.new_zeros(1)).tolist()
+    groups = [slice(start, end) for start, end in pairwise([0, *offs.tolist()])]
     if mat_b.ndim == 3:
-        return torch.cat([a @ b for a, b in zip(mat_a[: sum(lengths)].split(lengths), mat_b, strict=True)])
-    columns = mat_b[:, : sum(lengths)].split(lengths, 1) if mat_a.ndim == 3 else mat_b[: sum(lengths)].split(lengths)
+        return torch.cat([mat_a[group] @ b for group, b in zip(groups, mat_b, strict=True)])
     if mat_a.ndim == 3:
-        return torch.cat([a @ b for a, b in zip(mat_a, columns, strict=True)], 1)
-    return torch.stack([a @ b for a, b in zip(mat_a.split(lengths, 1), columns, strict=True)])
+        return torch.cat([a @ mat_b[:, group] for group, a in zip(groups, mat_a, strict=True)], 1)
+    return torch.stack([mat_a[:, group] @ mat_b[group] for group in groups])
 
 
 @contextlib.contextmanager

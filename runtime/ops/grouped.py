@@ -74,7 +74,9 @@ def _(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, ends: Tensor) -> tuple[An
 def _(graph: OnnxGraph, x: str, weight: str, ends: str) -> Any:
     count = graph.type(weight).shape[0]
     assert isinstance(count, int)
-    matrices = graph.op("Split", weight, graph.constant(np.ones(count, np.int64)), outputs=count, axis=0)  # (1, k, m) each
+    matrices = graph.op(
+        "Split", weight, graph.constant(np.ones(count, np.int64)), outputs=count, axis=0
+    )  # (1, k, m) each
     *groups, _ = _groups(graph, x, ends)
     products = [graph.op("MatMul", group, m) for group, m in zip(groups, _listed(matrices), strict=True)]
     y = graph.op("Squeeze", graph.op("Concat", *products, axis=1), graph.constant(np.array([0])))
@@ -119,7 +121,9 @@ def _groups(graph: OnnxGraph, x: str, ends: str, axis: int = 0) -> list[str]:
     count = graph.type(ends).shape[0]
     assert isinstance(count, int)
     ends = graph.cast(ends, np.int64)
-    bounds = graph.op("Concat", graph.constant(np.array([0])), ends, graph.op("Shape", x, start=axis, end=axis + 1), axis=0)
+    bounds = graph.op(
+        "Concat", graph.constant(np.array([0])), ends, graph.op("Shape", x, start=axis, end=axis + 1), axis=0
+    )
     starts = graph.op("Slice", bounds, graph.constant(np.array([0])), graph.constant(np.array([-1])))
     after = graph.op("Slice", bounds, graph.constant(np.array([1])), graph.constant(np.array([count + 2])))
     return list(graph.op("Split", x, graph.op("Sub", after, starts), outputs=count + 1, axis=axis))
@@ -131,5 +135,3 @@ def _listed(outputs: Any) -> list[str]:
 
 def _transposed(x: Tensor) -> Any:
     return shaping.transpose(x, permutation=(0, 2, 1))
-
-

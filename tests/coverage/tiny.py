@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import torch
+
 from tests.coverage import torchvision_operators
 
 torchvision_operators.declare()

@@ -31,8 +31,11 @@ CASES = [
     _case("JetMoeForCausalLM", kv_channels=8),
     _case("PhimoeForCausalLM"),
     _case("GptOssForCausalLM", sliding_window=4),
-    _case("DbrxForCausalLM", attn_config={"kv_n_heads": 2}, ffn_config={"ffn_hidden_size": 24, "moe_num_experts": 4,
-          "moe_top_k": 2}),
+    _case(
+        "DbrxForCausalLM",
+        attn_config={"kv_n_heads": 2},
+        ffn_config={"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2},
+    ),
     _case("Dots1ForCausalLM", first_k_dense_replace=1),
     _case("Ernie4_5_MoeForCausalLM", moe_num_experts=4, moe_k=2),
     _case("Glm4MoeForCausalLM", first_k_dense_replace=1),
@@ -41,6 +44,12 @@ CASES = [
     _case("Lfm2MoeForCausalLM", num_dense_layers=1, conv_L_cache=3),
     _case("LongcatFlashForCausalLM", expert_ffn_hidden_size=24, zero_expert_num=2),
     _case("AfmoeForCausalLM", num_dense_layers=1),
-    _case("Qwen3NextForCausalLM", layer_types=["linear_attention", "full_attention"], linear_num_value_heads=4,
-          linear_num_key_heads=2, linear_key_head_dim=8, linear_value_head_dim=8),
+    _case(
+        "Qwen3NextForCausalLM",
+        layer_types=["linear_attention", "full_attention"],
+        linear_num_value_heads=4,
+        linear_num_key_heads=2,
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
+    ),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 
@@ -19,7 +21,7 @@ def _matmul(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.
 
 def _outer(a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
     bounds = [0, *ends.tolist()]
-    return torch.stack([a[s:e].T @ b[s:e] for s, e in zip(bounds, bounds[1:], strict=False)])
+    return torch.stack([a[s:e].T @ b[s:e] for s, e in pairwise(bounds)])
 
 
 CASES = [
