@@ -11,6 +11,7 @@ import onnx
 import torch
 from torch.utils import _pytree as pytree
 
+from ..converter.capture.containers import open_containers
 from ..converter.capture.export import from_torch
 from ..converter.onnx_out.export import to_onnx
 from ..converter.torch_out.export import to_torch
@@ -72,6 +73,7 @@ def check(
     chosen = Options(**options)
     shown = progress or NoProgress()
     keywords = dict(kwargs or {})
+    open_containers((args, keywords))
     framework = framework_of(cell)
 
     def port() -> Report:
@@ -141,9 +143,8 @@ def _at_other_sizes(
     for sizes in other_sizes(program, tensors, dynamic_shapes):
         label = described(sizes)
         try:
-            report.join_sizes(
-                _judged(module, program, *resized(program, args, kwargs, sizes), options, progress), label
-            )
+            inputs = resized(program, args, kwargs, sizes)
+            report.join_sizes(_judged(module, program, back, *inputs, options, progress), label)
         except UsageError as error:
             report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
@@ -219,6 +220,7 @@ def compare(
 def _as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments, with torch tensors in place of arrays and tensors of ours."""
     keywords = dict(kwargs or {})
+    open_containers((args, keywords))
     if isinstance(args, Mapping):
         args, keywords = (), {**args, **keywords}
     elif not isinstance(args, (tuple, list)):
