@@ -91,6 +91,7 @@ class GraphWriter:
         self.variants = variants
         self.missing = missing
         self.graph = fx.Graph()
+        self.graph._graph_namespace.create_name("self", None)  # a value of that name (of a child's call) would hide it
         self.tracer: Any = fx.proxy.GraphAppendingTracer(self.graph)
         self.sizes = Sizes(self.tracer, self._symbol)
         self.proxies: dict[Value, Any] = {}
