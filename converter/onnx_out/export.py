@@ -15,6 +15,7 @@ from ...runtime.ir.types import BFLOAT16, Node, Value
 from ...runtime.ops.random import RANDOM_OPS
 from .graph import Graph, live, node_proto, value_info
 from .lowering import lower
+from .metadata import program_metadata
 from .naming import input_names, output_names
 from .writing import add_initializers, write
 
@@ -150,5 +151,6 @@ class _Lowering:
             producer_name="cellbridge",
             producer_version=importlib.metadata.version("cellbridge"),
             opset_import=[operators],
+            metadata_props=program_metadata(self.program),
             graph=graph,
         )
