@@ -4,6 +4,7 @@ from . import (  # noqa: F401
     activation,
     attention,
     comparison,
+    control_flow,
     convolution,
     creation,
     data_dependent,
