@@ -28,7 +28,7 @@ from .sides.precision import default_dtype, in_dtype
 from .sides.records import Abilities, Side
 from .sides.torch_side import TorchSide
 from .sizes import described, other_sizes, resized
-from .trial import Trial
+from .trial import judged
 
 # the dtype that ONNX Runtime is judged in, for each working dtype
 ONNXRUNTIME_DTYPES = {"float32": "float32", "float64": "float32", "float16": "float16", "bfloat16": "float32"}
@@ -127,7 +127,7 @@ def _judged(
     made = [
         _torch_side(name, network, args, kwargs, options, from_onnx=name == FROM_ONNX) for name, network in back.items()
     ]
-    return _run(reference, [interpreter, runtime, *made], options, progress)
+    return judged(reference, [interpreter, runtime, *made], options, progress)
 
 
 def _at_other_sizes(
@@ -212,7 +212,7 @@ def compare(
             "the reference must be a torch module or a program: the truth is computed in float64, which "
             "an ONNX model can't be run in; give the ONNX model as the candidate"
         )
-    return _run(
+    return judged(
         _side("reference", reference, args, keywords, chosen),
         [_side("candidate", candidate, args, keywords, chosen)],
         chosen,
@@ -281,19 +281,6 @@ def _torch_side(
     if from_onnx:
         side.abilities = Abilities((("rounding", ONNXRUNTIME_DTYPES[options.dtype]),), cells=False)
     return side
-
-
-def _run(reference: Side, candidates: list[Side], options: Options, progress: Progress) -> Report:
-    trial = Trial(reference, options, progress)
-    report = trial.report(candidates)
-    for side in candidates:
-        for path, comparison in trial.judge(side):
-            report.cells[path].comparisons.append(comparison)
-        if options.fail_fast and not report.ok:
-            report.notes.append(f"stopped at the first failing side ({side.name}), as asked by --fail-fast")
-            break
-    report.notes += trial.notes
-    return report
 
 
 def _cast(tree: Any, dtype: str) -> Any:
