@@ -14,14 +14,10 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import BFLOAT16, Node, Type, Value
 from ...runtime.ops import get
 from ...runtime.ops.random import RANDOM_OPS
+from . import opsets
 from .graph import Graph, live, node_proto
 from .naming import input_names, output_names
 from .writing import add_initializers, write
-
-OPSETS = range(18, 24)
-DEFAULT_OPSET = 20  # the first with Gelu, and one for which ONNX Runtime has all its optimizations
-BFLOAT16_OPSET = 22  # the first in which convolution, pooling and their like take bfloat16
-METADATA_IR_VERSION = 10  # the first ONNX IR whose nodes have metadata
 
 Named = list[tuple[str, Value]]
 
@@ -46,7 +42,8 @@ def to_onnx(
     Args:
         program: what to write. Nodes, parameters and constants that no output depends on are left out.
         path: the file to write, whole or not at all. Above 2 GB the tensors go to `<path>.data` beside it.
-        opset: version of the operator set, 18 to 23; by default 20, or 22 for a program with bfloat16 values.
+        opset: version of the operator set, 17 to the newest that onnx and ONNX Runtime have in common;
+            23 by default.
         observe: more values of the program to hand out, after the outputs, under the names of the values.
         draws_as_inputs: take what random ops would draw as inputs, after the program's own, under the names of the
             values, so that recorded draws can be replayed.
@@ -60,8 +57,7 @@ def to_onnx(
             there is no path to write it to.
         UsageError: the opset isn't supported, or the path can't be written.
     """
-    if opset is not None and opset not in OPSETS:
-        raise UsageError(f"opset must be {OPSETS.start} to {OPSETS.stop - 1}, given {opset}")
+    version = opsets.chosen(opset)
     results: Named = list(zip(output_names(program), program.outputs, strict=True))
     results += [(f"update.{name}", value) for name, value in program.updates.items()]
     results += [(value.name, value) for value in observe]
@@ -70,7 +66,7 @@ def to_onnx(
     inputs: Named = list(zip(input_names(program), program.inputs, strict=True))
     inputs += [(node.outputs[0].name, node.outputs[0]) for node in drawn]
 
-    lowering = _Lowering(program, opset or _default_opset(program), inputs, results)
+    lowering = _Lowering(program, version, inputs, results)
     lowering.lower([node for node in nodes if node not in drawn])
     model = lowering.model()
     used = {name for node in model.graph.node for name in node.input}
@@ -80,11 +76,6 @@ def to_onnx(
     else:
         write(model, initializers, path)
     return model
-
-
-def _default_opset(program: Program) -> int:
-    values = (*program.inputs, *program.constant_data, *program.producers)
-    return BFLOAT16_OPSET if any(value.dtype == BFLOAT16 for value in values) else DEFAULT_OPSET
 
 
 class _Lowering:
@@ -170,7 +161,7 @@ class _Lowering:
         )
         operators = onnx.helper.make_opsetid("", self.graph.opset)
         return onnx.ModelProto(
-            ir_version=max(METADATA_IR_VERSION, onnx.helper.find_min_ir_version_for([operators])),
+            ir_version=opsets.ir_version(self.graph.opset),
             producer_name="cellbridge",
             producer_version=importlib.metadata.version("cellbridge"),
             opset_import=[operators],

@@ -13,6 +13,8 @@ import onnx
 from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.types import Type, as_dtype
+from . import opset17
+from .opsets import require_operator
 from .sizes import Sizes
 
 Array = np.ndarray[Any, Any]
@@ -89,6 +91,9 @@ class Graph:
             inputs = inputs[:-1]
         results = tuple(f"{name}_output_{i}" for i in range(outputs))
         given = {key: value for key, value in attributes.items() if value is not None}
+        require_operator(op_type, self.opset)
+        if self.opset == 17:
+            inputs, given = opset17.written(op_type, inputs, given, self.initializers)
         self.nodes.append(Emitted(op_type, name, inputs, results, given, self._metadata))
         return results[0] if outputs == 1 else results
 
