@@ -14,7 +14,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import BFLOAT16, Node, Type, Value
 from ...runtime.ops import get
 from ...runtime.ops.random import RANDOM_OPS
-from . import opsets
+from . import opsets, passes
 from .graph import Graph, live, node_proto
 from .naming import input_names, output_names
 from .writing import add_initializers, write
@@ -29,6 +29,7 @@ def to_onnx(
     opset: int | None = None,
     observe: Sequence[Value] = (),
     draws_as_inputs: bool = False,
+    optimize: bool = True,
 ) -> onnx.ModelProto:
     """Write a program as an ONNX model of standard operators.
 
@@ -68,6 +69,8 @@ def to_onnx(
 
     lowering = _Lowering(program, version, inputs, results)
     lowering.lower([node for node in nodes if node not in drawn])
+    if optimize:
+        passes.optimize(lowering.graph, [lowering.tensors[value] for _, value in results])
     model = lowering.model()
     used = {name for node in model.graph.node for name in node.input}
     initializers = {name: array for name, array in lowering.graph.initializers.items() if name in used}
@@ -137,6 +140,7 @@ class _Lowering:
 
     def model(self) -> onnx.ModelProto:
         """The model without its initializers."""
+        self.tensors = {value: self.graph.current(tensor) for value, tensor in self.tensors.items()}
         computed = {tensor for node in self.graph.nodes for tensor in node.outputs}
         names: dict[str, str] = {}
         for name, value in self.results:

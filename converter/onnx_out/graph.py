@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.types import Type, as_dtype
 from . import opset17
+from .deferred import Deferred
 from .opsets import require_operator
 from .sizes import Sizes
 
@@ -37,6 +39,16 @@ class Emitted:
     attributes: dict[str, Any]
     metadata: dict[str, str]
 
+    def with_inputs(self, names: Mapping[str, str]) -> Emitted:
+        """The node with other inputs, where `names` has one for them."""
+        if not any(name in names for name in self.inputs):
+            return self
+        return replace(self, inputs=tuple(names.get(name, name) for name in self.inputs))
+
+    def replaced(self, op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any]) -> Emitted:
+        """Another node in the place of this one: of the same Cell, with the same outputs."""
+        return replace(self, op_type=op_type, inputs=inputs, attributes=attributes)
+
 
 class Graph:
     """What is emitted so far; the `OnnxGraph` that op rules are given.
@@ -52,13 +64,14 @@ class Graph:
     def __init__(self, opset: int) -> None:
         self.opset = opset
         self.nodes: list[Emitted] = []
-        self.initializers: dict[str, Array] = {}
+        self.initializers: dict[str, Array | Deferred] = {}
         self.types: dict[str, Type] = {}
         self.sizes = Sizes(self)
         self._prefix = ""
         self._metadata: dict[str, str] = {}
         self._names: dict[str, int] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._replaced: dict[str, str] = {}
 
     @contextlib.contextmanager
     def at(self, cell: str, source: str) -> Iterator[None]:
@@ -66,6 +79,16 @@ class Graph:
         before = self._prefix, self._metadata
         self._prefix = "/" + cell.replace(".", "/") if cell else ""
         self._metadata = {key: text for key, text in ((CELL, cell), (SOURCE, source)) if text}
+        try:
+            yield
+        finally:
+            self._prefix, self._metadata = before
+
+    @contextlib.contextmanager
+    def within(self, node: Emitted) -> Iterator[None]:
+        """Within the context, new nodes belong where `node` does."""
+        before = self._prefix, self._metadata
+        self._prefix, self._metadata = node.name.rpartition("/")[0], node.metadata
         try:
             yield
         finally:
@@ -131,6 +154,23 @@ class Graph:
         if known is not None:
             self.types[result] = known.with_dtype(target)
         return result
+
+
+    def replace(self, names: Mapping[str, str]) -> None:
+        """Let other tensors, the values, take the place of the keys."""
+        if names:
+            self.nodes = [node.with_inputs(names) for node in self.nodes]
+            self._replaced |= names
+
+    def current(self, name: str) -> str:
+        """The tensor that has taken the place of a tensor; itself if none has."""
+        while name in self._replaced:
+            name = self._replaced[name]
+        return name
+
+    def uses(self) -> Counter[str]:
+        """How often nodes take each tensor."""
+        return Counter(name for node in self.nodes for name in node.inputs)
 
 
 def live(nodes: list[Emitted], wanted: set[str]) -> list[Emitted]:

@@ -12,6 +12,7 @@ import onnx
 
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.files import whole_file
+from .deferred import Deferred, array_of
 
 Array = np.ndarray[Any, Any]
 
@@ -20,7 +21,7 @@ INLINE_LIMIT = 1024  # smaller tensors stay in the model: shapes and axes are re
 ALIGNMENT = 4096  # of tensors in the file beside it, so that they can be mapped into memory
 
 
-def add_initializers(model: onnx.ModelProto, initializers: Mapping[str, Array]) -> None:
+def add_initializers(model: onnx.ModelProto, initializers: Mapping[str, Array | Deferred]) -> None:
     """Put all tensors into the model; `ConversionError` if they exceed what a model can hold."""
     size = sum(array.nbytes for array in initializers.values())
     if size > MODEL_LIMIT:
@@ -29,10 +30,10 @@ def add_initializers(model: onnx.ModelProto, initializers: Mapping[str, Array]) 
             "give a path, so that they can be written to a file beside it"
         )
     for name, array in initializers.items():
-        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array_of(array), name))
 
 
-def write(model: onnx.ModelProto, initializers: Mapping[str, Array], path: str | PathLike[str]) -> None:
+def write(model: onnx.ModelProto, initializers: Mapping[str, Array | Deferred], path: str | PathLike[str]) -> None:
     """Add the tensors and write the model to `path`, with large tensors in `<path>.data` if it can't hold them.
 
     Raises:
@@ -47,7 +48,7 @@ def write(model: onnx.ModelProto, initializers: Mapping[str, Array], path: str |
             with whole_file(data) as file:
                 for name, array in initializers.items():
                     if name not in small:
-                        model.graph.initializer.append(_written(file, data.name, name, array))
+                        model.graph.initializer.append(_written(file, data.name, name, array_of(array)))
         else:
             add_initializers(model, initializers)
         with whole_file(target) as file:
