@@ -217,16 +217,7 @@ def _torch_side(
 
 def _run(reference: Side, candidates: list[Side], options: Options, progress: Progress) -> Report:
     trial = Trial(reference, options, progress)
-    report = Report(
-        model=options.model or trial.truth.calls[0].class_name,
-        reference=reference.name,
-        sides=[side.name for side in candidates],
-        dtype=options.dtype,
-        train=options.train,
-        grads=options.grads,
-        seed=options.seed,
-        cells=trial.cells,
-    )
+    report = trial.report(candidates)
     for side in candidates:
         for path, comparison in trial.judge(side):
             report.cells[path].comparisons.append(comparison)

@@ -209,10 +209,6 @@ def _class_and_shapes(node: Node) -> Any:
     return (_class(node), node.shapes) if _class(node) else None
 
 
-def _class_alone(node: Node) -> Any:
-    return _class(node)
-
-
 def _shapes_of_block(node: Node) -> Any:
     """A block of the user's may have another name there: it is known by its parameters."""
     return node.shapes if not node.kind and node.children and node.shapes else None

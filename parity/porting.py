@@ -83,18 +83,9 @@ def compare_port(
     aligned = align(sides, pairing)
     reference, side = sides(aligned.pairing, aligned.layouts)
     trial = Trial(reference, options, progress)
-    report = Report(
-        model=options.model or type(module).__name__,
-        reference=reference.name,
-        sides=[side.name],
-        dtype=options.dtype,
-        train=options.train,
-        grads=options.grads,
-        seed=options.seed,
-        cells=trial.cells,
-        pairs=_pairs(aligned.pairing),
-        weights=[CarriedWeight(entry.path, entry.source, entry.how) for entry in carried.carried],
-    )
+    report = trial.report([side])
+    report.pairs = _pairs(aligned.pairing)
+    report.weights = [CarriedWeight(entry.path, entry.source, entry.how) for entry in carried.carried]
     for pair in pairing.pairs:
         if pair.module in report.cells:
             place = "" if pair.cell == pair.module else f" at {pair.cell}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..runtime.errors import UsageError
@@ -11,7 +12,7 @@ from .judge import Tolerance
 from .noise import Noise
 from .options import Options
 from .progress import Progress
-from .results import FAIL, PASS, SKIPPED, Comparison
+from .results import FAIL, PASS, SKIPPED, Comparison, Report
 from .sides.records import Run, Side
 
 ISOLATED, END_TO_END = "isolated", "end to end"
@@ -50,6 +51,19 @@ class Trial:
                 [*(f"--only {glob}" for glob in options.only), *(f"--skip {glob}" for glob in options.skip)]
             )
             raise UsageError(f"no Cell is left by {chosen}; see the paths with: parity inspect")
+
+    def report(self, sides: Sequence[Side]) -> Report:
+        """A report on these sides, without any comparison yet."""
+        return Report(
+            model=self.options.model or self.truth.calls[0].class_name,
+            reference=self.reference.name,
+            sides=[side.name for side in sides],
+            dtype=self.options.dtype,
+            train=self.options.train,
+            grads=self.options.grads,
+            seed=self.options.seed,
+            cells=self.cells,
+        )
 
     def noise(self, feeding: str, dtype: str) -> Noise:
         """The reference's rounding error in `dtype`, measured once."""

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from .errors import CellbridgeError, ProgramError, ShapeError, UsageError
-from .ir.dims import Dim, SymbolicDim, evaluate
+from .ir.dims import Dim, SymbolicDim, evaluate, symbols_in
 from .ir.program import Program
+from .ir.sizes import Reading, symbols_used
 from .ir.types import Node, Value
 from .ops.registry import Op, get
 from .ops.registry import evaluate as evaluate_op
@@ -22,12 +23,16 @@ Observer = Callable[[Node, Array], Array]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node made ready to run: its op, whether attributes hold symbolic sizes, and the values that die with it."""
+    """A node made ready to run: its op, whether attributes hold symbolic sizes, and the values that die with it.
+
+    `readings` are the symbols whose sizes are known once it has run.
+    """
 
     node: Node
     op: Op
     symbolic: bool
     last_uses: tuple[Value, ...]
+    readings: tuple[Reading, ...] = ()
 
 
 def execute(
@@ -69,6 +74,8 @@ def execute(
                 results = _run(program, step, operands, sizes)
             if observe is not None and node.op == "boundary":
                 results = (observe(node, results[0]),)
+            for reading in step.readings:
+                sizes[reading.symbol] = reading.size(results)
             environment.update(zip(node.outputs, results, strict=True))
             for value in step.last_uses:
                 del environment[value]
@@ -89,13 +96,17 @@ def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> li
     used_later = set(wanted)
     steps: list[Step] = []
     kept = set(program.constant_data) | set(program.inputs)
+    told_by = {reading.symbol: node for node, told in program.symbol_readings.items() for reading in told}
+    telling: set[Node] = set()
     for node in reversed(program.nodes):
-        if not (needed.intersection(node.outputs) or (every_boundary and node.op == "boundary")):
+        wanted_here = needed.intersection(node.outputs) or node in telling
+        if not (wanted_here or (every_boundary and node.op == "boundary")):
             continue
+        telling |= {told_by[name] for name in symbols_used(node) if name in told_by}
         operands = {value for value in node.inputs if value is not None}
         last_uses = {value for value in operands | set(node.outputs) if value not in used_later} - kept
-        symbolic = any(_is_symbolic(attribute) for attribute in node.attributes.values())
-        steps.append(Step(node, get(node.op), symbolic, tuple(last_uses)))
+        told = tuple(program.symbol_readings.get(node, ()))
+        steps.append(Step(node, get(node.op), bool(symbols_used(node)), tuple(last_uses), told))
         needed |= operands
         used_later |= operands
     return steps[::-1]
@@ -121,16 +132,12 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
                 sizes.setdefault(*found)
             expressions.append((f"{where}, dimension {axis}", dim, size))
     for where, dim, size in expressions:
+        if symbols_in(dim) - sizes.keys():
+            continue  # told only when the program runs: of the cotangent of a value whose size depends on data
         needed = evaluate(dim, sizes)
         if needed != size:
             raise UsageError(f"{where}: needed size {dim}{'' if needed == dim else f' = {needed}'}, given {size}")
     return sizes
-
-
-def _is_symbolic(attribute: Any) -> bool:
-    if isinstance(attribute, tuple):
-        return any(_is_symbolic(item) for item in attribute)
-    return isinstance(attribute, SymbolicDim)
 
 
 def _resolve(attribute: Any, sizes: Mapping[str, int]) -> Any:

@@ -172,6 +172,10 @@ class Builder:
         """Mark a name as taken."""
         self._names.setdefault(name, 0)
 
+    def new_symbol(self, stem: str = "count") -> str:
+        """The name of a size that only the run will tell."""
+        return self.name(stem)
+
     def new_value(self, stem: str, type: Type) -> Traced:
         """A value that no node computes: an input, parameter or buffer of the program."""
         return Traced(self, Value(self.name(stem), type))

@@ -63,6 +63,10 @@ class Context:
         return self.type.dtype
 
 
+class Number(Traced):
+    """A Python float that the program computes: a tensor without dimensions that gives way in dtype promotion."""
+
+
 class Unsupported(Exception):
     """Raised by a translation for a use of the operator that it doesn't cover; the text says which."""
 
@@ -114,6 +118,8 @@ def promoted(*operands: Any) -> np.dtype[Any]:
 
 def _stand_in(operand: Any) -> Any:
     """Something of the same dtype and kind that torch can be asked about."""
+    if isinstance(operand, Number):
+        return 1.0
     if isinstance(operand, Traced):
         return torch.empty((1,) * operand.ndim, dtype=torch_dtype(operand.dtype), device="meta")
     return 1 if isinstance(operand, SymbolicDim) else operand
@@ -133,7 +139,9 @@ def operands(context: Context, dtype: np.dtype[Any], *values: Any) -> list[Any]:
 
 
 def scalar(context: Context, number: Any, dtype: np.dtype[Any]) -> Traced:
-    """A Python number or a symbolic size as a traced value without dimensions."""
+    """A Python number, a computed one or a symbolic size as a traced value without dimensions."""
+    if isinstance(number, Number):
+        return cast(number, dtype)
     if isinstance(number, SymbolicDim):
         full: Traced = context.builder.create(creation.full, shape=(), value=number, dtype=dtype)
         return full

@@ -17,6 +17,7 @@ from ...runtime.ops import boundary as boundary_ops
 from ...runtime.tracing import Builder, Traced
 from .dims import as_dim
 from .marks import BOUNDARY, Marker
+from .numbers import ELEMENT, computed, element
 from .table import PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<text>[^\n]*)')
@@ -63,10 +64,8 @@ class Translator:
 
     def _node(self, node: fx.Node, environment: Mapping[fx.Node, Any]) -> Any:
         value = node.meta.get("val")
-        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
-            return as_dim(value, self.names)
-        if isinstance(value, torch.SymBool) and not isinstance(node.target, torch._ops.OpOverload):
-            return None  # a comparison of sizes, for a check that torch put in
+        if isinstance(value, (torch.SymInt, int, torch.SymFloat, torch.SymBool)) and not isinstance(value, bool):
+            return self._number(node, value, environment)
         cell, source = self._cell(node), _source(node)
         try:
             args = self._resolve(node.args, environment)
@@ -79,6 +78,23 @@ class Translator:
             if node.target is BOUNDARY:
                 return self._boundary(*args)
             return self._translate(node, args, kwargs, cell, source)
+
+    def _number(self, node: fx.Node, value: Any, environment: Mapping[fx.Node, Any]) -> Any:
+        """A Python number that the model computes."""
+        dim = None if isinstance(value, (torch.SymFloat, torch.SymBool)) else as_dim(value, self.names)
+        if dim is not None and node.target not in ELEMENT:
+            return dim
+        if isinstance(value, torch.SymBool) and all(_asserts(user) for user in node.users):
+            return None  # for a check of sizes that torch put in
+        args = self._resolve(node.args, environment)
+        if any(leaf is _MISSING for leaf in pytree.tree_leaves(args)):
+            return _MISSING
+        cell, source = self._cell(node), _source(node)
+        with self.builder.at(cell, source):
+            if node.target in ELEMENT:
+                return element(self.builder, args[0], value, dim)
+            result = computed(self.builder, node.target, args)
+            return self._lacks(node, Unsupported("on numbers"), cell, source) if result is None else result
 
     def _translate(self, node: fx.Node, args: Any, kwargs: Any, cell: int, source: Source) -> Any:
         translation = TABLE.get(str(node.target))
@@ -171,6 +187,10 @@ class Translator:
         while (parent := self.marker.calls[lineage[-1]].parent) is not None:
             lineage.append(parent)
         return lineage
+
+
+def _asserts(node: fx.Node) -> bool:
+    return "assert" in str(node.target) or node.target is torch._check
 
 
 def _used(node: fx.Node, count: int) -> tuple[bool, ...]:

@@ -127,6 +127,10 @@ class _Lowering:
         for value, tensor in zip(node.outputs, result if isinstance(result, tuple) else (result,), strict=True):
             self.tensors[value] = tensor
             self.graph.types[tensor] = value.type
+        for reading in self.program.symbol_readings.get(node, ()):
+            if reading.axis is not None:
+                value = node.outputs[reading.output]
+                self.graph.sizes.bind(self.tensors[value], value.shape)
 
     def _where(self, node: Node) -> str:
         return f"op {node.op} in Cell {self.program.calls[node.cell]}" + (f" at {node.source}" if node.source else "")

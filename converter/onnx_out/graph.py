@@ -140,6 +140,10 @@ class Graph:
         """The name of an int64 vector with these sizes, computed at run time where they are symbolic."""
         return self.sizes.vector(dims)
 
+    def read_sizes(self, tensor: str, symbols: tuple[str, ...]) -> None:
+        """Let the elements of an integer tensor be the sizes that these symbols stand for."""
+        self.sizes.read(tensor, symbols)
+
     def type(self, name: str) -> Type:
         """Dtype and shape of an operand of the op being lowered, of a constant, or of a cast of either."""
         return self.types[name]

@@ -23,6 +23,12 @@ class Sizes:
         self.graph = graph
         self.emitted: dict[SymbolicDim, str] = {}
         self.bindings: dict[str, tuple[str, int, int, int]] = {}
+        self.elements: dict[str, tuple[str, int | None]] = {}
+
+    def read(self, tensor: str, symbols: tuple[str, ...]) -> None:
+        """Let symbols be the elements of an integer tensor, of one dimension at most."""
+        alone = self.graph.type(tensor).rank == 0
+        self.elements |= {name: (tensor, None if alone else i) for i, name in enumerate(symbols)}
 
     def bind(self, tensor: str, shape: tuple[Dim, ...]) -> None:
         """Let symbols be read off an input: from a dimension `n`, or if there is none, from one like `2*n + 1`."""
@@ -68,6 +74,8 @@ class Sizes:
         return self._op("Div", self._op("Sub", left, self._op("Mod", left, right)), right)
 
     def _symbol(self, name: str) -> str:
+        if name in self.elements:
+            return self._element(*self.elements[name])
         if name not in self.bindings:
             raise ConversionError(f"the size {name!r} is needed, and no input has a dimension from which to read it")
         tensor, axis, scale, offset = self.bindings[name]
@@ -75,6 +83,12 @@ class Sizes:
         if offset:
             size = self._op("Sub", size, self._constant(offset))
         return size if scale == 1 else self._op("Div", size, self._constant(scale))
+
+    def _element(self, tensor: str, index: int | None) -> str:
+        sizes = self.graph.cast(tensor, np.int64)
+        if index is None:
+            return self._op("Reshape", sizes, self._constant(1))
+        return self._op("Slice", sizes, self._constant(index), self._constant(index + 1))
 
     def _fold(self, op_type: str, names: list[str]) -> str:
         result = names[0]

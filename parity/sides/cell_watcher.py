@@ -16,7 +16,7 @@ from ..pairing import Pairing
 from ..user_code import user_line
 from ..weights.mapping import Weights
 from .cell_arguments import counterparts, input_tensors, nested, output_tensors
-from .frameworks import Framework, Pull
+from .frameworks import Framework, Pull, hooked
 from .layouts import Layout
 from .records import (
     INPUT,
@@ -78,7 +78,7 @@ class Watcher:
                 cell = cells[pair.cell]
                 before, after = self._hooks(pair.module, cell)
                 shares = {name: self._share(p, pair.module) for name, p in shared.get(pair.cell, {}).items()}
-                stack.enter_context(self.framework.hooked(cell, before, after, shares))
+                stack.enter_context(hooked(self.framework, cell, before, after, shares))
                 stack.enter_context(self._guarded(cell))
             if self.framework.replays:
                 stack.enter_context(self.framework.drawing(self._drawn))

@@ -16,7 +16,7 @@ from ...runtime.ir.types import FLOAT64, as_dtype, is_floating
 from ...runtime.nn.cell import Cell
 from ...runtime.ops import random
 from ...runtime.precision import computing_throughout_in
-from .frameworks import Hook, Pull
+from .frameworks import Pull
 from .records import Array
 
 
@@ -59,35 +59,6 @@ class Eager:
             return wrapped(passed)
         (crossed,) = identity_entry((tensor,), pulled)
         return wrapped(passed, crossed._tape, crossed._number)
-
-    @contextlib.contextmanager
-    def hooked(self, cell: Cell, before: Hook, after: Hook, shared: Mapping[str, Pull]) -> Iterator[None]:
-        """Within the context, the two hooks are called, and stand-ins take the place of shared Parameters."""
-        originals: list[dict[str, Any]] = []
-
-        def pre(_: Cell, args: Any, kwargs: Any) -> Any:
-            replaced = before(args, kwargs)
-            originals.append(dict(cell._params))
-            for name, pull in shared.items():
-                parameter = cell._params[name]
-                cell._params[name] = self.cross(parameter, parameter._data, pull)  # type: ignore[assignment]
-            return replaced
-
-        def post(_: Cell, args: Any, kwargs: Any, output: Any) -> Any:
-            cell._params.update(originals.pop())
-            return after(output)
-
-        handles = [
-            cell.register_forward_pre_hook(pre, prepend=True, with_kwargs=True),
-            cell.register_forward_hook(post, with_kwargs=True),
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-            if originals:
-                cell._params.update(originals[0])
 
     def run(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -37,12 +38,6 @@ class Framework(Protocol):
     def cross(self, tensor: Any, passed: Array, pull: Pull) -> Any:
         """A tensor with the elements `passed`, whose gradient goes, as `pull` returns it, to `tensor`."""
 
-    def hooked(self, cell: Any, before: Hook, after: Hook, shared: Mapping[str, Pull]) -> AbstractContextManager[None]:
-        """Within the context, `before(args, kwargs)` replaces the arguments and `after(output)` the output of a Cell.
-
-        `shared`: for Parameters of this very Cell, by attribute, what is told of this Cell's share in their gradients.
-        """
-
     def run(
         self,
         function: Callable[..., Sequence[Any]],
@@ -60,3 +55,41 @@ class Framework(Protocol):
 
     def drawing(self, observer: Callable[[str, Array], Array]) -> AbstractContextManager[None]:
         """Within the context, `observer(kind, array)` is told of random draws and replaces them."""
+
+
+@contextlib.contextmanager
+def hooked(framework: Framework, cell: Any, before: Hook, after: Hook, shared: Mapping[str, Pull]) -> Iterator[None]:
+    """Within the context, `before(args, kwargs)` replaces the arguments and `after(output)` the output of a Cell.
+
+    Args:
+        framework: that of the Cell; the hooks of Cells are the same in all.
+        cell: what is hooked.
+        before: from the arguments to those that take their place.
+        after: likewise for the output.
+        shared: for Parameters of this very Cell, by attribute, what is told of this Cell's share in their gradients:
+            stand-ins take their place while it runs.
+    """
+    originals: list[dict[str, Any]] = []
+
+    def pre(_: Any, args: Any, kwargs: Any) -> Any:
+        replaced = before(args, kwargs)
+        originals.append({name: cell._params[name] for name in shared})
+        for name, pull in shared.items():
+            cell._params[name] = framework.cross(cell._params[name], framework.array(cell._params[name]), pull)
+        return replaced
+
+    def post(_: Any, args: Any, kwargs: Any, output: Any) -> Any:
+        cell._params.update(originals.pop())
+        return after(output)
+
+    handles = [
+        cell.register_forward_pre_hook(pre, prepend=True, with_kwargs=True),
+        cell.register_forward_hook(post, with_kwargs=True),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+        if originals:
+            cell._params.update(originals[0])

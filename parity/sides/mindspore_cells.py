@@ -14,7 +14,7 @@ import mindspore  # pyright: ignore[reportMissingImports]
 import numpy as np
 from mindspore import Parameter, Tensor, nn, ops  # pyright: ignore[reportMissingImports]
 
-from .frameworks import Hook, Pull
+from .frameworks import Pull
 from .records import Array
 
 
@@ -53,34 +53,6 @@ class MindSpore:
         if not self.tracked(tensor):
             return self.tensor(passed)
         return _Crossing(self, passed, pull)(tensor)
-
-    @contextlib.contextmanager
-    def hooked(self, cell: Any, before: Hook, after: Hook, shared: Mapping[str, Pull]) -> Iterator[None]:
-        """Within the context, the two hooks are called, and stand-ins take the place of shared Parameters."""
-        originals: list[dict[str, Any]] = []
-
-        def pre(_: Any, args: Any, kwargs: Any) -> Any:
-            replaced = before(args, kwargs)
-            originals.append({name: cell._params[name] for name in shared})
-            for name, pull in shared.items():
-                cell._params[name] = self.cross(cell._params[name], self.array(cell._params[name]), pull)
-            return replaced
-
-        def post(_: Any, args: Any, kwargs: Any, output: Any) -> Any:
-            cell._params.update(originals.pop())
-            return after(output)
-
-        handles = [
-            cell.register_forward_pre_hook(pre, prepend=True, with_kwargs=True),
-            cell.register_forward_hook(post, with_kwargs=True),
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-            if originals:
-                cell._params.update(originals[0])
 
     def run(
         self,

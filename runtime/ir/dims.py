@@ -111,6 +111,20 @@ class SymbolicDim:
             total += product
         return total
 
+    def substitute(self, sizes: Mapping[str, Dim]) -> Dim:
+        """The dimension with other ones in place of symbols; a symbol that `sizes` lacks stays."""
+        total: Dim = 0
+        for monomial, coefficient in self.terms:
+            product: Dim = coefficient
+            for factor in monomial:
+                if isinstance(factor, str):
+                    product = product * sizes.get(factor, symbol(factor))
+                else:
+                    name, a, b = factor
+                    product = product * _COMBINE[name](a.substitute(sizes), b.substitute(sizes))
+            total = total + product
+        return total
+
     def solve(self, size: int) -> tuple[str, int] | None:
         """The symbol of a dimension like `n` or `2*n + 1`, and the size (rounded down) with which it is `size`."""
         terms = dict(self.terms)
@@ -142,6 +156,30 @@ def maximum(a: Dim, b: Dim) -> Dim:
 def minimum(a: Dim, b: Dim) -> Dim:
     """The smaller of two dimensions."""
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else _opaque("min", a, b)
+
+
+_COMBINE: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "max": maximum,
+    "min": minimum,
+}
+
+
+def substitute(dim: Dim, sizes: Mapping[str, Dim]) -> Dim:
+    """`dim` with other dimensions in place of symbols."""
+    return dim if isinstance(dim, int) else dim.substitute(sizes)
+
+
+def symbols_in(*items: object) -> set[str]:
+    """Names of the symbols in dimensions, and in tuples of them; anything else holds none."""
+    found: set[str] = set()
+    for item in items:
+        if isinstance(item, SymbolicDim):
+            found |= item.symbols()
+        elif isinstance(item, tuple):
+            found |= symbols_in(*item)
+    return found
 
 
 def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..tree import Structure
+from .sizes import Reading, input_symbols, readings
 from .types import Buffer, CellCall, Constant, DTypeLike, Node, Parameter, Value
 
 if TYPE_CHECKING:
@@ -116,6 +117,17 @@ class Program:
     def producers(self) -> dict[Value, Node]:
         """The node that computes each value."""
         return {value: node for node in self.nodes for value in node.outputs}
+
+    @cached_property
+    def symbol_readings(self) -> dict[Node, list[Reading]]:
+        """The nodes that find sizes when they run (the count of `nonzero`, say), and the symbols that they tell."""
+        known = input_symbols(self.inputs)
+        found: dict[Node, list[Reading]] = {}
+        for node in self.nodes:
+            if told := readings(node, known):
+                found[node] = told
+                known |= {reading.symbol for reading in told}
+        return found
 
     @cached_property
     def constant_data(self) -> dict[Value, Array]:

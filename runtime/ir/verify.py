@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..errors import CellbridgeError, ProgramError
 from ..ops.registry import get
 from .program import Program
+from .sizes import input_symbols, symbols_used
 from .types import Node, Value
 
 
@@ -30,8 +31,12 @@ def verify(program: Program) -> None:
         define(value, "constants")
         if tuple(data.shape) != value.shape:
             raise ProgramError(f"value {value} has data of shape {data.shape}")
+    known = input_symbols(program.inputs)
     for node in program.nodes:
         where = f"op {node.op} in Cell {program.calls[node.cell]}" + (f" at {node.source}" if node.source else "")
+        if unknown := sorted(symbols_used(node) - known):
+            raise ProgramError(f"{where}: nothing tells the size {unknown[0]!r} before it is used")
+        known |= {reading.symbol for reading in program.symbol_readings.get(node, ())}
         for operand in node.inputs:
             if operand is not None and operand not in defined:
                 raise ProgramError(f"{where}: operand {operand} is used before it is computed")

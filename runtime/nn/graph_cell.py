@@ -224,6 +224,9 @@ class _Run:
             results = self._applied(step, node, operands)
         for value, result in zip(node.outputs, results if isinstance(results, tuple) else (results,), strict=True):
             self.values[value] = wrapped(result) if isinstance(result, np.ndarray) else result
+        if step.readings:
+            arrays = [as_array(self.values[value]) for value in node.outputs]
+            self.sizes |= {reading.symbol: reading.size(arrays) for reading in step.readings}
         self._forget(step)
 
     def _applied(self, step: Step, node: Node, operands: list[Any]) -> Any:

@@ -61,6 +61,9 @@ class OnnxGraph(Protocol):
     def dims(self, dims: tuple[Dim, ...]) -> str:
         """The name of an int64 vector with these sizes, computed at run time where they are symbolic."""
 
+    def read_sizes(self, tensor: str, symbols: tuple[str, ...]) -> None:
+        """Let the elements of an integer tensor be the sizes that these symbols stand for."""
+
     def type(self, name: str) -> Type:
         """Dtype and shape of a value that is an input of the op being lowered."""
 

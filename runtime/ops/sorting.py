@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import Dim
 from ..ir.types import BOOL, INT64
 from . import creation, indexing
 from .common import normalize_axis
@@ -87,7 +88,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int, descending: bool) -> Any:
 
 
 @operator
-def topk(x: Tensor, *, k: int, axis: int, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+def topk(x: Tensor, *, k: Dim, axis: int, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The `k` largest (or smallest) elements along `axis`, and their indices (int64): ATen `topk`, ONNX TopK-11.
 
     They come in order whether or not `sorted` asks for it; of equal ones, the first comes first.
@@ -95,11 +96,12 @@ def topk(x: Tensor, *, k: int, axis: int, largest: bool = True, sorted: bool = T
 
 
 @topk.infer
-def _(x: Type, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Type, Type]:
+def _(x: Type, *, k: Dim, axis: int, largest: bool, sorted: bool) -> tuple[Type, Type]:
     require(x.dtype != BOOL, "needed numbers, given bool; cast first")
     at = normalize_axis(axis, x.rank)
     size = x.shape[at] if x.rank else 1
-    require(not isinstance(size, int) or 0 <= k <= size, f"k = {k} does not fit axis {at} of size {size}")
+    fits = not isinstance(size, int) or not isinstance(k, int) or 0 <= k <= size
+    require(fits, f"k = {k} does not fit axis {at} of size {size}")
     y = x.with_shape((*x.shape[:at], k, *x.shape[at + 1 :]) if x.rank else ())
     return y, y.with_dtype(INT64)
 
@@ -113,15 +115,15 @@ def _(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Arra
 
 
 @topk.vjp
-def _(g: Any, y: Any, x: Tensor, *, k: int, axis: int, largest: bool, sorted: bool) -> Any:
+def _(g: Any, y: Any, x: Tensor, *, k: Dim, axis: int, largest: bool, sorted: bool) -> Any:
     return _back_to_places(g[0], y[1], x, axis)
 
 
 @topk.onnx
-def _(graph: OnnxGraph, x: str, *, k: int, axis: int, largest: bool, sorted: bool) -> Any:
+def _(graph: OnnxGraph, x: str, *, k: Dim, axis: int, largest: bool, sorted: bool) -> Any:
     if graph.type(x).rank == 0:
         return x, graph.constant(0, np.int64)
-    return graph.op("TopK", x, graph.constant([k], np.int64), outputs=2, axis=axis, largest=int(largest), sorted=1)
+    return graph.op("TopK", x, graph.dims((k,)), outputs=2, axis=axis, largest=int(largest), sorted=1)
 
 
 def _order(x: Array, axis: int, descending: bool) -> Array:

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ....runtime.ir.dims import Dim, product
+from ....runtime.ir.dims import Dim, SymbolicDim, product, symbol
 from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import elementwise, indexing, shaping
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ..table import Context, aten, cast
+from .data_dependent import counted, places_of
 
 # ---- along one axis ----
 
@@ -55,8 +56,8 @@ def take_along_dim(context: Context, self: Traced, indices: Traced, dim: int | N
 @aten("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def index(context: Context, self: Traced, indices: list[Traced | None]) -> Any:
     """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
-    if any(i is not None and i.dtype in (BOOL, np.uint8) for i in indices):
-        raise Unsupported("a mask as index: the size of the result depends on the data; use torch.where")
+    if any(map(_is_mask, indices)):
+        indices = _without_masks(indices, counted(context.shape[_last_indexed(indices)]))
     axes = [axis for axis, i in enumerate(indices) if i is not None]
     if len(axes) == 1:
         return indexing.take(self, indices[axes[0]], axis=axes[0])
@@ -70,8 +71,11 @@ def index_put(
     context: Context, self: Traced, indices: list[Traced | None], values: Traced, accumulate: bool = False
 ) -> Any:
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
-    if any(i is not None and i.dtype in (BOOL, np.uint8) for i in indices):
-        return _put_by_mask(self, indices, cast(values, self.dtype), accumulate)
+    if any(map(_is_mask, indices)):
+        mask = indices[0] if len(indices) == 1 else None
+        if mask is not None and _same_everywhere(values, self.ndim - mask.ndim):
+            return _put_by_mask(self, mask, cast(values, self.dtype), accumulate)
+        indices, values = _by_places(context, self, indices, values)
     axes = [axis for axis, i in enumerate(indices) if i is not None]
     shape = _broadcast(indices)
     order, result_order = _indexed_first(axes, self.ndim, len(shape))
@@ -85,18 +89,62 @@ def index_put(
     return _transposed(written, _inverse(order))
 
 
-def _put_by_mask(x: Traced, indices: list[Traced | None], values: Traced, accumulate: bool) -> Any:
+def _is_mask(index: Traced | None) -> bool:
+    return index is not None and index.dtype in (BOOL, np.uint8)
+
+
+def _without_masks(indices: list[Traced | None], count: str) -> list[Traced | None]:
+    """The indices with the places where a mask holds, one tensor for each of its axes, in its stead."""
+    found: list[Traced | None] = []
+    for index in indices:
+        found += places_of(index, count) if index is not None and _is_mask(index) else [index]
+    return found
+
+
+def _last_indexed(indices: list[Traced | None]) -> int:
+    """The axis of `x[indices]` along which what a mask chooses lies: the last of those that the indices make."""
+    axes: list[int] = []
+    axis, rank = 0, 1
+    for index in indices:
+        width = index.ndim if index is not None and _is_mask(index) else 1
+        if index is not None:
+            axes += range(axis, axis + width)
+            rank = max(rank, 1 if _is_mask(index) else index.ndim)
+        axis += width
+    adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
+    return (axes[0] if adjacent else 0) + rank - 1
+
+
+def _same_everywhere(values: Traced, rest: int) -> bool:
+    """Whether what is written doesn't depend on the place along the mask; `rest` axes follow it."""
+    return values.ndim <= rest or (values.ndim == rest + 1 and values.shape[0] == 1)
+
+
+def _put_by_mask(x: Traced, mask: Traced, values: Traced, accumulate: bool) -> Any:
     """`x[mask] = values` for values that are the same wherever the mask holds."""
-    mask = indices[0] if len(indices) == 1 else None
-    if mask is None or mask.dtype != BOOL:
-        raise Unsupported("a mask as index beside others")
     rest = x.ndim - mask.ndim
     if values.ndim > rest:
-        if values.ndim > rest + 1 or values.shape[0] != 1:
-            raise Unsupported("a mask as index, and a value for each of its elements; use torch.where")
         values = shaping.reshape(values, shape=values.shape[1:])
-    mask = shaping.reshape(mask, shape=(*mask.shape, *[1] * rest))
-    return elementwise.where(mask, x + values if accumulate else values, x)
+    chosen = shaping.reshape(cast(mask, BOOL), shape=(*mask.shape, *[1] * rest))
+    return elementwise.where(chosen, x + values if accumulate else values, x)
+
+
+def _by_places(
+    context: Context, x: Traced, indices: list[Traced | None], values: Traced
+) -> tuple[list[Traced | None], Traced]:
+    """Indices without masks, and values with as many along the masks as they choose."""
+    masked = sum(i.ndim - 1 for i in indices if i is not None and _is_mask(i))
+    # the shape of x[indices] ends with the axes that no index takes; counted from there, values may lack the first ones
+    result_rank = x.ndim - masked
+    axis = _last_indexed(indices) - (result_rank - values.ndim)
+    size = values.shape[axis] if axis >= 0 else 1
+    if isinstance(size, SymbolicDim):
+        return _without_masks(indices, counted(size)), values
+    count = context.builder.new_symbol()
+    if size != 1:  # as many as the mask chooses, says the model
+        shape = (*values.shape[:axis], symbol(count), *values.shape[axis + 1 :])
+        return _without_masks(indices, count), shaping.reshape(values, shape=shape)
+    return _without_masks(indices, count), values
 
 
 def _broadcast(indices: list[Traced | None]) -> tuple[Dim, ...]:

@@ -9,7 +9,7 @@ from ....runtime.ir.types import BOOL
 from ....runtime.ops import comparison, indexing, scanning, shaping, sorting
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ..table import Context, aten, cast
 from .slicing import part
 
 # ---- extrema with their indices; the gradient goes to the element at the index ----
@@ -99,8 +99,6 @@ def argsort_stable(context: Context, self: Traced, *, stable: bool, dim: int = -
 @aten("aten.topk.default")
 def topk(context: Context, self: Traced, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor, Tensor)"""
-    if not isinstance(k, int):
-        raise Unsupported("a symbolic k")
     return sorting.topk(self, k=k, axis=normalize_axis(dim, self.ndim), largest=largest, sorted=sorted)
 
 

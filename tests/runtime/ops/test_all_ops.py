@@ -43,6 +43,7 @@ FIRST_IS_FIXED = {  # cases that can't have a symbolic first dimension
     "lstm-projection": "it is a number of steps, for which ONNX has no LSTM with projection",
     "lstm-projection-reverse": "it is a number of steps, for which ONNX has no LSTM with projection",
     "matmul-vector_by_batch": "it is contracted with a known one",
+    "read_sizes": "it is the number of sizes",
 }
 NOT_THE_DERIVATIVE = {  # the gradient is torch's, not that of each element alone
     "cholesky",  # the matrix stays symmetric

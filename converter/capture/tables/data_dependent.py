@@ -1,0 +1,127 @@
+"""ATen operators whose result has a size that depends on the elements: `nonzero`, masks as indices, `unique`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.errors import ConversionError
+from ....runtime.ir.dims import Dim, SymbolicDim, product
+from ....runtime.ir.types import INT64
+from ....runtime.ops import comparison, creation, data_dependent, indexing, reduction, scanning, shaping
+from ....runtime.ops.common import broadcast_shapes, normalize_axis
+from ....runtime.tracing import Traced
+from ..table import Context, aten, cast
+from .slicing import part
+
+
+def counted(dim: Dim) -> str:
+    """The symbol that torch gave a size which depends on data."""
+    if isinstance(dim, SymbolicDim) and str(dim) in dim.symbols():
+        return str(dim)
+    raise ConversionError(f"torch knows a size that depends on data: {dim}")
+
+
+def places_of(mask: Traced, count: str) -> list[Any]:
+    """Where a mask holds: for each of its axes, the indices, int64 (count,)."""
+    found = data_dependent.nonzero(mask, count=count)
+    size = found.shape[0]
+    return [shaping.reshape(part(found, 1, axis, axis + 1), shape=(size,)) for axis in range(mask.ndim)]
+
+
+@aten("aten.nonzero.default")
+def nonzero(context: Context, self: Traced) -> Any:
+    """nonzero(Tensor self) -> Tensor"""
+    return data_dependent.nonzero(self, count=counted(context.shape[0]))
+
+
+@aten("aten.argwhere.default")
+def argwhere(context: Context, self: Traced) -> Any:
+    """argwhere(Tensor self) -> Tensor"""
+    return nonzero(context, self)
+
+
+@aten("aten.nonzero_numpy.default")
+def nonzero_numpy(context: Context, self: Traced) -> Any:
+    """nonzero_numpy(Tensor self) -> Tensor[]"""
+    x = self if self.ndim else shaping.reshape(self, shape=(1,))
+    return places_of(x, counted(context.shape[0]))
+
+
+@aten("aten.masked_select.default")
+def masked_select(context: Context, self: Traced, mask: Traced) -> Any:
+    """masked_select(Tensor self, Tensor mask) -> Tensor"""
+    shape = broadcast_shapes(self.shape, mask.shape)
+    flat = (product(shape),)
+    x, chosen = (shaping.reshape(shaping.expand(t, shape=shape), shape=flat) for t in (self, mask))
+    (where,) = places_of(chosen, counted(context.shape[0]))
+    return indexing.take(x, where, axis=0)
+
+
+@aten("aten._unique2.default")
+def unique2(
+    context: Context, self: Traced, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> Any:
+    """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, ...)"""
+    count = counted(context.shape[0])
+    values, _, inverse, counts = data_dependent.unique(self, count=count)  # torch's are sorted always
+    placed = shaping.reshape(inverse, shape=self.shape)
+    return values, placed if return_inverse else _empty(context), counts if return_counts else _empty(context)
+
+
+@aten("aten.unique_dim.default")
+def unique_dim(
+    context: Context,
+    self: Traced,
+    dim: int,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> Any:
+    """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> ..."""
+    axis = normalize_axis(dim, self.ndim)
+    values, _, inverse, counts = data_dependent.unique(self, count=counted(context.shape[axis]), axis=axis)
+    return values, inverse, counts
+
+
+@aten("aten.unique_consecutive.default")
+def unique_consecutive(
+    context: Context, self: Traced, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> ..."""
+    axis = 0 if dim is None else normalize_axis(dim, self.ndim)
+    x = shaping.reshape(self, shape=(product(self.shape),)) if dim is None else self
+    size = x.shape[axis]
+    differs = comparison.not_equal(part(x, axis, 1, size), part(x, axis, 0, size - 1))
+    others = tuple(i for i in range(x.ndim) if i != axis)
+    begins = reduction.reduce_any(differs, axes=others) if others else differs
+    begins = shaping.concat(context.builder.constant([True]), begins, axis=0)
+    (first,) = places_of(begins, counted(context.shape[axis]))
+    values = indexing.take(x, first, axis=axis)
+    inverse = scanning.cumsum(cast(begins, INT64), axis=0) - context.builder.constant(1, INT64)
+    ends = shaping.concat(part(first, 0, 1, first.shape[0]), _full(context, size), axis=0)
+    counts = ends - first
+    shaped = shaping.reshape(inverse, shape=self.shape) if dim is None else inverse
+    return values, shaped if return_inverse else _empty(context), counts if return_counts else _empty(context)
+
+
+def _full(context: Context, size: Dim) -> Any:
+    return context.builder.create(creation.full, shape=(1,), value=size, dtype=INT64)
+
+
+def _empty(context: Context) -> Any:
+    return context.builder.create(creation.full, shape=(0,), value=0, dtype=INT64)
+
+
+@aten("aten.repeat_interleave.Tensor")
+def repeat_interleave(context: Context, repeats: Traced, *, output_size: Any = None) -> Any:
+    """repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor: index i, repeats[i] times"""
+    ends = scanning.cumsum(cast(repeats, INT64), axis=0)
+    total = context.shape[0]
+    if isinstance(total, SymbolicDim) and output_size is None:
+        last = shaping.reshape(part(ends, 0, ends.shape[0] - 1, ends.shape[0]), shape=())
+        data_dependent.read_sizes(last, symbols=(counted(total),))
+    places = context.builder.create(creation.arange, start=0, stop=total, step=1, dtype=INT64)
+    # place p belongs to the first i with p < ends[i]: as many ends lie at or before p
+    row = shaping.reshape(ends, shape=(1, ends.shape[0]))
+    passed = comparison.less_equal(row, shaping.reshape(places, shape=(total, 1)))
+    return reduction.reduce_sum(cast(passed, INT64), axes=(1,))

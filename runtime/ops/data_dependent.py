@@ -1,0 +1,142 @@
+"""Ops that tie sizes to values: what `nonzero` and `unique` find has a size that only the run tells.
+
+Such a size is a symbol of its own, named by an attribute; the types of all that follows use it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir.dims import product, symbol
+from ..ir.types import BOOL, INT64
+from .common import normalize_axis
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+
+_COUNTS = "it gives integers"
+_ORDER = "torch has no gradient of unique either: equal elements share one"
+
+
+@operator
+def read_sizes(x: Tensor, *, symbols: tuple[str, ...]) -> Tensor:
+    """Identity of an integer tensor whose elements are sizes from here on.
+
+    Args:
+        x: integers, without dimensions or one-dimensional.
+        symbols: the names of the sizes, one per element.
+    """
+
+
+@read_sizes.infer
+def _(x: Type, *, symbols: tuple[str, ...]) -> Type:
+    require(x.dtype.kind in "iu" and x.rank <= 1, f"needed integers in one dimension at most, given {x}")
+    require(x.shape in ((), (len(symbols),)), f"{len(symbols)} sizes are to be read of {x}")
+    return x
+
+
+@read_sizes.native_kernel
+def _(x: Array, *, symbols: tuple[str, ...]) -> Array:
+    return x
+
+
+read_sizes.no_vjp(_COUNTS)
+
+
+@read_sizes.onnx
+def _(graph: OnnxGraph, x: str, *, symbols: tuple[str, ...]) -> str:
+    graph.read_sizes(x, symbols)
+    return x
+
+
+@operator
+def nonzero(x: Tensor, *, count: str) -> Tensor:
+    """Indices of the elements that aren't zero, in row-major order: int64 (count, rank of x).
+
+    Args:
+        x: any tensor; of one without dimensions, the result is (count, 0).
+        count: name of the symbol that stands for how many there are.
+
+    ATen nonzero; ONNX NonZero-13, transposed.
+    """
+
+
+@nonzero.infer
+def _(x: Type, *, count: str) -> Type:
+    return Type(INT64, (symbol(count), x.rank))
+
+
+@nonzero.native_kernel
+def _(x: Array, *, count: str) -> Array:
+    if x.ndim == 0:
+        return np.zeros((int(bool(x)), 0), np.int64)
+    return np.stack(np.nonzero(x), axis=1).astype(np.int64, copy=False)
+
+
+nonzero.no_vjp(_COUNTS)
+
+
+@nonzero.onnx
+def _(graph: OnnxGraph, x: str, *, count: str) -> str:
+    rank = graph.type(x).rank
+    x = graph.cast(x, BOOL)  # ONNX Runtime has kernels for few other dtypes
+    if rank == 0:  # ONNX counts one dimension, ATen none: each index is an empty row
+        x = graph.op("Reshape", x, graph.constant([1], INT64))
+    found: str = graph.op("Transpose", graph.op("NonZero", x), perm=[1, 0])
+    if rank == 0:
+        bounds = (graph.constant([i], INT64) for i in (0, 0, 1))
+        found = graph.op("Slice", found, *bounds)
+    return found
+
+
+@operator
+def unique(x: Tensor, *, count: str, axis: int | None = None, sorted: bool = True) -> tuple[Tensor, ...]:
+    """The different elements of x, or the different slices along an axis.
+
+    Args:
+        x: any tensor.
+        count: name of the symbol that stands for how many there are.
+        axis: compare slices along it; None: elements, of x flattened.
+        sorted: in ascending order (slices in lexicographic order); otherwise in the order in which they come first.
+
+    Returns:
+        The values, (count,) or x with the axis of that size; and int64: for each, where it comes first; for each
+        element or slice of x, which it is (one-dimensional); for each, how often it comes.
+
+    ATen unique_dim, _unique2; ONNX Unique-11.
+    """
+
+
+@unique.infer
+def _(x: Type, *, count: str, axis: int | None, sorted: bool) -> tuple[Type, ...]:
+    counted = symbol(count)
+    places = Type(INT64, (counted,))
+    if axis is None:
+        return Type(x.dtype, (counted,)), places, Type(INT64, (product(x.shape),)), places
+    at = normalize_axis(axis, x.rank)
+    values = x.with_shape((*x.shape[:at], counted, *x.shape[at + 1 :]))
+    return values, places, Type(INT64, (x.shape[at],)), places
+
+
+@unique.native_kernel
+def _(x: Array, *, count: str, axis: int | None, sorted: bool) -> tuple[Array, ...]:
+    values, first, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
+    )
+    inverse = inverse.reshape(-1)
+    if not sorted:
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        values = values[order] if axis is None else np.take(values, order, axis)
+        first, counts, inverse = first[order], counts[order], rank[inverse]
+    return values, *(array.astype(np.int64, copy=False) for array in (first, inverse, counts))
+
+
+unique.no_vjp(_ORDER)
+
+
+@unique.onnx
+def _(graph: OnnxGraph, x: str, *, count: str, axis: int | None, sorted: bool) -> tuple[str, ...]:
+    dtype = graph.type(x).dtype
+    numbers = graph.cast(x, np.int8) if dtype == BOOL else x  # ONNX Runtime has no kernel for bool
+    values, *others = graph.op("Unique", numbers, outputs=4, axis=axis, sorted=int(sorted))
+    return values if dtype != BOOL else graph.op("Cast", values, to=BOOL), *others

@@ -1,0 +1,74 @@
+"""Random draws of torch, kept in order and replayed: in the program by the name of a random node, and in torch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cellbridge.runtime.calling import as_array, gradient_program
+from cellbridge.runtime.interpreter import execute
+from cellbridge.runtime.ir.program import Program
+from cellbridge.runtime.ops.random import RANDOM_OPS
+
+Array = np.ndarray[Any, Any]
+
+
+class Draws(TorchDispatchMode):
+    """Keeps what torch draws while it runs, in order; with `replay`, gives it again instead of drawing."""
+
+    def __init__(self, replay: Sequence[torch.Tensor] | None = None) -> None:
+        super().__init__()
+        self.recorded: list[torch.Tensor] = []
+        self.replay = None if replay is None else iter(replay)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded not in func.tags:
+            return func(*args, **(kwargs or {}))
+        if self.replay is not None:
+            found = next(self.replay)
+            return args[0].copy_(found) if func._schema.is_mutable else found.clone()
+        result = func(*args, **(kwargs or {}))
+        self.recorded.append(result[0].clone() if isinstance(result, tuple) else result.clone())
+        return result
+
+
+class Replaying:
+    """A program run with the draws that torch made."""
+
+    def __init__(self, program: Program, draws: Draws) -> None:
+        self.program = program
+        self.recorded = draws.recorded
+        nodes = [node for node in program.nodes if node.op in RANDOM_OPS]
+        self.draws: dict[str, Array] = {}
+        if len(nodes) == len(self.recorded):
+            for node, drawn in zip(nodes, self.recorded, strict=True):
+                self.draws[node.outputs[0].name] = as_array(drawn)
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
+        return execute(self.program, [real(t) for t in tensors], draws=self.draws)
+
+    def gradients(self, tensors: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]) -> list[Array | None]:
+        """Per floating-point (or complex) input; zeros where none flows."""
+        backward = gradient_program(self.program)
+        inputs = [real(t) for t in tensors]
+        wanted = [v for v in backward.input_gradients if v is not None]
+        results = iter(execute(backward.program, [*inputs, *map(real, cotangents)], wanted=wanted, draws=self.draws))
+        given = [next(results) if v is not None else None for v in backward.input_gradients]
+        floating = [(x, g) for x, g, t in zip(inputs, given, tensors, strict=True) if t.is_floating_point()]
+        return [np.zeros_like(x) if g is None else g for x, g in floating]
+
+    @contextlib.contextmanager
+    def redrawn(self) -> Iterator[None]:
+        """Within the context, torch draws what it drew."""
+        with Draws(self.recorded):
+            yield
+
+
+def real(tensor: torch.Tensor) -> Array:
+    """As an array; complex numbers as pairs of reals."""
+    return as_array(torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor)
