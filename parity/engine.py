@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -41,6 +41,8 @@ def check(
     cells: Mapping[str, str] | None = None,
     weights: Mapping[Any, Any] | None = None,
     save_onnx: str | PathLike[str] | None = None,
+    opset: int | None = None,
+    external_data: bool | Literal["auto"] = "auto",
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -55,6 +57,8 @@ def check(
         cells: as for `compare`.
         weights: as for `compare`.
         save_onnx: where to write the exported model.
+        opset: of the exported model, as `converter.to_onnx` takes it.
+        external_data: of the exported model, as `converter.to_onnx` takes it.
         progress: told of stages.
         **options: fields of `Options`.
 
@@ -76,7 +80,7 @@ def check(
 
     shown.stage("capture", None)
     try:
-        program = _captured(module, args, keywords, dynamic_shapes, chosen)
+        program = captured(module, args, keywords, dynamic_shapes, chosen)
     except ConversionError as error:
         if framework is None or save_onnx is not None:
             raise
@@ -86,7 +90,9 @@ def check(
     reference = _torch_side("torch", module, args, keywords, chosen)
     interpreter = InterpreterSide("interpreter", program, args, keywords, working_dtype=chosen.dtype, seed=chosen.seed)
     exported_dtype = ONNXRUNTIME_DTYPES[chosen.dtype]
-    runtime = ExportedSide("onnxruntime", program, args, keywords, dtype=exported_dtype, provider=chosen.provider)
+    runtime = ExportedSide(
+        "onnxruntime", program, args, keywords, dtype=exported_dtype, provider=chosen.provider, opset=opset
+    )
     report = _run(reference, [interpreter, runtime], chosen, shown)
     if exported_dtype != chosen.dtype:
         report.notes.append(
@@ -96,13 +102,14 @@ def check(
         report.join(port())
     if save_onnx is not None:
         shown.stage("write ONNX", None)
-        to_onnx(program, save_onnx)
+        to_onnx(program, save_onnx, opset=opset, external_data=external_data)
     return report
 
 
-def _captured(
+def captured(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, options: Options
 ) -> Program:
+    """The program of a module in the working dtype and mode of `options`."""
     working = getattr(torch, options.dtype)
     default = working if working == torch.float64 else torch.get_default_dtype()
     with in_dtype(module, working, through=working, train=options.train), default_dtype(default):

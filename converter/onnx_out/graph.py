@@ -159,7 +159,6 @@ class Graph:
             self.types[result] = known.with_dtype(target)
         return result
 
-
     def replace(self, names: Mapping[str, str]) -> None:
         """Let other tensors, the values, take the place of the keys."""
         if names:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.errors import ConversionError
+from .deferred import Deferred, array_of
 
 Array = np.ndarray[Any, Any]
 Written = tuple[tuple[str, ...], dict[str, Any]]
@@ -20,11 +21,11 @@ SCATTERS = ("ScatterElements", "ScatterND")
 
 
 def written(
-    op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any], constants: Mapping[str, Array]
+    op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any], constants: Mapping[str, Array | Deferred]
 ) -> Written:
     """Inputs and attributes of a node in opset 17; `ConversionError` if it has none there."""
     if op_type in REDUCTIONS and len(inputs) == 2:
-        return inputs[:1], attributes | {"axes": constants[inputs[1]].tolist()}
+        return inputs[:1], attributes | {"axes": array_of(constants[inputs[1]]).tolist()}
     if op_type == "Split" and "num_outputs" in attributes:  # into equal parts, as without `split` in 17
         return inputs, {name: value for name, value in attributes.items() if name != "num_outputs"}
     if op_type in SCATTERS and attributes.get("reduction") in ("max", "min"):

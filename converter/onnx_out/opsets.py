@@ -10,13 +10,20 @@ from ...runtime.errors import ConversionError, UsageError
 
 OLDEST = 17  # the first with LayerNormalization
 DEFAULT = 23  # the first with Attention and RMSNormalization; see docs/decisions.md
+WITH_DRAWS = (
+    21  # the newest in which ONNX Runtime has kernels for RandomNormal, RandomUniform, Bernoulli and their like
+)
 METADATA_IR_VERSION = 10  # the first ONNX IR whose nodes have metadata
 
 
-def chosen(opset: int | None) -> int:
-    """The opset to write; `UsageError` with the range if the one that was asked for can't be."""
+def chosen(opset: int | None, *, draws: bool = False) -> int:
+    """The opset to write, for a program that `draws` random numbers or doesn't.
+
+    Raises:
+        UsageError: the one that was asked for can't be written; the message gives the range.
+    """
     if opset is None:
-        return DEFAULT
+        return WITH_DRAWS if draws else DEFAULT
     # what is above the default alone costs looking: that takes ONNX Runtime
     if not OLDEST <= opset <= DEFAULT and opset not in range(OLDEST, newest() + 1):
         raise UsageError(f"opset must be {OLDEST} to {newest()}, given {opset}")
@@ -58,5 +65,7 @@ def ir_version(opset: int) -> int:
 def require_operator(op_type: str, opset: int) -> None:
     """Raise `ConversionError` if the opset lacks the operator."""
     if not onnx.defs.has(op_type, opset):
-        first = min(schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.name == op_type)
+        first = min(
+            schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.name == op_type
+        )
         raise ConversionError(f"ONNX has {op_type} from opset {first} on: export with opset {first} or a newer one")

@@ -10,7 +10,9 @@ import numpy as np
 from ..graph import Emitted, Graph
 
 # what draws is drawn anew by each node
-RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
 
 
 def share(graph: Graph, results: set[str]) -> None:

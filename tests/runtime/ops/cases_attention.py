@@ -38,8 +38,8 @@ def _attention(causal: bool = False, scale: float | None = None) -> Any:
     return attention
 
 
-def _attention_twice(q: Any, k: Any, v: Any, mask: Any) -> torch.Tensor:
-    return F.scaled_dot_product_attention(q, k, v, mask & torch.ones_like(mask).tril())
+def _causal_and_masked(q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, k, v, mask & torch.ones_like(mask).tril())  # torch takes one of the two
 
 
 def _with_dropout(dropout: float) -> Any:
@@ -81,7 +81,7 @@ CASES: list[OpCase] = [
     _case("added-mask-per-head", (*_qkv(queries=3), _normal(1, 3, 3, 5)), _attention()),
     _case("mask-of-three-dimensions", (*_qkv(queries=3), _normal(3, 3, 5)), _attention()),
     _case("mask-for-all-queries", (*_qkv(queries=3), _normal(1, 5)), _attention()),
-    _case("causal-mask", (*_qkv(), _KEEP[[0, 2, 1, 0, 2]]), _attention_twice, causal=True),
+    _case("causal-mask", (*_qkv(), _KEEP[[0, 2, 1, 0, 2]]), _causal_and_masked, causal=True),
     _case("added-infinities", (*_qkv(queries=3), _LOWERED), _attention()),
     _case("broadcast-keys", (_normal(2, 3, 4, 5), _normal(1, 3, 6, 5), _normal(2, 1, 6, 5)), _attention()),
     _case("dropout", (*_qkv(queries=3), None, _draws(2, 3, 3, 5)), _with_dropout(0.3), dropout=0.3),
