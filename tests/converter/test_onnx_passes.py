@@ -113,7 +113,7 @@ def known_offset(self: Any, x: Any) -> Any:
         # 8: a bias joins the product of matrices
         (Function(product_and_bias, w=torch.randn(8, 4), b=torch.randn(4)), (X[0],), {"Gemm": 1}),
         # 9: a bias that isn't one row doesn't
-        (Function(product_and_bias, w=X[0].T, b=torch.randn(3, 3)), (X[0],), {"MatMul": 1, "Add": 1}),
+        (Function(product_and_bias, w=torch.randn(8, 3), b=torch.randn(3, 3)), (X[0],), {"MatMul": 1, "Add": 1}),
         # 10: a normalization joins its convolution
         (nn.Sequential(nn.Conv1d(3, 4, 3), nn.BatchNorm1d(4), nn.ReLU()), (X,), {"Conv": 1, "Relu": 1}),
         # 11: a transposed convolution too
