@@ -71,6 +71,16 @@ class Structure:
 TENSOR = Structure("tensor")
 
 
+def positional(count: int) -> Structure:
+    """The structure of a call with so many tensors, by position."""
+    return Structure("tuple", (Structure("tuple", (TENSOR,) * count), Structure("dict")))
+
+
+def sequence(count: int) -> Structure:
+    """The structure of a result: one tensor, or a tuple of several (or none)."""
+    return TENSOR if count == 1 else Structure("tuple", (TENSOR,) * count)
+
+
 def is_tensor(leaf: Any) -> bool:
     """Whether a leaf is an array, a tensor of ours or one of a framework."""
     ours = isinstance(leaf, (np.ndarray, np.generic, Operand))
@@ -139,7 +149,7 @@ def match(expected: Structure, given: Any, where: str = "") -> list[Any]:
             )
         return []
     if expected.kind == "dict":
-        fields = _fields(given) if expected.name else given
+        fields = _fields(given, expected) if expected.name else given
         if not isinstance(fields, Mapping) or set(fields) != set(expected.keys):
             keys = sorted(map(str, fields)) if isinstance(fields, Mapping) else type(given).__name__
             raise UsageError(f"argument {where}: needed the keys {sorted(map(str, expected.keys))}, given {keys}")
@@ -157,6 +167,9 @@ def match(expected: Structure, given: Any, where: str = "") -> list[Any]:
     ]
 
 
-def _fields(given: Any) -> Any:
-    """What an object (or the dict that stands for it) holds, by attribute; attributes that are None are left out."""
-    return given if isinstance(given, Mapping) else {k: v for k, v in vars(given).items() if v is not None}
+def _fields(given: Any, expected: Structure) -> Any:
+    """What an object (or the dict that stands for it) holds, by attribute: what is expected, and all tensors."""
+    if isinstance(given, Mapping):
+        return given
+    held = {name: value for name, value in getattr(given, "__dict__", {}).items() if value is not None}
+    return {name: value for name, value in held.items() if name in expected.keys or flatten(value)[0]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Mapping
@@ -12,17 +13,19 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
+from ...runtime.ir.dims import Dim
 from ...runtime.ir.types import Source, Type
 from ...runtime.ops import boundary as boundary_ops
+from ...runtime.ops import shaping
 from ...runtime.tracing import Builder, Traced
+from .control_flow import HIGHER_ORDER, Incomplete
 from .dims import as_dim
 from .marks import BOUNDARY, Marker
 from .numbers import ELEMENT, computed, element
-from .table import PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
+from .table import MISSING, PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<text>[^\n]*)')
 _CALL_INDEX = re.compile(r"@(\d+)$")
-_MISSING = object()  # a value that couldn't be translated, and whatever is computed of it
 
 
 class Translator:
@@ -35,9 +38,11 @@ class Translator:
         self.numbers = {(call.path, call.index): number for number, call in enumerate(marker.calls)}
         self.missing: list[tuple[str, str, str]] = []
         self.inside = 0  # the call that the marks seen so far lead into
+        self.equal: dict[Dim, int] = {}  # sizes that the exported graph asserts to be a number
 
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
         """Translate the graph of `module` on traced `arguments`; its outputs, flat."""
+        self._learn(module.graph)
         environment: dict[fx.Node, Any] = {}
         remaining = iter(arguments)
         outputs: list[Any] = []
@@ -50,7 +55,26 @@ class Translator:
                 outputs = fx.map_arg(node.args[0], lambda n: environment[n])
             else:
                 environment[node] = self._node(node, environment)
-        return list(outputs)
+        return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+    def nested(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
+        """Translate a graph that is called in place: its nodes belong to the Cell that calls it."""
+        return self.within(self.builder).run(module, arguments)
+
+    def within(self, builder: Builder | None = None) -> Translator:
+        """A translator of a graph within this one: in a program of its own, if there is no builder."""
+        return _Nested(self, builder or Builder(), self.builder.cell if builder else 0)
+
+    def _learn(self, graph: fx.Graph) -> None:
+        """Note the sizes that the graph asserts to be a number: parts of a known whole add up to it, say."""
+        for node in graph.nodes:
+            if node.target is operator.eq and node.users and all(_asserts(user) for user in node.users):
+                sides = [arg.meta.get("val") if isinstance(arg, fx.Node) else arg for arg in node.args]
+                if all(isinstance(side, (int, torch.SymInt)) for side in sides):
+                    dims = [as_dim(side, self.names) for side in sides]
+                    for size, number in (dims, reversed(dims)):
+                        if isinstance(number, int) and not isinstance(size, int):
+                            self.equal[size] = number
 
     def finish(self) -> None:
         """Raise `UnsupportedOperators` listing all that couldn't be translated, if anything."""
@@ -73,7 +97,7 @@ class Translator:
         except Unsupported as reason:
             return self._lacks(node, reason, cell, source)
         if node.target is operator.getitem:
-            return _MISSING if args[0] is _MISSING else args[0][args[1]]
+            return MISSING if args[0] is MISSING else args[0][args[1]]
         with self.builder.at(cell, source):
             if node.target is BOUNDARY:
                 return self._boundary(*args)
@@ -87,8 +111,8 @@ class Translator:
         if isinstance(value, torch.SymBool) and all(_asserts(user) for user in node.users):
             return None  # for a check of sizes that torch put in
         args = self._resolve(node.args, environment)
-        if any(leaf is _MISSING for leaf in pytree.tree_leaves(args)):
-            return _MISSING
+        if any(leaf is MISSING for leaf in pytree.tree_leaves(args)):
+            return MISSING
         cell, source = self._cell(node), _source(node)
         with self.builder.at(cell, source):
             if node.target in ELEMENT:
@@ -98,13 +122,19 @@ class Translator:
 
     def _translate(self, node: fx.Node, args: Any, kwargs: Any, cell: int, source: Source) -> Any:
         translation = TABLE.get(str(node.target))
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in HIGHER_ORDER:
+            translation = functools.partial(HIGHER_ORDER[str(node.target)], self)
         try:
             if translation is None:
                 raise Unsupported("")
-            if any(leaf is _MISSING for leaf in pytree.tree_leaves((args, kwargs))):
-                return _MISSING
+            if any(leaf is MISSING for leaf in pytree.tree_leaves((args, kwargs))):
+                return MISSING
             types = self._types(node.meta.get("val"))
-            result = translation(Context(self.builder, types, _used(node, len(types))), *args, **kwargs)
+            operands = fx.map_arg(node.args, lambda n: n.meta.get("val"))
+            context = Context(self.builder, types, _used(node, len(types)), operands)
+            result = translation(context, *args, **kwargs)
+        except Incomplete:
+            return MISSING
         except Unsupported as reason:
             return self._lacks(node, reason, cell, source)
         except CellbridgeError as error:
@@ -113,14 +143,23 @@ class Translator:
                 "  a fault in cellbridge, please report it"
             ) from error
         self._check(node, types, result, source)
-        return result
+        return self._as_asserted(result, types) if self.equal else result
+
+    def _as_asserted(self, result: Any, types: tuple[Type | None, ...]) -> Any:
+        """The result with the sizes that are known by an assertion, where the ops themselves can't know them."""
+        if not isinstance(result, Traced) or types[0] is None:
+            return result
+        known = any(
+            isinstance(e, int) and not isinstance(s, int) for e, s in zip(types[0].shape, result.shape, strict=True)
+        )
+        return shaping.reshape(result, shape=types[0].shape) if known else result
 
     def _lacks(self, node: fx.Node, reason: Unsupported, cell: int, source: Source) -> Any:
         """Enter an operator in the list of those that can't be translated."""
         name = node.args[1] if node.target is torch.ops.higher_order.with_effects else node.target
         shown = f"{name}{f' ({reason})' if str(reason) else ''}"
         self.missing.append((shown, str(self.marker.calls[cell]), str(source)))
-        return _MISSING
+        return MISSING
 
     def _check(self, node: fx.Node, types: tuple[Type | None, ...], result: Any, source: Source) -> None:
         """Hold what the ops inferred against what torch inferred."""
@@ -141,12 +180,13 @@ class Translator:
         return tuple(self._type(item) if isinstance(item, torch.Tensor) else None for item in items)
 
     def _type(self, tensor: torch.Tensor) -> Type:
-        return Type(numpy_dtype(tensor.dtype), tuple(as_dim(size, self.names) for size in tensor.shape))
+        dims = (as_dim(size, self.names) for size in tensor.shape)
+        return Type(numpy_dtype(tensor.dtype), tuple(self.equal.get(dim, dim) for dim in dims))
 
     def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
         kind = "output" if is_output else "input"
         self.inside = self._after(call, is_output)
-        if x is _MISSING:
+        if x is MISSING:
             return x
         # a call's input boundaries belong to the Cell itself: what it computes of them is inside
         with self.builder.at(call, self.builder.source):
@@ -187,6 +227,21 @@ class Translator:
         while (parent := self.marker.calls[lineage[-1]].parent) is not None:
             lineage.append(parent)
         return lineage
+
+
+class _Nested(Translator):
+    """Translates a graph within another; all its nodes belong to one Cell."""
+
+    def __init__(self, outer: Translator, builder: Builder, cell: int) -> None:
+        super().__init__(builder, outer.marker, outer.names)
+        self.missing = outer.missing
+        self.cell = cell
+
+    def _cell(self, node: fx.Node) -> int:
+        return self.cell
+
+    def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
+        return x
 
 
 def _asserts(node: fx.Node) -> bool:

@@ -53,7 +53,7 @@ def fold(graph: Graph, results: set[str]) -> None:
     folded = _without_growth(graph, folded, known, results)
     gone = set(map(id, folded))
     graph.nodes = [node for node in graph.nodes if id(node) not in gone]
-    _add(graph, folded, known, {name for node in graph.nodes for name in node.inputs} | results)
+    _add(graph, folded, known, {name for node in graph.nodes for name in node.taken()} | results)
 
 
 def _is_folded(node: Emitted, known: Mapping[str, Tensor]) -> bool:
@@ -101,7 +101,7 @@ def _without_growth(
         for name in connected(node):
             sets[representative(name)] = representative(connected(node)[0])
     gone = set(map(id, nodes))
-    used = {name for node in graph.nodes if id(node) not in gone for name in node.inputs} | results
+    used = {name for node in graph.nodes if id(node) not in gone for name in node.taken()} | results
     growth: dict[str, int] = {}
     for name in sets:
         change = (known[name].nbytes if name in used else 0) - (known[name].nbytes if name in graph.initializers else 0)

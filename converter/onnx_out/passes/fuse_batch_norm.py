@@ -39,7 +39,7 @@ def _fuse(graph: Graph, convolution: Emitted, normalization: Emitted) -> None:
     dtype = graph.types[weight].dtype
     position = graph.nodes.index(convolution)
     rest, graph.nodes = graph.nodes[position:], graph.nodes[:position]
-    with graph.within(convolution):
+    with graph.at_node(convolution):
 
         def wide(name: str) -> str:
             return graph.cast(name, np.float64)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Emitted, Graph
+from ..lowering import Subgraph
 
 # what draws is drawn anew by each node
 RANDOM = frozenset(
@@ -23,7 +24,7 @@ def share(graph: Graph, results: set[str]) -> None:
     kept: list[Emitted] = []
     for node in graph.nodes:
         node = node.with_inputs(replaced)
-        if node.op_type in RANDOM:
+        if node.op_type in RANDOM or any(isinstance(value, Subgraph) for value in node.attributes.values()):
             kept.append(node)
             continue
         attributes = tuple((name, _hashable(value)) for name, value in sorted(node.attributes.items()))
