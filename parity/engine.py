@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -44,6 +44,8 @@ def check(
     cells: Mapping[str, str] | None = None,
     weights: Mapping[Any, Any] | None = None,
     save_onnx: str | PathLike[str] | None = None,
+    opset: int | None = None,
+    external_data: bool | Literal["auto"] = "auto",
     round_trip: bool = False,
     progress: Progress | None = None,
     **options: Any,
@@ -59,6 +61,8 @@ def check(
         cells: as for `compare`.
         weights: as for `compare`.
         save_onnx: where to write the exported model.
+        opset: of the exported model, as `converter.to_onnx` takes it.
+        external_data: of the exported model, as `converter.to_onnx` takes it.
         round_trip: judge the ways back too: the torch modules that the program becomes, directly (Cell by Cell) and, in
             eval mode, by way of ONNX (as a whole).
         progress: told of stages.
@@ -83,7 +87,7 @@ def check(
 
     shown.stage("capture", None)
     try:
-        program = _captured(module, args, keywords, dynamic_shapes, chosen)
+        program = captured(module, args, keywords, dynamic_shapes, chosen)
     except ConversionError as error:
         if framework is None or save_onnx is not None:
             raise
@@ -95,9 +99,9 @@ def check(
     if round_trip:
         shown.stage("convert back", None)
         back = ways_back(program)
-    report = _judged(module, program, back, args, keywords, chosen, shown)
+    report = _judged(module, program, back, args, keywords, chosen, shown, opset)
     if not (chosen.fail_fast and not report.ok):
-        _at_other_sizes(report, module, program, back, args, keywords, dynamic_shapes, chosen, shown)
+        _at_other_sizes(report, module, program, back, args, keywords, dynamic_shapes, chosen, shown, opset)
     if exported_dtype != chosen.dtype:
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
@@ -106,7 +110,7 @@ def check(
         report.join(port())
     if save_onnx is not None:
         shown.stage("write ONNX", None)
-        to_onnx(program, save_onnx)
+        to_onnx(program, save_onnx, opset=opset, external_data=external_data)
     return report
 
 
@@ -118,12 +122,14 @@ def _judged(
     kwargs: dict[str, Any],
     options: Options,
     progress: Progress,
+    opset: int | None,
 ) -> Report:
     """The program in the interpreter and in ONNX Runtime, and torch modules made of it, held against the module."""
     reference = _torch_side("torch", module, args, kwargs, options)
     interpreter = InterpreterSide("interpreter", program, args, kwargs, working_dtype=options.dtype, seed=options.seed)
     dtype = ONNXRUNTIME_DTYPES[options.dtype]
-    runtime = ExportedSide("onnxruntime", program, args, kwargs, dtype=dtype, provider=options.provider)
+    provider = options.provider
+    runtime = ExportedSide("onnxruntime", program, args, kwargs, dtype=dtype, provider=provider, opset=opset)
     made = [
         _torch_side(name, network, args, kwargs, options, from_onnx=name == FROM_ONNX) for name, network in back.items()
     ]
@@ -140,6 +146,7 @@ def _at_other_sizes(
     dynamic_shapes: Any,
     options: Options,
     progress: Progress,
+    opset: int | None,
 ) -> None:
     """Judge a program with dynamic dimensions at other sizes, too, and add that to the report."""
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
@@ -147,14 +154,15 @@ def _at_other_sizes(
         label = described(sizes)
         try:
             inputs = resized(program, args, kwargs, sizes)
-            report.join_sizes(_judged(module, program, back, *inputs, options, progress), label)
+            report.join_sizes(_judged(module, program, back, *inputs, options, progress, opset), label)
         except UsageError as error:
             report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
 
-def _captured(
+def captured(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, options: Options
 ) -> Program:
+    """The program of a module in the working dtype and mode of `options`."""
     working = getattr(torch, options.dtype)
     default = working if working == torch.float64 else torch.get_default_dtype()
     with in_dtype(module, working, through=working, train=options.train), default_dtype(default):
