@@ -38,7 +38,8 @@ def _(*operands: Type | None, operator: str, options: Options, types: Types) -> 
     first = operands[0]
     assert first is not None, "a structural operand may be absent, not the first"
     return tuple(
-        Type(first.dtype if dtype is None else dtype, tuple(parse(size) if isinstance(size, str) else size for size in shape)) for dtype, shape in types
+        Type(dtype or first.dtype, tuple(parse(size) if isinstance(size, str) else size for size in shape))
+        for dtype, shape in types
     )
 
 
@@ -54,7 +55,7 @@ def _(g: Any, y: Any, *operands: Tensor | None, operator: str, options: Options,
     recipe = get_recipe(operator)
     flows = [
         x is not None and not structural and is_floating(x.dtype)
-        for x, structural in zip(operands, recipe.structural, strict=False)
+        for x, structural in zip(operands, recipe.flags(len(operands)), strict=True)
     ]
     if not any(flows):
         return (None,) * len(operands)
@@ -87,10 +88,10 @@ def by_value_gradient(*operands: Tensor, operator: str, options: Options, count:
 
 
 def _differentiated(operator: str, operands: tuple[Any, ...]) -> list[int]:
-    structural = get_recipe(operator).structural
+    structural = get_recipe(operator).flags(len(operands))
     return [
         i
-        for i, (x, fixed) in enumerate(zip(operands, structural, strict=False))
+        for i, (x, fixed) in enumerate(zip(operands, structural, strict=True))
         if x is not None and not fixed and is_floating(x.dtype)
     ]
 
@@ -132,7 +133,8 @@ def _applied(operator: str, operands: tuple[Any, ...], contents: list[Any], opti
     """The recipe on tensors, and on contents where it wants those."""
     recipe = get_recipe(operator)
     chosen = [
-        known if structural else x for x, known, structural in zip(operands, contents, recipe.structural, strict=False)
+        known if structural else x
+        for x, known, structural in zip(operands, contents, recipe.flags(len(operands)), strict=True)
     ]
     return recipe.function(*chosen, **options)
 
