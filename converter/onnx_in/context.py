@@ -42,7 +42,7 @@ class Context:
     folder: Path | None
     declared: Callable[[], tuple[Type | None, ...]]
     tensor: Callable[[Imported], Traced]
-    run: Callable[[GraphProto, tuple[Imported, ...]], tuple[Imported, ...]]
+    run: Callable[[GraphProto, tuple[Imported, ...]], tuple[Any, ...]]
     draft: Callable[[GraphProto, tuple[Type | Imported, ...], str], Draft]
 
     def fresh(self) -> SymbolicDim:
