@@ -1,4 +1,5 @@
-"""Models in, models out: torch modules and ONNX models become programs, programs ONNX models or the source of Cells.
+"""Models in, models out: torch modules and ONNX models become programs; programs become ONNX models, torch modules or
+the source of Cells.
 
 Importing this package is cheap: torch and onnx load with the first function that needs them.
 """
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from .cell_source.source import to_cell_source
     from .onnx_in.importing import from_onnx
     from .onnx_out.export import to_onnx
+    from .torch_out.export import to_torch
 
-__all__ = ["from_onnx", "from_torch", "to_cell_checkpoint", "to_cell_source", "to_onnx"]
+__all__ = ["from_onnx", "from_torch", "to_cell_checkpoint", "to_cell_source", "to_onnx", "to_torch"]
 
 __getattr__ = lazily(
     __name__,
@@ -26,5 +28,6 @@ __getattr__ = lazily(
         "to_cell_checkpoint": "cell_source.checkpoint",
         "to_cell_source": "cell_source.source",
         "to_onnx": "onnx_out.export",
+        "to_torch": "torch_out.export",
     },
 )

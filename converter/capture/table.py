@@ -41,11 +41,13 @@ class Context:
         builder: of the program under construction.
         types: dtype and shape of each output, as torch inferred them; None for an output that isn't a tensor.
         used: for each output, whether anything takes it; one that nothing takes may be given as None.
+        operands: the positional arguments as torch has them: fake tensors know how they lie in memory.
     """
 
     builder: Builder
     types: tuple[Type | None, ...]
     used: tuple[bool, ...]
+    operands: tuple[Any, ...] = ()
 
     @property
     def type(self) -> Type:

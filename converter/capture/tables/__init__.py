@@ -8,11 +8,13 @@ from . import (
     classification,
     comparison,
     convolution,
+    counting,
     creation,
     data_dependent,
     einsum,
     elementwise,
     embedding,
+    grouped,
     indexing,
     joining,
     linear,
@@ -28,6 +30,7 @@ from . import (
     slicing,
     sorting,
     spatial,
+    striding,
 )
 
 __all__ = [
@@ -38,11 +41,13 @@ __all__ = [
     "classification",
     "comparison",
     "convolution",
+    "counting",
     "creation",
     "data_dependent",
     "einsum",
     "elementwise",
     "embedding",
+    "grouped",
     "indexing",
     "joining",
     "linear",
@@ -58,4 +63,5 @@ __all__ = [
     "slicing",
     "sorting",
     "spatial",
+    "striding",
 ]
