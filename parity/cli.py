@@ -166,7 +166,7 @@ def main() -> None:
     show_default=True,
     help="Where ONNX Runtime runs.",
 )
-@click.option("--round-trip", is_flag=True, help="Judge the way back too: the torch module made of the conversion.")
+@click.option("--round-trip", is_flag=True, help="Judge the torch modules made of the conversions too.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md).")
 @click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML.")
 @click.option(

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from ...runtime.errors import ConversionError, UsageError
+from ...runtime.ir.passes.mark_cells import mark_cells
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Type
 from ...runtime.ir.verify import verify
@@ -111,6 +112,7 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
         arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(inputs)), Structure("dict"))),
         result=structures[0] if len(structures) == 1 else Structure("tuple", tuple(structures)),
     )
+    program = mark_cells(program)
     verify(program)
     return program
 

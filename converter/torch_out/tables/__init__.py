@@ -5,6 +5,7 @@ from . import (  # noqa: F401
     attention,
     by_value,
     comparison,
+    control_flow,
     convolution,
     creation,
     data_dependent,
