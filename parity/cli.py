@@ -166,6 +166,7 @@ def main() -> None:
     show_default=True,
     help="Where ONNX Runtime runs.",
 )
+@click.option("--round-trip", is_flag=True, help="Judge the way back too: the torch module made of the conversion.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md).")
 @click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML.")
 @click.option(
@@ -185,6 +186,7 @@ def run(
     skip: tuple[str, ...],
     fail_fast: bool,
     provider: str,
+    round_trip: bool,
     json_file: str | None,
     junit_file: str | None,
     onnx_file: str | None,
@@ -212,6 +214,7 @@ def run(
             skip=skip,
             fail_fast=fail_fast,
             provider=provider,
+            round_trip=round_trip,
             save_onnx=onnx_path,
         )
     if json_file is not None:

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from ..converter.capture.containers import open_containers
 from ..converter.capture.export import from_torch
 from ..converter.onnx_out.export import to_onnx
+from ..converter.torch_out.export import to_torch
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
@@ -26,6 +27,7 @@ from .sides.onnxruntime_side import ExportedSide, OnnxModelSide
 from .sides.precision import default_dtype, in_dtype
 from .sides.records import Side
 from .sides.torch_side import TorchSide
+from .sizes import described, other_sizes, resized
 from .trial import Trial
 
 # the dtype that ONNX Runtime is judged in, for each working dtype
@@ -42,6 +44,7 @@ def check(
     cells: Mapping[str, str] | None = None,
     weights: Mapping[Any, Any] | None = None,
     save_onnx: str | PathLike[str] | None = None,
+    round_trip: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -56,6 +59,7 @@ def check(
         cells: as for `compare`.
         weights: as for `compare`.
         save_onnx: where to write the exported model.
+        round_trip: judge the way back too: the torch module that the program becomes.
         progress: told of stages.
         **options: fields of `Options`.
 
@@ -85,11 +89,14 @@ def check(
         report = port()
         report.notes.append(f"only the port was judged: {error}".partition("\n")[0])
         return report
-    reference = _torch_side("torch", module, args, keywords, chosen)
-    interpreter = InterpreterSide("interpreter", program, args, keywords, working_dtype=chosen.dtype, seed=chosen.seed)
     exported_dtype = ONNXRUNTIME_DTYPES[chosen.dtype]
-    runtime = ExportedSide("onnxruntime", program, args, keywords, dtype=exported_dtype, provider=chosen.provider)
-    report = _run(reference, [interpreter, runtime], chosen, shown)
+    back: dict[str, torch.nn.Module] = {}
+    if round_trip:
+        shown.stage("convert back", None)
+        back["torch from IR"] = to_torch(program)
+    report = _judged(module, program, back, args, keywords, chosen, shown)
+    if not (chosen.fail_fast and not report.ok):
+        _at_other_sizes(report, module, program, back, args, keywords, dynamic_shapes, chosen, shown)
     if exported_dtype != chosen.dtype:
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
@@ -100,6 +107,46 @@ def check(
         shown.stage("write ONNX", None)
         to_onnx(program, save_onnx)
     return report
+
+
+def _judged(
+    module: torch.nn.Module,
+    program: Program,
+    back: Mapping[str, torch.nn.Module],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: Options,
+    progress: Progress,
+) -> Report:
+    """The program in the interpreter and in ONNX Runtime, and torch modules made of it, held against the module."""
+    reference = _torch_side("torch", module, args, kwargs, options)
+    interpreter = InterpreterSide("interpreter", program, args, kwargs, working_dtype=options.dtype, seed=options.seed)
+    dtype = ONNXRUNTIME_DTYPES[options.dtype]
+    runtime = ExportedSide("onnxruntime", program, args, kwargs, dtype=dtype, provider=options.provider)
+    made = [_torch_side(name, network, args, kwargs, options) for name, network in back.items()]
+    return _run(reference, [interpreter, runtime, *made], options, progress)
+
+
+def _at_other_sizes(
+    report: Report,
+    module: torch.nn.Module,
+    program: Program,
+    back: Mapping[str, torch.nn.Module],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic_shapes: Any,
+    options: Options,
+    progress: Progress,
+) -> None:
+    """Judge a program with dynamic dimensions at other sizes, too, and add that to the report."""
+    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    for sizes in other_sizes(program, tensors, dynamic_shapes):
+        label = described(sizes)
+        try:
+            inputs = resized(program, args, kwargs, sizes)
+            report.join_sizes(_judged(module, program, back, *inputs, options, progress), label)
+        except UsageError as error:
+            report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
 
 def _captured(

@@ -21,6 +21,8 @@ from .ir.verify import verify
 from .safetensors_bytes import from_bytes, to_bytes
 from .tree import Structure
 
+Tensors = dict[str, np.ndarray[Any, Any]]
+
 FORMAT = "cellbridge program"
 VERSION = 1
 
@@ -41,12 +43,9 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
     Raises:
         UsageError: the file can't be written, or a constant argument or a dict's key is of a kind that JSON lacks.
     """
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
-    for kind, items in (("parameter", program.parameters), ("buffer", program.buffers)):
-        tensors |= {f"{kind}:{name}": item.data for name, item in items.items()}
-    tensors |= {f"constant:{c.value.name}": c.data for c in program.constants}
+    tensors: Tensors = {}
     try:
-        graph = json.dumps(_to_json(program), indent=1)
+        graph = json.dumps({"format": FORMAT, "version": VERSION} | _to_json(program, tensors, ""), indent=1)
     except TypeError as error:
         raise UsageError(
             f"can't save the program: {error}; constant arguments, constant results and keys must be None, bool, int, "
@@ -92,12 +91,23 @@ def load(path: str | os.PathLike[str]) -> Program:
     return program
 
 
-def _to_json(program: Program) -> dict[str, Any]:
+def _to_json(program: Program, tensors: Tensors, place: str) -> dict[str, Any]:
+    """The program without its tensors, which are added to `tensors` under names that begin with `place`."""
+    for kind, items in (("parameter", program.parameters), ("buffer", program.buffers)):
+        tensors |= {f"{place}{kind}:{name}": item.data for name, item in items.items()}
+    tensors |= {f"{place}constant:{c.value.name}": c.data for c in program.constants}
+
+    def attributes(number: int, node: Node) -> dict[str, Any]:
+        return {
+            name: {"program": _to_json(value, tensors, f"{place}{number}.{name}/")}
+            if isinstance(value, Program)
+            else _attribute_to_json(value)
+            for name, value in node.attributes.items()
+        }
+
     sources = list(dict.fromkeys(node.source for node in program.nodes if node.source is not None))
     numbers = {source: i for i, source in enumerate(sources)}
     return {
-        "format": FORMAT,
-        "version": VERSION,
         "train": program.train,
         "inputs": [_value_to_json(value) for value in program.inputs],
         "outputs": [value.name for value in program.outputs],
@@ -116,19 +126,19 @@ def _to_json(program: Program) -> dict[str, Any]:
             {
                 "op": node.op,
                 "inputs": [value.name if value is not None else None for value in node.inputs],
-                "attributes": {name: _attribute_to_json(value) for name, value in node.attributes.items()},
+                "attributes": attributes(number, node),
                 "outputs": [_value_to_json(value) for value in node.outputs],
                 "cell": node.cell,
                 "source": numbers[node.source] if node.source is not None else None,
             }
-            for node in program.nodes
+            for number, node in enumerate(program.nodes)
         ],
         "arguments": program.arguments.to_json(),
         "result": program.result.to_json(),
     }
 
 
-def _from_json(written: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]) -> Program:
+def _from_json(written: dict[str, Any], tensors: Tensors, place: str = "") -> Program:
     values: dict[str, Value] = {}
 
     def new(item: list[Any]) -> Value:
@@ -140,29 +150,35 @@ def _from_json(written: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]
 
     inputs = tuple(new(item) for item in written["inputs"])
     parameters = {
-        n: Parameter(new(p["value"]), tensors[f"parameter:{n}"], bool(p["trainable"]), tuple(p["aliases"]))
+        n: Parameter(new(p["value"]), tensors[f"{place}parameter:{n}"], bool(p["trainable"]), tuple(p["aliases"]))
         for n, p in written["parameters"].items()
     }
     buffer_values = {n: new(b["value"]) for n, b in written["buffers"].items()}
     constant_values = [new(item) for item in written["constants"]]
     sources = [Source(str(f), int(line), str(text), str(op)) for f, line, text, op in written["sources"]]
     nodes = []
-    for item in written["nodes"]:
+    for number, item in enumerate(written["nodes"]):
         operands = tuple(None if name is None else values[name] for name in item["inputs"])
-        attributes = {name: _attribute_from_json(value) for name, value in item["attributes"].items()}
+        attributes = {
+            name: _from_json(value["program"], tensors, f"{place}{number}.{name}/")
+            if isinstance(value, dict) and "program" in value
+            else _attribute_from_json(value)
+            for name, value in item["attributes"].items()
+        }
         outputs = tuple(new(value) for value in item["outputs"])
         source = None if item["source"] is None else sources[item["source"]]
         nodes.append(Node(item["op"], operands, attributes, outputs, item["cell"], source))
+    buffers: dict[str, Buffer] = {}
+    for n, b in written["buffers"].items():
+        update = None if b["update"] is None else values[b["update"]]
+        buffers[n] = Buffer(buffer_values[n], tensors[f"{place}buffer:{n}"], update)
     return Program(
         inputs=inputs,
         outputs=tuple(values[name] for name in written["outputs"]),
         nodes=tuple(nodes),
         parameters=parameters,
-        buffers={
-            n: Buffer(buffer_values[n], tensors[f"buffer:{n}"], None if b["update"] is None else values[b["update"]])
-            for n, b in written["buffers"].items()
-        },
-        constants=tuple(Constant(value, tensors[f"constant:{value.name}"]) for value in constant_values),
+        buffers=buffers,
+        constants=tuple(Constant(value, tensors[f"{place}constant:{value.name}"]) for value in constant_values),
         calls=tuple(CellCall(path, class_name, index, parent) for path, class_name, index, parent in written["calls"]),
         arguments=Structure.from_json(written["arguments"]),
         result=Structure.from_json(written["result"]),

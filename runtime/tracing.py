@@ -234,6 +234,10 @@ def _plain(attribute: Any) -> Any:
         return attribute.item()
     if attribute is None or isinstance(attribute, (bool, int, float, complex, str, np.dtype, SymbolicDim)):
         return attribute
+    from .ir.program import Program  # which imports this module, by way of the structures of calls
+
+    if isinstance(attribute, Program):
+        return attribute
     raise TypeError(f"not an attribute of an op: {attribute!r}")
 
 

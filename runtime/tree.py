@@ -71,6 +71,16 @@ class Structure:
 TENSOR = Structure("tensor")
 
 
+def positional(count: int) -> Structure:
+    """The structure of a call with so many tensors, by position."""
+    return Structure("tuple", (Structure("tuple", (TENSOR,) * count), Structure("dict")))
+
+
+def sequence(count: int) -> Structure:
+    """The structure of a result: one tensor, or a tuple of several (or none)."""
+    return TENSOR if count == 1 else Structure("tuple", (TENSOR,) * count)
+
+
 def is_tensor(leaf: Any) -> bool:
     """Whether a leaf is an array, a tensor of ours or one of a framework."""
     ours = isinstance(leaf, (np.ndarray, np.generic, Operand))

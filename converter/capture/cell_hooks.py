@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Collection, Iterator
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import torch
@@ -68,6 +69,8 @@ class _Watcher:
 
     def hooks(self, path: str, *, is_root: bool) -> tuple[Any, Any]:
         def before(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+            if not _is_watched():
+                return None
             if is_root:  # a new run
                 self.count, self.stack = 0, []
                 self.calls_of.clear()
@@ -89,6 +92,8 @@ class _Watcher:
             return pytree.tree_unflatten(leaves, spec)
 
         def after(module: torch.nn.Module, args: Any, kwargs: Any, result: Any) -> Any:
+            if not _is_watched():
+                return None
             number, passed = self.stack.pop()
             for original, given, version in passed:
                 if given._version != version:
@@ -105,6 +110,28 @@ class _Watcher:
             return pytree.tree_unflatten(values, spec)
 
         return before, after
+
+
+_watching: ContextVar[bool] = ContextVar("watching", default=True)
+
+
+@contextlib.contextmanager
+def unwatched() -> Iterator[None]:
+    """Within the context, calls of modules aren't reported: in branches and loop bodies of `torch.cond` and its like.
+
+    Which of them run, and how often, depends on the data; a program has them as sub-programs, without Cells.
+    """
+    token = _watching.set(False)
+    try:
+        yield
+    finally:
+        _watching.reset(token)
+
+
+def _is_watched() -> bool:
+    if torch.compiler.is_dynamo_compiling():  # which torch traces branches with
+        return False
+    return _watching.get()
 
 
 def input_slots(

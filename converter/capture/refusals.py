@@ -62,6 +62,7 @@ def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
     """Raise `UsageError` if the module itself doesn't run on the inputs."""
     import copy
 
+    torch.compiler.reset()  # what torch keeps of a traced torch.cond doesn't run
     try:
         with torch.no_grad():
             copy.deepcopy(module)(*args, **kwargs)

@@ -27,6 +27,8 @@ Translation = Callable[..., Any]
 
 TABLE: dict[str, Translation] = {}
 
+MISSING = object()  # a value that couldn't be translated, and whatever is computed of it
+
 # arguments that say where and how a tensor lies in memory, not what it holds
 PLACEMENT = frozenset({"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy"})
 

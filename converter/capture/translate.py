@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Mapping
@@ -17,14 +18,14 @@ from ...runtime.ir.types import Source, Type
 from ...runtime.ops import boundary as boundary_ops
 from ...runtime.ops import shaping
 from ...runtime.tracing import Builder, Traced
+from .control_flow import HIGHER_ORDER, Incomplete
 from .dims import as_dim
 from .marks import BOUNDARY, Marker
 from .numbers import ELEMENT, computed, element
-from .table import PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
+from .table import MISSING, PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<text>[^\n]*)')
 _CALL_INDEX = re.compile(r"@(\d+)$")
-_MISSING = object()  # a value that couldn't be translated, and whatever is computed of it
 
 
 class Translator:
@@ -54,7 +55,15 @@ class Translator:
                 outputs = fx.map_arg(node.args[0], lambda n: environment[n])
             else:
                 environment[node] = self._node(node, environment)
-        return list(outputs)
+        return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+    def nested(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
+        """Translate a graph that is called in place: its nodes belong to the Cell that calls it."""
+        return self.within(self.builder).run(module, arguments)
+
+    def within(self, builder: Builder | None = None) -> Translator:
+        """A translator of a graph within this one: in a program of its own, if there is no builder."""
+        return _Nested(self, builder or Builder(), self.builder.cell if builder else 0)
 
     def _learn(self, graph: fx.Graph) -> None:
         """Note the sizes that the graph asserts to be a number: parts of a known whole add up to it, say."""
@@ -88,7 +97,7 @@ class Translator:
         except Unsupported as reason:
             return self._lacks(node, reason, cell, source)
         if node.target is operator.getitem:
-            return _MISSING if args[0] is _MISSING else args[0][args[1]]
+            return MISSING if args[0] is MISSING else args[0][args[1]]
         with self.builder.at(cell, source):
             if node.target is BOUNDARY:
                 return self._boundary(*args)
@@ -102,8 +111,8 @@ class Translator:
         if isinstance(value, torch.SymBool) and all(_asserts(user) for user in node.users):
             return None  # for a check of sizes that torch put in
         args = self._resolve(node.args, environment)
-        if any(leaf is _MISSING for leaf in pytree.tree_leaves(args)):
-            return _MISSING
+        if any(leaf is MISSING for leaf in pytree.tree_leaves(args)):
+            return MISSING
         cell, source = self._cell(node), _source(node)
         with self.builder.at(cell, source):
             if node.target in ELEMENT:
@@ -113,15 +122,19 @@ class Translator:
 
     def _translate(self, node: fx.Node, args: Any, kwargs: Any, cell: int, source: Source) -> Any:
         translation = TABLE.get(str(node.target))
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in HIGHER_ORDER:
+            translation = functools.partial(HIGHER_ORDER[str(node.target)], self)
         try:
             if translation is None:
                 raise Unsupported("")
-            if any(leaf is _MISSING for leaf in pytree.tree_leaves((args, kwargs))):
-                return _MISSING
+            if any(leaf is MISSING for leaf in pytree.tree_leaves((args, kwargs))):
+                return MISSING
             types = self._types(node.meta.get("val"))
             operands = fx.map_arg(node.args, lambda n: n.meta.get("val"))
             context = Context(self.builder, types, _used(node, len(types)), operands)
             result = translation(context, *args, **kwargs)
+        except Incomplete:
+            return MISSING
         except Unsupported as reason:
             return self._lacks(node, reason, cell, source)
         except CellbridgeError as error:
@@ -146,7 +159,7 @@ class Translator:
         name = node.args[1] if node.target is torch.ops.higher_order.with_effects else node.target
         shown = f"{name}{f' ({reason})' if str(reason) else ''}"
         self.missing.append((shown, str(self.marker.calls[cell]), str(source)))
-        return _MISSING
+        return MISSING
 
     def _check(self, node: fx.Node, types: tuple[Type | None, ...], result: Any, source: Source) -> None:
         """Hold what the ops inferred against what torch inferred."""
@@ -173,7 +186,7 @@ class Translator:
     def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
         kind = "output" if is_output else "input"
         self.inside = self._after(call, is_output)
-        if x is _MISSING:
+        if x is MISSING:
             return x
         # a call's input boundaries belong to the Cell itself: what it computes of them is inside
         with self.builder.at(call, self.builder.source):
@@ -214,6 +227,21 @@ class Translator:
         while (parent := self.marker.calls[lineage[-1]].parent) is not None:
             lineage.append(parent)
         return lineage
+
+
+class _Nested(Translator):
+    """Translates a graph within another; all its nodes belong to one Cell."""
+
+    def __init__(self, outer: Translator, builder: Builder, cell: int) -> None:
+        super().__init__(builder, outer.marker, outer.names)
+        self.missing = outer.missing
+        self.cell = cell
+
+    def _cell(self, node: fx.Node) -> int:
+        return self.cell
+
+    def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
+        return x
 
 
 def _asserts(node: fx.Node) -> bool:

@@ -8,13 +8,14 @@ from os import PathLike
 
 import onnx
 
-from ...runtime.errors import ConversionError, ShapeError, UnsupportedOperators, UsageError
+from ...runtime.errors import UsageError
 from ...runtime.interpreter import plan
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import BFLOAT16, Node, Type, Value
-from ...runtime.ops import get
+from ...runtime.ir.types import BFLOAT16, Node, Value
 from ...runtime.ops.random import RANDOM_OPS
-from .graph import Graph, live, node_proto
+from .graph import Graph, live, node_proto, value_info
+from .lowering import lower
+from .metadata import program_metadata
 from .naming import input_names, output_names
 from .writing import add_initializers, write
 
@@ -73,7 +74,7 @@ def to_onnx(
     lowering = _Lowering(program, opset or _default_opset(program), inputs, results)
     lowering.lower([node for node in nodes if node not in drawn])
     model = lowering.model()
-    used = {name for node in model.graph.node for name in node.input}
+    used = lowering.taken()
     initializers = {name: array for name, array in lowering.graph.initializers.items() if name in used}
     if path is None:
         add_initializers(model, initializers)
@@ -109,44 +110,16 @@ class _Lowering:
             self.graph.initializers[self.tensors[value]] = data
 
     def _define(self, value: Value, name: str) -> str:
-        tensor = self.tensors[value] = self.graph.unique(name)
-        self.graph.types[tensor] = value.type
+        tensor = self.tensors[value] = self.graph.define(name, value.type)
         return tensor
 
     def lower(self, nodes: list[Node]) -> None:
         """Emit the nodes by the `onnx` rules of their ops."""
-        unsupported = [node for node in nodes if get(node.op).onnx_rule is None]
-        if unsupported:
-            raise self._unsupported(unsupported)
-        for node in nodes:
-            call = self.program.calls[node.cell]
-            with self.graph.at(str(call) if call.path else "", str(node.source or "")):
-                self._lower(node)
+        lower(self.graph, self.program, nodes, self.tensors)
 
-    def _lower(self, node: Node) -> None:
-        rule = get(node.op).onnx_rule
-        assert rule is not None
-        try:
-            result = rule(self.graph, *("" if v is None else self.tensors[v] for v in node.inputs), **node.attributes)
-        except (ConversionError, ShapeError, TypeError, ValueError) as error:
-            raise ConversionError(f"{self._where(node)} can't be written in ONNX: {error}") from error
-        for value, tensor in zip(node.outputs, result if isinstance(result, tuple) else (result,), strict=True):
-            self.tensors[value] = tensor
-            self.graph.types[tensor] = value.type
-        for reading in self.program.symbol_readings.get(node, ()):
-            if reading.axis is not None:
-                value = node.outputs[reading.output]
-                self.graph.sizes.bind(self.tensors[value], value.shape)
-
-    def _where(self, node: Node) -> str:
-        return f"op {node.op} in Cell {self.program.calls[node.cell]}" + (f" at {node.source}" if node.source else "")
-
-    def _unsupported(self, nodes: list[Node]) -> UnsupportedOperators:
-        lines = [f"{self._where(node)}: {get(node.op).no_onnx_reason}" for node in nodes]
-        return UnsupportedOperators(
-            f"{len(nodes)} operators have no ONNX form:\n  " + "\n  ".join(lines),
-            [(node.op, self.program.calls[node.cell].path, str(node.source or "")) for node in nodes],
-        )
+    def taken(self) -> set[str]:
+        """The tensors that the nodes take."""
+        return {name for node in self.graph.nodes for name in node.taken()}
 
     def model(self) -> onnx.ModelProto:
         """The model without its initializers."""
@@ -168,9 +141,9 @@ class _Lowering:
         graph = onnx.GraphProto(
             name=self.program.calls[0].class_name,
             node=[node_proto(node, names) for node in nodes],
-            input=[_value_info(self.tensors[value], value.type) for value in self.inputs],
-            output=[_value_info(name, value.type) for name, value in self.results],
-            value_info=[_value_info(name, value.type) for name, value in between],
+            input=[value_info(self.tensors[value], value.type) for value in self.inputs],
+            output=[value_info(name, value.type) for name, value in self.results],
+            value_info=[value_info(name, value.type) for name, value in between],
         )
         operators = onnx.helper.make_opsetid("", self.graph.opset)
         return onnx.ModelProto(
@@ -178,10 +151,6 @@ class _Lowering:
             producer_name="cellbridge",
             producer_version=importlib.metadata.version("cellbridge"),
             opset_import=[operators],
+            metadata_props=program_metadata(self.program),
             graph=graph,
         )
-
-
-def _value_info(name: str, type: Type) -> onnx.ValueInfoProto:
-    shape = [dim if isinstance(dim, int) else str(dim) for dim in type.shape]
-    return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(type.dtype), shape)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,9 @@ import onnx
 
 from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import Dim, SymbolicDim
+from ...runtime.ir.program import Program
 from ...runtime.ir.types import Type, as_dtype
+from .lowering import Subgraph, subgraph
 from .sizes import Sizes
 
 Array = np.ndarray[Any, Any]
@@ -34,6 +37,11 @@ class Emitted:
     outputs: tuple[str, ...]
     attributes: dict[str, Any]
     metadata: dict[str, str]
+
+    def taken(self) -> set[str]:
+        """The tensors that the node takes, those that its subgraphs take from around them too."""
+        subgraphs = (item for item in self.attributes.values() if isinstance(item, Subgraph))
+        return {*filter(None, self.inputs), *(name for item in subgraphs for name in item.taken())}
 
 
 class Graph:
@@ -68,6 +76,28 @@ class Graph:
             yield
         finally:
             self._prefix, self._metadata = before
+
+    @property
+    def cell(self) -> str:
+        """The Cell call that new nodes belong to."""
+        return self._metadata.get(CELL, "")
+
+    def within(self) -> Graph:
+        """A graph within this one: it knows this one's tensors and sizes, and shares names and constants with it."""
+        inner = copy.copy(self)
+        inner.nodes = []
+        inner.sizes = self.sizes.within(inner)
+        return inner
+
+    def subgraph(self, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None) -> Subgraph:
+        """A sub-program as the attribute of a node; see `OnnxGraph`."""
+        return subgraph(self, program, captured, unused)
+
+    def define(self, name: str, type: Type) -> str:
+        """A tensor that no node computes: an input or initializer; its name, with a number if that is taken."""
+        tensor = self.unique(name)
+        self.types[tensor] = type
+        return tensor
 
     def at_root(self) -> contextlib.AbstractContextManager[None]:
         """Within the context, new nodes belong to no Cell but the root, and to no source line."""
@@ -143,7 +173,7 @@ def live(nodes: list[Emitted], wanted: set[str]) -> list[Emitted]:
         while node.op_type in OPTIONAL_OUTPUTS and len(outputs) > 1 and outputs[-1] not in used:
             outputs.pop()
         kept.append(replace(node, outputs=tuple(outputs)))
-        used.update(node.inputs)
+        used |= node.taken()
     return kept[::-1]
 
 
@@ -154,14 +184,32 @@ def node_proto(node: Emitted, names: Mapping[str, str]) -> onnx.NodeProto:
         name=node.name,
         input=[names.get(name, name) for name in node.inputs],
         output=[names.get(name, name) for name in node.outputs],
-        attribute=[_attribute(node, key, value) for key, value in node.attributes.items()],
+        attribute=[_attribute(node, key, value, names) for key, value in node.attributes.items()],
     )
     for key, text in node.metadata.items():
         proto.metadata_props.add(key=key, value=text)
     return proto
 
 
-def _attribute(node: Emitted, key: str, value: Any) -> onnx.AttributeProto:
+def graph_proto(graph: Subgraph, names: Mapping[str, str]) -> onnx.GraphProto:
+    """A subgraph as ONNX writes it; what it takes from around it is renamed as `names` says."""
+    return onnx.GraphProto(
+        name=graph.name,
+        node=[node_proto(node, names) for node in live(list(graph.nodes), {name for name, _ in graph.outputs})],
+        input=[value_info(name, type) for name, type in graph.inputs],
+        output=[value_info(name, type) for name, type in graph.outputs],
+    )
+
+
+def value_info(name: str, type: Type) -> onnx.ValueInfoProto:
+    """Name, dtype and shape of a tensor; symbolic dimensions by their text."""
+    shape = [dim if isinstance(dim, int) else str(dim) for dim in type.shape]
+    return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(type.dtype), shape)
+
+
+def _attribute(node: Emitted, key: str, value: Any, names: Mapping[str, str]) -> onnx.AttributeProto:
+    if isinstance(value, Subgraph):
+        return onnx.helper.make_attribute(key, graph_proto(value, names))
     items = value if isinstance(value, (list, tuple)) else [value]
     if any(isinstance(item, SymbolicDim) for item in items):
         raise ConversionError(f"attribute {key}={value} of ONNX {node.op_type} must be known when it is exported")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...runtime.errors import ConversionError
-from ...runtime.ir.dims import Dim, SymbolicDim
+from ...runtime.ir.dims import Dim, SymbolicDim, symbols_in
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -30,8 +30,24 @@ class Sizes:
         alone = self.graph.type(tensor).rank == 0
         self.elements |= {name: (tensor, None if alone else i) for i, name in enumerate(symbols)}
 
-    def bind(self, tensor: str, shape: tuple[Dim, ...]) -> None:
-        """Let symbols be read off an input: from a dimension `n`, or if there is none, from one like `2*n + 1`."""
+    def within(self, graph: Graph) -> Sizes:
+        """The sizes for a graph within the one of these."""
+        inner = Sizes(graph)
+        inner.emitted = dict(self.emitted)
+        inner.bindings = dict(self.bindings)
+        inner.elements = dict(self.elements)
+        return inner
+
+    def bind(self, tensor: str, shape: tuple[Dim, ...], *, anew: bool = False) -> None:
+        """Let symbols be read off an input: from a dimension `n`, or if there is none, from one like `2*n + 1`.
+
+        `anew`: a symbol may have stood for something else in the graph around.
+        """
+        if anew:
+            names = symbols_in(shape)
+            self.emitted = {dim: name for dim, name in self.emitted.items() if not names & dim.symbols()}
+            self.bindings = {name: at for name, at in self.bindings.items() if name not in names}
+            self.elements = {name: at for name, at in self.elements.items() if name not in names}
         for axis, dim in enumerate(shape):
             linear = _linear(dim)
             if linear is not None:

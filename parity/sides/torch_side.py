@@ -16,6 +16,7 @@ from ...converter.capture.table import numpy_dtype
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall
+from .control_flow import ControlFlowInPython
 from .precision import DoublePrecision, Draws, KeptGradients, StableSorts, default_dtype, in_dtype
 from .records import (
     INPUT,
@@ -84,6 +85,7 @@ class TorchSide:
                 stack.enter_context(DoublePrecision(self.working_dtype))
             drawn = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in self.module.named_buffers()}
+            stack.enter_context(ControlFlowInPython())
             stack.enter_context(torch.enable_grad())
             with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), drawn:  # type: ignore[no-untyped-call]
                 result = self._called(args, kwargs)

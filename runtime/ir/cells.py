@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..tree import TENSOR, Structure
+from ..tree import positional, sequence
 from .program import Program
 from .types import CellCall, Node, Value
 
@@ -88,8 +88,8 @@ class Cell:
             },
             constants=tuple(c for c in self.owner.constants if c.value in used),
             calls=self.owner.calls,
-            arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(inputs)), Structure("dict"))),
-            result=TENSOR if len(outputs) == 1 else Structure("tuple", (TENSOR,) * len(outputs)),
+            arguments=positional(len(inputs)),
+            result=sequence(len(outputs)),
             train=self.owner.train,
         )
 

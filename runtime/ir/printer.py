@@ -33,6 +33,9 @@ def text(program: Program) -> str:
             call = program.calls[current]
             lines.append(f"  {call} {call.class_name}")
         lines.append(f"    {_node_text(node, scalars, names)}")
+        for name, value in node.attributes.items():
+            if isinstance(value, Program):
+                lines += [f"      {name}:", *(f"        {line}" for line in text(value).splitlines())]
     lines.append(f"  return {', '.join(f'%{value.name}' for value in program.outputs)}")
     return "\n".join(lines)
 
@@ -51,6 +54,8 @@ def _node_text(node: Node, scalars: dict[Value, str], names: dict[Value, str]) -
 
 def attribute_text(value: Any) -> str:
     """An attribute as it is printed: dtypes by name, tuples in parentheses."""
+    if isinstance(value, Program):
+        return value.calls[0].class_name
     if isinstance(value, np.dtype):
         return value.name
     if isinstance(value, tuple):

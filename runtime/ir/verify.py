@@ -40,6 +40,9 @@ def verify(program: Program) -> None:
         for operand in node.inputs:
             if operand is not None and operand not in defined:
                 raise ProgramError(f"{where}: operand {operand} is used before it is computed")
+        for name, value in node.attributes.items():
+            if isinstance(value, Program):
+                _verify_subprogram(value, f"{where}, {name}")
         _verify_types(node, where)
         for value in node.outputs:
             define(value, where)
@@ -52,6 +55,15 @@ def verify(program: Program) -> None:
     ):
         if len(leaves) != len(values):
             raise ProgramError(f"the {kind} hold {len(leaves)} tensors, the program has {len(values)}")
+
+
+def _verify_subprogram(program: Program, where: str) -> None:
+    if program.parameters or program.buffers:
+        raise ProgramError(f"{where}: a sub-program has no parameters and no buffers of its own")
+    try:
+        verify(program)
+    except ProgramError as error:
+        raise ProgramError(f"{where}: {error}") from error
 
 
 def _verify_types(node: Node, where: str) -> None:

@@ -1,6 +1,6 @@
 """Ops that tie sizes to values: what `nonzero` and `unique` find has a size that only the run tells.
 
-Such a size is a symbol of its own, named by an attribute; the types of all that follows use it.
+Such a size is a symbol of its own, named by the attribute `symbols`; the types of all that follows use it.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ def _(graph: OnnxGraph, x: str, *, symbols: tuple[str, ...]) -> str:
 
 
 @operator
-def nonzero(x: Tensor, *, count: str) -> Tensor:
+def nonzero(x: Tensor, *, symbols: tuple[str, ...]) -> Tensor:
     """Indices of the elements that aren't zero, in row-major order: int64 (count, rank of x).
 
     Args:
         x: any tensor; of one without dimensions, the result is (count, 0).
-        count: name of the symbol that stands for how many there are.
+        symbols: one name: of the size that stands for how many there are.
 
     ATen nonzero; ONNX NonZero-13, transposed.
     """
 
 
 @nonzero.infer
-def _(x: Type, *, count: str) -> Type:
-    return Type(INT64, (symbol(count), x.rank))
+def _(x: Type, *, symbols: tuple[str, ...]) -> Type:
+    return Type(INT64, (symbol(symbols[0]), x.rank))
 
 
 @nonzero.native_kernel
-def _(x: Array, *, count: str) -> Array:
+def _(x: Array, *, symbols: tuple[str, ...]) -> Array:
     if x.ndim == 0:
         return np.zeros((int(bool(x)), 0), np.int64)
     return np.stack(np.nonzero(x), axis=1).astype(np.int64, copy=False)
@@ -75,7 +75,7 @@ nonzero.no_vjp(_COUNTS)
 
 
 @nonzero.onnx
-def _(graph: OnnxGraph, x: str, *, count: str) -> str:
+def _(graph: OnnxGraph, x: str, *, symbols: tuple[str, ...]) -> str:
     rank = graph.type(x).rank
     x = graph.cast(x, BOOL)  # ONNX Runtime has kernels for few other dtypes
     if rank == 0:  # ONNX counts one dimension, ATen none: each index is an empty row
@@ -88,12 +88,12 @@ def _(graph: OnnxGraph, x: str, *, count: str) -> str:
 
 
 @operator
-def unique(x: Tensor, *, count: str, axis: int | None = None, sorted: bool = True) -> tuple[Tensor, ...]:
+def unique(x: Tensor, *, symbols: tuple[str, ...], axis: int | None = None, sorted: bool = True) -> tuple[Tensor, ...]:
     """The different elements of x, or the different slices along an axis.
 
     Args:
         x: any tensor.
-        count: name of the symbol that stands for how many there are.
+        symbols: one name: of the size that stands for how many there are.
         axis: compare slices along it; None: elements, of x flattened.
         sorted: in ascending order (slices in lexicographic order); otherwise in the order in which they come first.
 
@@ -106,8 +106,8 @@ def unique(x: Tensor, *, count: str, axis: int | None = None, sorted: bool = Tru
 
 
 @unique.infer
-def _(x: Type, *, count: str, axis: int | None, sorted: bool) -> tuple[Type, ...]:
-    counted = symbol(count)
+def _(x: Type, *, symbols: tuple[str, ...], axis: int | None, sorted: bool) -> tuple[Type, ...]:
+    counted = symbol(symbols[0])
     places = Type(INT64, (counted,))
     if axis is None:
         return Type(x.dtype, (counted,)), places, Type(INT64, (product(x.shape),)), places
@@ -117,7 +117,7 @@ def _(x: Type, *, count: str, axis: int | None, sorted: bool) -> tuple[Type, ...
 
 
 @unique.native_kernel
-def _(x: Array, *, count: str, axis: int | None, sorted: bool) -> tuple[Array, ...]:
+def _(x: Array, *, symbols: tuple[str, ...], axis: int | None, sorted: bool) -> tuple[Array, ...]:
     values, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
     )
@@ -135,7 +135,7 @@ unique.no_vjp(_ORDER)
 
 
 @unique.onnx
-def _(graph: OnnxGraph, x: str, *, count: str, axis: int | None, sorted: bool) -> tuple[str, ...]:
+def _(graph: OnnxGraph, x: str, *, symbols: tuple[str, ...], axis: int | None, sorted: bool) -> tuple[str, ...]:
     dtype = graph.type(x).dtype
     numbers = graph.cast(x, np.int8) if dtype == BOOL else x  # ONNX Runtime has no kernel for bool
     values, *others = graph.op("Unique", numbers, outputs=4, axis=axis, sorted=int(sorted))

@@ -37,6 +37,8 @@ import numpy as np
 
 from ..errors import ProgramError, ShapeError
 from ..ir.dims import Dim, SymbolicDim
+from ..ir.printer import attribute_text
+from ..ir.program import Program
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Type, is_half
 from ..precision import overruled
 from ..tracing import Operand, Tensor
@@ -63,6 +65,15 @@ class OnnxGraph(Protocol):
 
     def read_sizes(self, tensor: str, symbols: tuple[str, ...]) -> None:
         """Let the elements of an integer tensor be the sizes that these symbols stand for."""
+
+    def subgraph(self, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None) -> Any:
+        """A sub-program as the attribute of a node.
+
+        Args:
+            program: the sub-program.
+            captured: tensors of this graph that its last inputs are; the inputs before are the subgraph's own.
+            unused: types of inputs that the subgraph has at these positions besides, because ONNX wants them.
+        """
 
     def type(self, name: str) -> Type:
         """Dtype and shape of a value that is an input of the op being lowered."""
@@ -148,7 +159,7 @@ class Op:
             inferred = self.infer_rule(*types, **attributes)
         except ShapeError as error:
             operands = ", ".join(f"{n} {t}" for n, t in zip(self._names(len(types)), types, strict=True))
-            shown = ", ".join(f"{k}={v}" for k, v in attributes.items())
+            shown = ", ".join(f"{k}={attribute_text(v)}" for k, v in attributes.items())
             raise ShapeError(f"{self.name}({operands}{'; ' + shown if shown else ''}): {error}") from None
         return inferred if isinstance(inferred, tuple) else (inferred,)
 

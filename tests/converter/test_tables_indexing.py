@@ -71,14 +71,6 @@ def test_writing_by_mask(check):
     check(written, X, normal(4, 5, 6))
 
 
-def test_masks_that_decide_the_size_are_refused(check):
-    from cellbridge.runtime.errors import CellbridgeError
-
-    for function in (lambda x: x[x > 0].sum(), lambda x: x.masked_select(x > 0).sum(), lambda x: x.nonzero()):
-        with pytest.raises(CellbridgeError):
-            check(function, X)
-
-
 def test_along_an_axis(check):
     check(
         lambda x, i, at: [

@@ -46,6 +46,19 @@ def test_train(name: str) -> None:
     check(name, train=True).raise_if_failed()
 
 
+@pytest.mark.parametrize("train", [pytest.param(False, marks=pytest.mark.slow), True], ids=["eval", "train"])
+@pytest.mark.parametrize(
+    "name", [name if name in ("lstm_classifier", "unet") else pytest.param(name, marks=pytest.mark.slow)
+             for name in (*SMALL, *LARGE)]
+)  # fmt: skip
+def test_round_trip(name: str, train: bool) -> None:
+    report = check(name, train=train, round_trip=True)
+    report.raise_if_failed()
+    assert "torch from IR" in report.sides
+    judged = [cell for cell in report.cells.values() if cell.comparisons]
+    assert all({"torch from IR"} <= {c.side for c in cell.comparisons} for cell in judged)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", [*SMALL, "resnet18"])

@@ -23,7 +23,7 @@ def counted(dim: Dim) -> str:
 
 def places_of(mask: Traced, count: str) -> list[Any]:
     """Where a mask holds: for each of its axes, the indices, int64 (count,)."""
-    found = data_dependent.nonzero(mask, count=count)
+    found = data_dependent.nonzero(mask, symbols=(count,))
     size = found.shape[0]
     return [shaping.reshape(part(found, 1, axis, axis + 1), shape=(size,)) for axis in range(mask.ndim)]
 
@@ -31,7 +31,7 @@ def places_of(mask: Traced, count: str) -> list[Any]:
 @aten("aten.nonzero.default")
 def nonzero(context: Context, self: Traced) -> Any:
     """nonzero(Tensor self) -> Tensor"""
-    return data_dependent.nonzero(self, count=counted(context.shape[0]))
+    return data_dependent.nonzero(self, symbols=(counted(context.shape[0]),))
 
 
 @aten("aten.argwhere.default")
@@ -63,7 +63,7 @@ def unique2(
 ) -> Any:
     """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, ...)"""
     count = counted(context.shape[0])
-    values, _, inverse, counts = data_dependent.unique(self, count=count)  # torch's are sorted always
+    values, _, inverse, counts = data_dependent.unique(self, symbols=(count,))  # torch's are sorted always
     placed = shaping.reshape(inverse, shape=self.shape)
     return values, placed if return_inverse else _empty(context), counts if return_counts else _empty(context)
 
@@ -79,7 +79,7 @@ def unique_dim(
 ) -> Any:
     """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> ..."""
     axis = normalize_axis(dim, self.ndim)
-    values, _, inverse, counts = data_dependent.unique(self, count=counted(context.shape[axis]), axis=axis)
+    values, _, inverse, counts = data_dependent.unique(self, symbols=(counted(context.shape[axis]),), axis=axis)
     return values, inverse, counts
 
 

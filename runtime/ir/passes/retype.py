@@ -37,6 +37,8 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
         return None if value is None else new(value)
 
     def attribute(item: Any) -> Any:
+        if isinstance(item, Program):
+            return retype(item, target)
         if isinstance(item, float) and math.isfinite(item):
             return min(max(item, -largest), largest)
         return target if isinstance(item, np.dtype) and is_floating(item) else item

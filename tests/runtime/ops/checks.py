@@ -56,13 +56,16 @@ def differentiated(case: OpCase) -> list[bool]:
     ]
 
 
-def attributes_of(case: OpCase) -> dict[str, Any]:
-    return ops.get(case.op).attributes(case.attributes)
+def attributes_of(case: OpCase, inputs: list[Array | None]) -> dict[str, Any]:
+    """The attributes; sub-programs in the dtype of the floating-point inputs."""
+    dtypes = [x.dtype for x in inputs if x is not None and is_floating(x.dtype)]
+    given = {k: v.astype(dtypes[0]) if isinstance(v, Program) else v for k, v in case.attributes.items()}
+    return ops.get(case.op).attributes(given)
 
 
 def run_kernel(case: OpCase, inputs: list[Array | None]) -> tuple[Array, ...]:
     with np.errstate(all="ignore"):
-        return evaluate(ops.get(case.op), inputs, attributes_of(case))
+        return evaluate(ops.get(case.op), inputs, attributes_of(case, inputs))
 
 
 def as_torch(array: Array | None) -> torch.Tensor | None:
@@ -83,7 +86,7 @@ def cotangents(outputs: tuple[Array, ...]) -> list[Array | None]:
 def run_vjp(case: OpCase, gs: list[Array | None], ys: tuple[Array, ...], inputs: list[Array | None]) -> list[Any]:
     """Cotangents of the inputs, computed at once."""
     with np.errstate(all="ignore"):
-        return list(ops.get(case.op).pull_back(gs, ys, inputs, attributes_of(case)))
+        return list(ops.get(case.op).pull_back(gs, ys, inputs, attributes_of(case, inputs)))
 
 
 def one_node_program(case: OpCase, dtype: Any, symbolic: Collection[int] = ()) -> Program:
@@ -95,7 +98,8 @@ def one_node_program(case: OpCase, dtype: Any, symbolic: Collection[int] = ()) -
         shape = () if array is None else (symbol("n"), *array.shape[1:]) if i in symbolic else array.shape
         operands.append(None if array is None else builder.new_value(f"x{i}", Type(array.dtype, shape)))
     given = [operand for operand in operands if operand is not None]
-    result = op(*operands, **case.attributes) if given else builder.create(op, **case.attributes)
+    attributes = attributes_of(case, inputs_of(case, dtype))
+    result = op(*operands, **attributes) if given else builder.create(op, **attributes)
     results = result if isinstance(result, tuple) else (result,)
     return Program(
         inputs=tuple(operand.value for operand in given),

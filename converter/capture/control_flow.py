@@ -1,0 +1,230 @@
+"""torch's higher-order operators: `cond`, `while_loop`, `scan`, `map`, `associative_scan`, graphs called in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import fx
+
+from ...runtime.ir.dims import Dim, SymbolicDim
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import BOOL, INT64, Type
+from ...runtime.ops import control_flow, data_dependent, shaping
+from ...runtime.subprograms import finished, inlined, traced
+from ...runtime.tracing import Traced
+from .dims import as_dim
+from .table import MISSING, Context, Unsupported, cast, scalar
+
+if TYPE_CHECKING:
+    from .translate import Translator
+
+HigherOrder = Callable[..., Any]
+
+HIGHER_ORDER: dict[str, HigherOrder] = {}
+
+NO_LIMIT = 2**63 - 1
+
+
+def higher_order(*names: str) -> Callable[[HigherOrder], HigherOrder]:
+    """Enter a translation for higher-order operators of these names."""
+
+    def enter(translation: HigherOrder) -> HigherOrder:
+        HIGHER_ORDER.update(dict.fromkeys(names, translation))
+        return translation
+
+    return enter
+
+
+@higher_order("cond")
+def cond(
+    translator: Translator, context: Context, pred: Any, true: fx.GraphModule, false: fx.GraphModule, operands: Any = ()
+) -> Any:
+    """cond(pred, true_fn, false_fn, operands)"""
+    if isinstance(pred, bool):
+        return translator.nested(true if pred else false, list(operands))
+    predicate = shaping.reshape(cast(pred, BOOL), shape=()) if pred.ndim else cast(pred, BOOL)
+    given = _operands(context, operands)
+    then_branch, else_branch = complete(
+        subprogram(translator, true, operands, given, "then"), subprogram(translator, false, operands, given, "else")
+    )
+    symbols = _new_symbols(context)
+    return _tuple(
+        control_flow.cond(predicate, *given, then_branch=then_branch, else_branch=else_branch, symbols=symbols)
+    )
+
+
+@higher_order("while_loop")
+def while_loop(
+    translator: Translator,
+    context: Context,
+    cond_fn: fx.GraphModule,
+    body_fn: fx.GraphModule,
+    carried: Any,
+    additional: Any,
+) -> Any:
+    """while_loop(cond_fn, body_fn, carried_inputs, additional_inputs)"""
+    every = [*carried, *additional]
+    given = _operands(context, every)
+    condition, body = complete(
+        subprogram(translator, cond_fn, every, given, "condition"),
+        subprogram(translator, body_fn, every, given, "body"),
+    )
+    types = [x.value.type for x in given]
+
+    def iteration(number: Traced, *operands: Traced) -> list[Traced]:
+        state = inlined(number.builder, body, operands)
+        (again,) = inlined(number.builder, condition, [*state, *operands[len(carried) :]])
+        return [again, *state]
+
+    step = traced(iteration, [Type(INT64, ()), *types], "body")
+    (going,) = inlined(context.builder, condition, given)
+    limit = context.builder.constant(NO_LIMIT, INT64)
+    symbols = _new_symbols(context)
+    return _tuple(control_flow.loop(limit, going, *given, body=step, carried=len(carried), symbols=symbols))
+
+
+@higher_order("scan")
+def scan(
+    translator: Translator, context: Context, combine_fn: fx.GraphModule, init: Any, xs: Any, additional: Any = ()
+) -> Any:
+    """scan(combine_fn, init, xs, additional_inputs): along the first axis"""
+    every = [*init, *xs, *additional]
+    given = _operands(context, every)
+    slices = _first_slices(every, given, range(len(init), len(init) + len(xs)))
+    (body,) = complete(subprogram(translator, combine_fn, every, given, "body", slices))
+    return _tuple(control_flow.scan(*given, body=body, carried=len(init), scanned=len(xs)))
+
+
+@higher_order("map_impl", "map")
+def map_impl(translator: Translator, context: Context, f: fx.GraphModule, xs: Any, additional: Any = ()) -> Any:
+    """map_impl(f, xs, pos_args): `f` on each slice along the first axis"""
+    return scan(translator, context, f, (), xs, additional)
+
+
+@higher_order("associative_scan")
+def associative_scan(
+    translator: Translator, context: Context, combine_fn: fx.GraphModule, xs: Any, additional: Any = ()
+) -> Any:
+    """associative_scan(combine_fn, xs, additional_inputs): what has been combined so far, along the first axis"""
+    given = _operands(context, [*xs, *additional])
+    count = len(xs)
+    first = [shaping.reshape(_rows(x, 0, 1), shape=x.shape[1:]) for x in given[:count]]
+    types = [x.value.type for x in (*first, *first, *given[count:])]
+    every = [*first, *first, *additional]
+    (combine,) = complete(subprogram(translator, combine_fn, every, [*first, *first, *given[count:]], "combine"))
+
+    def step(*operands: Traced) -> list[Traced]:
+        combined = inlined(operands[0].builder, combine, operands)
+        return [*combined, *combined]
+
+    rest = [_rows(x, 1, x.shape[0]) for x in given[:count]]
+    body = traced(step, types, "body")
+    result = _tuple(control_flow.scan(*first, *rest, *given[count:], body=body, carried=count, scanned=count))
+    starts = (shaping.reshape(x, shape=(1, *x.shape)) for x in first)
+    return tuple(shaping.concat(start, later, axis=0) for start, later in zip(starts, result[count:], strict=True))
+
+
+@higher_order("tag_activation_checkpoint", "wrap", "wrap_activation_checkpoint", "strict_mode")
+def in_place(translator: Translator, context: Context, graph: fx.GraphModule, *operands: Any, **_: Any) -> Any:
+    """tag_activation_checkpoint(fn, *args): what memory it takes is another matter"""
+    return tuple(translator.nested(graph, list(operands)))
+
+
+@higher_order("invoke_subgraph")
+def invoke_subgraph(
+    translator: Translator, context: Context, graph: fx.GraphModule, identifier: Any, *operands: Any
+) -> Any:
+    """invoke_subgraph(subgraph, identifier, *operands)"""
+    return tuple(translator.nested(graph, list(operands)))
+
+
+# ---- graphs as sub-programs ----
+
+
+class Incomplete(Exception):
+    """Raised where a sub-program uses operators without a translation, which are listed already."""
+
+
+def complete(*programs: Program | None) -> list[Program]:
+    """The sub-programs, if they could be translated."""
+    found = [program for program in programs if program is not None]
+    if len(found) < len(programs):
+        raise Incomplete
+    return found
+
+
+def subprogram(
+    translator: Translator,
+    graph: fx.GraphModule,
+    operands: Sequence[Any],
+    given: Sequence[Traced],
+    name: str,
+    slices: Sequence[Type] | None = None,
+) -> Program | None:
+    """A graph as a sub-program that takes the tensors `given`, one for each operand that isn't a fixed number.
+
+    A size among the operands comes in as a tensor. `slices` are the types of what comes in, where it is part of that.
+    None if operators in it have no translation, which are in the translator's list then.
+    """
+    inner = translator.within()
+    types = iter(slices or [x.value.type for x in given])
+    inputs: list[Traced] = []
+    arguments: list[Any] = []
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    for node, operand in zip(placeholders, operands, strict=True):
+        if not isinstance(operand, (Traced, SymbolicDim)):
+            arguments.append(operand)
+            continue
+        inputs.append(inner.builder.new_value(node.name, next(types)))
+        size = as_dim(node.meta["val"], translator.names) if isinstance(operand, SymbolicDim) else None
+        if size is None:
+            arguments.append(inputs[-1])
+            continue
+        if not isinstance(size, SymbolicDim) or str(size) not in size.symbols():
+            raise Unsupported(f"a size {size} that {name} takes")
+        data_dependent.read_sizes(inputs[-1], symbols=(str(size),))
+        arguments.append(size)
+    outputs = inner.run(graph, arguments)
+    if any(x is MISSING for x in outputs):
+        return None
+    flat = [x if isinstance(x, Traced) else scalar(Context(inner.builder, (), ()), x, INT64) for x in outputs]
+    return finished(inner.builder, inputs, flat, name)
+
+
+def _operands(context: Context, operands: Sequence[Any]) -> list[Traced]:
+    """Tensors, and sizes as tensors; fixed numbers stay in the graph."""
+    return [
+        x if isinstance(x, Traced) else scalar(context, x, INT64)
+        for x in operands
+        if isinstance(x, (Traced, SymbolicDim))
+    ]
+
+
+def _first_slices(operands: Sequence[Any], given: Sequence[Traced], sliced: range) -> list[Type]:
+    """The types of what one iteration is given."""
+    kept = [i for i, x in enumerate(operands) if isinstance(x, (Traced, SymbolicDim))]
+    types = [x.value.type for x in given]
+    return [t.with_shape(t.shape[1:]) if i in sliced else t for i, t in zip(kept, types, strict=True)]
+
+
+def _new_symbols(context: Context) -> tuple[str, ...]:
+    """The symbols that torch gave sizes that the outputs have of their own."""
+    found: dict[str, None] = {}
+    for type in context.types:
+        for dim in type.shape if type is not None else ():
+            if isinstance(dim, SymbolicDim) and str(dim) in dim.symbols() and _is_data_dependent(str(dim)):
+                found[str(dim)] = None
+    return tuple(found)
+
+
+def _is_data_dependent(name: str) -> bool:
+    return name.startswith("u") and name[1:].isdigit()  # torch's names for unbacked symbols
+
+
+def _rows(x: Traced, start: Dim, stop: Dim) -> Any:
+    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(0,))
+
+
+def _tuple(x: Any) -> tuple[Any, ...]:
+    return x if isinstance(x, tuple) else (x,)

@@ -1,0 +1,124 @@
+"""Nodes of a program as nodes of an ONNX graph, by the `onnx` rules of their ops; sub-programs as subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...runtime.errors import ConversionError, ShapeError, UnsupportedOperators
+from ...runtime.interpreter import plan
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Node, Type, Value
+from ...runtime.ops import get
+
+if TYPE_CHECKING:
+    from .graph import Emitted, Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A graph that is an attribute of a node; it may use the tensors of the graphs around it.
+
+    Attributes:
+        name: of the graph.
+        inputs: name and type of what the node hands it.
+        outputs: likewise of what it gives.
+        nodes: in order of computation.
+    """
+
+    name: str
+    inputs: tuple[tuple[str, Type], ...]
+    outputs: tuple[tuple[str, Type], ...]
+    nodes: tuple[Emitted, ...]
+
+    def taken(self) -> set[str]:
+        """The tensors that it takes from the graphs around it."""
+        used = {name for node in self.nodes for name in node.taken()} | {name for name, _ in self.outputs}
+        return used - {name for name, _ in self.inputs} - {name for node in self.nodes for name in node.outputs}
+
+
+def lower(graph: Graph, program: Program, nodes: Sequence[Node], tensors: dict[Value, str]) -> None:
+    """Emit nodes of a program.
+
+    Args:
+        graph: what to emit to.
+        program: whose nodes they are.
+        nodes: in order of computation.
+        tensors: the tensor of each value so far; those of the nodes' outputs are added.
+
+    Raises:
+        UnsupportedOperators: ops without an ONNX form: all of them, with Cell path and source line.
+        ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
+    """
+    unsupported = [node for node in _all_nodes(nodes) if get(node.op).onnx_rule is None]
+    if unsupported:
+        raise _unsupported(program, unsupported)
+    for node in nodes:
+        call = program.calls[node.cell]
+        with graph.at(str(call) if call.path else graph.cell, str(node.source or "")):
+            _lower(graph, program, node, tensors)
+
+
+def subgraph(
+    graph: Graph, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None
+) -> Subgraph:
+    """A sub-program as a graph within `graph`; see `OnnxGraph.subgraph`."""
+    name = program.calls[0].class_name
+    inner = graph.within()
+    own = len(program.inputs) - len(captured)
+    inputs = [(inner.define(value.name, value.type), value.type) for value in program.inputs[:own]]
+    tensors = dict(zip(program.inputs, [*(tensor for tensor, _ in inputs), *captured], strict=True))
+    for value in program.inputs:
+        inner.sizes.bind(tensors[value], value.shape, anew=True)
+    for value, data in program.constant_data.items():
+        tensors[value] = inner.define(value.name, value.type)
+        inner.initializers[tensors[value]] = data
+    for position, type in sorted((unused or {}).items()):
+        inputs.insert(position, (inner.define("unused", type), type))
+    lower(inner, program, [step.node for step in plan(program, program.outputs)], tensors)
+    outputs: list[tuple[str, Type]] = []
+    for value in program.outputs:
+        tensor = tensors[value]
+        computed = any(tensor in node.outputs for node in inner.nodes) and tensor not in dict(outputs)
+        # an output must be computed in the graph, and once
+        outputs.append((tensor if computed else inner.op("Identity", tensor), value.type))
+    return Subgraph(name, tuple(inputs), tuple(outputs), tuple(inner.nodes))
+
+
+def where(program: Program, node: Node) -> str:
+    """The op of a node, its Cell and the source line, for messages."""
+    return f"op {node.op} in Cell {program.calls[node.cell]}" + (f" at {node.source}" if node.source else "")
+
+
+def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]) -> None:
+    rule = get(node.op).onnx_rule
+    assert rule is not None
+    try:
+        result = rule(graph, *("" if v is None else tensors[v] for v in node.inputs), **node.attributes)
+    except (ConversionError, ShapeError, TypeError, ValueError) as error:
+        raise ConversionError(f"{where(program, node)} can't be written in ONNX: {error}") from error
+    for value, tensor in zip(node.outputs, result if isinstance(result, tuple) else (result,), strict=True):
+        tensors[value] = tensor
+        graph.types[tensor] = value.type
+    for reading in program.symbol_readings.get(node, ()):
+        if reading.axis is not None:
+            value = node.outputs[reading.output]
+            graph.sizes.bind(tensors[value], value.shape)
+
+
+def _all_nodes(nodes: Iterable[Node]) -> Iterable[Node]:
+    """The nodes, and those of the sub-programs in them."""
+    for node in nodes:
+        yield node
+        for attribute in node.attributes.values():
+            if isinstance(attribute, Program):
+                yield from _all_nodes(attribute.nodes)
+
+
+def _unsupported(program: Program, nodes: list[Node]) -> UnsupportedOperators:
+    lines = [f"{where(program, node)}: {get(node.op).no_onnx_reason}" for node in nodes]
+    return UnsupportedOperators(
+        f"{len(nodes)} operators have no ONNX form:\n  " + "\n  ".join(lines),
+        [(node.op, program.calls[node.cell].path, str(node.source or "")) for node in nodes],
+    )
