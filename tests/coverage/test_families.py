@@ -13,8 +13,8 @@ pytest.importorskip("timm")
 pytest.importorskip("diffusers")
 pytest.importorskip("transformers")
 
-from tests.coverage.families import CASES, try_family  # noqa: E402
-from tests.coverage.family_cases.case import Case  # noqa: E402
+from tests.coverage.families import CASES, try_family
+from tests.coverage.family_cases.case import Case
 
 GAPS: dict[tuple[str, str], dict[str, Any]] = {
     (gap["case"], mode): gap
