@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,7 @@ SIZES = (2, 5, 3, 7)  # of symbolic dimensions, in the order in which the inputs
 PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
 
-def check_onnx(
-    path: str, *, inputs: str | None = None, progress: Progress | None = None, **options: Any
-) -> Report:
+def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | None = None, **options: Any) -> Report:
     """Hold an ONNX file, read as a program, against itself: in the interpreter, in torch, and in ONNX Runtime.
 
     Args:
@@ -205,8 +202,3 @@ def _without_parameters(program: Program) -> Program:
     """The program with its parameters fixed: they have other names in the other one."""
     constants = tuple(Constant(p.value, p.data) for p in program.parameters.values())
     return program.replace(parameters={}, constants=program.constants + constants)
-
-
-def is_onnx(path: str) -> bool:
-    """Whether the command line means an ONNX file."""
-    return Path(path).suffix == ".onnx"
