@@ -182,7 +182,9 @@ def test_a_program_comes_back_as_it_was(name: str) -> None:
     assert set(back.parameters) == set(program.parameters)
     assert set(back.buffers) <= set(program.buffers), "a counter that nothing uses isn't written"
     assert [value.shape for value in back.inputs] == [value.shape for value in program.inputs]
-    assert back.calls == program.calls
+    cells, original = ({(call.path, call.class_name) for call in p.calls} for p in (back, program))
+    assert cells <= original
+    assert {name.rpartition(".")[0] for name in program.parameters} <= {path for path, _ in cells}
     rng = np.random.default_rng(0)
     cotangents = [rng.standard_normal(y.shape).astype(y.dtype) for y in outputs]
     _, expected_gradients = program.value_and_grad(*args, cotangents=cotangents, **kwargs)
