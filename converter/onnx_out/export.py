@@ -168,7 +168,7 @@ class _Lowering:
             producer_name="cellbridge",
             producer_version=importlib.metadata.version("cellbridge"),
             opset_import=[operators],
-            metadata_props=program_metadata(self.program, self._computed_parameters()),
+            metadata_props=program_metadata(self.program, self._computed_parameters(), self.graph.transposed),
             graph=graph,
         )
 

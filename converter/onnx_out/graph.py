@@ -70,6 +70,7 @@ class Graph:
         nodes: in order of computation.
         initializers: data by tensor name.
         sources: by tensor name, of parameters and buffers and of what is computed of them alone: their names.
+        transposed: by tensor name, of parameters with their axes in another order: the name, and that order.
         types: by tensor name, of inputs, initializers and results of ops.
         sizes: the symbolic dimensions.
     """
@@ -79,6 +80,7 @@ class Graph:
         self.nodes: list[Emitted] = []
         self.initializers: dict[str, Array | Deferred] = {}
         self.sources: dict[str, tuple[str, ...]] = {}
+        self.transposed: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.types: dict[str, Type] = {}
         self.sizes = Sizes(self)
         self._prefix = ""
@@ -155,6 +157,11 @@ class Graph:
             inputs, given = opset17.written(op_type, inputs, given, self.initializers)
         self.nodes.append(Emitted(op_type, name, inputs, results, given, self._metadata))
         return results[0] if outputs == 1 else results
+
+    def note(self, key: str, text: str) -> None:
+        """Add to the metadata of the node that was written last."""
+        last = self.nodes[-1]
+        self.nodes[-1] = replace(last, metadata=last.metadata | {key: text})
 
     def constant(self, data: Any, dtype: Any = None) -> str:
         """The name of a constant tensor; small equal ones are one."""

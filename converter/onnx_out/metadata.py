@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 
@@ -9,13 +10,21 @@ import onnx
 
 from ...runtime.ir.program import Program
 
-PROGRAM = "cellbridge.program"  # metadata of the model: the Cell tree, and what each stored tensor is
+PROGRAM = "cellbridge.program"  # metadata of the model: the Cell tree, what each stored tensor is, how it is called
 
 
-def program_metadata(program: Program, computed: Mapping[str, tuple[str, ...]]) -> list[onnx.StringStringEntryProto]:
-    """The calls of Cells in order, and the names of trainable parameters, frozen ones and buffers, as JSON.
+def program_metadata(
+    program: Program, computed: Mapping[str, tuple[str, ...]], transposed: Mapping[str, tuple[str, tuple[int, ...]]]
+) -> list[onnx.StringStringEntryProto]:
+    """What ONNX has no place for, as JSON.
 
-    What is computed of others (`computed`: names of tensors, and of what each is) is trained if one of them is.
+    That is: the calls of Cells in order; the names of trainable parameters, frozen ones and buffers; which tensors are
+    parameters transposed, and how; the structures of arguments and result, unless they hold what JSON lacks.
+
+    Args:
+        program: what is written.
+        computed: names of stored tensors that are computed of others, and of these; trained if one of them is.
+        transposed: names of those that are one parameter with its axes in another order, and that order.
     """
     parameters = program.parameters.items()
     trained = {name for name, parameter in parameters if parameter.trainable}
@@ -31,5 +40,10 @@ def program_metadata(program: Program, computed: Mapping[str, tuple[str, ...]]) 
             *(name for name, trains in stored.items() if not trains),
         ],
         "buffers": list(program.buffers),
+        "transposed": {name: [source, list(order)] for name, (source, order) in transposed.items()},
     }
+    structures = {"arguments": program.arguments.to_json(), "result": program.result.to_json()}
+    with contextlib.suppress(TypeError, ValueError):  # a constant argument of a kind that JSON lacks
+        json.dumps(structures)
+        written |= structures
     return [onnx.StringStringEntryProto(key=PROGRAM, value=json.dumps(written))]

@@ -86,6 +86,8 @@ def _add(graph: Graph, folded: list[Emitted], known: Mapping[str, Tensor], used:
                 graph.types[name] = type_of(tensor)
                 if sources:
                     graph.sources[name] = tuple(sources)
+                if node.op_type == "Transpose" and graph.sources.get(node.inputs[0]) == (node.inputs[0],):
+                    graph.transposed[name] = node.inputs[0], tuple(node.attributes["perm"])
     graph.replace(renamed)
 
 
