@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ....runtime.ir.types import Type, as_dtype, is_half
 from ..deferred import Array, Deferred, array_of, type_of
-from ..graph import Emitted, Graph, node_proto
+from ..graph import CONSTANT, Emitted, Graph, node_proto
 
 SMALL = 2**12  # bytes; only larger tensors count in how much a model grows
 AT_ONCE = 2**18  # bytes; larger tensors are computed when they are written
@@ -64,14 +64,15 @@ def _is_folded(node: Emitted, known: Mapping[str, Tensor]) -> bool:
 
 
 def _add(graph: Graph, folded: list[Emitted], known: Mapping[str, Tensor], used: set[str]) -> None:
-    """Make initializers of what the folded nodes compute and others use, named after the one large tensor it is of."""
-    stems = {name: name for name in graph.initializers}
+    """Make initializers of what the folded nodes compute and others use, named after the largest tensor it is of."""
+    roots = {name: name for name in graph.initializers if not name.startswith(CONSTANT)}
     renamed: dict[str, str] = {}
     for node in folded:
-        large = {stems[name] for name in node.inputs if name and known[name].nbytes > SMALL}
-        stem = f"{large.pop()}.{node.op_type.lower()}" if len(large) == 1 else "constant"
+        root = max((name for name in node.inputs if name in roots), key=lambda name: known[name].nbytes, default="")
+        stem = f"{roots[root]}.{node.op_type.lower()}" if root else CONSTANT
         for output in node.outputs:
-            stems[output] = stem
+            if root:
+                roots[output] = roots[root]
             if output in used:
                 tensor = known[output]
                 name = renamed[output] = graph.unique(stem)
