@@ -7,11 +7,12 @@ import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..runtime.errors import CellbridgeError
+from ..runtime.errors import CellbridgeError, UsageError
 from . import files
 from .dynamic_axes import with_dynamic_axes
 from .model_file import load
@@ -149,79 +150,44 @@ def main() -> None:
     """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
 
 
-@main.command(cls=_Command, epilog=EXIT_CODES)
-@click.option("--no-grad", is_flag=True, help="Compare outputs only.")
-@click.option("--train", is_flag=True, help="Compare in train mode: batch statistics, dropout, buffer updates.")
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float64", "float16", "bfloat16"]),
-    default="float32",
-    show_default=True,
-    help="The dtype that rounding is judged in.",
-)
-@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar.")
-@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, instead of the computed bar.")
-@click.option("--only", multiple=True, metavar="GLOB", help="Judge only Cells whose path matches; may be repeated.")
-@click.option("--skip", multiple=True, metavar="GLOB", help="Leave out Cells whose path matches; may be repeated.")
-@click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell.")
-@click.option(
-    "--provider",
-    type=click.Choice(["cpu", "cuda"]),
-    default="cpu",
-    show_default=True,
-    help="Where ONNX Runtime runs.",
-)
-@click.option("--round-trip", is_flag=True, help="Judge the way back too: the torch module made of the conversion.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md).")
-@click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML.")
-@click.option(
-    "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
-)
-@_shared
-def run(
-    model: str,
-    seed: int,
-    verbose: bool,
-    no_grad: bool,
-    train: bool,
-    dtype: str,
-    rtol: float | None,
-    atol: float | None,
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    fail_fast: bool,
-    provider: str,
-    round_trip: bool,
-    json_file: str | None,
-    junit_file: str | None,
-    onnx_file: str | None,
-) -> None:
-    """Compare MODEL in torch with its conversions, Cell by Cell.
+def _judging(function: Function) -> Function:
+    """The options of the commands that judge."""
+    glob = "GLOB"
+    for decorate in (
+        click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML."),
+        click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md)."),
+        click.option("--inputs", metavar="FILE", help="Arrays by input name (.npz), for ONNX files."),
+        click.option(
+            "--provider",
+            type=click.Choice(["cpu", "cuda"]),
+            default="cpu",
+            show_default=True,
+            help="Where ONNX Runtime runs.",
+        ),
+        click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),
+        click.option(
+            "--skip", multiple=True, metavar=glob, help="Leave out Cells whose path matches; may be repeated."
+        ),
+        click.option(
+            "--only", multiple=True, metavar=glob, help="Judge only Cells whose path matches; may be repeated."
+        ),
+        click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, instead of the computed bar."),
+        click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar."),
+        click.option(
+            "--dtype",
+            type=click.Choice(["float32", "float64", "float16", "bfloat16"]),
+            default="float32",
+            show_default=True,
+            help="The dtype that rounding is judged in.",
+        ),
+        click.option("--no-grad", is_flag=True, help="Compare outputs only."),
+    ):
+        function = decorate(function)
+    return function
 
-    MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
-    inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs), dynamic_shapes, and cell(),
-    the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
-    """
-    for path in (json_file, junit_file, onnx_file):
-        if path is not None:
-            files.require_writable(path)
-    with files.written_whole(onnx_file) if onnx_file else nullcontext() as onnx_path:
-        report = _checked(
-            model,
-            seed,
-            verbose,
-            grads=not no_grad,
-            train=train,
-            dtype=dtype,
-            rtol=rtol,
-            atol=atol,
-            only=only,
-            skip=skip,
-            fail_fast=fail_fast,
-            provider=provider,
-            round_trip=round_trip,
-            save_onnx=onnx_path,
-        )
+
+def _finish(report: Report, verbose: bool, json_file: str | None, junit_file: str | None) -> None:
+    """Write and show a report; the exit code is its verdict."""
     if json_file is not None:
         from .report import json_report
 
@@ -232,6 +198,87 @@ def run(
         junit.write(report, junit_file)
     _show(report, verbose)
     raise click.exceptions.Exit(0 if report.ok else 1)
+
+
+@main.command(cls=_Command, epilog=EXIT_CODES)
+@click.option("--train", is_flag=True, help="Compare in train mode: batch statistics, dropout, buffer updates.")
+@click.option("--round-trip", is_flag=True, help="Judge the torch modules made of the conversions too.")
+@click.option(
+    "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
+)
+@_judging
+@_shared
+def run(
+    model: str,
+    seed: int,
+    verbose: bool,
+    json_file: str | None,
+    junit_file: str | None,
+    onnx_file: str | None,
+    inputs: str | None,
+    no_grad: bool,
+    train: bool,
+    round_trip: bool,
+    **options: Any,
+) -> None:
+    """Compare MODEL in torch with its conversions, Cell by Cell.
+
+    MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
+    inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs), dynamic_shapes, and cell(),
+    the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
+
+    Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are held against each other on it.
+    """
+    for path in (json_file, junit_file, onnx_file):
+        if path is not None:
+            files.require_writable(path)
+    options |= {"grads": not no_grad}
+    if Path(model).suffix == ".onnx":
+        if train or round_trip or onnx_file is not None:
+            raise UsageError("--train, --round-trip and --save-onnx are for torch models, not for an ONNX file")
+        from .onnx_files import check_onnx
+
+        with TerminalProgress() as progress:
+            report = check_onnx(model, inputs=inputs, seed=seed, model=model, progress=progress, **options)
+        _finish(report, verbose, json_file, junit_file)
+    if inputs is not None:
+        raise UsageError("--inputs is for ONNX files: a model file has inputs() of its own")
+    with files.written_whole(onnx_file) if onnx_file else nullcontext() as onnx_path:
+        report = _checked(model, seed, verbose, train=train, round_trip=round_trip, save_onnx=onnx_path, **options)
+    _finish(report, verbose, json_file, junit_file)
+
+
+@main.command(cls=_Command, epilog=EXIT_CODES)
+@click.argument("reference")
+@click.argument("candidate")
+@click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
+@click.option("--seed", default=0, show_default=True, help="Of the random inputs and cotangents.")
+@_judging
+def compare(
+    reference: str,
+    candidate: str,
+    seed: int,
+    verbose: bool,
+    json_file: str | None,
+    junit_file: str | None,
+    inputs: str | None,
+    no_grad: bool,
+    **options: Any,
+) -> None:
+    """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
+
+    Inputs are generated from the declared types, or taken from --inputs. Cells are compared one by one where both files
+    have the same (both written by parity export, say), else the models as a whole.
+    """
+    for path in (json_file, junit_file):
+        if path is not None:
+            files.require_writable(path)
+    from .onnx_files import compare_onnx
+
+    options |= {"grads": not no_grad, "model": candidate}
+    with TerminalProgress() as progress:
+        report = compare_onnx(reference, candidate, inputs=inputs, seed=seed, progress=progress, **options)
+    _finish(report, verbose, json_file, junit_file)
 
 
 @main.command(cls=_Command, epilog=EXIT_CODES)

@@ -246,8 +246,9 @@ class Walk:
         inner = copy.copy(self)
         inner.builder, inner.within = Builder(), True
         self.stored.enter(inner.builder, self.builder)
-        given = [inner.builder.new_value("input", x) if isinstance(x, Type) else x for x in operands]
-        inputs = [value for value, x in zip(given, operands, strict=True) if isinstance(x, Type)]
+        inputs = [inner.builder.new_value("input", x) for x in operands if isinstance(x, Type)]
+        remaining = iter(inputs)
+        given = [next(remaining) if isinstance(x, Type) else x for x in operands]
         outputs = inner.run(scope, graph, tuple(given))
         return Draft(name, self.stored, inner.builder, self.builder, inputs, outputs)
 

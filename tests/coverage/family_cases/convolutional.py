@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.coverage.families import Built, Case
+from tests.coverage.family_cases.case import Built, Case
 from tests.coverage.tiny import model, noise
 from tests.coverage.tiny_timm import image_model
 
@@ -26,8 +26,8 @@ _FOUR = {"layers": (1, 1, 1, 1)}
 _SLIM = {"depths": (1, 1, 1, 1), "dims": (8, 16, 16, 32)}
 
 CASES = [
-    _timm("vgg11"),
-    _timm("vgg11_bn"),
+    _timm("vgg11", mlp_ratio=0.01),
+    _timm("vgg11_bn", mlp_ratio=0.01),
     _timm("resnet18"),
     _timm("resnet26d", **_FOUR),
     _timm("resnetv2_50", layers=(1, 1, 1, 1)),
