@@ -70,6 +70,7 @@ class Graph:
         opset: version of the standard operator set.
         nodes: in order of computation.
         initializers: data by tensor name.
+        sources: by tensor name, of parameters and buffers and of what is computed of them alone: their names.
         types: by tensor name, of inputs, initializers and results of ops.
         sizes: the symbolic dimensions.
     """
@@ -78,6 +79,7 @@ class Graph:
         self.opset = opset
         self.nodes: list[Emitted] = []
         self.initializers: dict[str, Array | Deferred] = {}
+        self.sources: dict[str, tuple[str, ...]] = {}
         self.types: dict[str, Type] = {}
         self.sizes = Sizes(self)
         self._prefix = ""

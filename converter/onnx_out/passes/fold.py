@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ....runtime.ir.types import Type, as_dtype, is_half
 from ..deferred import Array, Deferred, array_of, type_of
-from ..graph import CONSTANT, Emitted, Graph, node_proto
+from ..graph import Emitted, Graph, node_proto
 
 SMALL = 2**12  # bytes; only larger tensors count in how much a model grows
 AT_ONCE = 2**18  # bytes; larger tensors are computed when they are written
@@ -64,20 +64,28 @@ def _is_folded(node: Emitted, known: Mapping[str, Tensor]) -> bool:
 
 
 def _add(graph: Graph, folded: list[Emitted], known: Mapping[str, Tensor], used: set[str]) -> None:
-    """Make initializers of what the folded nodes compute and others use, named after the largest tensor it is of."""
-    roots = {name: name for name in graph.initializers if not name.startswith(CONSTANT)}
+    """Make initializers of what the folded nodes compute and others use, named after the tensor it is of.
+
+    That is the one large tensor among those that it is computed of, else the first parameter or buffer.
+    """
+    stems = {name: name for name in graph.initializers}
     renamed: dict[str, str] = {}
     for node in folded:
-        root = max((name for name in node.inputs if name in roots), key=lambda name: known[name].nbytes, default="")
-        stem = f"{roots[root]}.{node.op_type.lower()}" if root else CONSTANT
+        large = {stems[name] for name in node.inputs if name and known[name].nbytes > SMALL}
+        sources = {source: None for name in node.inputs if name for source in graph.sources.get(name, ())}
+        named = large if len(large) == 1 else {stems[name] for name in node.inputs if name in graph.sources}
+        stem = f"{min(named)}.{node.op_type.lower()}" if named else "constant"
         for output in node.outputs:
-            if root:
-                roots[output] = roots[root]
+            stems[output] = stem
+            if sources:
+                graph.sources[output] = tuple(sources)
             if output in used:
                 tensor = known[output]
                 name = renamed[output] = graph.unique(stem)
                 graph.initializers[name] = array_of(tensor) if tensor.nbytes <= AT_ONCE else tensor
                 graph.types[name] = type_of(tensor)
+                if sources:
+                    graph.sources[name] = tuple(sources)
     graph.replace(renamed)
 
 
