@@ -28,6 +28,7 @@ CELL = "cellbridge.cell"  # node metadata: the call of the Cell that it belongs 
 SOURCE = "cellbridge.source"  # node metadata: file, line and text that it comes from
 # operators whose outputs may be left out, after the first: ONNX Runtime is faster without the indices of a max pool
 OPTIONAL_OUTPUTS = frozenset({"MaxPool", "LSTM", "GRU", "RNN"})
+CONSTANT = "constant"  # what tensors are called that belong to no parameter
 SHARED_SIZE = 64  # constants of up to so many elements are shared where they are equal
 
 
@@ -174,7 +175,7 @@ class Graph:
         return self._shared[key]
 
     def _new_constant(self, array: Array) -> str:
-        name = self.unique("constant")
+        name = self.unique(CONSTANT)
         self.initializers[name] = array
         self.types[name] = Type(array.dtype, array.shape)
         return name
