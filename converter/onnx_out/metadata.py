@@ -28,7 +28,8 @@ def program_metadata(
     """
     parameters = program.parameters.items()
     trained = {name for name, parameter in parameters if parameter.trainable}
-    stored = {name: bool(trained.intersection(sources)) for name, sources in computed.items()}
+    of_parameters = {name: of for name, of in computed.items() if program.parameters.keys() & of}
+    stored = {name: bool(trained.intersection(of)) for name, of in of_parameters.items()}
     written = {
         "calls": [[call.path, call.class_name, call.index, call.parent] for call in program.calls],
         "parameters": [
