@@ -20,6 +20,7 @@ from ...runtime.ir.types import Buffer, Constant, Parameter, Type
 from ...runtime.ir.verify import verify
 from ...runtime.tracing import Builder, Traced
 from . import tables  # noqa: F401  (fills the table)
+from .attributes import changes_told
 from .cell_hooks import watch
 from .containers import open_containers
 from .dims import as_dim, symbol_names, with_dims
@@ -72,7 +73,8 @@ def from_torch(
     marker = Marker()
     module.train(train)
     try:
-        exported = _export(module, args, keywords, dynamic_shapes, marker)
+        with changes_told(module):
+            exported = _export(module, args, keywords, dynamic_shapes, marker)
     finally:
         for m, mode in modes.items():
             m.training = mode
