@@ -46,8 +46,6 @@ CASES = [
     _timm("legacy_xception", size=64),
     _timm("densenet121", block_config=(1, 1, 1, 1), growth_rate=8),
     _timm("inception_v3", size=96),
-    _timm("inception_v4", size=96),
-    _timm("inception_resnet_v2", size=96),
     _timm("inception_next_atto", size=64),
     _timm("mobilenetv1_100"),
     _timm("mobilenetv2_050"),
