@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from ...runtime.errors import ConversionError, UsageError
+from ...runtime.ir.passes.mark_cells import mark_cells
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Type
 from ...runtime.ir.verify import verify
@@ -19,7 +20,7 @@ from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
 from . import protos
 from .cells import CellPaths
-from .origin import written_by_us
+from .origin import Origin, written_by_us
 from .stored import Stored
 from .subprograms import MISSING
 from .walk import STANDARD, Scope, Walk
@@ -66,8 +67,8 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     if not model.HasField("graph"):
         raise ConversionError("the model has no graph")
     graph, builder, symbols = model.graph, Builder(), protos.Symbols()
-    calls, kinds = written_by_us(model)
-    stored, cells = Stored(folder, kinds), CellPaths(graph.name or "Model", calls)
+    origin = written_by_us(model)
+    stored, cells = Stored(folder, origin), CellPaths(graph.name or "Model", origin.calls if origin else None)
     stored.enter(builder)
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     types = functools.cache(lambda: inferred_types(model, symbols))
@@ -111,18 +112,33 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
         arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(inputs)), Structure("dict"))),
         result=structures[0] if len(structures) == 1 else Structure("tuple", tuple(structures)),
     )
+    if origin is not None:
+        program = _called_as_told(program, origin)
+    program = mark_cells(program)
     verify(program)
+    return program
+
+
+def _called_as_told(program: Program, origin: Origin) -> Program:
+    """The program with the structures of arguments and result that the model tells, where they fit."""
+    if origin.arguments is not None and len(origin.arguments.paths()) == len(program.inputs):
+        program = program.replace(arguments=origin.arguments)
+    if origin.result is not None and len(origin.result.paths()) == len(program.outputs):
+        program = program.replace(result=origin.result)
     return program
 
 
 def inferred_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, Type]:
     """The types of values by name, as the model declares them and onnx infers them."""
-    light = ModelProto()
-    light.CopyFrom(model)
-    for graph in protos.graphs_of(light.graph):
-        for tensor in graph.initializer:
-            if tensor.ByteSize() > LARGEST_TYPED:
-                light_weight(tensor)
+    graph = model.graph
+    light = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    for field in ("node", "input", "output", "value_info"):
+        getattr(light.graph, field).extend(getattr(graph, field))
+    for tensor in graph.initializer:  # without the data of large ones, which aren't shapes
+        small = tensor.ByteSize() <= LARGEST_TYPED
+        kept = tensor if small else onnx.TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+        light.graph.initializer.append(kept)
+        light.graph.initializer[-1].data_location = tensor.data_location if small else onnx.TensorProto.EXTERNAL
     try:
         typed = onnx.shape_inference.infer_shapes(light, data_prop=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
@@ -134,10 +150,3 @@ def inferred_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, T
             if declared is not None:
                 found[info.name] = declared
     return found
-
-
-def light_weight(tensor: onnx.TensorProto) -> None:
-    """Take the data out of a tensor: dtype and shape stay."""
-    for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
-        tensor.ClearField(field)
-    tensor.data_location = onnx.TensorProto.EXTERNAL

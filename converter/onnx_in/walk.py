@@ -169,6 +169,7 @@ class Walk:
             builder=builder,
             opset=scope.opsets["" if node.domain in STANDARD else node.domain],
             outputs=tuple(node.output),
+            notes={entry.key: entry.value for entry in node.metadata_props},
             folder=self.folder,
             declared=lambda: tuple(self.types().get(name) if not scope.call else None for name in node.output),
             tensor=tensor,
@@ -246,8 +247,9 @@ class Walk:
         inner = copy.copy(self)
         inner.builder, inner.within = Builder(), True
         self.stored.enter(inner.builder, self.builder)
-        given = [inner.builder.new_value("input", x) if isinstance(x, Type) else x for x in operands]
-        inputs = [value for value, x in zip(given, operands, strict=True) if isinstance(x, Type)]
+        inputs = [inner.builder.new_value("input", x) for x in operands if isinstance(x, Type)]
+        remaining = iter(inputs)
+        given = [next(remaining) if isinstance(x, Type) else x for x in operands]
         outputs = inner.run(scope, graph, tuple(given))
         return Draft(name, self.stored, inner.builder, self.builder, inputs, outputs)
 

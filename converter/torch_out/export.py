@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from torch import fx, nn
 
 from ...runtime.errors import ConversionError, UnsupportedOperators
@@ -12,7 +11,7 @@ from ...runtime.ir.types import Value, is_floating
 from ..structure.interfaces import interfaces
 from . import tables  # noqa: F401  (fills the table)
 from .graphs import GraphWriter, Holdings, Missing
-from .modules import GraphCell, VaryingCell, as_tensor
+from .modules import GraphCell, VaryingCell, as_tensor, held
 from .network import Module, TorchNetwork
 
 
@@ -45,7 +44,7 @@ class _Assembly:
     def __init__(self, network: TorchNetwork) -> None:
         self.network = network
         self.found = interfaces(network)
-        self.holdings = {module: Holdings(network, module) for module in network.modules.values()}
+        self.holdings = {module: Holdings(module) for module in network.modules.values()}
         self.graphs: dict[Module, list[fx.Graph]] = {}
         self.variant_of: dict[int, int] = {}
         self.missing: Missing = []
@@ -59,8 +58,10 @@ class _Assembly:
         for module in list(self.network.root.all())[::-1]:
             made[module] = self._made(module, made, tensors)
         for module, holdings in self.holdings.items():
-            for name, borrowed in holdings.borrowed.items():
-                vars(made[module])[name] = made[borrowed]  # known, not held: it has its place elsewhere
+            cell = made[module]
+            for graph_cell in cell.variants if isinstance(cell, VaryingCell) else [cell]:
+                # known, not held: these have their places elsewhere
+                vars(graph_cell).update((name, made[borrowed]) for name, borrowed in holdings.borrowed.items())
         root = made[self.network.root]
         for part in root.modules():
             part.training = self.network.program.train
@@ -108,15 +109,18 @@ class _Assembly:
         for attribute, name in module.state.items():
             stored = program.parameters.get(name) or program.buffers[name]
             setattr(holder, attribute, tensors[stored.value])
-        for name, value in self.holdings[module].constants.items():
-            data = np.asarray(self.network.constants[value]).astype(value.dtype, copy=False)
-            holder.register_buffer(name, as_tensor(data), persistent=False)
+        for name, (value, data) in self.holdings[module].constants.items():
+            holder.register_buffer(name, as_tensor(data.astype(value.dtype, copy=False)), persistent=False)
         for name, child in module.children.items():
             holder.add_module(name, made[child])
         graphs = self.graphs.get(module, [])
         if not graphs:
             return holder
-        cells = [GraphCell(vars(holder), graph, module.class_name or "Module") for graph in graphs]
+        state = held(holder)
+        bodies: dict[str, nn.Module] = {}  # inner ones come first; none is a module of its own
+        for name, graph in self.holdings[module].bodies.items():
+            bodies[name] = GraphCell(state | bodies, graph, "Body")
+        cells = [GraphCell(state | bodies, graph, module.class_name or "Module") for graph in graphs]
         return cells[0] if len(cells) == 1 else VaryingCell(cells)
 
 

@@ -141,6 +141,24 @@ def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, s
     return torch.softmax(scores.masked_fill(nothing, 0.0), -1).masked_fill(nothing, 0.0)
 
 
+# ---- groups of rows ----
+
+
+def grouped_matmul(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
+    """The rows of each group times the group's matrix; zeros behind the last group."""
+    group = torch.searchsorted(ends, torch.arange(len(x), dtype=ends.dtype, device=x.device), right=True)
+    y = x.new_zeros(len(x), weight.shape[2])
+    for i in range(len(weight)):
+        y = torch.where((group == i)[:, None], x @ weight[i], y)
+    return y
+
+
+def grouped_outer(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
+    """For each group of rows, the transposed rows of `a` times those of `b`."""
+    group = torch.searchsorted(ends, torch.arange(len(a), dtype=ends.dtype, device=a.device), right=True)
+    return torch.stack([torch.where((group == i)[:, None], a, 0).mT @ b for i in range(len(ends))])
+
+
 # ---- convolution and pooling ----
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 
 from ...runtime.ir.flow import Flow
+from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Source, Value
 from ..capture.table import torch_dtype
-from ..structure.interfaces import Interface
+from ..structure.interfaces import Interface, interfaces
+from ..structure.network import Array
 from . import functions
 from .network import Module, TorchNetwork
 from .signature import free_name, result_of, root_inputs
@@ -22,29 +25,28 @@ Missing = list[tuple[str, str, str]]
 
 
 class Holdings:
-    """What a module holds beside its parameters, buffers and children: constants, and modules that others hold.
+    """What a module holds beside its parameters, buffers and children.
 
     Attributes:
-        constants: tensors fixed in the program, by attribute.
+        constants: tensors fixed in the program, by attribute, each with its data.
         borrowed: modules elsewhere that its calls call, by attribute.
+        bodies: graphs of sub-programs (of branches and loops), by attribute.
     """
 
-    def __init__(self, network: TorchNetwork, module: Module) -> None:
-        self._network = network
+    def __init__(self, module: Module) -> None:
         self._module = module
-        self.constants: dict[str, Value] = {}
+        self.constants: dict[str, tuple[Value, Array]] = {}
         self.borrowed: dict[str, Module] = {}
+        self.bodies: dict[str, fx.Graph] = {}
 
-    def constant(self, value: Value) -> str:
+    def constant(self, value: Value, data: Array) -> str:
         """The attribute that holds a constant; equal ones are one."""
-        data = self._network.constants[value]
-        for name, held in self.constants.items():
-            other = self._network.constants[held]
+        for name, (held, other) in self.constants.items():
             alike = held.dtype == value.dtype and other.dtype == data.dtype and other.shape == data.shape
             if alike and other.tobytes() == data.tobytes():
                 return name
         name = free_name(value.name.replace(".", "_"), self._taken())
-        self.constants[name] = value
+        self.constants[name] = value, data
         return name
 
     def borrow(self, module: Module) -> str:
@@ -56,8 +58,19 @@ class Holdings:
         self.borrowed[name] = module
         return name
 
+    def body(self, wanted: str, graph: fx.Graph) -> str:
+        """The attribute that holds the graph of a sub-program; equal ones are one."""
+        text = graph.python_code("self").src
+        for name, held in self.bodies.items():
+            if held.python_code("self").src == text:
+                return name
+        name = free_name(wanted, self._taken())
+        self.bodies[name] = graph
+        return name
+
     def _taken(self) -> list[str]:
-        return [*self._module.state, *self._module.children, *self.constants, *self.borrowed, *dir(fx.GraphModule)]
+        own = [*self._module.state, *self._module.children]
+        return [*own, *self.constants, *self.borrowed, *self.bodies, *dir(fx.GraphModule)]
 
 
 class GraphWriter:
@@ -91,6 +104,7 @@ class GraphWriter:
         self.variants = variants
         self.missing = missing
         self.graph = fx.Graph()
+        self.graph._graph_namespace.create_name("self", None)  # a value of that name (of a child's call) would hide it
         self.tracer: Any = fx.proxy.GraphAppendingTracer(self.graph)
         self.sizes = Sizes(self.tracer, self._symbol)
         self.proxies: dict[Value, Any] = {}
@@ -183,7 +197,7 @@ class GraphWriter:
     def _constant(self, value: Value) -> Any:
         number = self.network.scalar(value)
         if number is None:
-            return self._attribute(self.holdings.constant(value))
+            return self._attribute(self.holdings.constant(value, self.network.constants[value]))
         options = {"dtype": torch_dtype(value.dtype), **self.placement()}
         return self.tracer.create_proxy("call_function", torch.full, ((), _number(number)), options)
 
@@ -257,7 +271,10 @@ class GraphWriter:
                 raise Unsupported(NO_FORM.get(node.op, ""))
             numbers = self._numbers(node)
             operands = [None if v is None else numbers[v] if v in numbers else self.value(v) for v in node.inputs]
-            attributes = {name: self.sizes.within(attribute) for name, attribute in node.attributes.items()}
+            attributes = {
+                name: self._body(name, attribute) if isinstance(attribute, Program) else self.sizes.within(attribute)
+                for name, attribute in node.attributes.items()
+            }
             result = form(self._context(node), *operands, **attributes)
         except Unsupported as reason:
             shown = f"{node.op}{f' ({reason})' if str(reason) else ''}"
@@ -265,6 +282,14 @@ class GraphWriter:
             result = (self._like,) * len(node.outputs)
         results = result if isinstance(result, tuple) else (result,)
         self.proxies.update(zip(node.outputs, results, strict=True))
+
+    def _body(self, name: str, program: Program) -> fx.Proxy:
+        """The module of a sub-program, which has the state of the one that holds it."""
+        flat = program.replace(nodes=tuple(replace(n, cell=0) for n in program.nodes), calls=program.calls[:1])
+        network = TorchNetwork(flat)
+        found = interfaces(network)
+        writer = GraphWriter(network, network.flows[0], found, self.holdings, lambda number: None, self.missing)
+        return self._attribute(self.holdings.body(name, writer.write()))
 
     def _numbers(self, node: Node) -> dict[Value, Any]:
         """The constants among the operands that are passed as Python numbers, which keep all their digits."""

@@ -12,6 +12,12 @@ from torch import fx, nn
 _OF_THE_GRAPH = ("_graph", "_code", "_lineno_map", "_prologue_start")
 
 
+def held(module: nn.Module) -> dict[str, Any]:
+    """The parameters, buffers and modules that a module holds; who shares these containers has them in common."""
+    names = ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules")
+    return {name: vars(module)[name] for name in names}
+
+
 class _Reference(NamedTuple):
     """A node among the arguments of another, in a pickled graph."""
 
@@ -25,7 +31,7 @@ class GraphCell(fx.GraphModule):
     doesn't use, which buffers are not in the state dict, and modules that it calls but others hold.
 
     Args:
-        state: attributes of a module, as in `vars(module)`.
+        state: attributes that it is to have: what `held` gives, and more.
         graph: what it computes.
         class_name: of the module that the Cell was.
     """
@@ -60,7 +66,7 @@ class VaryingCell(nn.Module):
 
     def __init__(self, variants: Sequence[GraphCell]) -> None:
         super().__init__()
-        self.__dict__.update(variants[0]._state())
+        self.__dict__.update(held(variants[0]))
         self.variants = list(variants)  # in a list, not as modules of their own
 
     def forward(self, *inputs: Any, variant: int, **sizes: int) -> Any:

@@ -23,6 +23,8 @@ from cellbridge.runtime.errors import ConversionError
 from cellbridge.runtime.ir.types import BFLOAT16, CellCall
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.converter.capturing import Function
+from tests.converter.test_control_flow import MODULES as CONTROL_FLOW
+from tests.converter.test_control_flow import Branches
 from tests.converter.test_data_dependent import CASES as DATA_DEPENDENT
 
 
@@ -68,8 +70,13 @@ def leaves(tree: Any) -> list[Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor)]
 
 
-def assert_same_step(original: nn.Module, made: nn.Module, args: tuple[Any, ...], **kwargs: Any) -> None:
-    """Outputs, gradients and buffers after a step forward and backward."""
+def assert_same_step(
+    original: nn.Module, made: nn.Module, args: tuple[Any, ...], *, absent_is_zero: bool = False, **kwargs: Any
+) -> None:
+    """Outputs, gradients and buffers after a step forward and backward.
+
+    `absent_is_zero`: torch.cond gives zeros to the branch that wasn't taken, plain Python nothing.
+    """
     results = []
     for module in (original, made):
         module.zero_grad()
@@ -86,6 +93,9 @@ def assert_same_step(original: nn.Module, made: nn.Module, args: tuple[Any, ...]
         torch.testing.assert_close(actual, expected)
     assert made_gradients.keys() == gradients.keys()
     for name, gradient in gradients.items():
+        if absent_is_zero and made_gradients[name] is None:
+            assert gradient is None or not gradient.any()
+            continue
         assert (made_gradients[name] is None) == (gradient is None), name
         if gradient is not None:
             torch.testing.assert_close(made_gradients[name], gradient)
@@ -437,3 +447,23 @@ def test_an_argument_that_no_default_can_be_is_refused() -> None:
     positional = Structure("tuple", (TENSOR, Structure("constant", constant=object())))
     with pytest.raises(ConversionError, match="can't be a default in torch"):
         to_torch(program.replace(arguments=Structure("tuple", (positional, Structure("dict")))))
+
+
+@pytest.mark.parametrize("module_class", CONTROL_FLOW)
+def test_control_flow(module_class: type[nn.Module]) -> None:
+    torch.manual_seed(1)
+    original = module_class().double()
+    rows = Dim("rows", min=2, max=64)
+    module = to_torch(from_torch(original, (torch.randn(5, 3).double(),), dynamic_shapes=({0: rows},)))
+    assert list(module.state_dict()) == list(original.state_dict())
+    for other in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        for shift, size in ((1.0, 5), (-1.0, 3)):
+            x = torch.randn(size, 3).double() + shift
+            assert_same_step(original, other, (x,), absent_is_zero=True)
+
+
+def test_branches_are_exported_again() -> None:
+    original, x = Branches(), torch.randn(5, 3)
+    again = to_torch(from_torch(to_torch(from_torch(original, (x,))), (x,)))
+    for sign in (1, -1):
+        assert_same_step(original, again, (sign * x.abs(),), absent_is_zero=True)

@@ -10,7 +10,10 @@ GRADIENTS = "it stands in gradient programs only"
 WITHOUT_FORM = {
     "adaptive_avg_pool_gradient": GRADIENTS,
     "avg_pool_gradient": GRADIENTS,
+    "bitcast": "no module that is captured has it",
     "boundary": "it is where a call begins or ends",
+    "by_value": "no module that is captured has it",
+    "by_value_gradient": GRADIENTS,
     "conv_weight_gradient": GRADIENTS,
     "ctc_alphas": "no module that is captured has it",
     "ctc_loss": "no module that is captured has it",

@@ -3,7 +3,9 @@
 from . import (  # noqa: F401
     activation,
     attention,
+    by_value,
     comparison,
+    control_flow,
     convolution,
     creation,
     data_dependent,

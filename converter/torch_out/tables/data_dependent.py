@@ -16,11 +16,11 @@ def _(context: Context, x: Any, *, symbols: tuple[str, ...]) -> Any:
 
 
 @torch_form("nonzero")
-def _(context: Context, x: Any, *, count: str) -> Any:
+def _(context: Context, x: Any, *, symbols: tuple[str, ...]) -> Any:
     return context.call(torch.nonzero, x)
 
 
 @torch_form("unique")
-def _(context: Context, x: Any, *, count: str, axis: int | None, sorted: bool) -> Any:
+def _(context: Context, x: Any, *, symbols: tuple[str, ...], axis: int | None, sorted: bool) -> Any:
     result = context.call(functions.unique, x, axis, sorted)
     return tuple(result[i] for i in range(4))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from .. import functions
 from ..table import Context, torch_form, torch_function
 
 FUNCTIONS: dict[str, Any] = {
@@ -35,3 +36,7 @@ def _(context: Context, a: Any, b: Any) -> Any:
     if second.rank < context.x.rank:
         b = b[(None,) * (context.x.rank - second.rank)]
     return context.call(torch.linalg.solve, a, b)
+
+
+torch_function("grouped_matmul", functions.grouped_matmul)
+torch_function("grouped_outer", functions.grouped_outer)
