@@ -80,7 +80,7 @@ CASES = [
     _timm("res2net50_26w_4s", **_FOUR),
     _timm("res2next50", **_FOUR),
     _timm("ghostnet_050"),
-    _timm("ghostnetv2_100"),
+    _timm("ghostnetv2_100", size=64),
     _timm("ghostnet_100"),
     _timm("repvgg_a0"),
     _timm("repghostnet_050"),
