@@ -15,7 +15,9 @@ from torch.utils import _pytree as pytree
 from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
 from ...runtime.ir.types import Source, Type
 from ...runtime.ops import boundary as boundary_ops
+from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
+from .complex_table import COMPLEX, is_complex
 from .control_flow import HIGHER_ORDER, Incomplete
 from .dims import as_dim
 from .marks import BOUNDARY, Marker
@@ -109,13 +111,19 @@ class Translator:
         translation = TABLE.get(str(node.target))
         if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in HIGHER_ORDER:
             translation = functools.partial(HIGHER_ORDER[str(node.target)], self)
+        leaves = pytree.tree_leaves((args, kwargs))
+        of_complex = is_complex(node.meta.get("val")) or any(isinstance(leaf, Complex) for leaf in leaves)
+        if of_complex:
+            translation = COMPLEX.get(str(node.target))
         try:
             if translation is None:
-                raise Unsupported("")
-            if any(leaf is MISSING for leaf in pytree.tree_leaves((args, kwargs))):
+                raise Unsupported("on complex numbers" if of_complex else "")
+            if any(leaf is MISSING for leaf in leaves):
                 return MISSING
-            types = self._types(node.meta.get("val"))
-            result = translation(Context(self.builder, types, _used(node, len(types))), *args, **kwargs)
+            value = node.meta.get("val")
+            types = self._types(value)
+            context = Context(self.builder, types, _used(node, len(types)), of_complex and is_complex(value))
+            result = translation(context, *args, **kwargs)
         except Incomplete:
             return MISSING
         except Unsupported as reason:
@@ -139,6 +147,8 @@ class Translator:
         """Hold what the ops inferred against what torch inferred."""
         results = result if isinstance(result, (tuple, list)) else (result,)
         for expected, traced in zip(types, results, strict=False):
+            if isinstance(traced, Complex):
+                self._check(node, (expected,) * 2, (traced.real, traced.imaginary), source)
             if expected is None or not isinstance(traced, Traced):
                 continue
             same = traced.dtype == expected.dtype and len(traced.shape) == len(expected.shape)
@@ -164,6 +174,8 @@ class Translator:
         # a call's input boundaries belong to the Cell itself: what it computes of them is inside
         with self.builder.at(call, self.builder.source):
             slot = self.marker.slots[call, position, is_output]
+            if isinstance(x, Complex):
+                return Complex.of_pair(boundary_ops.boundary(x.pair(), call=call, kind=kind, slot=slot))
             return boundary_ops.boundary(x, call=call, kind=kind, slot=slot)
 
     def _resolve(self, argument: Any, environment: Mapping[fx.Node, Any]) -> Any:

@@ -26,7 +26,7 @@ from tests.coverage.drawing import Draws, Replaying
 
 DTYPES = (torch.float32, torch.float64)
 OTHERS = (torch.int64, torch.int32, torch.bool, torch.complex64)  # for operators that take no float32
-TOLERANCE = {torch.float32: (1e-4, 1e-5), torch.float64: (1e-7, 1e-9)}
+TOLERANCE = {torch.float32: (1e-4, 1e-5), torch.float64: (1e-7, 1e-9), torch.complex64: (1e-4, 1e-5)}
 
 
 @dataclass
@@ -142,7 +142,7 @@ def _try_sample(entry: Any, dtype: torch.dtype, sample: Any, outcome: Outcome) -
     if wrong:
         outcome.forward.append(f"{described}: {wrong}")
         return
-    if entry.supports_autograd and dtype in (torch.float32, torch.float64):
+    if entry.supports_autograd and (dtype.is_floating_point or dtype.is_complex):
         _try_backward(module, program, replay, dtype, described, outcome)
     if dtype != torch.float64:
         _try_onnx(program, module, expected, dtype, described, outcome)
@@ -151,8 +151,8 @@ def _try_sample(entry: Any, dtype: torch.dtype, sample: Any, outcome: Outcome) -
 def _try_backward(
     module: Sample, program: Program, replay: Any, dtype: torch.dtype, described: str, outcome: Outcome
 ) -> None:
-    """Gradients of the floating-point inputs, with one random cotangent per output."""
-    inputs = [t.detach().clone().requires_grad_(t.is_floating_point()) for t in module.tensors]
+    """Gradients of the floating-point and complex inputs, with one random cotangent per output."""
+    inputs = [t.detach().clone().requires_grad_(t.is_floating_point() or t.is_complex()) for t in module.tensors]
     try:
         with replay.redrawn(), _quiet():
             outputs = module(*inputs)

@@ -1,0 +1,167 @@
+"""Complex numbers as pairs of reals: `Complex`, their arithmetic, and `magnitude`, an op of its own.
+
+The IR has no complex dtypes. A complex tensor of shape S is a real one of shape (*S, 2), the real parts first, as
+`torch.view_as_real` and ONNX DFT-17 lay it out. A gradient is laid out likewise: that by the real and that by the
+imaginary part, which is torch's convention for the gradient of a real number by a complex one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import Dim
+from . import comparison, creation, elementwise, linear, shaping
+from .common import in_float32, unbroadcast
+from .declaring import floating, zero
+from .registry import OnnxGraph, Tensor, operator
+
+
+class Complex:
+    """A complex tensor, as two real ones of one dtype and shape: traced values or arrays."""
+
+    __array_ufunc__ = None  # NumPy leaves `array * complex` to us
+
+    def __init__(self, real: Any, imaginary: Any) -> None:
+        self.real = real
+        self.imaginary = imaginary
+        self._pair: Any = None
+
+    @classmethod
+    def of_pair(cls, pair: Any) -> Complex:
+        """The complex numbers that a tensor of shape (..., 2) holds."""
+        shape, axis = tuple(pair.shape[:-1]), len(pair.shape) - 1
+
+        def part(i: int) -> Any:
+            return shaping.reshape(
+                shaping.slice(pair, starts=(i,), stops=(i + 1,), steps=(1,), axes=(axis,)), shape=shape
+            )
+
+        made = cls(part(0), part(1))
+        made._pair = pair
+        return made
+
+    @classmethod
+    def of_real(cls, x: Any) -> Complex:
+        """Real numbers as complex ones."""
+        return x if isinstance(x, Complex) else cls(x, creation.full_like(x, 0))
+
+    def pair(self) -> Any:
+        """The same numbers as a tensor of shape (..., 2)."""
+        if self._pair is not None:
+            return self._pair
+        shape = (*self.shape, 1)
+        parts = (shaping.reshape(part, shape=shape) for part in (self.real, self.imaginary))
+        return shaping.concat(*parts, axis=len(shape) - 1)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the parts."""
+        found: np.dtype[Any] = self.real.dtype
+        return found
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Shape of the parts."""
+        return tuple(self.real.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions of the parts."""
+        return len(self.real.shape)
+
+    def each(self, function: Callable[[Any], Any]) -> Complex:
+        """Both parts, each as `function` gives it."""
+        return Complex(function(self.real), function(self.imaginary))
+
+    def conjugate(self) -> Complex:
+        """The same numbers with the sign of the imaginary part changed."""
+        return Complex(self.real, -self.imaginary)
+
+    def turned(self) -> Complex:
+        """The product with the imaginary unit."""
+        return Complex(-self.imaginary, self.real)
+
+    def squared_magnitude(self) -> Any:
+        """The squares of the absolute values, a real tensor."""
+        return self.real * self.real + self.imaginary * self.imaginary
+
+    def __neg__(self) -> Complex:
+        return Complex(-self.real, -self.imaginary)
+
+    def __add__(self, other: Any) -> Complex:
+        if isinstance(other, Complex):
+            return Complex(self.real + other.real, self.imaginary + other.imaginary)
+        return Complex(self.real + other, elementwise.add(self.imaginary, _zeros(other)))
+
+    def __radd__(self, other: Any) -> Complex:
+        return self + other
+
+    def __sub__(self, other: Any) -> Complex:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Complex:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Complex:
+        if not isinstance(other, Complex):
+            return Complex(self.real * other, self.imaginary * other)
+        a, b, c, d = self.real, self.imaginary, other.real, other.imaginary
+        return Complex(a * c - b * d, a * d + b * c)
+
+    def __rmul__(self, other: Any) -> Complex:
+        return self * other
+
+    def __truediv__(self, other: Any) -> Complex:
+        if not isinstance(other, Complex):
+            return Complex(self.real / other, self.imaginary / other)
+        # divided by the larger part first, so that no square overflows or vanishes
+        size = elementwise.maximum(elementwise.abs(other.real), elementwise.abs(other.imaginary))
+        scaled = other / elementwise.where(comparison.equal(size, zero(size)), np.ones((), size.dtype), size)
+        return self * scaled.conjugate() / (scaled.squared_magnitude() * size)
+
+    def __rtruediv__(self, other: Any) -> Complex:
+        return Complex.of_real(creation.full_like(self.real, other) if np.isscalar(other) else other) / self
+
+    def __matmul__(self, other: Any) -> Complex:
+        if not isinstance(other, Complex):
+            return Complex(linear.matmul(self.real, other), linear.matmul(self.imaginary, other))
+        a, b, c, d = self.real, self.imaginary, other.real, other.imaginary
+        return Complex(linear.matmul(a, c) - linear.matmul(b, d), linear.matmul(a, d) + linear.matmul(b, c))
+
+    def __rmatmul__(self, other: Any) -> Complex:
+        return Complex(linear.matmul(other, self.real), linear.matmul(other, self.imaginary))
+
+
+def _zeros(x: Any) -> Any:
+    """Zeros to which adding broadcasts as adding `x` does."""
+    return creation.full_like(x, 0) if getattr(x, "shape", ()) else 0.0
+
+
+@operator
+def magnitude(real: Tensor, imaginary: Tensor) -> Tensor:
+    """Absolute values of complex numbers, with the gradient 0 at 0: ATen `abs` of complex tensors.
+
+    Args:
+        real: real parts, floating-point.
+        imaginary: imaginary parts; the two broadcast.
+    """
+
+
+magnitude.infer(floating)
+magnitude.kernel(np.hypot)
+
+
+@magnitude.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, real: Tensor, imaginary: Tensor) -> Any:
+    share = g / elementwise.where(comparison.equal(y, zero(y)), np.ones((), y.dtype), y)
+    return unbroadcast(share * real, real), unbroadcast(share * imaginary, imaginary)
+
+
+@magnitude.onnx
+def _(graph: OnnxGraph, real: str, imaginary: str) -> Any:
+    squares = graph.op("Add", graph.op("Mul", real, real), graph.op("Mul", imaginary, imaginary))
+    return graph.op("Sqrt", squares)
