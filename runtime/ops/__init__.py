@@ -34,7 +34,9 @@ from . import (
     loss,
     lstm,
     matrix,
+    matrix_functions,
     normalization,
+    orthogonal,
     padding,
     pooling,
     random,
@@ -47,6 +49,8 @@ from . import (
     shaping,
     sorting,
     special,
+    spectral,
+    triangular,
     trigonometry,
 )
 from .registry import Op, all_ops, get
@@ -77,7 +81,9 @@ __all__ = [
     "loss",
     "lstm",
     "matrix",
+    "matrix_functions",
     "normalization",
+    "orthogonal",
     "padding",
     "pooling",
     "random",
@@ -90,6 +96,8 @@ __all__ = [
     "shaping",
     "sorting",
     "special",
+    "spectral",
+    "triangular",
     "trigonometry",
 ]
 

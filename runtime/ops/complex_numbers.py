@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import Dim
+from ..ir.types import FLOAT64
+from ..tracing import Compound
 from . import comparison, creation, elementwise, linear, shaping
 from .common import in_float32, unbroadcast
 from .declaring import floating, zero
-from .registry import OnnxGraph, Tensor, operator
+from .registry import Array, OnnxGraph, Tensor, operator
 
 
-class Complex:
+class Complex(Compound):
     """A complex tensor, as two real ones of one dtype and shape: traced values or arrays."""
 
     __array_ufunc__ = None  # NumPy leaves `array * complex` to us
@@ -138,6 +140,17 @@ class Complex:
 def _zeros(x: Any) -> Any:
     """Zeros to which adding broadcasts as adding `x` does."""
     return creation.full_like(x, 0) if getattr(x, "shape", ()) else 0.0
+
+
+def as_complex(x: Array) -> Array:
+    """A NumPy array of complex numbers, in its own precision, of pairs (..., 2) or of real numbers (..., 1)."""
+    dtype = np.complex128 if x.dtype == FLOAT64 else np.complex64
+    return x[..., 0].astype(dtype) if x.shape[-1] == 1 else np.ascontiguousarray(x).view(dtype)[..., 0]
+
+
+def as_pairs(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Complex numbers as pairs (..., 2) of `dtype`."""
+    return np.stack([x.real, x.imag], axis=-1).astype(dtype, copy=False)
 
 
 @operator

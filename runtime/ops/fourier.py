@@ -9,6 +9,7 @@ import numpy as np
 from ..ir.types import FLOAT64, is_floating
 from . import shaping
 from .common import in_float32, normalize_axes
+from .complex_numbers import as_complex, as_pairs
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 _NUMPY_NORM = {"none": "backward", "root": "ortho", "size": "forward"}
@@ -96,14 +97,3 @@ def _parts_exchanged(graph: OnnxGraph, x: str) -> str:
     ONNX Runtime 1.31 divides by n in an inverse DFT, and takes 1 / n in float32 in that of float64, too.
     """
     return str(graph.op("Gather", x, graph.constant([1, 0], np.int64), axis=-1))
-
-
-def as_complex(x: Array) -> Array:
-    """A NumPy array of complex numbers, in its own precision, of pairs (..., 2) or of real numbers (..., 1)."""
-    dtype = np.complex128 if x.dtype == FLOAT64 else np.complex64
-    return x[..., 0].astype(dtype) if x.shape[-1] == 1 else np.ascontiguousarray(x).view(dtype)[..., 0]
-
-
-def as_pairs(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Complex numbers as pairs (..., 2) of `dtype`."""
-    return np.stack([x.real, x.imag], axis=-1).astype(dtype, copy=False)

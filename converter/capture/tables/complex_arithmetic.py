@@ -8,6 +8,7 @@ from ....runtime.ir.dims import product
 from ....runtime.ops import comparison, creation, reduction, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.complex_numbers import Complex, magnitude
+from ....runtime.ops.matrices import joined
 from ....runtime.tracing import Traced
 from ..complex_table import multilinear, numbers, of_complex
 from ..table import TABLE, Context, Unsupported, cast, promoted
@@ -211,7 +212,7 @@ def cumprod(context: Context, self: Any, dim: int, *, dtype: Any = None) -> Any:
     size, reach = _known(x.shape[axis]), 1
     while reach < size:  # each is multiplied with what stands `reach` before it, twice as far each time
         longer = _cut(x, axis, reach, size) * _cut(x, axis, 0, size - reach)
-        x = _joined(_cut(x, axis, 0, reach), longer, axis)
+        x = joined(_cut(x, axis, 0, reach), longer, axis=axis)
         reach *= 2
     return x
 
@@ -233,16 +234,12 @@ def prod_dim(context: Context, self: Any, dim: int, keepdim: bool = False, *, dt
     while x.ndim and (size := _known(x.shape[axis])) > 1:
         half = size // 2
         halves = _cut(x, axis, 0, half) * _cut(x, axis, half, 2 * half)
-        x = _joined(halves, _cut(x, axis, size - 1, size), axis) if size % 2 else halves
+        x = joined(halves, _cut(x, axis, size - 1, size), axis=axis) if size % 2 else halves
     return x.each(lambda part: shaping.reshape(part, shape=context.shape))
 
 
 def _cut(x: Complex, axis: int, start: int, stop: int) -> Complex:
     return x.each(lambda part: cut(part, axis, start, stop))
-
-
-def _joined(a: Complex, b: Complex, axis: int) -> Complex:
-    return Complex(shaping.concat(a.real, b.real, axis=axis), shaping.concat(a.imaginary, b.imaginary, axis=axis))
 
 
 def _known(size: Any) -> int:
