@@ -60,7 +60,7 @@ class Operand(ABC):
         def __neg__(self) -> Any: ...
 
 
-class Compound(ABC):
+class Compound:
     """What is made of several operands: it has operators of its own, which the operators of operands give way to."""
 
 

@@ -95,7 +95,9 @@ def _multilinear(name: str, data: list[str]) -> Translation:
             for i, item in enumerate(value if isinstance(value, list) else [value]):
                 if isinstance(item, (Complex, complex)):
                     a, b = (
-                        expanded(arguments | {parameter: _replaced(value, i, part(arguments["context"], item, imaginary))})
+                        expanded(
+                            arguments | {parameter: _replaced(value, i, part(arguments["context"], item, imaginary))}
+                        )
                         for imaginary in (False, True)
                     )
                     return a + b.turned() if isinstance(b, Complex) else Complex(a, b)

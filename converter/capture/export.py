@@ -15,8 +15,8 @@ from torch.utils import _pytree as pytree
 from ...runtime import tree
 from ...runtime.calling import as_array
 from ...runtime.errors import ConversionError, UsageError
-from ...runtime.ir.program import Program
 from ...runtime.ir.dims import Dim
+from ...runtime.ir.program import Program
 from ...runtime.ir.types import Buffer, Constant, Parameter, Type
 from ...runtime.ir.verify import verify
 from ...runtime.ops.complex_numbers import Complex
@@ -289,7 +289,7 @@ class _State:
         self.builder.constants.append(Constant(traced.value, as_array(data).copy()))
         return _numbers(traced, data)
 
-    def update(self, target: str, value: Traced | Complex) -> None:
+    def update(self, target: str, value: Any) -> None:
         if isinstance(value, Complex):
             value = value.pair()
         name = self._buffer_name(target)

@@ -98,14 +98,13 @@ class Complex(Compound):
             return Complex(self.real + other.real, self.imaginary + other.imaginary)
         return Complex(self.real + other, elementwise.add(self.imaginary, _zeros(other)))
 
-    def __radd__(self, other: Any) -> Complex:
-        return self + other
+    __radd__ = __add__
 
     def __sub__(self, other: Any) -> Complex:
-        return self + -other
+        return self.__add__(-other)
 
     def __rsub__(self, other: Any) -> Complex:
-        return -self + other
+        return (-self).__add__(other)
 
     def __mul__(self, other: Any) -> Complex:
         if not isinstance(other, Complex):
@@ -113,19 +112,20 @@ class Complex(Compound):
         a, b, c, d = self.real, self.imaginary, other.real, other.imaginary
         return Complex(a * c - b * d, a * d + b * c)
 
-    def __rmul__(self, other: Any) -> Complex:
-        return self * other
+    __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Complex:
         if not isinstance(other, Complex):
             return Complex(self.real / other, self.imaginary / other)
         # divided by the larger part first, so that no square overflows or vanishes
         size = elementwise.maximum(elementwise.abs(other.real), elementwise.abs(other.imaginary))
-        scaled = other / elementwise.where(comparison.equal(size, zero(size)), np.ones((), size.dtype), size)
-        return self * scaled.conjugate() / (scaled.squared_magnitude() * size)
+        scaled: Complex = other / elementwise.where(comparison.equal(size, zero(size)), np.ones((), size.dtype), size)
+        product: Complex = self * scaled.conjugate()
+        return product.__truediv__(scaled.squared_magnitude() * size)
 
     def __rtruediv__(self, other: Any) -> Complex:
-        return Complex.of_real(creation.full_like(self.real, other) if np.isscalar(other) else other) / self
+        real = creation.full_like(self.real, other) if isinstance(other, (int, float)) else other
+        return Complex.of_real(real).__truediv__(self)
 
     def __matmul__(self, other: Any) -> Complex:
         if not isinstance(other, Complex):

@@ -12,8 +12,8 @@ from .common import in_float32, normalize_axes
 from .complex_numbers import as_complex, as_pairs
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
-_NUMPY_NORM = {"none": "backward", "root": "ortho", "size": "forward"}
-_NUMPY_INVERSE_NORM = {"none": "forward", "root": "ortho", "size": "backward"}
+_NUMPY_NORM: dict[str, Any] = {"none": "backward", "root": "ortho", "size": "forward"}
+_NUMPY_INVERSE_NORM: dict[str, Any] = {"none": "forward", "root": "ortho", "size": "backward"}
 
 
 @operator

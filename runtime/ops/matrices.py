@@ -80,8 +80,10 @@ class Numbers:
         @functools.wraps(rule)
         def paired_or_not(g: Any, y: Any, *inputs: Any, paired: bool = False, **attributes: Any) -> Any:
             several = isinstance(y, tuple)
-            gs, ys = ((g, y) if several else ((g,), (y,)))
-            gs, ys = ([_wrapped(x, letter, paired) for x, letter in zip(xs, self.results, strict=True)] for xs in (gs, ys))
+            gs, ys = (g, y) if several else ((g,), (y,))
+            gs, ys = (
+                [_wrapped(x, letter, paired) for x, letter in zip(xs, self.results, strict=True)] for xs in (gs, ys)
+            )
             operands = [_wrapped(x, letter, paired) for x, letter in zip(inputs, self.operands, strict=False)]
             found = rule(tuple(gs) if several else gs[0], tuple(ys) if several else ys[0], *operands, **attributes)
             if not isinstance(found, tuple):

@@ -15,7 +15,16 @@ from . import reduction, shaping, triangular
 from .common import broadcast_shapes, same_dtype, unbroadcast
 from .complex_numbers import Complex
 from .matrices import (
-    Numbers, adjoint, conjugate, each, lower, matmul, on_numbers, real, square, transposed,
+    Numbers,
+    adjoint,
+    conjugate,
+    each,
+    lower,
+    matmul,
+    on_numbers,
+    real,
+    square,
+    transposed,
 )  # fmt: skip
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 

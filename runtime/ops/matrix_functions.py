@@ -40,11 +40,11 @@ def _(x: Array) -> Array:
     halvings = np.ceil(np.log2(np.maximum(norms / _LARGEST_NORM, 1.0)))
     halvings = np.where(np.isfinite(halvings), halvings, 0)[..., None, None]
     wide = wide / 2.0**halvings
-    power, even, odd = np.broadcast_to(np.eye(x.shape[-1]), wide.shape), 0.0, 0.0
-    square_ = wide @ wide
+    power, by_two = np.eye(x.shape[-1]), wide @ wide
+    even, odd = np.zeros_like(wide), np.zeros_like(wide)
     for j in range(0, 14, 2):
         even, odd = even + _PADE[j] * power, odd + _PADE[j + 1] * power
-        power = power @ square_
+        power = power @ by_two
     odd = wide @ odd
     result = np.linalg.solve(even - odd, even + odd)
     for done in range(int(halvings.max())):

@@ -13,8 +13,20 @@ from ..errors import ShapeError
 from ..ir.dims import minimum
 from . import shaping
 from .matrices import (
-    Numbers, adjoint, as_columns, conjugate, each, half_diagonal, identity_like, joined, lower, matmul, matrix,
-    on_numbers, part, upper,
+    Numbers,
+    adjoint,
+    as_columns,
+    conjugate,
+    each,
+    half_diagonal,
+    identity_like,
+    joined,
+    lower,
+    matmul,
+    matrix,
+    on_numbers,
+    part,
+    upper,
 )  # fmt: skip
 from .registry import Array, Tensor, Type, operator, require
 from .triangular import solve_triangular
@@ -144,4 +156,3 @@ def _element(s: Any, i: int) -> Any:
     """Element `i` of vectors (..., k), as vectors (..., 1)."""
     axes = (s.ndim - 1,)
     return each(s, lambda x: shaping.slice(x, starts=(i,), stops=(i + 1,), steps=(1,), axes=axes))
-

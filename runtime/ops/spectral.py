@@ -14,8 +14,22 @@ import numpy as np
 from ..ir.dims import minimum
 from .complex_numbers import Complex
 from .matrices import (
-    Numbers, adjoint, as_columns, as_rows, conjugate, diagonal, differences, identity_like, matmul, matrix, off_diagonal,
-    on_diagonal, on_numbers, part, real, square,
+    Numbers,
+    adjoint,
+    as_columns,
+    as_rows,
+    conjugate,
+    diagonal,
+    differences,
+    identity_like,
+    matmul,
+    matrix,
+    off_diagonal,
+    on_diagonal,
+    on_numbers,
+    part,
+    real,
+    square,
 )  # fmt: skip
 from .matrix import solve
 from .registry import Array, Tensor, Type, operator

@@ -13,7 +13,20 @@ import numpy as np
 from ..ir.dims import minimum
 from ..ir.types import INT32
 from .common import broadcast_shapes, same_dtype, unbroadcast
-from .matrices import Numbers, adjoint, each, identity_like, joined, lower, matmul, matrix, on_numbers, part, real, square
+from .matrices import (
+    Numbers,
+    adjoint,
+    each,
+    identity_like,
+    joined,
+    lower,
+    matmul,
+    matrix,
+    on_numbers,
+    part,
+    real,
+    square,
+)
 from .matrices import upper as upper_part
 from .registry import Array, Tensor, Type, operator, require
 
@@ -21,9 +34,7 @@ _NOT_STANDARD = "standard ONNX has no operator for it"
 
 
 @operator
-def solve_triangular(
-    a: Tensor, b: Tensor, *, upper: bool, unitriangular: bool = False, paired: bool = False
-) -> Tensor:
+def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, unitriangular: bool = False, paired: bool = False) -> Tensor:
     """The X with a @ X = b, by substitution: ATen linalg_solve_triangular.
 
     Args:
@@ -133,7 +144,10 @@ def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
     first = part(packed, count, count)
     of_first = part(g, count, count)
     to_upper, to_lower = upper_part(of_first), lower(of_first, -1)
-    inner_of_lower, inner_of_upper = matmul(_lower_adjoint(first), to_lower), matmul(to_upper, adjoint(upper_part(first)))
+    inner_of_lower, inner_of_upper = (
+        matmul(_lower_adjoint(first), to_lower),
+        matmul(to_upper, adjoint(upper_part(first))),
+    )
     further: Any = None
     if columns != count:
         right, of_right = part(packed, count, columns, first_column=count), part(g, count, columns, first_column=count)
@@ -199,7 +213,8 @@ def _(pivots: Array, like: Array, *, size: int) -> Array:
         other = exchanges[:, k] - 1
         order[every, other], order[:, k] = order[:, k].copy(), order[every, other].copy()
     order = order.reshape(*pivots.shape[:-1], size)
-    return (order[..., None, :] == np.arange(size)[:, None]).astype(like.dtype)
+    matrix: Array = order[..., None, :] == np.arange(size)[:, None]
+    return matrix.astype(like.dtype)
 
 
 permutation.vjp(lambda g, y, pivots, like, *, size: (None, None))

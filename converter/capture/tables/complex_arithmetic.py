@@ -265,4 +265,3 @@ def std(context: Context, self: Complex, dim: Any = None, *, correction: Any = N
 def vector_norm(context: Context, self: Complex, *args: Any, **kwargs: Any) -> Any:
     """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)"""
     return linalg_vector_norm(context, magnitude(self.real, self.imaginary), *args, **kwargs)
-

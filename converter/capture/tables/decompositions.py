@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....runtime.ir.types import INT64
-from ....runtime.ops import comparison, matrix_functions, orthogonal, reduction, spectral
+from ....runtime.ops import matrix_functions, orthogonal, spectral
 from ....runtime.ops.complex_numbers import Complex
-from ....runtime.ops.matrices import adjoint, conjugate, each, identity_like, matmul, on_numbers, part, transposed
+from ....runtime.ops.matrices import adjoint, each, identity_like, on_numbers
 from ....runtime.tracing import Traced
 from ..complex_table import of_complex
-from ..table import Context, Unsupported, aten, cast, operands
+from ..table import Context, Unsupported, cast
 from .linear_algebra import of_any, zeros
 
 
 def factors(op: Any, x: Any, kinds: str, **attributes: Any) -> tuple[Any, ...]:
-    """What an op gives for a real or a complex tensor; a letter for each result: n as the operand, r real, c complex."""
+    """What an op gives for a real or a complex tensor; a letter for each result: n as the operand is, r real."""
     if isinstance(x, Complex):
         results = op(x.pair(), paired=True, **attributes)
     else:
@@ -27,11 +26,11 @@ def factors(op: Any, x: Any, kinds: str, **attributes: Any) -> tuple[Any, ...]:
 
 
 @of_any("aten.linalg_qr.default")
-def qr(context: Context, A: Any, mode: str = "reduced") -> Any:
+def qr(context: Context, a: Any, mode: str = "reduced") -> Any:
     """linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)"""
-    q, r = factors(orthogonal.qr, A, "nn", complete=mode == "complete")
+    q, r = factors(orthogonal.qr, a, "nn", complete=mode == "complete")
     if mode == "r":  # torch gives an empty q
-        q = Complex.of_real(_empty(context)) if isinstance(A, Complex) else _empty(context)
+        q = Complex.of_real(_empty(context)) if isinstance(a, Complex) else _empty(context)
     return q, r
 
 
@@ -52,9 +51,7 @@ def householder_product(context: Context, input: Any, tau: Any) -> Any:
 
 
 @of_any("aten.ormqr.default")
-def ormqr(
-    context: Context, self: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False
-) -> Any:
+def ormqr(context: Context, self: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False) -> Any:
     """ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor"""
     if left:
         return orthogonal.reflected(self, input2, input3, transpose=transpose)
@@ -65,9 +62,9 @@ def ormqr(
 
 
 @of_any("aten._linalg_eigh.default")
-def eigh(context: Context, A: Any, UPLO: str = "L", compute_v: bool = True) -> Any:
+def eigh(context: Context, a: Any, uplo: str = "L", compute_v: bool = True) -> Any:
     """_linalg_eigh(Tensor A, str UPLO='L', bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)"""
-    return factors(spectral.eigh, adjoint(A) if UPLO.upper() == "U" else A, "rn")
+    return factors(spectral.eigh, adjoint(a) if uplo.upper() == "U" else a, "rn")
 
 
 @of_complex("aten.linalg_eig.default")
@@ -85,10 +82,10 @@ def eigvals(context: Context, self: Any) -> Any:
 
 @of_any("aten._linalg_svd.default")
 def svd(
-    context: Context, A: Any, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
+    context: Context, a: Any, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
 ) -> Any:
     """_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (U, S, Vh)"""
-    return factors(spectral.svd, A, "nrn", full=full_matrices and compute_uv)
+    return factors(spectral.svd, a, "nrn", full=full_matrices and compute_uv)
 
 
 # ---- pseudoinverse, least squares, exponential ----
@@ -109,7 +106,7 @@ def _pinv(x: Any, *bounds: Any) -> Any:
 
 
 @of_any("aten.linalg_lstsq.default")
-def lstsq(context: Context, self: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def lstsq(context: Context, self: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None)"""
     raise Unsupported("least squares")
 
@@ -118,6 +115,3 @@ def lstsq(context: Context, self: Any, B: Any, rcond: float | None = None, *, dr
 def matrix_exp(context: Context, self: Any) -> Any:
     """linalg_matrix_exp(Tensor self) -> Tensor"""
     return on_numbers(matrix_functions.matrix_exp, self)
-
-
-__all__ = ["INT64", "aten", "comparison", "conjugate", "matmul", "operands", "part", "reduction", "transposed"]

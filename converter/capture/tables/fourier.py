@@ -41,8 +41,8 @@ def fft_c2r(context: Context, self: Complex, dim: list[int], normalization: int,
     norm, axes = NORMS[normalization], _axes(self, dim)
     x = _transformed(self, axes[:-1], inverse=True, norm=norm) if len(axes) > 1 else self
     axis, size = axes[-1], self.shape[axes[-1]]
-    # What the missing half of the last axis would add to the sum is the complex conjugate of what its mirror image adds.
-    # The first element has no mirror image, nor has the one in the middle, if there is one.
+    # What the missing half of the last axis would add to the sum is the complex conjugate of what its mirror image
+    # adds. The first element has no mirror image, nor has the one in the middle, if there is one.
     place = context.builder.create(creation.arange, start=0, stop=size, step=1, dtype=INT64)
     alone = comparison.logical_or(
         comparison.equal(place, 0), comparison.equal(place + place, scalar(context, last_dim_size, INT64))

@@ -52,7 +52,9 @@ def _lu(x: Tensor) -> tuple[Tensor, Tensor]:
     return packed, pivots
 
 
-def _with_signs(kernel: Callable[..., Any], function: Callable[..., Any], vectors: dict[int, int]) -> Callable[..., Any]:
+def _with_signs(
+    kernel: Callable[..., Any], function: Callable[..., Any], vectors: dict[int, int]
+) -> Callable[..., Any]:
     """What torch gives, each vector with the sign (the phase) that it has in NumPy; `vectors` tells axes of vectors."""
 
     def signed(x: Tensor) -> Any:
@@ -85,6 +87,7 @@ def _eig(x: Tensor) -> tuple[Tensor, ...]:
 def _without_gradient(case: OpCase) -> OpCase:
     """Of complex vectors, torch has a gradient only of what their phases don't change: see test_tables_spectral."""
     return dataclasses.replace(case, differentiable=False)
+
 
 CASES = [
     _case("inverse", (_MATRIX,), torch.linalg.inv),
