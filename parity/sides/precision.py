@@ -21,7 +21,7 @@ _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bflo
 }
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.scalar_tensor)
 _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
-_COMPLEX_CASTS = (torch.Tensor.cfloat, torch.Tensor.chalf)
+_COMPLEX_CASTS = (torch.Tensor.cfloat, torch.Tensor.chalf)  # type: ignore[attr-defined]
 
 
 class DoublePrecision(TorchFunctionMode):
@@ -74,7 +74,7 @@ def is_inexact(tensor: torch.Tensor) -> bool:
 
 
 def converted(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A tensor in a floating-point dtype; a complex one with its parts in that dtype (at least float32 for bfloat16)."""
+    """A tensor in a floating-point dtype; a complex one with parts of that dtype (of float32 for bfloat16)."""
     return tensor.to(dtype.to_complex() if tensor.is_complex() else dtype)
 
 

@@ -176,5 +176,7 @@ def _(g: Tensor, y: Tensor, real: Tensor, imaginary: Tensor) -> Any:
 
 @magnitude.onnx
 def _(graph: OnnxGraph, real: str, imaginary: str) -> Any:
-    squares = graph.op("Add", graph.op("Mul", real, real), graph.op("Mul", imaginary, imaginary))
-    return graph.op("Sqrt", squares)
+    # in float64, so that the squares of no float32 number overflow or vanish
+    parts = [graph.cast(part, FLOAT64) for part in (real, imaginary)]
+    squares = graph.op("Add", *(graph.op("Mul", part, part) for part in parts))
+    return graph.op("Cast", graph.op("Sqrt", squares), to=graph.type(real).dtype)

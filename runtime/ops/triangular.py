@@ -54,6 +54,10 @@ _system = Numbers("nn", "n")
 @solve_triangular.infer
 @_system.infer
 def _(a: Type, b: Type, *, upper: bool, unitriangular: bool) -> Type:
+    return _solution(a, b)
+
+
+def _solution(a: Type, b: Type) -> Type:
     square(a)
     same_dtype(a, b)
     require(b.rank >= 2 and a.shape[-1] == b.shape[-2], f"needed b of as many rows as a, given shape {b.shape}")
@@ -63,6 +67,10 @@ def _(a: Type, b: Type, *, upper: bool, unitriangular: bool) -> Type:
 @solve_triangular.kernel
 @_system.kernel
 def _(a: Array, b: Array, *, upper: bool, unitriangular: bool) -> Array:
+    return _substituted(a, b, upper=upper, unitriangular=unitriangular)
+
+
+def _substituted(a: Array, b: Array, *, upper: bool, unitriangular: bool) -> Array:
     if upper:  # from the last row to the first
         a, b = a[..., ::-1, ::-1], b[..., ::-1, :]
     x = np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
@@ -82,6 +90,51 @@ def _(g: Any, y: Any, a: Any, b: Any, *, upper: bool, unitriangular: bool) -> An
 
 
 solve_triangular.no_onnx(_NOT_STANDARD)
+
+
+@operator
+def cholesky_solve(b: Tensor, factor: Tensor, *, upper: bool = False, paired: bool = False) -> Tensor:
+    """The X with L @ L.T @ X = b, or with U.T @ U @ X = b: ATen cholesky_solve.
+
+    Args:
+        b: (..., n, k); first axes broadcast.
+        factor: L or U, (..., n, n), of which only that triangle is read; its gradient, as ATen's, is that of the
+            product also outside of the triangle.
+        upper: whether the factor is U.
+
+    Returns:
+        (..., n, k).
+    """
+
+
+@cholesky_solve.infer
+@_system.infer
+def _(b: Type, factor: Type, *, upper: bool) -> Type:
+    return _solution(factor, b)
+
+
+@cholesky_solve.kernel
+@_system.kernel
+def _(b: Array, factor: Array, *, upper: bool) -> Array:
+    left = np.conj(np.swapaxes(factor, -1, -2)) if upper else factor
+    half = _substituted(left, b, upper=False, unitriangular=False)
+    return _substituted(np.conj(np.swapaxes(left, -1, -2)), half, upper=True, unitriangular=False)
+
+
+@cholesky_solve.vjp
+@_system.vjp
+def _(g: Any, y: Any, b: Any, factor: Any, *, upper: bool) -> Any:
+    of_b = on_numbers(cholesky_solve, g, factor, upper=upper)
+    of_product = matmul(of_b, adjoint(y))
+    of_product = of_product + adjoint(of_product)
+    of_factor = -(matmul(factor, of_product) if upper else matmul(of_product, factor))
+    return (
+        each(of_b, lambda part: unbroadcast(part, real(b))),
+        each(of_factor, lambda part: unbroadcast(part, real(factor))),
+    )
+
+
+cholesky_solve.no_onnx(_NOT_STANDARD)
 
 
 @operator

@@ -55,6 +55,8 @@ class Sample(torch.nn.Module):
         super().__init__()
         leaves, self.spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
         self.operator = operator
+        # of an eigenvector, say, what doesn't depend on its sign
+        self.meaningful = sample.output_process_fn_grad
         self.fixed = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         self.tensors = tuple(leaves[i].detach() for i in self.places)
@@ -64,7 +66,7 @@ class Sample(torch.nn.Module):
         for place, tensor in zip(self.places, tensors, strict=True):
             leaves[place] = tensor
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        result = self.operator(*args, **kwargs)
+        result = self.meaningful(self.operator(*args, **kwargs))
         return tuple(x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor))
 
 

@@ -81,6 +81,4 @@ def test_arguments_are_complex_or_pairs() -> None:
     assert leaf.grad is not None
     assert module.response.grad is not None
     assert gradients.inputs[0] == pytest.approx(torch.view_as_real(leaf.grad).numpy(), abs=1e-5)
-    assert gradients.parameters["response"] == pytest.approx(
-        torch.view_as_real(module.response.grad).numpy(), abs=1e-4
-    )
+    assert gradients.parameters["response"] == pytest.approx(torch.view_as_real(module.response.grad).numpy(), abs=1e-4)

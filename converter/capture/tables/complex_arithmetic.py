@@ -14,7 +14,7 @@ from ..complex_table import multilinear, numbers, of_complex
 from ..table import TABLE, Context, Unsupported, cast, promoted
 from .complex_moves import truth
 from .linear import matmul
-from .reduction import linalg_vector_norm, root_of, var_correction
+from .reduction import axes_of, root_of, var_correction
 from .shaping import expand
 from .slicing import part as cut
 
@@ -261,7 +261,29 @@ def std(context: Context, self: Complex, dim: Any = None, *, correction: Any = N
     return root_of(context, var(context, self, dim, correction=correction, keepdim=keepdim))
 
 
-@of_complex("aten.linalg_vector_norm.default", "aten.norm.Scalar")
-def vector_norm(context: Context, self: Complex, *args: Any, **kwargs: Any) -> Any:
-    """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)"""
-    return linalg_vector_norm(context, magnitude(self.real, self.imaginary), *args, **kwargs)
+@of_complex("aten.var_mean.correction")
+def var_mean(context: Context, self: Complex, dim: Any = None, *, keepdim: bool = False, **options: Any) -> Any:
+    """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"""
+    mean = self.each(lambda part: reduction.reduce_mean(part, axes=axes_of(dim), keepdims=keepdim))
+    return var(context, self, dim, keepdim=keepdim, **options), mean
+
+
+@of_complex("aten.std_mean.correction")
+def std_mean(context: Context, self: Complex, dim: Any = None, **options: Any) -> Any:
+    """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"""
+    variance, mean = var_mean(context, self, dim, **options)
+    return root_of(context, variance), mean
+
+
+def _of_magnitudes(name: str) -> None:
+    """A norm is that of the absolute values."""
+
+    @of_complex(f"aten.{name}")
+    def translation(context: Context, self: Complex, *args: Any, **kwargs: Any) -> Any:
+        return TABLE[f"aten.{name}"](context, magnitude(self.real, self.imaginary), *args, **kwargs)
+
+
+for _name in ("linalg_vector_norm.default", "norm.Scalar"):
+    _of_magnitudes(_name)
+for _name in ("norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype", "norm.ScalarOpt_dtype"):
+    _of_magnitudes(_name)

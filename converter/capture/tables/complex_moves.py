@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL
-from ....runtime.ops import comparison, shaping, trigonometry
+from ....runtime.ops import comparison, elementwise, shaping, trigonometry
+from ....runtime.ops.common import broadcast_shapes
 from ....runtime.ops.complex_numbers import Complex, magnitude
 from ....runtime.tracing import Traced
 from ..complex_table import numbers, of_complex, of_parts, on_pair
@@ -66,7 +69,17 @@ def angle(context: Context, self: Complex) -> Any:
     return trigonometry.atan2(self.imaginary, self.real)
 
 
-@of_complex("aten.conj.default", "aten._conj.default", "aten.conj_physical.default", "aten._conj_copy.default")
+@aten("aten.angle.default")
+def angle_of_reals(context: Context, self: Traced) -> Any:
+    """angle(Tensor self) -> Tensor: pi for negative numbers, 0 for others"""
+    x = cast(self, context.dtype)
+    zero, half_turn = operands(context, x.dtype, 0.0, math.pi)
+    turned = elementwise.where(comparison.less(x, zero), half_turn, zero)
+    return elementwise.where(comparison.isnan(x), x, turned)
+
+
+@of_complex("aten.conj.default", "aten._conj.default", "aten._conj_copy.default")
+@of_complex("aten.conj_physical.default", "aten._conj_physical.default")
 def conj(context: Context, self: Complex) -> Any:
     """conj(Tensor(a) self) -> Tensor(a)"""
     return self.conjugate()
@@ -193,9 +206,15 @@ def index_put_(
 @of_complex("aten.masked_select.default")
 def masked_select(context: Context, self: Complex, mask: Traced) -> Any:
     """masked_select(Tensor self, Tensor mask) -> Tensor"""
-    shape = (comparison.logical_and(truth(self), mask)).shape
-    pair = self.pair()
-    pair = shaping.expand(
-        shaping.reshape(pair, shape=(*[1] * (len(shape) - self.ndim), *pair.shape)), shape=(*shape, 2)
-    )
-    return Complex.of_pair(index(on_pair(context), pair, [shaping.expand(mask, shape=shape)]))
+    shape = broadcast_shapes(self.shape, mask.shape)
+    flat = (product(shape),)
+
+    def flattened(x: Any) -> Any:
+        return shaping.reshape(shaping.expand(x, shape=shape), shape=flat)
+
+    return index_(context, self.each(flattened), [flattened(mask)])
+
+
+@of_complex("aten._assert_tensor_metadata.default")
+def assertion(context: Context, *_: Any, **__: Any) -> None:
+    """_assert_tensor_metadata(Tensor a, ...) -> (): holds for the example inputs, and nothing depends on it."""

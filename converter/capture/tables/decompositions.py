@@ -6,10 +6,10 @@ from typing import Any
 
 from ....runtime.ops import matrix_functions, orthogonal, spectral
 from ....runtime.ops.complex_numbers import Complex
-from ....runtime.ops.matrices import adjoint, each, identity_like, on_numbers
+from ....runtime.ops.matrices import adjoint, each, identity_like, lower, on_numbers
 from ....runtime.tracing import Traced
 from ..complex_table import of_complex
-from ..table import Context, Unsupported, cast
+from ..table import Context, cast
 from .linear_algebra import of_any, zeros
 
 
@@ -88,7 +88,7 @@ def svd(
     return factors(spectral.svd, a, "nrn", full=full_matrices and compute_uv)
 
 
-# ---- pseudoinverse, least squares, exponential ----
+# ---- pseudoinverse, exponential ----
 
 
 @of_any("aten.linalg_pinv.atol_rtol_tensor")
@@ -96,19 +96,11 @@ def pinv(
     context: Context, self: Any, *, atol: Traced | None = None, rtol: Traced | None = None, hermitian: bool = False
 ) -> Any:
     """linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"""
-    return _pinv(self, *(None if bound is None else cast(bound, context.dtype) for bound in (atol, rtol)))
-
-
-def _pinv(x: Any, *bounds: Any) -> Any:
+    bounds = [None if bound is None else cast(bound, context.dtype) for bound in (atol, rtol)]
+    x = lower(self) + adjoint(lower(self, -1)) if hermitian else self  # of which only a triangle is read
     if isinstance(x, Complex):
         return Complex.of_pair(matrix_functions.pseudo_inverse(x.pair(), *bounds, paired=True))
     return matrix_functions.pseudo_inverse(x, *bounds)
-
-
-@of_any("aten.linalg_lstsq.default")
-def lstsq(context: Context, self: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None)"""
-    raise Unsupported("least squares")
 
 
 @of_any("aten.linalg_matrix_exp.default", "aten.matrix_exp.default")

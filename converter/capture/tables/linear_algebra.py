@@ -213,19 +213,10 @@ def cholesky(context: Context, self: Any, *args: Any, upper: bool = False) -> An
 @of_any("aten.cholesky_solve.default")
 def cholesky_solve(context: Context, self: Any, input2: Any, upper: bool = False) -> Any:
     """cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor"""
-    return _solved_by_cholesky(input2, self, upper)
+    return on_numbers(triangular.cholesky_solve, self, input2, upper=upper)
 
 
 @of_any("aten.cholesky_inverse.default")
 def cholesky_inverse(context: Context, self: Any, upper: bool = False) -> Any:
     """cholesky_inverse(Tensor self, bool upper=False) -> Tensor"""
-    eye = identity_like(self)
-    return _solved_by_cholesky(self, Complex.of_real(eye) if isinstance(self, Complex) else eye, upper)
-
-
-def _solved_by_cholesky(factor: Any, b: Any, is_upper: bool) -> Any:
-    if is_upper:
-        half = on_numbers(triangular.solve_triangular, adjoint(factor), b, upper=False)
-        return on_numbers(triangular.solve_triangular, factor, half, upper=True)
-    half = on_numbers(triangular.solve_triangular, factor, b, upper=False)
-    return on_numbers(triangular.solve_triangular, adjoint(factor), half, upper=True)
+    return on_numbers(triangular.cholesky_solve, identity_like(self), self, upper=upper)

@@ -225,9 +225,15 @@ def _norm(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> An
     if math.isinf(p):
         extremum = reduction.reduce_max if p > 0 else reduction.reduce_min
         return extremum(size, axes=axes, keepdims=keepdim)
-    if p < 1:
-        raise Unsupported(f"norm of order {p}")
-    total = reduction.reduce_sum(elementwise.pow(size, p), axes=axes, keepdims=keepdim)
+    if p > 1:
+        powers = elementwise.pow(size, p)
+    else:  # its derivative is infinite at 0, where ATen's is 0
+        zero, one, at_zero = operands(context, x.dtype, 0.0, 1.0, 0.0 if p > 0 else math.inf)
+        is_zero = comparison.equal(size, zero)
+        powers = elementwise.where(is_zero, at_zero, elementwise.pow(elementwise.where(is_zero, one, size), p))
+    total = reduction.reduce_sum(powers, axes=axes, keepdims=keepdim)
+    if p < 0:
+        return elementwise.pow(total, 1.0 / p)
     return _zero_at_zero(context, total, lambda t: elementwise.pow(t, 1.0 / p))
 
 

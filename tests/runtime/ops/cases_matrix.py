@@ -47,6 +47,10 @@ def _triangular(**options: bool) -> Callable[..., Any]:
     return lambda a, b: torch.linalg.solve_triangular(a, b, **options)
 
 
+def _cholesky_solve_by_upper(b: Tensor, factor: Tensor) -> Tensor:
+    return torch.cholesky_solve(b, factor, upper=True)
+
+
 def _lu(x: Tensor) -> tuple[Tensor, Tensor]:
     packed, pivots = torch.linalg.lu_factor(x)
     return packed, pivots
@@ -124,6 +128,8 @@ CASES = [
     _case(
         "solve_triangular", (_COMPLEX, _COMPLEX_RIGHT), _triangular(upper=False), "complex", upper=False, paired=True
     ),
+    _case("cholesky_solve", (_RIGHT, np.tril(_BATCH)), torch.cholesky_solve),
+    _case("cholesky_solve", (_RIGHT, np.triu(_MATRIX)), _cholesky_solve_by_upper, "upper", upper=True),
     _case("lu", (_BATCH,), _lu),
     _case("lu", (_TALL,), _lu, "tall"),
     _case("lu", (_WIDE,), _lu, "wide"),

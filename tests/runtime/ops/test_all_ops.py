@@ -53,6 +53,8 @@ FIRST_IS_FIXED = {  # cases that can't have a symbolic first dimension
 NOT_THE_DERIVATIVE = {  # the gradient is torch's, not that of each element alone
     "cholesky",  # the matrix stays symmetric
     "cholesky-complex",
+    "cholesky_solve",  # neither triangle of the factor is left out
+    "cholesky_solve-upper",
     "eigh",
     "embedding-padding",  # a row gets no gradient
 }
