@@ -212,7 +212,7 @@ def _program(
             arguments.append(states.buffer(spec.target))
         elif spec.kind is InputKind.CONSTANT_TENSOR:
             arguments.append(states.constant(spec.target, exported.constants[spec.target]))
-        elif spec.kind is InputKind.TOKEN:  # of an operator with a side effect, which the table has none of
+        elif spec.kind is InputKind.TOKEN:  # of an operator with a side effect
             arguments.append(None)
         else:
             raise ConversionError(f"the model takes an input of a kind that can't be converted: {spec}")
@@ -224,7 +224,7 @@ def _program(
             results.append(value)
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             states.update(spec.target, value)
-        else:
+        elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
             raise ConversionError(
                 f"the model changes {spec.target!r}, an input or parameter, in place ({spec.kind.name}); "
                 "return the changed tensor instead"
