@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import logging
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..runtime.errors import CellbridgeError
+from ..runtime.errors import CellbridgeError, UsageError
 from . import files
+from .dynamic_axes import with_dynamic_axes
 from .model_file import load
 from .progress import TerminalProgress
 
@@ -82,11 +84,11 @@ def _quiet(verbose: bool) -> Iterator[None]:
         logging.disable(before)
 
 
-def _checked(model: str, seed: int, verbose: bool, **options: Any) -> Report:
+def _checked(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), **options: Any) -> Report:
     """The report on a model file; torch is loaded here, so that `--help` is quick."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file = load(model, seed)
+        user_file = with_dynamic_axes(load(model, seed), dynamic)
         from .engine import check
 
         with _quiet(verbose):
@@ -106,17 +108,21 @@ def _checked(model: str, seed: int, verbose: bool, **options: Any) -> Report:
             )
 
 
-def _converted(model: str, seed: int, verbose: bool) -> Program:
+def _converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), dtype: str | None = None) -> Program:
+    """The program of a model file, in the dtypes that it has or in `dtype`."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file = load(model, seed)
+        user_file = with_dynamic_axes(load(model, seed), dynamic)
         from ..converter import from_torch
+        from .engine import captured
+        from .options import Options
 
         progress.stage("capture", None)
+        arguments = user_file.module, user_file.args, user_file.kwargs
         with _quiet(verbose):
-            return from_torch(
-                user_file.module, user_file.args, user_file.kwargs, dynamic_shapes=user_file.dynamic_shapes
-            )
+            if dtype is None:
+                return from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
+            return captured(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
 
 
 def _show(report: Report, verbose: bool) -> None:
@@ -144,76 +150,44 @@ def main() -> None:
     """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
 
 
-@main.command(cls=_Command, epilog=EXIT_CODES)
-@click.option("--no-grad", is_flag=True, help="Compare outputs only.")
-@click.option("--train", is_flag=True, help="Compare in train mode: batch statistics, dropout, buffer updates.")
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float64", "float16", "bfloat16"]),
-    default="float32",
-    show_default=True,
-    help="The dtype that rounding is judged in.",
-)
-@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar.")
-@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, instead of the computed bar.")
-@click.option("--only", multiple=True, metavar="GLOB", help="Judge only Cells whose path matches; may be repeated.")
-@click.option("--skip", multiple=True, metavar="GLOB", help="Leave out Cells whose path matches; may be repeated.")
-@click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell.")
-@click.option(
-    "--provider",
-    type=click.Choice(["cpu", "cuda"]),
-    default="cpu",
-    show_default=True,
-    help="Where ONNX Runtime runs.",
-)
-@click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md).")
-@click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML.")
-@click.option(
-    "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
-)
-@_shared
-def run(
-    model: str,
-    seed: int,
-    verbose: bool,
-    no_grad: bool,
-    train: bool,
-    dtype: str,
-    rtol: float | None,
-    atol: float | None,
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    fail_fast: bool,
-    provider: str,
-    json_file: str | None,
-    junit_file: str | None,
-    onnx_file: str | None,
-) -> None:
-    """Compare MODEL in torch with its conversions, Cell by Cell.
+def _judging(function: Function) -> Function:
+    """The options of the commands that judge."""
+    glob = "GLOB"
+    for decorate in (
+        click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML."),
+        click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md)."),
+        click.option("--inputs", metavar="FILE", help="Arrays by input name (.npz), for ONNX files."),
+        click.option(
+            "--provider",
+            type=click.Choice(["cpu", "cuda"]),
+            default="cpu",
+            show_default=True,
+            help="Where ONNX Runtime runs.",
+        ),
+        click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),
+        click.option(
+            "--skip", multiple=True, metavar=glob, help="Leave out Cells whose path matches; may be repeated."
+        ),
+        click.option(
+            "--only", multiple=True, metavar=glob, help="Judge only Cells whose path matches; may be repeated."
+        ),
+        click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, instead of the computed bar."),
+        click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar."),
+        click.option(
+            "--dtype",
+            type=click.Choice(["float32", "float64", "float16", "bfloat16"]),
+            default="float32",
+            show_default=True,
+            help="The dtype that rounding is judged in.",
+        ),
+        click.option("--no-grad", is_flag=True, help="Compare outputs only."),
+    ):
+        function = decorate(function)
+    return function
 
-    MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
-    inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs), dynamic_shapes, and cell(),
-    the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
-    """
-    for path in (json_file, junit_file, onnx_file):
-        if path is not None:
-            files.require_writable(path)
-    with files.written_whole(onnx_file) if onnx_file else nullcontext() as onnx_path:
-        report = _checked(
-            model,
-            seed,
-            verbose,
-            grads=not no_grad,
-            train=train,
-            dtype=dtype,
-            rtol=rtol,
-            atol=atol,
-            only=only,
-            skip=skip,
-            fail_fast=fail_fast,
-            provider=provider,
-            save_onnx=onnx_path,
-        )
+
+def _finish(report: Report, verbose: bool, json_file: str | None, junit_file: str | None) -> None:
+    """Write and show a report; the exit code is its verdict."""
     if json_file is not None:
         from .report import json_report
 
@@ -227,23 +201,138 @@ def run(
 
 
 @main.command(cls=_Command, epilog=EXIT_CODES)
+@click.option("--train", is_flag=True, help="Compare in train mode: batch statistics, dropout, buffer updates.")
+@click.option("--round-trip", is_flag=True, help="Judge the torch modules made of the conversions too.")
+@click.option(
+    "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
+)
+@_judging
+@_shared
+def run(
+    model: str,
+    seed: int,
+    verbose: bool,
+    json_file: str | None,
+    junit_file: str | None,
+    onnx_file: str | None,
+    inputs: str | None,
+    no_grad: bool,
+    train: bool,
+    round_trip: bool,
+    **options: Any,
+) -> None:
+    """Compare MODEL in torch with its conversions, Cell by Cell.
+
+    MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
+    inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs), dynamic_shapes, and cell(),
+    the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
+
+    Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are held against each other on it.
+    """
+    for path in (json_file, junit_file, onnx_file):
+        if path is not None:
+            files.require_writable(path)
+    options |= {"grads": not no_grad}
+    if Path(model).suffix == ".onnx":
+        if train or round_trip or onnx_file is not None:
+            raise UsageError("--train, --round-trip and --save-onnx are for torch models, not for an ONNX file")
+        from .onnx_files import check_onnx
+
+        with TerminalProgress() as progress:
+            report = check_onnx(model, inputs=inputs, seed=seed, model=model, progress=progress, **options)
+        _finish(report, verbose, json_file, junit_file)
+    if inputs is not None:
+        raise UsageError("--inputs is for ONNX files: a model file has inputs() of its own")
+    with files.written_whole(onnx_file) if onnx_file else nullcontext() as onnx_path:
+        report = _checked(model, seed, verbose, train=train, round_trip=round_trip, save_onnx=onnx_path, **options)
+    _finish(report, verbose, json_file, junit_file)
+
+
+@main.command(cls=_Command, epilog=EXIT_CODES)
+@click.argument("reference")
+@click.argument("candidate")
+@click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
+@click.option("--seed", default=0, show_default=True, help="Of the random inputs and cotangents.")
+@_judging
+def compare(
+    reference: str,
+    candidate: str,
+    seed: int,
+    verbose: bool,
+    json_file: str | None,
+    junit_file: str | None,
+    inputs: str | None,
+    no_grad: bool,
+    **options: Any,
+) -> None:
+    """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
+
+    Inputs are generated from the declared types, or taken from --inputs. Cells are compared one by one where both files
+    have the same (both written by parity export, say), else the models as a whole.
+    """
+    for path in (json_file, junit_file):
+        if path is not None:
+            files.require_writable(path)
+    from .onnx_files import compare_onnx
+
+    options |= {"grads": not no_grad, "model": candidate}
+    with TerminalProgress() as progress:
+        report = compare_onnx(reference, candidate, inputs=inputs, seed=seed, progress=progress, **options)
+    _finish(report, verbose, json_file, junit_file)
+
+
+@main.command(cls=_Command, epilog=EXIT_CODES)
 @click.option("-o", "--output", required=True, metavar="FILE", help="The ONNX file to write.")
 @click.option("--no-check", is_flag=True, help="Write it without comparing it with torch.")
 @click.option("--no-grad", is_flag=True, help="Compare outputs only.")
+@click.option("--opset", type=int, help="Version of the operator set: 17 to the newest that ONNX Runtime takes.")
+@click.option(
+    "--fp16",
+    is_flag=True,
+    help="Write it in half precision: parameters, inputs and outputs are float16, as after module.half(); that is "
+    "compared with torch in float16.",
+)
+@click.option(
+    "--dynamic",
+    multiple=True,
+    metavar="NAME:AXIS=SYMBOL",
+    help="Let this axis of an argument of forward vary (x:0=batch); axes with one SYMBOL always have one size. May be "
+    "repeated. For a MODEL without dynamic_shapes.",
+)
+@click.option("--external-data", is_flag=True, help="Write the weights to FILE.data, as is always done above 2 GB.")
 @_shared
-def export(model: str, seed: int, verbose: bool, output: str, no_check: bool, no_grad: bool) -> None:
+def export(
+    model: str,
+    seed: int,
+    verbose: bool,
+    output: str,
+    no_check: bool,
+    no_grad: bool,
+    opset: int | None,
+    fp16: bool,
+    dynamic: tuple[str, ...],
+    external_data: bool,
+) -> None:
     """Convert MODEL to ONNX, and write it if parity holds.
 
     MODEL is as for `parity run`. Where parity fails nothing is written.
     """
     files.require_writable(output)
+    if opset is not None:
+        from ..converter.onnx_out import opsets
+
+        opsets.chosen(opset)  # or it is refused, before the work starts
+    form: dict[str, Any] = {"opset": opset, "external_data": external_data or "auto"}
     with files.written_whole(output) as onnx_path:
         if no_check:
             from ..converter import to_onnx
 
-            to_onnx(_converted(model, seed, verbose), onnx_path)
+            to_onnx(_converted(model, seed, verbose, dynamic, "float16" if fp16 else None), onnx_path, **form)
         else:
-            report = _checked(model, seed, verbose, grads=not no_grad, save_onnx=onnx_path)
+            dtype = "float16" if fp16 else "float32"
+            report = _checked(
+                model, seed, verbose, dynamic, grads=not no_grad, dtype=dtype, save_onnx=onnx_path, **form
+            )
             if not report.ok:
                 _show(report, verbose)
                 click.echo(

@@ -23,6 +23,18 @@ HigherOrder = Callable[..., Any]
 
 HIGHER_ORDER: dict[str, HigherOrder] = {}
 
+# what may be given anything, complex numbers too, which sub-programs don't take
+CALLED_IN_PLACE = frozenset(
+    {
+        "tag_activation_checkpoint",
+        "wrap",
+        "wrap_activation_checkpoint",
+        "strict_mode",
+        "invoke_subgraph",
+        "with_effects",
+    }
+)
+
 NO_LIMIT = 2**63 - 1
 
 

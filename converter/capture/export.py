@@ -22,9 +22,12 @@ from ...runtime.ir.verify import verify
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
 from . import tables  # noqa: F401  (fills the table)
+from .attributes import changes_told
 from .cell_hooks import watch
 from .complex_table import COMPLEX, is_complex
-from .dims import as_dim, symbol_names
+from .containers import open_containers
+from .dims import as_dim, symbol_names, with_dims
+from .known_numbers import KnownNumbers, UnseenDraws, known_settings, least_draws
 from .marks import Marker
 from .refusals import explained, raise_if_eager_fails
 from .table import TABLE, Unsupported, cast, numpy_dtype
@@ -53,7 +56,7 @@ def from_torch(
             complex tensor of shape S, input or output, parameter or buffer, is one of reals of shape (*S, 2) there, as
             `torch.view_as_real` gives it. A call of the program takes complex arrays and tensors too.
         kwargs: keyword example inputs.
-        dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it.
+        dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it; a name does for a `Dim`.
         train: capture train mode (batch statistics, dropout) instead of eval mode.
 
     Returns:
@@ -69,11 +72,14 @@ def from_torch(
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
     keywords = dict(kwargs or {})
+    dynamic_shapes = with_dims(dynamic_shapes)
+    open_containers((args, keywords))
     modes = {m: m.training for m in module.modules()}
     marker = Marker()
     module.train(train)
     try:
-        exported = _export(module, args, keywords, dynamic_shapes, marker)
+        with changes_told(module):
+            exported = _export(module, args, keywords, dynamic_shapes, marker)
     finally:
         for m, mode in modes.items():
             m.training = mode
@@ -87,14 +93,38 @@ def from_torch(
 def _export(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, marker: Marker
 ) -> torch.export.ExportedProgram:
+    draws = UnseenDraws()
+    exported = _trace(module, args, kwargs, dynamic_shapes, marker)
+    if draws.sources():
+        with least_draws():
+            again = _trace(module, args, kwargs, dynamic_shapes, marker)
+        if not _are_the_same(exported, again):
+            draws.refuse()
+    return exported
+
+
+def _are_the_same(a: torch.export.ExportedProgram, b: torch.export.ExportedProgram) -> bool:
+    """Whether two traces of one module compute the same."""
+    if str(a.graph) != str(b.graph):
+        return False
+    pairs = [(x, b.constants[name]) for name, x in a.constants.items()]
+    return all(torch.equal(x, y) for x, y in pairs if isinstance(x, torch.Tensor))
+
+
+def _trace(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, marker: Marker
+) -> torch.export.ExportedProgram:
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         stack.enter_context(explained(module, args, kwargs))
         stack.enter_context(watch(module, marker))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_masks_unread())
+        stack.enter_context(_distributions_unchecked())
+        stack.enter_context(KnownNumbers())
+        stack.enter_context(known_settings(module))
         warnings.simplefilter("ignore")
-        exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _detach_no_grad_regions(exported.graph_module)
         table = _decompositions()
         default = torch.export.default_decompositions()
@@ -105,6 +135,17 @@ def _export(
         # makes in-place operators functional, too
         taken_apart: torch.export.ExportedProgram = exported.run_decompositions(table)
         return taken_apart
+
+
+def _called(module: torch.nn.Module) -> torch.nn.Module:
+    """A module that is called, hooks and all, when it is exported: a graph module's own nodes would be run instead."""
+    if not isinstance(module, torch.fx.GraphModule):
+        return module
+    caller = torch.nn.Module()
+    for held in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules", "training"):
+        vars(caller)[held] = vars(module)[held]
+    caller.forward = functools.wraps(module.forward)(lambda *args, **kwargs: module(*args, **kwargs))
+    return caller
 
 
 @contextlib.contextmanager
@@ -121,6 +162,20 @@ def _masks_unread() -> Iterator[None]:
         yield
     finally:
         layers._detect_is_causal_mask = detect
+
+
+@contextlib.contextmanager
+def _distributions_unchecked() -> Iterator[None]:
+    """Within the context, distributions don't look into their parameters, to raise an error for a negative scale, say.
+
+    That decides by the values of a tensor, which can't be exported.
+    """
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
 
 
 def _updates_statistics_unseen(node: torch.fx.Node) -> bool:
@@ -225,9 +280,11 @@ def _program(
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             states.update(spec.target, value)
         elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
+            what = "a parameter" if spec.kind is OutputKind.PARAMETER_MUTATION else "an input"
             raise ConversionError(
-                f"the model changes {spec.target!r}, an input or parameter, in place ({spec.kind.name}); "
-                "return the changed tensor instead"
+                f"the model changes {spec.target!r}, {what}, in place\n"
+                "  what to do: return the changed tensor instead; "
+                "where only the first call changes it, call the model once before it is converted"
             )
     out_spec = exported.call_spec.out_spec
     assert out_spec is not None

@@ -43,12 +43,14 @@ class Context:
         types: dtype and shape of each output, as torch inferred them; None for an output that isn't a tensor. Of a
             complex one, those of its parts.
         used: for each output, whether anything takes it; one that nothing takes may be given as None.
+        operands: the positional arguments as torch has them: fake tensors know how they lie in memory.
         is_complex: whether the first output is complex.
     """
 
     builder: Builder
     types: tuple[Type | None, ...]
     used: tuple[bool, ...]
+    operands: tuple[Any, ...] = ()
     is_complex: bool = False
 
     @property

@@ -13,12 +13,14 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
+from ...runtime.ir.dims import Dim
 from ...runtime.ir.types import Source, Type
 from ...runtime.ops import boundary as boundary_ops
+from ...runtime.ops import shaping
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
 from .complex_table import COMPLEX, is_complex
-from .control_flow import HIGHER_ORDER, Incomplete
+from .control_flow import CALLED_IN_PLACE, HIGHER_ORDER, Incomplete
 from .dims import as_dim
 from .marks import BOUNDARY, Marker
 from .numbers import ELEMENT, computed, element
@@ -38,9 +40,11 @@ class Translator:
         self.numbers = {(call.path, call.index): number for number, call in enumerate(marker.calls)}
         self.missing: list[tuple[str, str, str]] = []
         self.inside = 0  # the call that the marks seen so far lead into
+        self.equal: dict[Dim, int] = {}  # sizes that the exported graph asserts to be a number
 
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
         """Translate the graph of `module` on traced `arguments`; its outputs, flat."""
+        self._learn(module.graph)
         environment: dict[fx.Node, Any] = {}
         remaining = iter(arguments)
         outputs: list[Any] = []
@@ -62,6 +66,17 @@ class Translator:
     def within(self, builder: Builder | None = None) -> Translator:
         """A translator of a graph within this one: in a program of its own, if there is no builder."""
         return _Nested(self, builder or Builder(), self.builder.cell if builder else 0)
+
+    def _learn(self, graph: fx.Graph) -> None:
+        """Note the sizes that the graph asserts to be a number: parts of a known whole add up to it, say."""
+        for node in graph.nodes:
+            if node.target is operator.eq and node.users and all(_asserts(user) for user in node.users):
+                sides = [arg.meta.get("val") if isinstance(arg, fx.Node) else arg for arg in node.args]
+                if all(isinstance(side, (int, torch.SymInt)) for side in sides):
+                    dims = [as_dim(side, self.names) for side in sides]
+                    for size, number in (dims, reversed(dims)):
+                        if isinstance(number, int) and not isinstance(size, int):
+                            self.equal[size] = number
 
     def finish(self) -> None:
         """Raise `UnsupportedOperators` listing all that couldn't be translated, if anything."""
@@ -108,13 +123,12 @@ class Translator:
             return self._lacks(node, Unsupported("on numbers"), cell, source) if result is None else result
 
     def _translate(self, node: fx.Node, args: Any, kwargs: Any, cell: int, source: Source) -> Any:
-        translation = TABLE.get(str(node.target))
-        if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in HIGHER_ORDER:
-            translation = functools.partial(HIGHER_ORDER[str(node.target)], self)
+        name = str(node.target)
         leaves = pytree.tree_leaves((args, kwargs))
         of_complex = is_complex(node.meta.get("val")) or any(isinstance(leaf, Complex) for leaf in leaves)
-        if of_complex:
-            translation = COMPLEX.get(str(node.target))
+        translation = (COMPLEX if of_complex else TABLE).get(name)
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and (not of_complex or name in CALLED_IN_PLACE):
+            translation = functools.partial(HIGHER_ORDER[name], self) if name in HIGHER_ORDER else None
         try:
             if translation is None:
                 raise Unsupported("on complex numbers" if of_complex else "")
@@ -122,7 +136,8 @@ class Translator:
                 return MISSING
             value = node.meta.get("val")
             types = self._types(value)
-            context = Context(self.builder, types, _used(node, len(types)), of_complex and is_complex(value))
+            operands = fx.map_arg(node.args, lambda n: n.meta.get("val"))
+            context = Context(self.builder, types, _used(node, len(types)), operands, is_complex(value))
             result = translation(context, *args, **kwargs)
         except Incomplete:
             return MISSING
@@ -134,7 +149,16 @@ class Translator:
                 "  a fault in cellbridge, please report it"
             ) from error
         self._check(node, types, result, source)
-        return result
+        return self._as_asserted(result, types) if self.equal else result
+
+    def _as_asserted(self, result: Any, types: tuple[Type | None, ...]) -> Any:
+        """The result with the sizes that are known by an assertion, where the ops themselves can't know them."""
+        if not isinstance(result, Traced) or types[0] is None:
+            return result
+        known = any(
+            isinstance(e, int) and not isinstance(s, int) for e, s in zip(types[0].shape, result.shape, strict=True)
+        )
+        return shaping.reshape(result, shape=types[0].shape) if known else result
 
     def _lacks(self, node: fx.Node, reason: Unsupported, cell: int, source: Source) -> Any:
         """Enter an operator in the list of those that can't be translated."""
@@ -164,7 +188,8 @@ class Translator:
         return tuple(self._type(item) if isinstance(item, torch.Tensor) else None for item in items)
 
     def _type(self, tensor: torch.Tensor) -> Type:
-        return Type(numpy_dtype(tensor.dtype), tuple(as_dim(size, self.names) for size in tensor.shape))
+        dims = (as_dim(size, self.names) for size in tensor.shape)
+        return Type(numpy_dtype(tensor.dtype), tuple(self.equal.get(dim, dim) for dim in dims))
 
     def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
         kind = "output" if is_output else "input"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...runtime.errors import ConversionError, ShapeError, UnsupportedOperators
@@ -36,6 +36,10 @@ class Subgraph:
         """The tensors that it takes from the graphs around it."""
         used = {name for node in self.nodes for name in node.taken()} | {name for name, _ in self.outputs}
         return used - {name for name, _ in self.inputs} - {name for node in self.nodes for name in node.outputs}
+
+    def with_inputs(self, names: Mapping[str, str]) -> Subgraph:
+        """The graph with other tensors for those that it takes from around it, where `names` has one for them."""
+        return replace(self, nodes=tuple(node.with_inputs(names) for node in self.nodes))
 
 
 def lower(graph: Graph, program: Program, nodes: Sequence[Node], tensors: dict[Value, str]) -> None:

@@ -14,10 +14,19 @@ from ...converter.capture.cell_hooks import watch
 from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
 from ...runtime.calling import as_array
-from ...runtime.errors import CellbridgeError
+from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.types import CellCall
 from .control_flow import ControlFlowInPython
-from .precision import DoublePrecision, Draws, converted, default_dtype, in_dtype, is_inexact
+from .precision import (
+    DoublePrecision,
+    Draws,
+    KeptGradients,
+    StableSorts,
+    converted,
+    default_dtype,
+    in_dtype,
+    is_inexact,
+)
 from .records import (
     INPUT,
     INPUT_GRADIENT,
@@ -87,7 +96,7 @@ class TorchSide:
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(ControlFlowInPython())
             stack.enter_context(torch.enable_grad())
-            with watch(self.module, recorder, self.watched), drawn:
+            with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), drawn:  # type: ignore[no-untyped-call]
                 result = self._called(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
@@ -109,6 +118,17 @@ class TorchSide:
             raise
         except Exception as error:
             raise eager_error(error, args, kwargs) from error  # the model's own code raises it, or torch for a dtype
+
+    def _differentiated(self, roots: list[tuple[torch.Tensor, torch.Tensor]], wanted: list[torch.Tensor]) -> Any:
+        try:
+            return torch.autograd.grad([out for out, _ in roots], wanted, [g for _, g in roots], allow_unused=True)
+        except CellbridgeError:
+            raise
+        except Exception as error:  # a backward of the model's own may raise anything
+            raise UsageError(
+                f"the model's backward doesn't run: {type(error).__name__}: {error}\n"
+                "  compare the outputs alone: --no-grad, or grads=False"
+            ) from error
 
     def _inputs(self, dtype: torch.dtype, *, grads: bool) -> tuple[Any, Any, list[torch.Tensor]]:
         """The inputs in `dtype` as fresh leaves, and those of them that gradients are taken of."""
@@ -145,7 +165,7 @@ class TorchSide:
         wanted = [*named.values(), *leaves]
         gradients: tuple[torch.Tensor | None, ...] = (None,) * len(wanted)
         if roots and wanted:
-            gradients = torch.autograd.grad([out for out, _ in roots], wanted, [g for _, g in roots], allow_unused=True)
+            gradients = self._differentiated(roots, wanted)
         for name, gradient in zip(named, gradients, strict=False):
             if name in self.ignored:
                 continue
@@ -155,8 +175,6 @@ class TorchSide:
 def _loss_gradients(
     loss: Callable[[Any], torch.Tensor], result: Any, outputs: list[torch.Tensor]
 ) -> list[Array | None]:
-    from ...runtime.errors import UsageError
-
     value = loss(result)
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         shown = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)

@@ -11,6 +11,7 @@ from . import (
     complex_functions,
     complex_moves,
     convolution,
+    counting,
     creation,
     data_dependent,
     decompositions,
@@ -18,6 +19,7 @@ from . import (
     elementwise,
     embedding,
     fourier,
+    grouped,
     indexing,
     joining,
     linear,
@@ -34,6 +36,7 @@ from . import (
     slicing,
     sorting,
     spatial,
+    striding,
 )
 
 __all__ = [
@@ -47,6 +50,7 @@ __all__ = [
     "complex_functions",
     "complex_moves",
     "convolution",
+    "counting",
     "creation",
     "data_dependent",
     "decompositions",
@@ -54,6 +58,7 @@ __all__ = [
     "elementwise",
     "embedding",
     "fourier",
+    "grouped",
     "indexing",
     "joining",
     "linear",
@@ -70,4 +75,5 @@ __all__ = [
     "slicing",
     "sorting",
     "spatial",
+    "striding",
 ]

@@ -145,6 +145,7 @@ of_parts(
     *("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default", "_pad_circular.default"),
     *("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default"),
     *("pixel_shuffle.default", "pixel_unshuffle.default", "channel_shuffle.default"),
+    *("as_strided.default", "as_strided_copy.default"),
     *("sum.default", "sum.dim_IntList", "mean.default", "mean.dim", "cumsum.default", "neg.default"),
 )
 of_parts("tensors", "cat.default", "concat.default", "concatenate.default", "stack.default")
