@@ -16,7 +16,7 @@ import torch
 
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Traced
-from .table import TABLE, Context, Number, Translation, cast, scalar
+from .table import TABLE, Context, Number, Translation, Unsupported, cast, scalar
 
 COMPLEX: dict[str, Translation] = {}
 
@@ -47,15 +47,19 @@ def of_parts(data: str, *names: str) -> None:
 
 def _of_parts(name: str, data: list[str]) -> Translation:
     def apart(context: Context, *args: Any, **kwargs: Any) -> Any:
-        translation = TABLE[name]
+        translation = TABLE.get(name)
+        if translation is None:
+            raise Unsupported("on complex numbers")
         signature = inspect.signature(translation)
         results = []
-        for imaginary in (False, True):
+        for imaginary in (False, True) if context.is_complex else (False,):
             bound = signature.bind(context, *args, **kwargs)
             for parameter in data:
                 if parameter in bound.arguments:
                     bound.arguments[parameter] = part(context, bound.arguments[parameter], imaginary)
             results.append(translation(*bound.args, **bound.kwargs))
+        if not context.is_complex:  # of a real dtype that was asked for
+            return results[0]
         reals, imaginaries = results
         if isinstance(reals, (tuple, list)):
             return tuple(Complex(a, b) for a, b in zip(reals, imaginaries, strict=True))

@@ -79,7 +79,7 @@ def _(g: Any, y: Any, x: Any, *, complete: bool) -> Any:
     count = minimum(rows, columns)
     further: Any = None
     if columns != count and of_r is not None:
-        right, of_right = (part(m, rows, columns, first_column=count) for m in (x, of_r))
+        right, of_right = (part(m, m.shape[-2], columns, first_column=count) for m in (x, of_r))
         through_right = matmul(right, adjoint(of_right))
         of_q = through_right if of_q is None else of_q + through_right
         further = matmul(q, of_right)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir.dims import minimum
 from ..ir.types import INT32
+from . import padding
 from .common import broadcast_shapes, same_dtype, unbroadcast
 from .matrices import (
     Numbers,
@@ -201,18 +202,23 @@ def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
         matmul(_lower_adjoint(first), to_lower),
         matmul(to_upper, adjoint(upper_part(first))),
     )
-    further: Any = None
+    further_right: Any = None
+    further_below: Any = None
     if columns != count:
-        right, of_right = part(packed, count, columns, first_column=count), part(g, count, columns, first_column=count)
+        right, of_right = (part(m, count, columns, first_column=count) for m in (packed, g))
         inner_of_lower = inner_of_lower - matmul(of_right, adjoint(right))
-        further = _left_solved(first, of_right)
+        further_right = _left_solved(first, of_right)
     if rows != count:
-        below, of_below = part(packed, rows, count, first_row=count), part(g, rows, count, first_row=count)
+        below, of_below = (part(m, rows, count, first_row=count) for m in (packed, g))
         inner_of_upper = inner_of_upper - matmul(adjoint(below), of_below)
-        further = _right_solved(first, of_below)
+        further_below = _right_solved(first, of_below)
     whole = _right_solved(first, _left_solved(first, lower(inner_of_lower, -1) + upper_part(inner_of_upper)))
-    if further is not None:
-        whole = joined(whole, further, axis=whole.ndim - (1 if columns != count else 2))
+    if further_right is not None:
+        whole = joined(whole, further_right, axis=whole.ndim - 1)
+    if further_below is not None:
+        none, missing = (0,) * whole.ndim, (*[0] * (whole.ndim - 1), columns - count)
+        widened = each(further_below, lambda x: padding.pad(x, before=none, after=missing))
+        whole = joined(whole, widened, axis=whole.ndim - 2)
     if not pivot:
         return whole
     return matmul(permutation(pivots, real(whole), size=rows), whole)

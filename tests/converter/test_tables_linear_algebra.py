@@ -71,7 +71,6 @@ OF_SQUARE: dict[str, Callable[[Tensor, Tensor], Any]] = {
     ),
     "singular vectors": lambda a, b: (_polar_factor(a), _polar_factor(b), _polar_factor(b.mT)),
     "singular vectors of a full decomposition": lambda a, b: _outer_part(b),
-    "pseudoinverse": lambda a, b: (linalg.pinv(a), linalg.pinv(b), linalg.pinv(b.mH @ b, hermitian=True)),
     "exponential": lambda a, b: linalg.matrix_exp(a),
     "products": lambda a, b: (
         linalg.multi_dot([b[0].mT, a[0], b[1]]),
@@ -115,6 +114,16 @@ def _outer_part(x: Tensor) -> Tensor:
 def test_values_and_gradients(check: Check, name: str, kind: str) -> None:
     dtype = KINDS[kind]
     check(OF_SQUARE[name], _square(dtype), _matrices(2, 4, 3, dtype=dtype), tolerance=1e-9)
+
+
+def test_pseudoinverses(check: Check) -> None:
+    # of complex matrices, torch's are wrong within a dispatch mode, which records the draws here
+    check(
+        lambda a, b: (linalg.pinv(a), linalg.pinv(b, rtol=0.3), linalg.pinv(b.mT @ b, hermitian=True)),
+        _square(torch.float64),
+        _matrices(2, 4, 3),
+        tolerance=1e-9,
+    )
 
 
 @pytest.mark.parametrize("order", [0.5, 1, 1.5, 2, 3, float("inf"), 0, -1, -2.5, float("-inf")])

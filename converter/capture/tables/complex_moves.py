@@ -145,14 +145,14 @@ of_parts(
     *("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default", "_pad_circular.default"),
     *("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default"),
     *("pixel_shuffle.default", "pixel_unshuffle.default", "channel_shuffle.default"),
-    *("as_strided.default", "as_strided_copy.default"),
+    *("as_strided.default", "as_strided_copy.default", "narrow_copy.default"),
     *("sum.default", "sum.dim_IntList", "mean.default", "mean.dim", "cumsum.default", "neg.default"),
 )
 of_parts("tensors", "cat.default", "concat.default", "concatenate.default", "stack.default")
 of_parts("tensors", "meshgrid.default", "meshgrid.indexing", "broadcast_tensors.default")
 of_parts("self src", "slice_scatter.default", "select_scatter.default", "diagonal_scatter.default")
 of_parts("self src", "scatter.src", "scatter_add.default")
-of_parts("self source", "index_add.default", "index_copy.default")
+of_parts("self source", "index_add.default", "index_copy.default", "masked_scatter.default", "put.default")
 of_parts("self value", "pad.default", "constant_pad_nd.default", "masked_fill.Scalar", "masked_fill.Tensor")
 of_parts("self value", "scatter.value", "index_fill.int_Scalar", "index_fill.int_Tensor", "fill.Tensor")
 of_parts("self other", "where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
