@@ -14,7 +14,7 @@ from ...runtime.ops import control_flow, data_dependent, loops, shaping
 from ...runtime.subprograms import finished, inlined, traced
 from ...runtime.tracing import Traced
 from .dims import as_dim
-from .table import MISSING, Context, Unsupported, cast, scalar
+from .table import MISSING, TABLE, Context, Unsupported, cast, scalar
 
 if TYPE_CHECKING:
     from .translate import Translator
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 HigherOrder = Callable[..., Any]
 
 HIGHER_ORDER: dict[str, HigherOrder] = {}
+
+# what may be given anything, complex numbers too, which sub-programs don't take
+CALLED_IN_PLACE = frozenset(
+    {
+        "tag_activation_checkpoint",
+        "wrap",
+        "wrap_activation_checkpoint",
+        "strict_mode",
+        "invoke_subgraph",
+        "with_effects",
+    }
+)
 
 NO_LIMIT = 2**63 - 1
 
@@ -34,6 +46,16 @@ def higher_order(*names: str) -> Callable[[HigherOrder], HigherOrder]:
         return translation
 
     return enter
+
+
+@higher_order("with_effects")
+def with_effects(translator: Translator, context: Context, token: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """with_effects(token, op, *args, **kwargs): keeps operators with side effects, checks of values say, in order."""
+    translation = TABLE.get(str(operator))
+    if translation is None:
+        raise Unsupported("")
+    result = translation(context, *args, **kwargs)
+    return token, *(result if isinstance(result, tuple) else (result,))
 
 
 @higher_order("cond")

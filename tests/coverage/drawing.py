@@ -59,7 +59,9 @@ class Replaying:
         wanted = [v for v in backward.input_gradients if v is not None]
         results = iter(execute(backward.program, [*inputs, *map(real, cotangents)], wanted=wanted, draws=self.draws))
         given = [next(results) if v is not None else None for v in backward.input_gradients]
-        floating = [(x, g) for x, g, t in zip(inputs, given, tensors, strict=True) if t.is_floating_point()]
+        floating = [
+            (x, g) for x, g, t in zip(inputs, given, tensors, strict=True) if t.is_floating_point() or t.is_complex()
+        ]
         return [np.zeros_like(x) if g is None else g for x, g in floating]
 
     @contextlib.contextmanager

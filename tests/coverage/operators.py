@@ -26,7 +26,7 @@ from tests.coverage.drawing import Draws, Replaying
 
 DTYPES = (torch.float32, torch.float64)
 OTHERS = (torch.int64, torch.int32, torch.bool, torch.complex64)  # for operators that take no float32
-TOLERANCE = {torch.float32: (1e-4, 1e-5), torch.float64: (1e-7, 1e-9)}
+TOLERANCE = {torch.float32: (1e-4, 1e-5), torch.float64: (1e-7, 1e-9), torch.complex64: (1e-4, 1e-5)}
 
 
 @dataclass
@@ -55,6 +55,8 @@ class Sample(torch.nn.Module):
         super().__init__()
         leaves, self.spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
         self.operator = operator
+        # of an eigenvector, say, what doesn't depend on its sign
+        self.meaningful = sample.output_process_fn_grad
         self.fixed = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         self.tensors = tuple(leaves[i].detach() for i in self.places)
@@ -64,7 +66,7 @@ class Sample(torch.nn.Module):
         for place, tensor in zip(self.places, tensors, strict=True):
             leaves[place] = tensor
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        result = self.operator(*args, **kwargs)
+        result = self.meaningful(self.operator(*args, **kwargs))
         return tuple(x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor))
 
 
@@ -142,7 +144,7 @@ def _try_sample(entry: Any, dtype: torch.dtype, sample: Any, outcome: Outcome) -
     if wrong:
         outcome.forward.append(f"{described}: {wrong}")
         return
-    if entry.supports_autograd and dtype in (torch.float32, torch.float64):
+    if entry.supports_autograd and (dtype.is_floating_point or dtype.is_complex):
         _try_backward(module, program, replay, dtype, described, outcome)
     if dtype != torch.float64:
         _try_onnx(program, module, expected, dtype, described, outcome)
@@ -151,8 +153,8 @@ def _try_sample(entry: Any, dtype: torch.dtype, sample: Any, outcome: Outcome) -
 def _try_backward(
     module: Sample, program: Program, replay: Any, dtype: torch.dtype, described: str, outcome: Outcome
 ) -> None:
-    """Gradients of the floating-point inputs, with one random cotangent per output."""
-    inputs = [t.detach().clone().requires_grad_(t.is_floating_point()) for t in module.tensors]
+    """Gradients of the floating-point and complex inputs, with one random cotangent per output."""
+    inputs = [t.detach().clone().requires_grad_(t.is_floating_point() or t.is_complex()) for t in module.tensors]
     try:
         with replay.redrawn(), _quiet():
             outputs = module(*inputs)
