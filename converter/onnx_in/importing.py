@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import ChainMap
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -20,6 +21,7 @@ from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
 from . import protos
 from .cells import CellPaths
+from .functions import require_finite
 from .origin import written_by_us
 from .stored import Stored
 from .subprograms import MISSING
@@ -71,10 +73,12 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     stored, cells = Stored(folder, kinds), CellPaths(graph.name or "Model", calls)
     stored.enter(builder)
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    if len(functions) < len(model.functions):
+        raise ConversionError("two functions of the model have the same domain, name and overload")
     types = functools.cache(lambda: inferred_types(model, symbols))
-    walk = Walk(builder, stored, cells, functions, types, folder)
+    walk = Walk(builder, stored, cells, functions, types, folder, require_finite(graph.node, functions))
     has_data = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
-    scope = Scope({}, opsets)
+    scope = Scope(ChainMap(), opsets)
     inputs = []
     for info in graph.input:
         if info.name in has_data:

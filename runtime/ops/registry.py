@@ -40,6 +40,7 @@ from ..ir.dims import Dim, SymbolicDim
 from ..ir.printer import attribute_text
 from ..ir.program import Program
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Type, is_half
+from ..memory import require_room
 from ..precision import overruled
 from ..tracing import Operand, Tensor
 
@@ -153,15 +154,23 @@ class Op:
         return complete
 
     def infer_types(self, types: list[Type | None], attributes: dict[str, Any]) -> tuple[Type, ...]:
-        """Types of the outputs; `ShapeError` tells the op, its operands and what was needed."""
+        """Types of the outputs; `ShapeError` tells the op, its operands and what was needed.
+
+        Raises:
+            ShapeError: the operands don't fit, or memory can't hold an output.
+        """
         assert self.infer_rule is not None, f"op {self.name} has no infer rule"
         try:
             inferred = self.infer_rule(*types, **attributes)
+            outputs = inferred if isinstance(inferred, tuple) else (inferred,)
+            for output in outputs:
+                if (sizes := output.sizes) is not None:
+                    require_room(sizes, output.dtype)
         except ShapeError as error:
             operands = ", ".join(f"{n} {t}" for n, t in zip(self._names(len(types)), types, strict=True))
             shown = ", ".join(f"{k}={attribute_text(v)}" for k, v in attributes.items())
             raise ShapeError(f"{self.name}({operands}{'; ' + shown if shown else ''}): {error}") from None
-        return inferred if isinstance(inferred, tuple) else (inferred,)
+        return outputs
 
     def _names(self, count: int) -> list[str]:
         names = self.input_names

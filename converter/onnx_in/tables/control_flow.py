@@ -14,7 +14,7 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..subprograms import MISSING, Draft, Incomplete, Inexpressible, union
-from ..table import Unsupported, cast, onnx
+from ..table import Unsupported, cast, onnx, require_few
 from ..values import Known, known
 
 LONGEST = 256  # iterations of a loop that is put in line
@@ -208,6 +208,7 @@ def _batched(context: Context, operands: Any, body: Any, count: int, directions:
     size = tensors[0].shape[0]
     if not isinstance(size, int):
         raise Unsupported("a batch of symbolic size, before version 9")
+    require_few(size, "scans of a batch, before version 9")
     backward = directions or [0] * count
     scans = []
     for i in range(size):
