@@ -46,7 +46,7 @@ def require_room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 def require_table(*sizes: int) -> None:
     """Raise `ShapeError` if a table of weights or positions of this shape, which an op works with, is absurd."""
-    if (count := math.prod(sizes)) > LARGEST_TABLE:
+    if math.prod(sizes) > LARGEST_TABLE:
         shape = " x ".join(map(str, sizes))
         raise ShapeError(f"it takes a table of {shape} numbers; at most {LARGEST_TABLE} are computed")
 

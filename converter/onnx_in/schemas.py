@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from typing import Any
 
 import onnx
 from onnx import AttributeProto
@@ -28,7 +29,8 @@ def _kinds(domain: str, operator: str, version: int) -> Mapping[str, int]:
         schema = onnx.defs.get_schema(operator, version, domain)
     except onnx.defs.SchemaError:
         return {}
-    return {name: int(attribute.type.value) for name, attribute in schema.attributes.items()}
+    attributes: Mapping[str, Any] = schema.attributes  # whose types are enumerations, unlike what their stubs say
+    return {name: int(attribute.type.value) for name, attribute in attributes.items()}
 
 
 def _kind_name(kind: int) -> str:

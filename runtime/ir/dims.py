@@ -235,7 +235,7 @@ def parse(text: str) -> Dim:
         ZeroDivisionError,
         RecursionError,
         MemoryError,
-    ) as error:  # the last: nested too deep
+    ) as error:
         raise ValueError(f"not a dimension: {text[:200]!r}") from error
     if isinstance(dim, int) and abs(dim) >= LARGEST_NUMBER:
         raise ValueError(f"not a dimension: {text[:200]!r}")
