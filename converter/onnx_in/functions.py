@@ -14,7 +14,7 @@ Functions = Mapping[tuple[str, str, str], FunctionProto]
 Key = tuple[str, str, str]
 
 DEEPEST = 40  # functions and sub-graphs within each other
-MOST = 200_000  # nodes when all functions are put in line and loops unrolled, beside those that stand in the file
+MOST = 50_000  # nodes when all functions are put in line and loops unrolled, beside those that stand in the file
 
 
 def require_finite(nodes: Sequence[NodeProto], functions: Functions) -> int:

@@ -12,11 +12,12 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
-from ...runtime.errors import ConversionError, UsageError
+from ...runtime.errors import ConversionError, ShapeError, UsageError
 from ...runtime.ir.passes.mark_cells import mark_cells
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Type
 from ...runtime.ir.verify import verify
+from ...runtime.memory import require_room
 from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
 from . import protos
@@ -68,6 +69,9 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in model.opset_import}
     if not model.HasField("graph"):
         raise ConversionError("the model has no graph")
+    newest = onnx.defs.onnx_opset_version()
+    if not 1 <= opsets.get("", 1) <= newest:
+        raise ConversionError(f"the model is of opset {opsets['']}; opsets up to {newest} can be read")
     graph, builder, symbols = model.graph, Builder(), protos.Symbols()
     calls, kinds = written_by_us(model)
     stored, cells = Stored(folder, kinds), CellPaths(graph.name or "Model", calls)
@@ -92,6 +96,11 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
                 f"input {info.name!r} is declared as {kind.removesuffix('_type')}: needed a tensor with known dtype "
                 "and number of dimensions"
             )
+        if (sizes := declared.sizes) is not None:
+            try:
+                require_room(sizes, declared.dtype)
+            except ShapeError as error:
+                raise ConversionError(f"input {info.name!r}: {error}") from None
         scope.values[info.name] = builder.new_value(info.name, declared)
         inputs.append(scope.values[info.name].value)
     outputs = walk.graph(graph, scope)

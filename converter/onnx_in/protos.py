@@ -64,7 +64,7 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
     try:
         path = (root / entries.get("location", "")).resolve()
         found = path.is_relative_to(root) and path.is_file()
-    except (OSError, ValueError):  # a name too long, a null byte, links in a circle
+    except (OSError, ValueError, RuntimeError):  # a name too long, a null byte, links in a circle
         found = False
     if not found:
         location = entries.get("location", "")[:200]
@@ -90,7 +90,7 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
 
 
 def _number(text: str, key: str, where: str) -> int:
-    if not re.fullmatch("[0-9]{1,18}", text):
+    if not re.fullmatch("[0-9]{1,20}", text):
         raise ConversionError(f"{where}: external data with {key} {text[:40]!r}, needed a number of bytes")
     return int(text)
 

@@ -47,6 +47,8 @@ from ..tracing import Operand, Tensor
 Array = np.ndarray[Any, Any]
 Rule = Callable[..., Any]
 
+LONGEST_TEXT = 2000  # characters of an operand list or a reason in an error
+
 _REGISTRY: dict[str, Op] = {}
 
 
@@ -169,7 +171,8 @@ class Op:
         except ShapeError as error:
             operands = ", ".join(f"{n} {t}" for n, t in zip(self._names(len(types)), types, strict=True))
             shown = ", ".join(f"{k}={attribute_text(v)}" for k, v in attributes.items())
-            raise ShapeError(f"{self.name}({operands}{'; ' + shown if shown else ''}): {error}") from None
+            call = f"{self.name}({operands}{'; ' + shown if shown else ''})"
+            raise ShapeError(f"{_shortened(call)}: {_shortened(str(error))}") from None
         return outputs
 
     def _names(self, count: int) -> list[str]:
@@ -237,6 +240,11 @@ def get(name: str) -> Op:
 def all_ops() -> dict[str, Op]:
     """All registered ops by name."""
     return dict(_REGISTRY)
+
+
+def _shortened(text: str) -> str:
+    """`text` without its middle if nobody would read it all: attributes may hold a million numbers."""
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT // 2]} [...] {text[-LONGEST_TEXT // 2 :]}"
 
 
 def require(condition: bool, message: str) -> None:
