@@ -110,7 +110,10 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def _change_place(container: Any, key: Any, random: Random) -> None:
     value = container[key]
-    match random.randrange(6):
+    if random.random() < 0.6 and not isinstance(value, (dict, list)):
+        container[key] = _same_kind(value, random)
+        return
+    match random.randrange(5):
         case 0:
             del container[key]
         case 1 if isinstance(container, list):
@@ -120,8 +123,15 @@ def _change_place(container: Any, key: Any, random: Random) -> None:
         case 2:
             other, there = random.choice(list(_places(container)))
             container[key] = copy.deepcopy(other[there])
-        case 3 if isinstance(value, int):
-            container[key] = value + random.choice([-1, 1])
         case _:
             plain = [None, True, [], {}, [[]], {"dim": "n"}, {"dtype": "float32"}, {"float": "nan"}]
             container[key] = random.choice([*NUMBERS, *FLOATS, *TEXTS, *plain])
+
+
+def _same_kind(value: Any, random: Random) -> Any:
+    """Another value of its type."""
+    if isinstance(value, bool) or value is None:
+        return random.choice([True, False, None])
+    if isinstance(value, int):
+        return random.choice([*NUMBERS, value + 1, value - 1])
+    return random.choice(FLOATS if isinstance(value, float) else [*TEXTS, "float16", "bfloat16", "bool", "int8"])

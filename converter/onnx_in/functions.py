@@ -63,6 +63,9 @@ def body_of(node: NodeProto, domain: str, version: int, types: list[onnx.TypePro
         domain: empty for the standard one.
         version: of the domain.
         types: of the operands, which the bodies of some operators depend on.
+
+    Raises:
+        ConversionError: names or attributes of the node are nothing that onnx can write a body with.
     """
     try:
         schema: Any = onnx.defs.get_schema(node.op_type, version, domain)
@@ -75,9 +78,13 @@ def body_of(node: NodeProto, domain: str, version: int, types: list[onnx.TypePro
         absent = onnx.TypeProto()
         given = [(t or absent).SerializeToString() for t in types]
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
-        serialized = schema.get_context_dependent_function_with_opset_version(
-            max(versions or schema.context_dependent_function_opset_versions), node.SerializeToString(), given
-        )
+        newest = max(versions or schema.context_dependent_function_opset_versions)
+        try:
+            serialized = schema.get_context_dependent_function_with_opset_version(
+                newest, node.SerializeToString(), given
+            )
+        except RuntimeError as error:
+            raise ConversionError(f"onnx can't write the function that it is: {str(error)[:1000]}") from error
         body = FunctionProto.FromString(serialized) if serialized else None
     if body is None:
         return None

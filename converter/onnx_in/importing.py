@@ -26,7 +26,7 @@ from .functions import require_finite
 from .origin import written_by_us
 from .stored import Stored
 from .subprograms import MISSING
-from .walk import STANDARD, Scope, Walk
+from .walk import Scope, Walk, imported_opsets
 
 LARGEST_TYPED = 2**16  # bytes of a tensor that shape inference is given: larger ones are no shapes
 
@@ -66,12 +66,9 @@ def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
 
 
 def _import(model: ModelProto, folder: Path | None) -> Program:
-    opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in model.opset_import}
+    opsets = imported_opsets(model.opset_import)
     if not model.HasField("graph"):
         raise ConversionError("the model has no graph")
-    newest = onnx.defs.onnx_opset_version()
-    if not 1 <= opsets.get("", 1) <= newest:
-        raise ConversionError(f"the model is of opset {opsets['']}; opsets up to {newest} can be read")
     graph, builder, symbols = model.graph, Builder(), protos.Symbols()
     calls, kinds = written_by_us(model)
     stored, cells = Stored(folder, kinds), CellPaths(graph.name or "Model", calls)

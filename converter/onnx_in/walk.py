@@ -26,12 +26,13 @@ from .context import Context
 from .functions import DEEPEST, MOST, body_of
 from .schemas import require_kind
 from .stored import Stored
-from .subprograms import MISSING, Draft
+from .subprograms import MISSING, Draft, Incomplete
 from .table import TABLE, Translation, Unsupported
 from .tables import load_all
 from .values import Imported, Known, Optional, Sequence, known
 
 STANDARD = ("", "ai.onnx")
+LATEST = onnx.defs.onnx_opset_version()
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,17 @@ class Scope:
     depth: int = 0
     call: str = ""
     declared: Mapping[str, Type] = field(default_factory=dict)
+
+
+def imported_opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """Versions by domain; `ConversionError` for one that there is not."""
+    opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in imports}
+    for domain, version in opsets.items():
+        newest = LATEST if domain == "" else 2**31 - 1
+        if not 1 <= version <= newest:
+            name = f"opset {version}" + (f" of domain {domain!r}" if domain else "")
+            raise ConversionError(f"the model is of {name}; opsets 1 to {newest} can be read")
+    return opsets
 
 
 class Walk:
@@ -143,8 +155,12 @@ class Walk:
             raise error if where in str(error) else ConversionError(f"{where}: {error}") from error
         except CellbridgeError as error:
             raise ConversionError(f"{where} can't be imported: {error}") from error
+        except Incomplete:
+            return (MISSING,) * len(node.output)
         except FAILURES as error:
-            raise ConversionError(f"{where} can't be imported: {type(error).__name__}: {error}") from error
+            given = ", ".join(_shown(x) for x in operands) or "no operands"
+            reason = f"{type(error).__name__}: {error}"
+            raise ConversionError(f"{where} doesn't take {given} with these attributes ({reason})") from error
 
     def translate(
         self, translation: Translation, node: NodeProto, operands: list[Any], scope: Scope, where: str
@@ -200,6 +216,8 @@ class Walk:
         required = len([n for n in translation.operands if n not in translation.attributes]) - translation.variadic
         if len(taken) < required or (not translation.variadic and any(x is None for x in taken[:required])):
             raise ConversionError(f"needed the operands {', '.join(translation.operands[:required])}")
+        if translation.variadic and any(x is None for x in taken[len(translation.operands) - 1 :]):
+            raise ConversionError(f"an operand is left out among {translation.operands[-1]}")
         result = translation.function(context, *taken, **attributes)
         results = result if isinstance(result, tuple) else (result,)
         return tuple(known(x) if isinstance(x, np.ndarray) else x for x in results)
@@ -243,8 +261,7 @@ class Walk:
                 given[proto.name] = scope.given[proto.ref_attr_name]
             else:
                 given[proto.name] = proto
-        imported = {"" if o.domain in STANDARD else o.domain: o.version for o in function.opset_import}
-        opsets = {**scope.opsets, **imported}
+        opsets = {**scope.opsets, **imported_opsets(function.opset_import)}
         inner = Scope(values, opsets, given, scope.depth + 1, node.name or node.op_type)
         self.nodes(function.node, inner)
         wanted = zip(function.output, node.output, strict=False)
@@ -281,6 +298,13 @@ class Walk:
             raise UnsupportedOperators(
                 f"the model can't be imported: {count} without a translation\n" + "\n".join(lines), unique
             )
+
+
+def _shown(value: Any) -> str:
+    """What an error says of an operand."""
+    if isinstance(value, Known | Traced):
+        return str(Type(value.dtype, tuple(value.shape)))
+    return "nothing" if value is None else "a sequence" if isinstance(value, Sequence) else "an optional"
 
 
 def _type_of(value: Any) -> onnx.TypeProto | None:

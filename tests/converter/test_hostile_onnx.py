@@ -72,7 +72,7 @@ def edited_opset(version: int) -> ModelProto:
     return made
 
 
-@case("the model is of opset -3; opsets up to [0-9]+ can be read")
+@case("the model is of opset -3; opsets 1 to [0-9]+ can be read")
 def an_opset_before_all_others() -> ModelProto:
     return edited_opset(-3)
 
