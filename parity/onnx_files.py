@@ -37,8 +37,8 @@ def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | Non
         **options: fields of `Options`.
 
     Returns:
-        The report. The interpreter is the reference: torch runs the program, as a module, Cell by Cell and backward;
-        ONNX Runtime runs the file itself, and is compared at its outputs.
+        The report. The program as a torch module is the reference; the interpreter is compared with it Cell by Cell and
+        backward. ONNX Runtime runs the file itself, and is compared at its outputs.
 
     Raises:
         UsageError: the file or the inputs can't be read or don't fit, or an option is wrong.
@@ -49,17 +49,17 @@ def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | Non
     shown.stage("read", None)
     program = from_onnx(path)
     args = tuple(_arrays(program, inputs, chosen.seed))
-    reference = InterpreterSide("interpreter", program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
-    sides: list[Side] = []
     notes: list[str] = []
+    interpreter = InterpreterSide("interpreter", program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
+    runtime = OnnxModelSide("onnxruntime", path, args, {}, dtype="float32", provider=chosen.provider)
+    reference: Side = interpreter
+    sides: list[Side] = [runtime]
     try:
         module = to_torch(program)
-        sides.append(
-            TorchSide("torch", module, _tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed, loss=None)
-        )
+        reference = TorchSide("torch", module, _tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed)
+        sides = [interpreter, runtime]
     except UnsupportedOperators as error:
-        notes.append(f"not compared with torch: {error}".partition("\n")[0])
-    sides.append(OnnxModelSide("onnxruntime", path, args, {}, dtype="float32", provider=chosen.provider))
+        notes.append(f"the interpreter is the reference, not torch: {error}".partition("\n")[0])
     report = judged(reference, sides, chosen, shown)
     report.notes += notes
     return report

@@ -20,10 +20,11 @@ from ...runtime.ir.types import Buffer, Constant, Parameter, Type
 from ...runtime.ir.verify import verify
 from ...runtime.tracing import Builder, Traced
 from . import tables  # noqa: F401  (fills the table)
+from .attributes import changes_told
 from .cell_hooks import watch
 from .containers import open_containers
 from .dims import as_dim, symbol_names, with_dims
-from .known_numbers import KnownNumbers, known_settings, none_drawn
+from .known_numbers import KnownNumbers, UnseenDraws, known_settings, least_draws
 from .marks import Marker
 from .refusals import explained, raise_if_eager_fails
 from .table import TABLE, Unsupported, cast, numpy_dtype
@@ -72,7 +73,8 @@ def from_torch(
     marker = Marker()
     module.train(train)
     try:
-        exported = _export(module, args, keywords, dynamic_shapes, marker)
+        with changes_told(module):
+            exported = _export(module, args, keywords, dynamic_shapes, marker)
     finally:
         for m, mode in modes.items():
             m.training = mode
@@ -86,6 +88,27 @@ def from_torch(
 def _export(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, marker: Marker
 ) -> torch.export.ExportedProgram:
+    draws = UnseenDraws()
+    exported = _trace(module, args, kwargs, dynamic_shapes, marker)
+    if draws.sources():
+        with least_draws():
+            again = _trace(module, args, kwargs, dynamic_shapes, marker)
+        if not _are_the_same(exported, again):
+            draws.refuse()
+    return exported
+
+
+def _are_the_same(a: torch.export.ExportedProgram, b: torch.export.ExportedProgram) -> bool:
+    """Whether two traces of one module compute the same."""
+    if str(a.graph) != str(b.graph):
+        return False
+    pairs = [(x, b.constants[name]) for name, x in a.constants.items()]
+    return all(torch.equal(x, y) for x, y in pairs if isinstance(x, torch.Tensor))
+
+
+def _trace(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, marker: Marker
+) -> torch.export.ExportedProgram:
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         stack.enter_context(explained(module, args, kwargs))
@@ -95,7 +118,6 @@ def _export(
         stack.enter_context(_distributions_unchecked())
         stack.enter_context(KnownNumbers())
         stack.enter_context(known_settings(module))
-        stack.enter_context(none_drawn())
         warnings.simplefilter("ignore")
         exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _detach_no_grad_regions(exported.graph_module)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ class Context:
         builder: of the program under construction.
         opset: version of the operator's domain that the model (or function) imports.
         outputs: names of the outputs, empty for one that is left out.
+        notes: metadata of the node.
         folder: where external data lie; None for a model that was given as a proto.
         declared: the types that the model declares or onnx infers for the outputs; None where they don't.
         tensor: an imported value as a tensor of the program.
@@ -39,6 +40,7 @@ class Context:
     builder: Builder
     opset: int
     outputs: tuple[str, ...]
+    notes: Mapping[str, str]
     folder: Path | None
     declared: Callable[[], tuple[Type | None, ...]]
     tensor: Callable[[Imported], Traced]

@@ -23,7 +23,7 @@ from ...runtime.tree import TENSOR, Structure
 from . import protos
 from .cells import CellPaths
 from .functions import require_finite
-from .origin import written_by_us
+from .origin import Origin, written_by_us
 from .stored import Stored
 from .subprograms import MISSING
 from .walk import Scope, Walk, imported_opsets
@@ -69,9 +69,10 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     opsets = imported_opsets(model.opset_import)
     if not model.HasField("graph"):
         raise ConversionError("the model has no graph")
+    protos.require_text(model.graph.name)
     graph, builder, symbols = model.graph, Builder(), protos.Symbols()
-    calls, kinds = written_by_us(model)
-    stored, cells = Stored(folder, kinds), CellPaths(graph.name or "Model", calls)
+    origin = written_by_us(model)
+    stored, cells = Stored(folder, origin), CellPaths(graph.name or "Model", origin.calls if origin else None)
     stored.enter(builder)
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     if len(functions) < len(model.functions):
@@ -84,6 +85,7 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     for info in graph.input:
         if info.name in has_data:
             continue
+        protos.require_text(info.name)
         if info.name in scope.values:
             raise ConversionError(f"two inputs are named {info.name!r}")
         declared = protos.declared_type(info.type, info.name, symbols, f"input {info.name!r}")
@@ -122,8 +124,19 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
         arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(inputs)), Structure("dict"))),
         result=structures[0] if len(structures) == 1 else Structure("tuple", tuple(structures)),
     )
+    if origin is not None:
+        program = _called_as_told(program, origin)
     program = mark_cells(program)
     verify(program)
+    return program
+
+
+def _called_as_told(program: Program, origin: Origin) -> Program:
+    """The program with the structures of arguments and result that the model tells, where they fit."""
+    if origin.arguments is not None and len(origin.arguments.paths()) == len(program.inputs):
+        program = program.replace(arguments=origin.arguments)
+    if origin.result is not None and len(origin.result.paths()) == len(program.outputs):
+        program = program.replace(result=origin.result)
     return program
 
 

@@ -58,6 +58,7 @@ def array_of(tensor: TensorProto, folder: Path | None, where: str) -> Array:
 def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, where: str) -> Array:
     """Data in a file beside the model, mapped into memory."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
+    require_text(*entries.values())
     if folder is None:
         raise ConversionError(f"{where} has external data: give the path of the model rather than its proto")
     root = folder.resolve()
@@ -168,6 +169,13 @@ def attribute(proto: AttributeProto, where: str) -> Any:
     raise ConversionError(f"{where}: attribute {proto.name!r} has a type that isn't supported")
 
 
+def require_text(*texts: Any) -> None:
+    """Raise `ConversionError` if one of these string fields isn't UTF-8: protobuf gives its bytes then."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise ConversionError(f"the name or text {text[:40]!r} isn't UTF-8")
+
+
 def _text(data: bytes, where: str) -> str:
     try:
         return data.decode()
@@ -200,6 +208,7 @@ class Symbols:
             return int(proto.dim_value)
         if not proto.dim_param:
             return symbol(identifier(unnamed))
+        require_text(proto.dim_param)
         if len(proto.dim_param) > LONGEST_NAME:
             raise ConversionError(f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters")
         try:

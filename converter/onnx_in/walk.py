@@ -105,6 +105,8 @@ class Walk:
         for position, node in enumerate(nodes):
             if next(self.left) <= 0:
                 raise ConversionError(f"with its loops and functions put in line, the model has more than {MOST} nodes")
+            metadata = [entry.value for entry in node.metadata_props]
+            protos.require_text(node.name, node.op_type, node.domain, *node.input, *node.output, *metadata)
             label = node.name or f"{node.op_type}_{position}"
             where = f"{node.op_type} node {label!r}" + (f" in function call {scope.call!r}" if scope.call else "")
             operands = [self.lookup(scope, name, where) if name else None for name in node.input]
@@ -117,6 +119,7 @@ class Walk:
 
     def define(self, scope: Scope, name: str, value: Any) -> None:
         """Enter a value; `ConversionError` if another one of that graph has the name."""
+        protos.require_text(name)
         if name in scope.values.maps[0]:
             raise ConversionError(f"value {name!r} is assigned twice")
         scope.values[name] = value
@@ -197,6 +200,7 @@ class Walk:
             builder=builder,
             opset=scope.opsets["" if node.domain in STANDARD else node.domain],
             outputs=tuple(node.output),
+            notes={entry.key: entry.value for entry in node.metadata_props},
             folder=self.folder,
             declared=lambda: tuple(self.types().get(name) if not scope.call else None for name in node.output),
             tensor=tensor,
@@ -273,6 +277,7 @@ class Walk:
             raise ConversionError(f"sub-graphs within each other more than {DEEPEST} deep")
         if len(operands) != len(graph.input):
             raise ConversionError(f"a sub-graph takes {len(graph.input)} values, it is given {len(operands)}")
+        protos.require_text(*(i.name for i in graph.input))
         values = scope.values.new_child(dict(zip((i.name for i in graph.input), operands, strict=True)))
         return self.graph(graph, Scope(values, scope.opsets, scope.given, scope.depth + 1, scope.call))
 

@@ -118,7 +118,7 @@ class TorchSide:
         except Exception as error:  # a backward of the model's own may raise anything
             raise UsageError(
                 f"the model's backward doesn't run: {type(error).__name__}: {error}\n"
-                "  compare the outputs alone: --no-grads, or grads=False"
+                "  compare the outputs alone: --no-grad, or grads=False"
             ) from error
 
     def _inputs(self, dtype: torch.dtype, *, grads: bool) -> tuple[Any, Any, list[torch.Tensor]]:

@@ -60,6 +60,9 @@ class OnnxGraph(Protocol):
     def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of the standard domain; its output name, or a tuple of names when `outputs` is above 1."""
 
+    def note(self, key: str, text: str) -> None:
+        """Add to the metadata of the node that was written last what its operator has no attribute for."""
+
     def constant(self, data: Any, dtype: Any = None) -> str:
         """The name of a constant tensor."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -100,11 +101,34 @@ class Draws(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("draw", "name"), [(np.random.rand, "numpy.random"), (__import__("random").random, "Python's random")]
+    ("draw", "name"), [(np.random.rand, "numpy.random"), (lambda: random.random(), "Python's random")]
 )
 def test_draws_that_torch_does_not_see_are_refused(draw: Any, name: str) -> None:
     with pytest.raises(ConversionError, match=f"draws random numbers with {name}"):
         converter.from_torch(Draws(draw), (torch.ones(3),))
+
+
+class DropsLayers(nn.Module):
+    """It draws for each layer, in eval mode too."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            drawn = random.uniform(0, 1)
+            if not (self.training and drawn < self.share):
+                x = layer(x)
+        return x
+
+
+def test_draws_that_decide_nothing_are_fine() -> None:
+    parity.check(DropsLayers(0.1), (torch.randn(2, 4),)).raise_if_failed()
+    parity.check(DropsLayers(0.0), (torch.randn(2, 4),), train=True).raise_if_failed()
+    with pytest.raises(ConversionError, match="draws random numbers with Python's random"):
+        converter.from_torch(DropsLayers(0.1), (torch.randn(2, 4),), train=True)
 
 
 class KeepsASize(nn.Module):

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.coverage import torchvision_operators
+
+torchvision_operators.declare()
 pytest.importorskip("timm")
 pytest.importorskip("diffusers")
 pytest.importorskip("transformers")
 
-from tests.coverage.families import CASES, try_family
-from tests.coverage.family_cases.case import Case
+from tests.coverage.families import CASES, try_family  # noqa: E402
+from tests.coverage.family_cases.case import Case  # noqa: E402
 
 GAPS: dict[tuple[str, str], dict[str, Any]] = {
     (gap["case"], mode): gap

@@ -13,15 +13,18 @@ import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
+from tests.coverage import torchvision_operators
+
+torchvision_operators.declare()
 pytest.importorskip("timm")
 pytest.importorskip("diffusers")
 pytest.importorskip("transformers")
 
-from cellbridge import converter
-from cellbridge.converter.capture.containers import open_containers
-from cellbridge.runtime import tree
-from tests.coverage.families import CASES
-from tests.coverage.tiny import ids, noise
+from cellbridge import converter  # noqa: E402
+from cellbridge.converter.capture.containers import open_containers  # noqa: E402
+from cellbridge.runtime import tree  # noqa: E402
+from tests.coverage.families import CASES  # noqa: E402
+from tests.coverage.tiny import ids, noise  # noqa: E402
 
 BATCH, HEIGHT, WIDTH = Dim("batch"), Dim("height", min=64), Dim("width", min=64)
 SEQUENCE = Dim("sequence", max=64)
