@@ -162,8 +162,8 @@ class Walk:
             return (MISSING,) * len(node.output)
         except FAILURES as error:
             given = ", ".join(_shown(x) for x in operands) or "no operands"
-            reason = f"{type(error).__name__}: {error}"
-            raise ConversionError(f"{where} doesn't take {given} with these attributes ({reason})") from error
+            detail = f"{type(error).__name__}: {error}"
+            raise ConversionError(f"{where} doesn't take {given} with these attributes ({detail})") from error
 
     def translate(
         self, translation: Translation, node: NodeProto, operands: list[Any], scope: Scope, where: str
