@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import CellbridgeError, ProgramError, UsageError
+from .errors import ProgramError, ShapeError, UsageError
 from .files import whole_file
 from .ir.dims import Dim, SymbolicDim, parse
 from .ir.program import Program
@@ -73,6 +73,8 @@ def load(path: str | os.PathLike[str]) -> Program:
             tensors, _ = from_bytes(_member(archive, _TENSORS))
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {os.fspath(path)}") from error
+    except RecursionError as error:
+        raise ProgramError(f"{os.fspath(path)} is not a saved program: it is nested too deep") from error
     except _UNREADABLE as error:
         raise ProgramError(f"{os.fspath(path)} is not a saved program, or it is damaged: {error}") from error
     if not isinstance(written, dict) or written.get("format") != FORMAT:
@@ -84,8 +86,12 @@ def load(path: str | os.PathLike[str]) -> Program:
     try:
         program = _from_json(written, tensors)
         verify(program)
-    except CellbridgeError:
+    except ProgramError:
         raise
+    except ShapeError as error:
+        raise ProgramError(f"{os.fspath(path)}: {error}") from error
+    except RecursionError as error:
+        raise ProgramError(f"{os.fspath(path)} is damaged: it is nested too deep") from error
     except _MALFORMED as error:
         raise ProgramError(f"{os.fspath(path)} is damaged: {type(error).__name__}: {error}") from error
     return program

@@ -55,6 +55,8 @@ def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
     if isinstance(model, ModelProto):
         return _import(model, None)
     path = Path(model)
+    if path.exists() and not path.is_file():
+        raise UsageError(f"can't read {path}: it is no regular file")
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -143,7 +143,9 @@ def _require_stored(path: str) -> None:
     if not zipfile.is_zipfile(path):
         return
     with zipfile.ZipFile(path) as archive:
-        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+        members = archive.infolist()
+        whole = sum(member.file_size for member in members)
+        if any(m.compress_type != zipfile.ZIP_STORED for m in members) or whole > Path(path).stat().st_size:
             raise ValueError("it is compressed, which torch.save doesn't do")
 
 

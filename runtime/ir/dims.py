@@ -69,7 +69,7 @@ class SymbolicDim:
         factor = _symbolic(other)
         if len(self.terms) * len(factor.terms) > LARGEST:
             raise ShapeError(
-                f"the product of dimensions of {len(self.terms)} and {len(factor.terms)} terms is too long"
+                f"the product of symbolic dimensions of {len(self.terms)} and {len(factor.terms)} terms is too long"
             )
         for left, a in self.terms:
             for right, b in factor.terms:

@@ -77,8 +77,6 @@ def _verify_subprogram(program: Program, where: Callable[[], str], name: str) ->
 
 
 def _verify_room(value: Value) -> None:
-    if any(isinstance(dim, int) and dim < 0 for dim in value.shape):
-        raise ProgramError(f"input {value} has a negative size")
     try:
         if (sizes := value.type.sizes) is not None:
             require_room(sizes, value.dtype)

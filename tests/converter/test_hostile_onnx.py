@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import json
 import os
 import signal
+import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from onnx import AttributeProto, ModelProto, TensorProto, helper
+from onnx.backend.test.case.node import collect_testcases
 
-from cellbridge.converter import from_onnx
-from cellbridge.converter.onnx_in import walk
+from cellbridge.converter import from_onnx, to_onnx
+from cellbridge.converter.onnx_in import table, walk
 from cellbridge.runtime import CellbridgeError, ConversionError
+from cellbridge.runtime.ir.verify import verify
 from tests.converter.test_onnx_in import model
 from tests.limits import limited
+from tests.mutation import changed_bytes, changed_json, changed_proto
 
 HUGE = 10**12
 FLOATS = np.ones(3, np.float32)
@@ -304,8 +315,9 @@ text_case(
 def test_hostile_models_are_refused(name: str) -> None:
     make, message = CASES[name]
     hostile = make()
-    with limited(seconds=20), pytest.raises(CellbridgeError, match=message):
+    with limited(seconds=20), pytest.raises(CellbridgeError, match=message) as raised:
         from_onnx(hostile)
+    assert len(str(raised.value)) < 10_000, "nobody reads it all"
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -477,3 +489,103 @@ def test_the_limits_hold() -> None:
         np.ones(2**28)
     with pytest.raises(TimeoutError), limited(seconds=0.05):
         signal.pause()
+
+
+# ---- any change ----
+
+BRANCHES = """net (float[n, 3] x, bool c) => (float[n, 3] y, int64[m, 2] k) {
+    s = Shape(x)
+    t = Relu(x)
+    r = If(c) <then_branch = a () => (float[n, 3] p) { p = Neg(t) }, else_branch = b () => (float[n, 3] q) { q = Add(t, w) }>
+    y = Reshape(r, s)
+    i = NonZero(y)
+    k = Transpose<perm = [1, 0]>(i)
+}"""  # noqa: E501
+LAYERS = """net (float[batch, 3, 9, 9] x) => (float[batch, 4] y) {
+    a = Conv<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x, kernel)
+    b = MaxPool<kernel_shape = [2, 2]>(a)
+    s = Shape<start = 0, end = 1>(b)
+    e = Concat<axis = 0>(s, rest)
+    d = Reshape(b, e)
+    y = Gemm<transB = 1>(d, w)
+}"""
+
+
+@functools.cache
+def bases() -> tuple[bytes, ...]:
+    """Models to be changed: sizes, branches, loops, functions, layers, our own metadata."""
+    own = ModelProto()
+    program = from_onnx(model(BRANCHES, w=FLOATS))
+    with tempfile.TemporaryDirectory() as folder:
+        to_onnx(program, f"{folder}/m.onnx")
+        own.CopyFrom(onnx.load(f"{folder}/m.onnx"))
+    rng = np.random.default_rng(0)
+    kernel, w = rng.standard_normal((4, 3, 3, 3)).astype(np.float32), rng.standard_normal((4, 16)).astype(np.float32)
+    made = (
+        model(BRANCHES, w=FLOATS), model(LOOPS, m=np.array(3), n=np.array(0)), functions(3, 2), own,
+        model(LAYERS, kernel=kernel, w=w, rest=np.array([-1])),
+    )  # fmt: skip
+    return tuple(m.SerializeToString() for m in made)
+
+
+def _changed(base: bytes, random: Random) -> bytes | ModelProto:
+    if random.random() < 0.2:
+        return changed_bytes(base, random)
+    made = ModelProto.FromString(base)
+    if made.metadata_props and random.random() < 0.5:
+        entry = random.choice(made.metadata_props)
+        entry.value = json.dumps(changed_json(json.loads(entry.value), random))
+    else:
+        changed_proto(made, random)
+    return made
+
+
+def _survives(folder: Path, hostile: bytes | ModelProto) -> None:
+    """Whatever is in a model, there is a program that keeps the rules, or one of our errors."""
+    path_or_proto: Any = hostile
+    if isinstance(hostile, bytes):
+        path_or_proto = folder / "m.onnx"
+        path_or_proto.write_bytes(hostile)
+    with limited(seconds=20, memory=2**31):
+        try:
+            program = from_onnx(path_or_proto)
+        except CellbridgeError:
+            return
+        verify(program)
+
+
+@settings(
+    max_examples=1000, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(random=st.randoms(use_true_random=False))
+def test_changed_models(tmp_path: Path, random: Random) -> None:
+    _survives(tmp_path, _changed(random.choice(bases()), random))
+
+
+@pytest.mark.parametrize("error", [KeyError, AssertionError, RuntimeError])
+def test_what_nobody_foresaw_would_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fault(context: Any, x: Any) -> Any:
+        raise error("planted")
+
+    entry = table.TABLE["", "Relu"]
+    monkeypatch.setitem(table.TABLE, ("", "Relu"), dataclasses.replace(entry, function=fault))
+    with pytest.raises(error, match="planted"):
+        _survives(tmp_path, model(RELU))
+
+
+@functools.cache
+def backend_models() -> tuple[bytes, ...]:
+    """Models of onnx's own tests, which use every operator."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # onnx computes what it expects with overflows and divisions by zero
+        found = [case.model for case in collect_testcases(None) if case.model is not None]
+    return tuple(m.SerializeToString() for m in found if m.ByteSize() < 50_000)
+
+
+@pytest.mark.slow
+@settings(max_examples=30_000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(random=st.randoms(use_true_random=False))
+def test_many_changed_models(tmp_path: Path, random: Random) -> None:
+    _survives(tmp_path, _changed(random.choice(random.choice((bases(), backend_models()))), random))
