@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -187,6 +187,20 @@ def _judging(function: Function) -> Function:
     return function
 
 
+def _require_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
+    """Raise `UsageError`, before the work starts, if a file can't be written, or what is read would be overwritten."""
+    files.require_apart(outputs, inputs)
+    for path in outputs.values():
+        if path is not None:
+            files.require_writable(path)
+
+
+def _file_of(model: str) -> str:
+    """The file of `path/model.py:factory`."""
+    head, _, factory = model.rpartition(":")
+    return head if head and factory.isidentifier() else model
+
+
 def _finish(report: Report, verbose: bool, json_file: str | None, junit_file: str | None) -> None:
     """Write and show a report; the exit code is its verdict."""
     if json_file is not None:
@@ -230,9 +244,8 @@ def run(
 
     Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are held against each other on it.
     """
-    for path in (json_file, junit_file, onnx_file):
-        if path is not None:
-            files.require_writable(path)
+    outputs = {"--json": json_file, "--junit": junit_file, "--save-onnx": onnx_file}
+    _require_outputs(outputs, {"MODEL": _file_of(model), "--inputs": inputs})
     options |= {"grads": not no_grad}
     if Path(model).suffix == ".onnx":
         if train or round_trip or onnx_file is not None:
@@ -271,9 +284,8 @@ def compare(
     Inputs are generated from the declared types, or taken from --inputs. Cells are compared one by one where both files
     have the same (both written by parity export, say), else the models as a whole.
     """
-    for path in (json_file, junit_file):
-        if path is not None:
-            files.require_writable(path)
+    read = {"REFERENCE": reference, "CANDIDATE": candidate, "--inputs": inputs}
+    _require_outputs({"--json": json_file, "--junit": junit_file}, read)
     from .onnx_files import compare_onnx
 
     options |= {"grads": not no_grad, "model": candidate}
@@ -318,7 +330,7 @@ def export(
 
     MODEL is as for `parity run`. Where parity fails nothing is written.
     """
-    files.require_writable(output)
+    _require_outputs({"--output": output}, {"MODEL": _file_of(model)})
     if opset is not None:
         from ..converter.onnx_out import opsets
 

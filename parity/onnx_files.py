@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +12,9 @@ from ..converter.torch_out.export import to_torch
 from ..runtime.errors import UnsupportedOperators, UsageError
 from ..runtime.ir.dims import evaluate, symbols_in
 from ..runtime.ir.program import Program
-from ..runtime.ir.types import BOOL, Constant, Value, is_floating
+from ..runtime.ir.types import BOOL, FLOAT64, Constant, Value, is_floating
+from ..runtime.memory import require_room
+from .input_files import read_arrays
 from .options import Options
 from .progress import NoProgress, Progress
 from .results import Report
@@ -127,20 +128,7 @@ def _arrays(program: Program, path: str | None, seed: int) -> list[Array]:
     """The inputs of a program, in order: those of an .npz file, or generated ones."""
     if path is None:
         return generated_inputs(program, seed)
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            given = {name: stored[name] for name in stored.files}
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}") from error
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise UsageError(f"{path} is not an .npz file of arrays: {error}") from error
-    needed = [value.name for value in program.inputs]
-    if set(given) != set(needed):
-        raise UsageError(f"the model takes {', '.join(needed)}; {path} holds {', '.join(given) or 'nothing'}")
-    for value in program.inputs:
-        if given[value.name].dtype != value.dtype:
-            raise UsageError(f"{path}: {value.name} must be {value.dtype}, given {given[value.name].dtype}")
-    return [given[name] for name in needed]
+    return read_arrays(path, program.inputs)
 
 
 def generated_inputs(program: Program, seed: int) -> list[Array]:
@@ -154,6 +142,7 @@ def generated_inputs(program: Program, seed: int) -> list[Array]:
     arrays: list[Array] = []
     for value in program.inputs:
         shape = tuple(evaluate(dim, sizes) for dim in value.shape)
+        require_room(shape, FLOAT64)
         if value.dtype == BOOL:
             arrays.append(rng.integers(0, 2, shape).astype(BOOL))
         elif is_floating(value.dtype):

@@ -55,7 +55,7 @@ def written_by_us(model: onnx.ModelProto) -> Origin | None:
         arguments, result = (
             Structure.from_json(written[key]) if key in written else None for key in ("arguments", "result")
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise ConversionError(f"the model's metadata {PROGRAM!r} are damaged: {error}") from None
     if not calls:
         raise ConversionError(f"the model's metadata {PROGRAM!r} are damaged: they list no Cell")
