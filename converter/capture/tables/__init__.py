@@ -22,12 +22,14 @@ from . import (
     random,
     recurrent,
     reduction,
+    repeating,
     resize,
     scattering,
     shaping,
     slicing,
     sorting,
     spatial,
+    special,
 )
 
 __all__ = [
@@ -52,10 +54,12 @@ __all__ = [
     "random",
     "recurrent",
     "reduction",
+    "repeating",
     "resize",
     "scattering",
     "shaping",
     "slicing",
     "sorting",
     "spatial",
+    "special",
 ]

@@ -117,6 +117,12 @@ def cumprod(context: Context, self: Traced, dim: int, *, dtype: Any = None) -> A
     return scanning.cumprod(cast(self, context.dtype), axis=normalize_axis(dim, self.ndim))
 
 
+@aten("aten.logcumsumexp.default")
+def logcumsumexp(context: Context, self: Traced, dim: int) -> Any:
+    """logcumsumexp(Tensor self, int dim) -> Tensor"""
+    return scanning.logcumsumexp(self, axis=normalize_axis(dim, self.ndim))
+
+
 @aten("aten.cummax.default")
 def cummax(context: Context, self: Traced, dim: int) -> Any:
     """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
