@@ -58,6 +58,9 @@ def from_torch(
         UsageError: the inputs don't fit the module.
         UnsupportedOperators: operators without a translation; all are listed with Cell path and source line.
         ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
+
+    Warns:
+        UserWarning: the module changes one of its inputs in place, which the program leaves as they are.
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")
@@ -204,10 +207,13 @@ def _program(
             results.append(value)
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             states.update(spec.target, value)
+        elif spec.kind is OutputKind.USER_INPUT_MUTATION:
+            message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
+            warnings.warn(message, UserWarning, stacklevel=3)
         else:
             raise ConversionError(
-                f"the model changes {spec.target!r}, an input or parameter, in place ({spec.kind.name}); "
-                "return the changed tensor instead"
+                f"the model changes {spec.target!r}, a parameter, in place ({spec.kind.name}); compute with the changed "
+                "tensor instead of storing it"
             )
     out_spec = exported.call_spec.out_spec
     assert out_spec is not None

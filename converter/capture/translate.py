@@ -115,7 +115,8 @@ class Translator:
             if any(leaf is MISSING for leaf in pytree.tree_leaves((args, kwargs))):
                 return MISSING
             types = self._types(node.meta.get("val"))
-            result = translation(Context(self.builder, types, _used(node, len(types))), *args, **kwargs)
+            context = Context(self.builder, types, _used(node, len(types)), node)
+            result = translation(context, *args, **kwargs)
         except Incomplete:
             return MISSING
         except Unsupported as reason:

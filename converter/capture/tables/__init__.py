@@ -13,6 +13,7 @@ from . import (
     einsum,
     elementwise,
     embedding,
+    histograms,
     indexing,
     joining,
     linear,
@@ -30,6 +31,7 @@ from . import (
     sorting,
     spatial,
     special,
+    strided,
 )
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "einsum",
     "elementwise",
     "embedding",
+    "histograms",
     "indexing",
     "joining",
     "linear",
@@ -62,4 +65,5 @@ __all__ = [
     "sorting",
     "spatial",
     "special",
+    "strided",
 ]
