@@ -64,9 +64,21 @@ def document(machine: str, topics: Mapping[str, tuple[str, Sequence[Row]]]) -> s
         "are ours / peer, the median over the turns.",
         machine,
     ]
-    for title, (explanation, rows) in topics.items():
-        parts += [f"## {title}", explanation, HEADER + "\n".join(map(str, rows))]
+    parts += [section(title, explanation, rows) for title, (explanation, rows) in topics.items()]
     return "\n\n".join(parts) + "\n"
+
+
+def section(title: str, explanation: str, rows: Sequence[Row]) -> str:
+    """The text on one topic."""
+    return "\n\n".join([f"## {title}", explanation, HEADER + "\n".join(map(str, rows))])
+
+
+def with_section(text: str, section: str) -> str:
+    """`RESULTS.md` with a section in the place of the one of the same title, or at the end if there is none."""
+    title = section.partition("\n")[0]
+    parts = text.rstrip("\n").split("\n\n## ")
+    kept = [part for part in parts[1:] if f"## {part}".partition("\n")[0] != title]
+    return "\n\n".join([parts[0], *(f"## {part}" for part in kept), section]) + "\n"
 
 
 def machine() -> str:

@@ -1,4 +1,5 @@
-"""Models in, models out: torch modules become programs, programs become ONNX models or the source of Cells.
+"""Models in, models out: torch modules and ONNX models become programs; programs become ONNX models, torch modules or
+the source of Cells.
 
 Importing this package is cheap: torch and onnx load with the first function that needs them.
 """
@@ -13,16 +14,20 @@ if TYPE_CHECKING:
     from .capture.export import from_torch
     from .cell_source.checkpoint import to_cell_checkpoint
     from .cell_source.source import to_cell_source
+    from .onnx_in.importing import from_onnx
     from .onnx_out.export import to_onnx
+    from .torch_out.export import to_torch
 
-__all__ = ["from_torch", "to_cell_checkpoint", "to_cell_source", "to_onnx"]
+__all__ = ["from_onnx", "from_torch", "to_cell_checkpoint", "to_cell_source", "to_onnx", "to_torch"]
 
 __getattr__ = lazily(
     __name__,
     {
+        "from_onnx": "onnx_in.importing",
         "from_torch": "capture.export",
         "to_cell_checkpoint": "cell_source.checkpoint",
         "to_cell_source": "cell_source.source",
         "to_onnx": "onnx_out.export",
+        "to_torch": "torch_out.export",
     },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,7 @@ import click
 
 from ..runtime.errors import CellbridgeError
 from . import files
+from .dynamic_axes import with_dynamic_axes
 from .model_file import load
 from .progress import TerminalProgress
 
@@ -82,11 +83,11 @@ def _quiet(verbose: bool) -> Iterator[None]:
         logging.disable(before)
 
 
-def _checked(model: str, seed: int, verbose: bool, **options: Any) -> Report:
+def _checked(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), **options: Any) -> Report:
     """The report on a model file; torch is loaded here, so that `--help` is quick."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file = load(model, seed)
+        user_file = with_dynamic_axes(load(model, seed), dynamic)
         from .engine import check
 
         with _quiet(verbose):
@@ -106,17 +107,21 @@ def _checked(model: str, seed: int, verbose: bool, **options: Any) -> Report:
             )
 
 
-def _converted(model: str, seed: int, verbose: bool) -> Program:
+def _converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), dtype: str | None = None) -> Program:
+    """The program of a model file, in the dtypes that it has or in `dtype`."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file = load(model, seed)
+        user_file = with_dynamic_axes(load(model, seed), dynamic)
         from ..converter import from_torch
+        from .engine import captured
+        from .options import Options
 
         progress.stage("capture", None)
+        arguments = user_file.module, user_file.args, user_file.kwargs
         with _quiet(verbose):
-            return from_torch(
-                user_file.module, user_file.args, user_file.kwargs, dynamic_shapes=user_file.dynamic_shapes
-            )
+            if dtype is None:
+                return from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
+            return captured(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
 
 
 def _show(report: Report, verbose: bool) -> None:
@@ -166,6 +171,7 @@ def main() -> None:
     show_default=True,
     help="Where ONNX Runtime runs.",
 )
+@click.option("--round-trip", is_flag=True, help="Judge the torch modules made of the conversions too.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md).")
 @click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML.")
 @click.option(
@@ -185,6 +191,7 @@ def run(
     skip: tuple[str, ...],
     fail_fast: bool,
     provider: str,
+    round_trip: bool,
     json_file: str | None,
     junit_file: str | None,
     onnx_file: str | None,
@@ -212,6 +219,7 @@ def run(
             skip=skip,
             fail_fast=fail_fast,
             provider=provider,
+            round_trip=round_trip,
             save_onnx=onnx_path,
         )
     if json_file is not None:
@@ -230,20 +238,54 @@ def run(
 @click.option("-o", "--output", required=True, metavar="FILE", help="The ONNX file to write.")
 @click.option("--no-check", is_flag=True, help="Write it without comparing it with torch.")
 @click.option("--no-grad", is_flag=True, help="Compare outputs only.")
+@click.option("--opset", type=int, help="Version of the operator set: 17 to the newest that ONNX Runtime takes.")
+@click.option(
+    "--fp16",
+    is_flag=True,
+    help="Write it in half precision: parameters, inputs and outputs are float16, as after module.half(); that is "
+    "compared with torch in float16.",
+)
+@click.option(
+    "--dynamic",
+    multiple=True,
+    metavar="NAME:AXIS=SYMBOL",
+    help="Let this axis of an argument of forward vary (x:0=batch); axes with one SYMBOL always have one size. May be "
+    "repeated. For a MODEL without dynamic_shapes.",
+)
+@click.option("--external-data", is_flag=True, help="Write the weights to FILE.data, as is always done above 2 GB.")
 @_shared
-def export(model: str, seed: int, verbose: bool, output: str, no_check: bool, no_grad: bool) -> None:
+def export(
+    model: str,
+    seed: int,
+    verbose: bool,
+    output: str,
+    no_check: bool,
+    no_grad: bool,
+    opset: int | None,
+    fp16: bool,
+    dynamic: tuple[str, ...],
+    external_data: bool,
+) -> None:
     """Convert MODEL to ONNX, and write it if parity holds.
 
     MODEL is as for `parity run`. Where parity fails nothing is written.
     """
     files.require_writable(output)
+    if opset is not None:
+        from ..converter.onnx_out import opsets
+
+        opsets.chosen(opset)  # or it is refused, before the work starts
+    form: dict[str, Any] = {"opset": opset, "external_data": external_data or "auto"}
     with files.written_whole(output) as onnx_path:
         if no_check:
             from ..converter import to_onnx
 
-            to_onnx(_converted(model, seed, verbose), onnx_path)
+            to_onnx(_converted(model, seed, verbose, dynamic, "float16" if fp16 else None), onnx_path, **form)
         else:
-            report = _checked(model, seed, verbose, grads=not no_grad, save_onnx=onnx_path)
+            dtype = "float16" if fp16 else "float32"
+            report = _checked(
+                model, seed, verbose, dynamic, grads=not no_grad, dtype=dtype, save_onnx=onnx_path, **form
+            )
             if not report.ok:
                 _show(report, verbose)
                 click.echo(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx
 import torch
 from torch.utils import _pytree as pytree
 
+from ..converter.capture.containers import open_containers
 from ..converter.capture.export import from_torch
 from ..converter.onnx_out.export import to_onnx
 from ..runtime.errors import ConversionError, UsageError
@@ -20,12 +21,14 @@ from .options import Options
 from .porting import compare_port, framework_of
 from .progress import NoProgress, Progress
 from .results import Report
+from .round_trip import FROM_ONNX, ways_back
 from .sides.interpreter_side import InterpreterSide
 from .sides.onnxruntime_side import ExportedSide, OnnxModelSide
 from .sides.precision import default_dtype, in_dtype
-from .sides.records import Side
+from .sides.records import Abilities, Side
 from .sides.torch_side import TorchSide
-from .trial import Trial
+from .sizes import described, other_sizes, resized
+from .trial import judged
 
 # the dtype that ONNX Runtime is judged in, for each working dtype
 ONNXRUNTIME_DTYPES = {"float32": "float32", "float64": "float32", "float16": "float16", "bfloat16": "float32"}
@@ -41,6 +44,9 @@ def check(
     cells: Mapping[str, str] | None = None,
     weights: Mapping[Any, Any] | None = None,
     save_onnx: str | PathLike[str] | None = None,
+    opset: int | None = None,
+    external_data: bool | Literal["auto"] = "auto",
+    round_trip: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -55,6 +61,10 @@ def check(
         cells: as for `compare`.
         weights: as for `compare`.
         save_onnx: where to write the exported model.
+        opset: of the exported model, as `converter.to_onnx` takes it.
+        external_data: of the exported model, as `converter.to_onnx` takes it.
+        round_trip: judge the ways back too: the torch modules that the program becomes, directly (Cell by Cell) and, in
+            eval mode, by way of ONNX (as a whole).
         progress: told of stages.
         **options: fields of `Options`.
 
@@ -68,6 +78,7 @@ def check(
     chosen = Options(**options)
     shown = progress or NoProgress()
     keywords = dict(kwargs or {})
+    open_containers((args, keywords))
     framework = framework_of(cell)
 
     def port() -> Report:
@@ -76,18 +87,21 @@ def check(
 
     shown.stage("capture", None)
     try:
-        program = _captured(module, args, keywords, dynamic_shapes, chosen)
+        program = captured(module, args, keywords, dynamic_shapes, chosen)
     except ConversionError as error:
         if framework is None or save_onnx is not None:
             raise
         report = port()
         report.notes.append(f"only the port was judged: {error}".partition("\n")[0])
         return report
-    reference = _torch_side("torch", module, args, keywords, chosen)
-    interpreter = InterpreterSide("interpreter", program, args, keywords, working_dtype=chosen.dtype, seed=chosen.seed)
     exported_dtype = ONNXRUNTIME_DTYPES[chosen.dtype]
-    runtime = ExportedSide("onnxruntime", program, args, keywords, dtype=exported_dtype, provider=chosen.provider)
-    report = _run(reference, [interpreter, runtime], chosen, shown)
+    back: dict[str, torch.nn.Module] = {}
+    if round_trip:
+        shown.stage("convert back", None)
+        back = ways_back(program)
+    report = _judged(module, program, back, args, keywords, chosen, shown, opset)
+    if not (chosen.fail_fast and not report.ok):
+        _at_other_sizes(report, module, program, back, args, keywords, dynamic_shapes, chosen, shown, opset)
     if exported_dtype != chosen.dtype:
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
@@ -96,13 +110,59 @@ def check(
         report.join(port())
     if save_onnx is not None:
         shown.stage("write ONNX", None)
-        to_onnx(program, save_onnx)
+        to_onnx(program, save_onnx, opset=opset, external_data=external_data)
     return report
 
 
-def _captured(
+def _judged(
+    module: torch.nn.Module,
+    program: Program,
+    back: Mapping[str, torch.nn.Module],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: Options,
+    progress: Progress,
+    opset: int | None,
+) -> Report:
+    """The program in the interpreter and in ONNX Runtime, and torch modules made of it, held against the module."""
+    reference = _torch_side("torch", module, args, kwargs, options)
+    interpreter = InterpreterSide("interpreter", program, args, kwargs, working_dtype=options.dtype, seed=options.seed)
+    dtype = ONNXRUNTIME_DTYPES[options.dtype]
+    provider = options.provider
+    runtime = ExportedSide("onnxruntime", program, args, kwargs, dtype=dtype, provider=provider, opset=opset)
+    made = [
+        _torch_side(name, network, args, kwargs, options, from_onnx=name == FROM_ONNX) for name, network in back.items()
+    ]
+    return judged(reference, [interpreter, runtime, *made], options, progress)
+
+
+def _at_other_sizes(
+    report: Report,
+    module: torch.nn.Module,
+    program: Program,
+    back: Mapping[str, torch.nn.Module],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic_shapes: Any,
+    options: Options,
+    progress: Progress,
+    opset: int | None,
+) -> None:
+    """Judge a program with dynamic dimensions at other sizes, too, and add that to the report."""
+    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    for sizes in other_sizes(program, tensors, dynamic_shapes):
+        label = described(sizes)
+        try:
+            inputs = resized(program, args, kwargs, sizes)
+            report.join_sizes(_judged(module, program, back, *inputs, options, progress, opset), label)
+        except UsageError as error:
+            report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
+
+
+def captured(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, options: Options
 ) -> Program:
+    """The program of a module in the working dtype and mode of `options`."""
     working = getattr(torch, options.dtype)
     default = working if working == torch.float64 else torch.get_default_dtype()
     with in_dtype(module, working, through=working, train=options.train), default_dtype(default):
@@ -160,7 +220,7 @@ def compare(
             "the reference must be a torch module or a program: the truth is computed in float64, which "
             "an ONNX model can't be run in; give the ONNX model as the candidate"
         )
-    return _run(
+    return judged(
         _side("reference", reference, args, keywords, chosen),
         [_side("candidate", candidate, args, keywords, chosen)],
         chosen,
@@ -171,6 +231,7 @@ def compare(
 def _as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments, with torch tensors in place of arrays and tensors of ours."""
     keywords = dict(kwargs or {})
+    open_containers((args, keywords))
     if isinstance(args, Mapping):
         args, keywords = (), {**args, **keywords}
     elif not isinstance(args, (tuple, list)):
@@ -201,9 +262,20 @@ def _side(name: str, network: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _torch_side(
-    name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
+    name: str,
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: Options,
+    *,
+    from_onnx: bool = False,
 ) -> TorchSide:
-    return TorchSide(
+    """The side of a module.
+
+    One made of an ONNX model (`from_onnx`) is seen at its own boundary only, and not in double precision: a number that
+    is an attribute, such as eps, has the digits of float32 there.
+    """
+    side = TorchSide(
         name,
         module,
         args,
@@ -212,20 +284,11 @@ def _torch_side(
         loss=options.loss,
         working_dtype=options.dtype,
         seed=options.seed,
+        watched=[""] if from_onnx else None,
     )
-
-
-def _run(reference: Side, candidates: list[Side], options: Options, progress: Progress) -> Report:
-    trial = Trial(reference, options, progress)
-    report = trial.report(candidates)
-    for side in candidates:
-        for path, comparison in trial.judge(side):
-            report.cells[path].comparisons.append(comparison)
-        if options.fail_fast and not report.ok:
-            report.notes.append(f"stopped at the first failing side ({side.name}), as asked by --fail-fast")
-            break
-    report.notes += trial.notes
-    return report
+    if from_onnx:
+        side.abilities = Abilities((("rounding", ONNXRUNTIME_DTYPES[options.dtype]),), cells=False)
+    return side
 
 
 def _cast(tree: Any, dtype: str) -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ..runtime.errors import UsageError
+from ..runtime.files import put_in_place
 
 
 def require_writable(path: str | PathLike[str]) -> None:
@@ -49,10 +50,11 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
         if not (folder / target.name).exists():
             raise RuntimeError(f"nothing was written for {path}")
         try:
-            for file in sorted(folder.iterdir(), key=lambda file: file.name == target.name):  # the named one last
+            files = sorted(folder.iterdir(), key=lambda file: file.name == target.name)  # the named one last
+            for file in files:
                 if (there := target.with_name(file.name)).exists():
                     shutil.copymode(there, file)
-                os.replace(file, there)
+            put_in_place(files, [target.with_name(file.name) for file in files])
         except OSError as error:
             raise UsageError(f"can't write {path}: {error.strerror}") from error
 

@@ -48,6 +48,7 @@ class Comparison:
         candidate_value: the other side's value there.
         truth: the float64 value there.
         source: file, line and text of the op that the tensor comes from; empty if unknown.
+        sizes: of the dynamic dimensions, as `batch=1`, where they aren't those of the example inputs.
     """
 
     side: str
@@ -70,6 +71,7 @@ class Comparison:
     candidate_value: float | None = None
     truth: float | None = None
     source: str = ""
+    sizes: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; infinities and NaN are strings."""
@@ -207,6 +209,7 @@ class Report:
         notes: what a reader should know about this run, e.g. that it stopped early.
         pairs: where one side is a Cell, which Cell is the port of which module.
         weights: where one side is a Cell, how its Parameters were filled.
+        sizes: at which sizes of the dynamic dimensions, as `batch=1, length=7`, it was all compared besides.
     """
 
     model: str
@@ -220,6 +223,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     pairs: list[PairedCell] = field(default_factory=list)
     weights: list[CarriedWeight] = field(default_factory=list)
+    sizes: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -271,6 +275,7 @@ class Report:
             "train": self.train,
             "grads": self.grads,
             "seed": self.seed,
+            "sizes": self.sizes,
             "notes": self.notes,
             "cells": [cell.to_dict() for cell in self.cells.values()],
         }
@@ -296,6 +301,14 @@ class Report:
             mine.comparisons += cell.comparisons
             mine.counterpart = mine.counterpart or cell.counterpart
             mine.explanations += cell.explanations
+
+    def join_sizes(self, other: Report, sizes: str) -> None:
+        """Add the comparisons of another report on the same sides, made at other sizes of the dynamic dimensions."""
+        self.sizes.append(sizes)
+        self.notes += [f"at {sizes}: {note}" for note in other.notes if note not in self.notes]
+        for path, cell in other.cells.items():
+            mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
+            mine.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
 
     def raise_if_failed(self) -> None:
         """Raise `ParityError` with the failing Cells in detail unless parity holds."""

@@ -115,6 +115,20 @@ class Trial:
         return [(path, comparison) for path, comparison in self._at_home(found) if self.options.selects(path)]
 
 
+def judged(reference: Side, candidates: Sequence[Side], options: Options, progress: Progress) -> Report:
+    """The report on sides held against a reference."""
+    trial = Trial(reference, options, progress)
+    report = trial.report(candidates)
+    for side in candidates:
+        for path, comparison in trial.judge(side):
+            report.cells[path].comparisons.append(comparison)
+        if options.fail_fast and not report.ok:
+            report.notes.append(f"stopped at the first failing side ({side.name}), as asked by --fail-fast")
+            break
+    report.notes += trial.notes
+    return report
+
+
 def _undecided(comparisons: Found, found: Found) -> bool:
     """Whether rounding fails somewhere where nothing else has failed already."""
     failed = {(path, c.kind, c.tensor) for path, c in found if c.status != PASS}

@@ -149,7 +149,7 @@ def match(expected: Structure, given: Any, where: str = "") -> list[Any]:
             )
         return []
     if expected.kind == "dict":
-        fields = _fields(given) if expected.name else given
+        fields = _fields(given, expected) if expected.name else given
         if not isinstance(fields, Mapping) or set(fields) != set(expected.keys):
             keys = sorted(map(str, fields)) if isinstance(fields, Mapping) else type(given).__name__
             raise UsageError(f"argument {where}: needed the keys {sorted(map(str, expected.keys))}, given {keys}")
@@ -167,6 +167,9 @@ def match(expected: Structure, given: Any, where: str = "") -> list[Any]:
     ]
 
 
-def _fields(given: Any) -> Any:
-    """What an object (or the dict that stands for it) holds, by attribute; attributes that are None are left out."""
-    return given if isinstance(given, Mapping) else {k: v for k, v in vars(given).items() if v is not None}
+def _fields(given: Any, expected: Structure) -> Any:
+    """What an object (or the dict that stands for it) holds, by attribute: what is expected, and all tensors."""
+    if isinstance(given, Mapping):
+        return given
+    held = {name: value for name, value in getattr(given, "__dict__", {}).items() if value is not None}
+    return {name: value for name, value in held.items() if name in expected.keys or flatten(value)[0]}

@@ -7,9 +7,8 @@ the second call of `encoder.layer`" is the same tensor for the other.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -17,6 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...runtime.ir.types import CellCall
+from .containers import is_stateful, open_containers
 
 
 class Visitor(Protocol):
@@ -81,9 +81,10 @@ class _Watcher:
             parent = self.stack[-1][0] if self.stack else None
             self.visitor.enter(number, CellCall(path, type(module).__name__, index, parent), module)
             passed: list[tuple[torch.Tensor, torch.Tensor, int]] = []
-            _open_dataclasses((args, kwargs))
-            leaves, spec = pytree.tree_flatten((args, kwargs))
-            for position, (place, slot) in enumerate(input_slots(module, args, kwargs)):
+            open_containers((args, kwargs))
+            closed = None if is_root else is_stateful
+            leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=closed)
+            for position, (place, slot) in enumerate(input_slots(module, args, kwargs, closed)):
                 original = leaves[place]
                 leaves[place] = self.visitor.input(number, position, slot, original)
                 passed.append((original, leaves[place], leaves[place]._version))
@@ -97,8 +98,8 @@ class _Watcher:
             for original, given, version in passed:
                 if given._version != version:
                     original.copy_(given)
-            _open_dataclasses(result)
-            leaves, spec = pytree.tree_flatten_with_path(result)
+            open_containers(result)
+            leaves, spec = pytree.tree_flatten_with_path(result, is_leaf=None if is_root else is_stateful)
             values = [leaf for _, leaf in leaves]
             position = 0
             for place, (key, leaf) in enumerate(leaves):
@@ -133,21 +134,13 @@ def _is_watched() -> bool:
     return _watching.get()
 
 
-def _open_dataclasses(tree: Any) -> None:
-    """Let torch see the tensors in dataclasses: it knows those that it was told of only."""
-    unknown = {type(leaf) for leaf in pytree.tree_leaves(tree) if dataclasses.is_dataclass(leaf)}
-    unknown = {kind for kind in unknown if kind is not type and kind not in pytree.SUPPORTED_NODES}
-    for kind in unknown:
-        torch.export.register_dataclass(kind)
-    if unknown:
-        _open_dataclasses(tree)
-
-
-def input_slots(module: torch.nn.Module, args: Any, kwargs: Any) -> list[tuple[int, str]]:
+def input_slots(
+    module: torch.nn.Module, args: Any, kwargs: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> list[tuple[int, str]]:
     """The tensors of a call, in the order of the parameters of `forward`: (place among all leaves, name)."""
     named = _argument_names(module, args, kwargs)
     found: list[tuple[int, int, str]] = []
-    leaves, _ = pytree.tree_flatten_with_path((args, kwargs))
+    leaves, _ = pytree.tree_flatten_with_path((args, kwargs), is_leaf=is_leaf)
     for place, (path, leaf) in enumerate(leaves):
         key: Any = path
         if isinstance(leaf, torch.Tensor):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ...runtime.errors import ConversionError
+from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.dims import Dim, maximum, minimum, symbol
 
 
@@ -49,6 +49,18 @@ def from_sympy(expr: Any, names: Mapping[str, str]) -> Dim:
             total = combine(total, argument)
         return total
     raise ConversionError(f"the size expression {expr} ({kind}) can't be expressed in a program")
+
+
+def with_dims(dynamic_shapes: Any) -> Any:
+    """`dynamic_shapes` with a `torch.export.Dim` for each name in it: `({0: "batch"},)`."""
+    dims: dict[str, torch.export.Dim] = {}
+
+    def named(name: str) -> torch.export.Dim:
+        if not name.isidentifier():
+            raise UsageError(f"dynamic_shapes: a dimension's name must be an identifier, given {name!r}")
+        return dims.setdefault(name, torch.export.Dim(name))
+
+    return pytree.tree_map_only(str, named, dynamic_shapes)
 
 
 def symbol_names(

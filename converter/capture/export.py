@@ -21,7 +21,9 @@ from ...runtime.ir.verify import verify
 from ...runtime.tracing import Builder, Traced
 from . import tables  # noqa: F401  (fills the table)
 from .cell_hooks import watch
-from .dims import as_dim, symbol_names
+from .containers import open_containers
+from .dims import as_dim, symbol_names, with_dims
+from .known_numbers import KnownNumbers, known_settings, none_drawn
 from .marks import Marker
 from .refusals import explained, raise_if_eager_fails
 from .table import TABLE, Unsupported, cast, numpy_dtype
@@ -48,7 +50,7 @@ def from_torch(
         module: any module that `torch.export` takes; it is left as it was.
         args: positional example inputs; their tensors' dtypes and shapes become those of the program.
         kwargs: keyword example inputs.
-        dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it.
+        dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it; a name does for a `Dim`.
         train: capture train mode (batch statistics, dropout) instead of eval mode.
 
     Returns:
@@ -67,6 +69,8 @@ def from_torch(
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
     keywords = dict(kwargs or {})
+    dynamic_shapes = with_dims(dynamic_shapes)
+    open_containers((args, keywords))
     modes = {m: m.training for m in module.modules()}
     marker = Marker()
     module.train(train)
@@ -91,8 +95,12 @@ def _export(
         stack.enter_context(watch(module, marker))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_masks_unread())
+        stack.enter_context(_distributions_unchecked())
+        stack.enter_context(KnownNumbers())
+        stack.enter_context(known_settings(module))
+        stack.enter_context(none_drawn())
         warnings.simplefilter("ignore")
-        exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _detach_no_grad_regions(exported.graph_module)
         table = _decompositions()
         if any(map(_updates_statistics_unseen, exported.graph.nodes)):
@@ -100,6 +108,17 @@ def _export(
         # makes in-place operators functional, too
         taken_apart: torch.export.ExportedProgram = exported.run_decompositions(table)
         return taken_apart
+
+
+def _called(module: torch.nn.Module) -> torch.nn.Module:
+    """A module that is called, hooks and all, when it is exported: a graph module's own nodes would be run instead."""
+    if not isinstance(module, torch.fx.GraphModule):
+        return module
+    caller = torch.nn.Module()
+    for held in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules", "training"):
+        vars(caller)[held] = vars(module)[held]
+    caller.forward = functools.wraps(module.forward)(lambda *args, **kwargs: module(*args, **kwargs))
+    return caller
 
 
 @contextlib.contextmanager
@@ -116,6 +135,20 @@ def _masks_unread() -> Iterator[None]:
         yield
     finally:
         layers._detect_is_causal_mask = detect
+
+
+@contextlib.contextmanager
+def _distributions_unchecked() -> Iterator[None]:
+    """Within the context, distributions don't look into their parameters, to raise an error for a negative scale, say.
+
+    That decides by the values of a tensor, which can't be exported.
+    """
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
 
 
 def _updates_statistics_unseen(node: torch.fx.Node) -> bool:
@@ -212,8 +245,9 @@ def _program(
             warnings.warn(message, UserWarning, stacklevel=3)
         else:
             raise ConversionError(
-                f"the model changes {spec.target!r}, a parameter, in place ({spec.kind.name}); compute with the changed "
-                "tensor instead of storing it"
+                f"the model changes {spec.target!r}, a parameter, in place\n"
+                "  what to do: return the changed tensor instead; "
+                "where only the first call changes it, call the model once before it is converted"
             )
     out_spec = exported.call_spec.out_spec
     assert out_spec is not None

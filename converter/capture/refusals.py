@@ -50,7 +50,7 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         # of a data-dependent decision torch says much more, to its own developers
         said = _first_lines(message, 1 if advice == _DATA_DEPENDENT else 12)
         lines = [f"torch.export refuses the model: {type(error).__name__}: {said}"]
-        place = _user_frame(error) or _frame_in_message(message)
+        place = _frame(error) or _frame_in_message(message)
         if place:
             lines.append(f"  at {place}")
         if advice:
@@ -72,7 +72,7 @@ def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
 
 def eager_error(error: Exception, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> UsageError:
     """What to raise where a module, run by torch, raised `error`."""
-    place = _user_frame(error)
+    place = _frame(error)
     shapes = ", ".join(_described(x) for x in (*args, *kwargs.values()))
     return UsageError(
         f"the model doesn't run on its inputs ({shapes}): {type(error).__name__}: {_first_lines(str(error))}"
@@ -89,24 +89,34 @@ def _first_lines(message: str, count: int = 4) -> str:
     return "\n  ".join(lines[:count])
 
 
-def _user_frame(error: BaseException) -> str | None:
-    """The innermost frame of the traceback that isn't in a library."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]
-    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else None
+def _frame(error: BaseException) -> str | None:
+    """The innermost frame of the traceback that is the user's own, else that of a library which isn't torch."""
+    frames = [(f.filename, f.lineno, f.line) for f in traceback.extract_tb(error.__traceback__)]
+    return _innermost(frames)
 
 
 def _frame_in_message(message: str) -> str | None:
     frames = re.findall(r'File "([^"]+)", line (\d+), in [^\n]*\n\s*([^\n]*)', message)
-    own = [f for f in frames if _is_users(f[0])]
-    return f"{own[-1][0]}:{own[-1][1]}: {own[-1][2].strip()}" if own else None
+    return _innermost(frames)
+
+
+def _innermost(frames: list[tuple[str, Any, Any]]) -> str | None:
+    candidates = [f for f in frames if _is_users(f[0])] or [f for f in frames if _is_models(f[0])]
+    return "{}:{}: {}".format(*candidates[-1]).rstrip() if candidates else None
 
 
 def _is_users(filename: str) -> bool:
+    return _is_models(filename) and "site-packages" not in filename
+
+
+def _is_models(filename: str) -> bool:
+    """Whether a file may hold the code of a model: it isn't torch's, Python's or ours."""
     here = __file__.rsplit("converter", 1)[0]
-    inside = (f"{here}converter", f"{here}parity", f"{here}runtime")
+    ours = (f"{here}converter", f"{here}parity", f"{here}runtime")
+    libraries = ("/site-packages/torch/", "/site-packages/_pytest/", "/site-packages/sympy/")
     return (
-        "site-packages" not in filename
-        and "<" not in filename
-        and not filename.startswith(inside)
-        and ("/lib/python" not in filename)
+        "<" not in filename
+        and not filename.startswith(ours)
+        and not any(library in filename for library in libraries)
+        and ("/lib/python" not in filename or "site-packages" in filename)
     )

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import fx
 
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.types import BFLOAT16, Type
@@ -42,13 +41,13 @@ class Context:
         builder: of the program under construction.
         types: dtype and shape of each output, as torch inferred them; None for an output that isn't a tensor.
         used: for each output, whether anything takes it; one that nothing takes may be given as None.
-        node: the node of the exported graph, for what only it tells: how operands lie in memory.
+        operands: the positional arguments as torch has them: fake tensors know how they lie in memory.
     """
 
     builder: Builder
     types: tuple[Type | None, ...]
     used: tuple[bool, ...]
-    node: fx.Node | None = None
+    operands: tuple[Any, ...] = ()
 
     @property
     def type(self) -> Type:

@@ -13,8 +13,10 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
+from ...runtime.ir.dims import Dim
 from ...runtime.ir.types import Source, Type
 from ...runtime.ops import boundary as boundary_ops
+from ...runtime.ops import shaping
 from ...runtime.tracing import Builder, Traced
 from .control_flow import HIGHER_ORDER, Incomplete
 from .dims import as_dim
@@ -36,9 +38,11 @@ class Translator:
         self.numbers = {(call.path, call.index): number for number, call in enumerate(marker.calls)}
         self.missing: list[tuple[str, str, str]] = []
         self.inside = 0  # the call that the marks seen so far lead into
+        self.equal: dict[Dim, int] = {}  # sizes that the exported graph asserts to be a number
 
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
         """Translate the graph of `module` on traced `arguments`; its outputs, flat."""
+        self._learn(module.graph)
         environment: dict[fx.Node, Any] = {}
         remaining = iter(arguments)
         outputs: list[Any] = []
@@ -60,6 +64,17 @@ class Translator:
     def within(self, builder: Builder | None = None) -> Translator:
         """A translator of a graph within this one: in a program of its own, if there is no builder."""
         return _Nested(self, builder or Builder(), self.builder.cell if builder else 0)
+
+    def _learn(self, graph: fx.Graph) -> None:
+        """Note the sizes that the graph asserts to be a number: parts of a known whole add up to it, say."""
+        for node in graph.nodes:
+            if node.target is operator.eq and node.users and all(_asserts(user) for user in node.users):
+                sides = [arg.meta.get("val") if isinstance(arg, fx.Node) else arg for arg in node.args]
+                if all(isinstance(side, (int, torch.SymInt)) for side in sides):
+                    dims = [as_dim(side, self.names) for side in sides]
+                    for size, number in (dims, reversed(dims)):
+                        if isinstance(number, int) and not isinstance(size, int):
+                            self.equal[size] = number
 
     def finish(self) -> None:
         """Raise `UnsupportedOperators` listing all that couldn't be translated, if anything."""
@@ -115,7 +130,8 @@ class Translator:
             if any(leaf is MISSING for leaf in pytree.tree_leaves((args, kwargs))):
                 return MISSING
             types = self._types(node.meta.get("val"))
-            context = Context(self.builder, types, _used(node, len(types)), node)
+            operands = fx.map_arg(node.args, lambda n: n.meta.get("val"))
+            context = Context(self.builder, types, _used(node, len(types)), operands)
             result = translation(context, *args, **kwargs)
         except Incomplete:
             return MISSING
@@ -127,7 +143,16 @@ class Translator:
                 "  a fault in cellbridge, please report it"
             ) from error
         self._check(node, types, result, source)
-        return result
+        return self._as_asserted(result, types) if self.equal else result
+
+    def _as_asserted(self, result: Any, types: tuple[Type | None, ...]) -> Any:
+        """The result with the sizes that are known by an assertion, where the ops themselves can't know them."""
+        if not isinstance(result, Traced) or types[0] is None:
+            return result
+        known = any(
+            isinstance(e, int) and not isinstance(s, int) for e, s in zip(types[0].shape, result.shape, strict=True)
+        )
+        return shaping.reshape(result, shape=types[0].shape) if known else result
 
     def _lacks(self, node: fx.Node, reason: Unsupported, cell: int, source: Source) -> Any:
         """Enter an operator in the list of those that can't be translated."""
@@ -155,7 +180,8 @@ class Translator:
         return tuple(self._type(item) if isinstance(item, torch.Tensor) else None for item in items)
 
     def _type(self, tensor: torch.Tensor) -> Type:
-        return Type(numpy_dtype(tensor.dtype), tuple(as_dim(size, self.names) for size in tensor.shape))
+        dims = (as_dim(size, self.names) for size in tensor.shape)
+        return Type(numpy_dtype(tensor.dtype), tuple(self.equal.get(dim, dim) for dim in dims))
 
     def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
         kind = "output" if is_output else "input"

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ...runtime.ir.types import FLOAT32, Value
+from ..structure.interfaces import interfaces
 from .classes import Body, Classes
 from .construct import Construct, Written
 from .expressions import attribute_of, call, elements, filled, number, several
 from .forms.table import dtype_name
-from .interfaces import interfaces
 from .layers import known_layer
 from .network import Module, Network, common
 from .signature import signature_of, signature_of_root

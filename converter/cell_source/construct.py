@@ -9,10 +9,10 @@ from typing import Any
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
 from ...runtime.ops.random import RANDOM_OPS
+from ..structure.interfaces import Interface
 from .dimensions import seen_size
 from .expressions import ATOM, Expression, filled, identifier
 from .forms import FORMS, WITHOUT_FORM, Cannot, Operation, Several
-from .interfaces import Interface
 from .network import Network
 from .results import nested, pattern_of, subscript
 from .scope import CallScope

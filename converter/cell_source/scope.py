@@ -8,10 +8,10 @@ from typing import Any
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
+from ..structure.interfaces import Interface
 from .dimensions import dimension
 from .expressions import Expression, attribute_of, call, free_name, number
 from .forms.table import dtype_name
-from .interfaces import Interface
 from .network import Array, Module, Network
 from .statements import Places
 

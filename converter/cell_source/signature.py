@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from ...runtime.ir.program import Program
 from ...runtime.tree import Structure
+from ..structure.interfaces import Interface
 from .expressions import RESERVED, free_name, identifier
-from .interfaces import Interface
 
 
 @dataclass

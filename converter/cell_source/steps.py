@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Source, Value
-from .interfaces import Interface
+from ..structure.interfaces import Interface
 from .network import Network
 from .scope import CallScope
 from .statements import assigned_names

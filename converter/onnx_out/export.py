@@ -5,23 +5,22 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Sequence
 from os import PathLike
+from typing import Literal
 
 import onnx
 
 from ...runtime.errors import UsageError
 from ...runtime.interpreter import plan
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import BFLOAT16, Node, Value
+from ...runtime.ir.types import Node, Type, Value
 from ...runtime.ops.random import RANDOM_OPS
-from .graph import Graph, live, node_proto, value_info
+from . import opsets, passes
+from .axes import AxisNames, DynamicAxes
+from .graph import Graph, live, node_proto
 from .lowering import lower
+from .metadata import program_metadata
 from .naming import input_names, output_names
 from .writing import add_initializers, write
-
-OPSETS = range(18, 24)
-DEFAULT_OPSET = 20  # the first with Gelu, and one for which ONNX Runtime has all its optimizations
-BFLOAT16_OPSET = 22  # the first in which convolution, pooling and their like take bfloat16
-METADATA_IR_VERSION = 10  # the first ONNX IR whose nodes have metadata
 
 Named = list[tuple[str, Value]]
 
@@ -31,8 +30,11 @@ def to_onnx(
     path: str | PathLike[str] | None = None,
     *,
     opset: int | None = None,
+    dynamic_axes: DynamicAxes | None = None,
+    external_data: bool | Literal["auto"] = "auto",
     observe: Sequence[Value] = (),
     draws_as_inputs: bool = False,
+    optimize: bool = True,
 ) -> onnx.ModelProto:
     """Write a program as an ONNX model of standard operators.
 
@@ -45,11 +47,20 @@ def to_onnx(
 
     Args:
         program: what to write. Nodes, parameters and constants that no output depends on are left out.
-        path: the file to write, whole or not at all. Above 2 GB the tensors go to `<path>.data` beside it.
-        opset: version of the operator set, 18 to 23; by default 20, or 22 for a program with bfloat16 values.
+        path: the file to write, whole or not at all.
+        opset: version of the operator set, 17 to the newest that onnx and ONNX Runtime have in common;
+            23 by default, 21 for a program that draws random numbers.
+        dynamic_axes: names for symbolic dimensions, by names of inputs and outputs, as `torch.onnx.export` takes them:
+            `{"x": {0: "batch"}}`, or `{"x": [0]}` for axes that need only be symbolic.
+        external_data: whether tensors go to `<path>.data` beside the file: `"auto"`, if they take 2 GB or more; they
+            are written one by one. Those of less than a kilobyte stay in the file.
         observe: more values of the program to hand out, after the outputs, under the names of the values.
         draws_as_inputs: take what random ops would draw as inputs, after the program's own, under the names of the
             values, so that recorded draws can be replayed.
+        optimize: make the model smaller, across Cells, and leave its numbers as they are: nodes that compute the same
+            are one, what depends on no input is computed, batch normalizations join their convolutions. Some
+            parameters then are in the model as operators take them (a weight transposed, `fc.weight.transpose`). If
+            not, every parameter that is used stands in it as the program has it, to be trained or read back.
 
     Returns:
         The model. Where tensors are in the file beside it, the model refers to them.
@@ -58,10 +69,11 @@ def to_onnx(
         UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes, or the model is above 2 GB and
             there is no path to write it to.
-        UsageError: the opset isn't supported, or the path can't be written.
+        UsageError: the opset isn't supported, an axis in `dynamic_axes` was fixed at capture, external data have no
+            path, or the path can't be written.
     """
-    if opset is not None and opset not in OPSETS:
-        raise UsageError(f"opset must be {OPSETS.start} to {OPSETS.stop - 1}, given {opset}")
+    if path is None and external_data is True:
+        raise UsageError("external_data needs a path, beside which the tensors are written")
     results: Named = list(zip(output_names(program), program.outputs, strict=True))
     results += [(f"update.{name}", value) for name, value in program.updates.items()]
     results += [(value.name, value) for value in observe]
@@ -70,21 +82,21 @@ def to_onnx(
     inputs: Named = list(zip(input_names(program), program.inputs, strict=True))
     inputs += [(node.outputs[0].name, node.outputs[0]) for node in drawn]
 
-    lowering = _Lowering(program, opset or _default_opset(program), inputs, results)
-    lowering.lower([node for node in nodes if node not in drawn])
-    model = lowering.model()
+    axes = AxisNames([*inputs, *results], dynamic_axes or {})
+    nodes = [node for node in nodes if node not in drawn]
+    version = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
+    lowering = _Lowering(program, version, inputs, results)
+    lowering.lower(nodes)
+    if optimize:
+        passes.optimize(lowering.graph, [lowering.tensors[value] for _, value in results])
+    model = lowering.model(axes)
     used = lowering.taken()
     initializers = {name: array for name, array in lowering.graph.initializers.items() if name in used}
     if path is None:
         add_initializers(model, initializers)
     else:
-        write(model, initializers, path)
+        write(model, initializers, path, external_data)
     return model
-
-
-def _default_opset(program: Program) -> int:
-    values = (*program.inputs, *program.constant_data, *program.producers)
-    return BFLOAT16_OPSET if any(value.dtype == BFLOAT16 for value in values) else DEFAULT_OPSET
 
 
 class _Lowering:
@@ -120,8 +132,9 @@ class _Lowering:
         """The tensors that the nodes take."""
         return {name for node in self.graph.nodes for name in node.taken()}
 
-    def model(self) -> onnx.ModelProto:
+    def model(self, axes: AxisNames) -> onnx.ModelProto:
         """The model without its initializers."""
+        self.tensors = {value: self.graph.current(tensor) for value, tensor in self.tensors.items()}
         computed = {tensor for node in self.graph.nodes for tensor in node.outputs}
         names: dict[str, str] = {}
         for name, value in self.results:
@@ -140,15 +153,21 @@ class _Lowering:
         graph = onnx.GraphProto(
             name=self.program.calls[0].class_name,
             node=[node_proto(node, names) for node in nodes],
-            input=[value_info(self.tensors[value], value.type) for value in self.inputs],
-            output=[value_info(name, value.type) for name, value in self.results],
-            value_info=[value_info(name, value.type) for name, value in between],
+            input=[_value_info(axes, self.tensors[value], value.type) for value in self.inputs],
+            output=[_value_info(axes, name, value.type) for name, value in self.results],
+            value_info=[_value_info(axes, name, value.type) for name, value in between],
         )
         operators = onnx.helper.make_opsetid("", self.graph.opset)
         return onnx.ModelProto(
-            ir_version=max(METADATA_IR_VERSION, onnx.helper.find_min_ir_version_for([operators])),
+            ir_version=opsets.ir_version(self.graph.opset),
             producer_name="cellbridge",
             producer_version=importlib.metadata.version("cellbridge"),
             opset_import=[operators],
+            metadata_props=program_metadata(self.program),
             graph=graph,
         )
+
+
+def _value_info(axes: AxisNames, name: str, type: Type) -> onnx.ValueInfoProto:
+    element = onnx.helper.np_dtype_to_tensor_dtype(type.dtype)
+    return onnx.helper.make_tensor_value_info(name, element, axes.shape(name, type))

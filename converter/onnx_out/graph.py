@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,10 @@ from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Type, as_dtype
+from . import opset17
+from .deferred import Deferred
 from .lowering import Subgraph, subgraph
+from .opsets import require_operator
 from .sizes import Sizes
 
 Array = np.ndarray[Any, Any]
@@ -43,6 +47,20 @@ class Emitted:
         subgraphs = (item for item in self.attributes.values() if isinstance(item, Subgraph))
         return {*filter(None, self.inputs), *(name for item in subgraphs for name in item.taken())}
 
+    def with_inputs(self, names: Mapping[str, str]) -> Emitted:
+        """The node with other inputs, where `names` has one for them; in its subgraphs too."""
+        if not any(name in names for name in self.taken()):
+            return self
+        attributes = {
+            key: item.with_inputs(names) if isinstance(item, Subgraph) else item
+            for key, item in self.attributes.items()
+        }
+        return replace(self, inputs=tuple(names.get(name, name) for name in self.inputs), attributes=attributes)
+
+    def replaced(self, op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any]) -> Emitted:
+        """Another node in the place of this one: of the same Cell, with the same outputs."""
+        return replace(self, op_type=op_type, inputs=inputs, attributes=attributes)
+
 
 class Graph:
     """What is emitted so far; the `OnnxGraph` that op rules are given.
@@ -58,13 +76,14 @@ class Graph:
     def __init__(self, opset: int) -> None:
         self.opset = opset
         self.nodes: list[Emitted] = []
-        self.initializers: dict[str, Array] = {}
+        self.initializers: dict[str, Array | Deferred] = {}
         self.types: dict[str, Type] = {}
         self.sizes = Sizes(self)
         self._prefix = ""
         self._metadata: dict[str, str] = {}
         self._names: dict[str, int] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._replaced: dict[str, str] = {}
 
     @contextlib.contextmanager
     def at(self, cell: str, source: str) -> Iterator[None]:
@@ -72,6 +91,16 @@ class Graph:
         before = self._prefix, self._metadata
         self._prefix = "/" + cell.replace(".", "/") if cell else ""
         self._metadata = {key: text for key, text in ((CELL, cell), (SOURCE, source)) if text}
+        try:
+            yield
+        finally:
+            self._prefix, self._metadata = before
+
+    @contextlib.contextmanager
+    def at_node(self, node: Emitted) -> Iterator[None]:
+        """Within the context, new nodes belong where `node` does."""
+        before = self._prefix, self._metadata
+        self._prefix, self._metadata = node.name.rpartition("/")[0], node.metadata
         try:
             yield
         finally:
@@ -119,6 +148,9 @@ class Graph:
             inputs = inputs[:-1]
         results = tuple(f"{name}_output_{i}" for i in range(outputs))
         given = {key: value for key, value in attributes.items() if value is not None}
+        require_operator(op_type, self.opset)
+        if self.opset == 17:
+            inputs, given = opset17.written(op_type, inputs, given, self.initializers)
         self.nodes.append(Emitted(op_type, name, inputs, results, given, self._metadata))
         return results[0] if outputs == 1 else results
 
@@ -160,6 +192,22 @@ class Graph:
         if known is not None:
             self.types[result] = known.with_dtype(target)
         return result
+
+    def replace(self, names: Mapping[str, str]) -> None:
+        """Let other tensors, the values, take the place of the keys."""
+        if names:
+            self.nodes = [node.with_inputs(names) for node in self.nodes]
+            self._replaced |= names
+
+    def current(self, name: str) -> str:
+        """The tensor that has taken the place of a tensor; itself if none has."""
+        while name in self._replaced:
+            name = self._replaced[name]
+        return name
+
+    def uses(self) -> Counter[str]:
+        """How often nodes take each tensor."""
+        return Counter(name for node in self.nodes for name in (*node.inputs, *(node.taken() - set(node.inputs))))
 
 
 def live(nodes: list[Emitted], wanted: set[str]) -> list[Emitted]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...runtime.errors import ConversionError, ShapeError, UnsupportedOperators
@@ -36,6 +36,10 @@ class Subgraph:
         """The tensors that it takes from the graphs around it."""
         used = {name for node in self.nodes for name in node.taken()} | {name for name, _ in self.outputs}
         return used - {name for name, _ in self.inputs} - {name for node in self.nodes for name in node.outputs}
+
+    def with_inputs(self, names: Mapping[str, str]) -> Subgraph:
+        """The graph with other tensors for those that it takes from around it, where `names` has one for them."""
+        return replace(self, nodes=tuple(node.with_inputs(names) for node in self.nodes))
 
 
 def lower(graph: Graph, program: Program, nodes: Sequence[Node], tensors: dict[Value, str]) -> None:
@@ -95,7 +99,10 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
     rule = get(node.op).onnx_rule
     assert rule is not None
     try:
-        result = rule(graph, *("" if v is None else tensors[v] for v in node.inputs), **node.attributes)
+        if _is_empty(node):
+            result: tuple[str, ...] | str = tuple(_nothing(graph, value.type) for value in node.outputs)
+        else:
+            result = rule(graph, *("" if v is None else tensors[v] for v in node.inputs), **node.attributes)
     except (ConversionError, ShapeError, TypeError, ValueError) as error:
         raise ConversionError(f"{where(program, node)} can't be written in ONNX: {error}") from error
     for value, tensor in zip(node.outputs, result if isinstance(result, tuple) else (result,), strict=True):
@@ -105,6 +112,15 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
         if reading.axis is not None:
             value = node.outputs[reading.output]
             graph.sizes.bind(tensors[value], value.shape)
+
+
+def _is_empty(node: Node) -> bool:
+    """Whether a node computes tensors without elements: on those, ONNX Runtime has kernels that fail."""
+    return all(0 in value.shape for value in node.outputs) and get(node.op).name != "boundary"
+
+
+def _nothing(graph: Graph, type: Type) -> str:
+    return str(graph.op("Expand", graph.constant(0, type.dtype), graph.dims(type.shape)))
 
 
 def _all_nodes(nodes: Iterable[Node]) -> Iterable[Node]:

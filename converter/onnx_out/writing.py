@@ -1,59 +1,71 @@
-"""The tensors of a model, within it or in a file beside it, and the file itself: written whole or not at all."""
+"""The tensors of a model, within it or in a file beside it, and the files themselves: written whole or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 import onnx
 
 from ...runtime.errors import ConversionError, UsageError
-from ...runtime.files import whole_file
+from ...runtime.files import whole_files
+from .deferred import Deferred, array_of
 
 Array = np.ndarray[Any, Any]
+Tensors = Mapping[str, Array | Deferred]
 
 MODEL_LIMIT = 2**31 - 2**24  # bytes of tensors in one file: a protobuf message ends at 2 GiB, the nodes need some of it
 INLINE_LIMIT = 1024  # smaller tensors stay in the model: shapes and axes are read from them
 ALIGNMENT = 4096  # of tensors in the file beside it, so that they can be mapped into memory
 
 
-def add_initializers(model: onnx.ModelProto, initializers: Mapping[str, Array]) -> None:
+def add_initializers(model: onnx.ModelProto, initializers: Tensors) -> None:
     """Put all tensors into the model; `ConversionError` if they exceed what a model can hold."""
-    size = sum(array.nbytes for array in initializers.values())
+    size = _size(initializers)
     if size > MODEL_LIMIT:
         raise ConversionError(
             f"the tensors take {size / 2**30:.1f} GiB, an ONNX model holds less than 2 GiB: "
-            "give a path, so that they can be written to a file beside it"
+            "let them be written to a file beside it (give a path, and leave external_data as it is)"
         )
-    for name, array in initializers.items():
-        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    for name, tensor in initializers.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array_of(tensor), name))
 
 
-def write(model: onnx.ModelProto, initializers: Mapping[str, Array], path: str | PathLike[str]) -> None:
-    """Add the tensors and write the model to `path`, with large tensors in `<path>.data` if it can't hold them.
+def write(
+    model: onnx.ModelProto, initializers: Tensors, path: str | PathLike[str], external: bool | Literal["auto"] = "auto"
+) -> None:
+    """Add the tensors and write the model to `path`, with large tensors in `<path>.data`, one at a time.
+
+    Args:
+        model: the model without tensors; they are added.
+        initializers: the tensors by name.
+        path: the file to write.
+        external: whether to write `<path>.data`; `"auto"`: if one file can't hold the tensors.
 
     Raises:
-        UsageError: the file can't be written.
+        UsageError: a file can't be written.
     """
     target = Path(path)
+    data = target.with_name(target.name + ".data")
+    if external == "auto":
+        external = _size(initializers) > MODEL_LIMIT
+    large = {name for name, tensor in initializers.items() if external and tensor.nbytes >= INLINE_LIMIT}
     try:
-        if sum(array.nbytes for array in initializers.values()) > MODEL_LIMIT:
-            small = {name: array for name, array in initializers.items() if array.nbytes < INLINE_LIMIT}
-            add_initializers(model, small)
-            data = target.with_name(target.name + ".data")
-            with whole_file(data) as file:
-                for name, array in initializers.items():
-                    if name not in small:
-                        model.graph.initializer.append(_written(file, data.name, name, array))
-        else:
-            add_initializers(model, initializers)
-        with whole_file(target) as file:
-            file.write(model.SerializeToString())
+        with whole_files([data, target] if large else [target]) as files:
+            add_initializers(model, {name: tensor for name, tensor in initializers.items() if name not in large})
+            for name, tensor in initializers.items():
+                if name in large:
+                    model.graph.initializer.append(_written(files[0], data.name, name, array_of(tensor)))
+            files[-1].write(model.SerializeToString())
     except OSError as error:
         raise UsageError(f"can't write {target}: {error.strerror or error}") from error
+
+
+def _size(initializers: Tensors) -> int:
+    return sum(tensor.nbytes for tensor in initializers.values())
 
 
 def _written(file: IO[bytes], location: str, name: str, array: Array) -> onnx.TensorProto:

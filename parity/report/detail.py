@@ -69,9 +69,9 @@ def _by_tensor(comparisons: Sequence[Comparison], report: Report) -> list[list[C
     return [sorted(checks, key=lambda c: _importance(c, report)) for checks in together.values()]
 
 
-def _importance(comparison: Comparison, report: Report) -> tuple[bool, bool, int]:
+def _importance(comparison: Comparison, report: Report) -> tuple[bool, bool, bool, int]:
     side = report.sides.index(comparison.side) if comparison.side in report.sides else len(report.sides)
-    return comparison.feeding != "isolated", comparison.check != "meaning", side
+    return bool(comparison.sizes), comparison.feeding != "isolated", comparison.check != "meaning", side
 
 
 def _in_full(c: Comparison, cell: CellReport, report: Report, width: int) -> list[Text]:
@@ -92,7 +92,8 @@ def _tensor(c: Comparison, cell: CellReport) -> str:
 
 
 def _check(c: Comparison) -> str:
-    return f"{c.side}, {c.check}{' in float64' if c.check == 'meaning' else ''}, {c.feeding}"
+    at = f", at {c.sizes}" if c.sizes else ""
+    return f"{c.side}, {c.check}{' in float64' if c.check == 'meaning' else ''}, {c.feeding}{at}"
 
 
 def _amount(c: Comparison) -> str:

@@ -155,6 +155,8 @@ def _summary(report: Report, width: int) -> list[Text]:
     lines += _alone(report, width)
     held = f"{shortened_path(report.model, width // 2)}: {_joined(report.sides)} against {report.reference}"
     lines += paragraph(f"{held}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
+    if report.sizes:
+        lines += paragraph(f"compared also at {'; and at '.join(report.sizes)}", width, 2)
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]
 
 

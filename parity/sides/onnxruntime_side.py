@@ -33,8 +33,10 @@ class ExportedSide:
         *,
         dtype: str = "float32",
         provider: str = "cpu",
+        opset: int | None = None,
     ) -> None:
         self.name = name
+        self.opset = opset
         self.program = program.astype(dtype)
         self.provider = provider
         self.abilities = Abilities((("rounding", dtype),), gradients=False)
@@ -53,7 +55,7 @@ class ExportedSide:
         return self._end_to_end(draws) if run.feed is None else self._isolated(run.feed, draws)
 
     def _end_to_end(self, draws: dict[str, Array]) -> Records:
-        model = to_onnx(self.program, draws_as_inputs=True)
+        model = to_onnx(self.program, opset=self.opset, draws_as_inputs=True)
         wanted = {node.name for node in model.graph.input}
         inputs = dict(zip(input_names(self.program), self.inputs, strict=True)) | draws
         results = run_model(model, {n: a for n, a in inputs.items() if n in wanted}, provider=self.provider)
@@ -75,7 +77,7 @@ class ExportedSide:
                 known[node.outputs[0]] = _as(recorded, node.outputs[0])
         # what crosses a boundary in the program alone (a mask made for tracing only, say) isn't recorded: no cut there
         cut = isolated_program(self.program, fed=known)
-        model = to_onnx(cut, draws_as_inputs=True)
+        model = to_onnx(cut, opset=self.opset, draws_as_inputs=True)
         wanted = {node.name for node in model.graph.input}
         names = dict(zip(input_names(cut), (known[value] for value in cut.inputs), strict=True)) | draws
         computes = cut.outputs or cut.updates  # a model of identities computes nothing between boundaries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,8 @@ class DoublePrecision(TorchFunctionMode):
             # in half precision, too, torch computes with float32's
             eps = torch.finfo(torch.float64 if self.working_dtype == torch.float64 else torch.float32).eps
             args, kwargs = args[:3], kwargs | {"eps": eps}
+        if func is torch._grouped_mm:
+            return _grouped_mm(*args, **kwargs)
         if func in _FROM_DATA and "dtype" not in kwargs and self.working_dtype != torch.float64:
             made = func(*args, **kwargs)
             from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
@@ -64,13 +67,55 @@ class DoublePrecision(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+class KeptGradients(TorchFunctionMode):
+    """Within it, `x.requires_grad = True` is fine for an `x` that gets a gradient already.
+
+    A network says so of what it makes of an input, to get gradients for a part that it checkpoints. As gradients of the
+    inputs are compared, that is no leaf any more, of which torch refuses it.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == torch.Tensor.requires_grad.__set__ and args[1] is True and args[0].requires_grad:  # type: ignore[attr-defined]
+            return None
+        return func(*args, **kwargs or {})
+
+
+class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within it, sorting keeps equal elements in order: torch leaves the order open, and it depends on the processor.
+
+    A Cell that is fed what others made of sorted rows can be judged only if both sides sort alike.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.sort.default:
+            given = dict(zip(("dim", "descending"), args[1:], strict=False))
+            return torch.ops.aten.sort.stable(args[0], stable=True, **given)
+        return func(*args, **kwargs or {})
+
+
+def _grouped_mm(
+    mat_a: torch.Tensor, mat_b: torch.Tensor, *, offs: torch.Tensor | None = None, **other: Any
+) -> torch.Tensor:
+    """`torch._grouped_mm` in float64, for which torch has no kernel."""
+    if offs is None:
+        return mat_a @ mat_b
+    groups = [slice(start, end) for start, end in pairwise([0, *offs.tolist()])]
+    if mat_b.ndim == 3:
+        return torch.cat([mat_a[group] @ b for group, b in zip(groups, mat_b, strict=True)])
+    if mat_a.ndim == 3:
+        return torch.cat([a @ mat_b[:, group] for group, a in zip(groups, mat_a, strict=True)], 1)
+    return torch.stack([mat_a[:, group] @ mat_b[group] for group in groups])
+
+
 @contextlib.contextmanager
 def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtype, train: bool) -> Iterator[None]:
     """Within the context, `module` has floating-point parameters and buffers of `dtype` and runs in the given mode.
 
     They are rounded to the dtype `through` first, so that the module is the same in every precision. Afterwards it is
-    as it was: the same parameter objects with the same data, buffers untouched.
+    as it was: the same parameter objects with the same data, buffers untouched, and attributes, in which modules keep
+    what they computed once (in this dtype), as they were.
     """
+    attributes = {m: _attributes(m) for m in module.modules()}
     parameters = {p: p.data for p in module.parameters()}
     # a compiled module's parameters are always the same objects, in a container of its own
     held = {m: dict(m._parameters) for m in module.modules() if not isinstance(m, torch.jit.ScriptModule)}
@@ -98,6 +143,29 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
             owner._buffers[name] = buffer
         for m, mode in modes.items():
             m.training = mode
+        for m, before in attributes.items():
+            _restore(m, before)
+
+
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+
+
+def _attributes(module: torch.nn.Module) -> dict[str, tuple[Any, Any]]:
+    """A module's own attributes: each with what it holds now, if that is a dict or a list."""
+    own = {name: value for name, value in vars(module).items() if name not in _OF_EVERY_MODULE}
+    return {name: (value, value.copy() if type(value) in (dict, list) else None) for name, value in own.items()}
+
+
+def _restore(module: torch.nn.Module, before: Mapping[str, tuple[Any, Any]]) -> None:
+    for name in vars(module).keys() - _OF_EVERY_MODULE - before.keys():
+        del vars(module)[name]
+    for name, (value, held) in before.items():
+        if type(value) is dict:
+            value.clear()
+            value.update(held)
+        elif type(value) is list:
+            value[:] = held
+        vars(module)[name] = value
 
 
 @contextlib.contextmanager

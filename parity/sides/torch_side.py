@@ -17,7 +17,7 @@ from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall
 from .control_flow import ControlFlowInPython
-from .precision import DoublePrecision, Draws, default_dtype, in_dtype
+from .precision import DoublePrecision, Draws, KeptGradients, StableSorts, default_dtype, in_dtype
 from .records import (
     INPUT,
     INPUT_GRADIENT,
@@ -87,7 +87,7 @@ class TorchSide:
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(ControlFlowInPython())
             stack.enter_context(torch.enable_grad())
-            with watch(self.module, recorder, self.watched), drawn:
+            with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), drawn:  # type: ignore[no-untyped-call]
                 result = self._called(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records

@@ -33,7 +33,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[Any]:
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
     """Whether `dtype` is float64, float32, float16 or bfloat16."""
-    return dtype.kind == "f" or dtype == BFLOAT16
+    return dtype in (FLOAT32, FLOAT64, FLOAT16, BFLOAT16)
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:

@@ -63,15 +63,19 @@ def _mish_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
     return g * (gate + x * (elementwise.sigmoid(x) * (1.0 - gate * gate)))
 
 
-def _mish_float64(w: Writer, x: str) -> str:
-    return w("Mul", x, w("Tanh", float64_forms.softplus(w, x)))
+def _mish_onnx(graph: OnnxGraph, x: str) -> str:
+    w = Writer(graph, graph.type(x).dtype)
+    if w.dtype != FLOAT64 and graph.opset >= 18:
+        return w("Mish", x)
+    softplus = float64_forms.softplus(w, x) if w.dtype == FLOAT64 else w("Softplus", x)
+    return w("Mul", x, w("Tanh", softplus))
 
 
 @unary(
     floating,
     lambda x: x * np.tanh(np.logaddexp(x, x.dtype.type(0))),
     vjp=_mish_vjp,
-    onnx=by_float64("Mish", _mish_float64),
+    onnx=_mish_onnx,
 )
 def mish(x: Tensor) -> Tensor:
     """x * tanh(softplus(x)) (Misra 2019). ATen mish, ONNX Mish-22."""

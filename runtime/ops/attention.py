@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..ir.types import BOOL, FLOAT64, is_floating
+from ..ir.types import BOOL, FLOAT16, FLOAT32, FLOAT64, is_floating
 from . import linear, reduction, shaping
 from .common import broadcast_shapes, in_float32, same_dtype, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -183,11 +183,19 @@ def _(
     scale: float | None,
     dropout: float,
 ) -> str:
-    weights, attends = _onnx_weights(graph, q, k, mask, causal, scale)
-    if dropout_mask:
-        weights = graph.op("Mul", weights, dropout_mask)
-        v = _onnx_scaled(graph, v, _keep_scale(dropout))
-    y = graph.op("MatMul", weights, v)
+    factor = _scale(graph.type(q), scale)
+    if not dropout_mask and factor > 0 and _onnx_has_attention(graph, q, k, v, mask):
+        # a causal mask is an attribute only where it is the one mask: the other is lowered less than by infinity
+        lowered, attends = _onnx_mask(graph, q, k, mask, causal) if mask else ("", "")
+        if mask and not causal:  # the causal mask has a row for each
+            lowered = _onnx_per_query(graph, lowered, graph.type(mask), graph.type(q), graph.type(k))
+        y = graph.op("Attention", q, k, v, lowered, scale=factor, is_causal=int(causal and not mask))
+    else:
+        weights, attends = _onnx_weights(graph, q, k, mask, causal, scale)
+        if dropout_mask:
+            weights = graph.op("Mul", weights, dropout_mask)
+            v = _onnx_scaled(graph, v, _keep_scale(dropout))
+        y = graph.op("MatMul", weights, v)
     return str(graph.op("Mul", y, attends) if attends else y)
 
 
@@ -234,33 +242,58 @@ def _through_softmax(
     return gq, gk, None if mask is None or mask.dtype == BOOL else unbroadcast(g_scores, mask)
 
 
+def _onnx_has_attention(graph: OnnxGraph, q: str, k: str, v: str, mask: str) -> bool:
+    """Whether Attention-23 takes these operands: (batch, heads, length, size), without broadcasting but of the mask."""
+    types = [graph.type(x) for x in (q, k, v)]
+    return (
+        graph.opset >= 23
+        and types[0].dtype in (FLOAT32, FLOAT16)  # ONNX Runtime has no other kernels
+        and all(type.rank == 4 and type.shape[:2] == types[0].shape[:2] for type in types)
+        and (not mask or 2 <= graph.type(mask).rank <= 4)
+    )
+
+
+def _onnx_per_query(graph: OnnxGraph, lowered: str, mask: Type, q: Type, k: Type) -> str:
+    """The mask with a row for each query: ONNX Runtime doesn't broadcast one row."""
+    matrix = (q.shape[-2], k.shape[-2])
+    if mask.shape[-2:] == matrix:
+        return lowered
+    return str(graph.op("Expand", lowered, graph.dims((*mask.shape[:-2], *matrix))))
+
+
 def _onnx_weights(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool, scale: float | None) -> tuple[str, str]:
-    """The weights, and what to multiply by so that queries without any key get 0 (`""` where there are none).
+    """The weights, and what to multiply by so that queries without any key get 0 (`""` where there are none)."""
+    rank = graph.type(k).rank
+    scaled = _onnx_scaled(graph, q, _scale(graph.type(q), scale))
+    scores = graph.op("MatMul", scaled, graph.op("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2]))
+    lowered, attends = _onnx_mask(graph, q, k, mask, causal)
+    return graph.op("Softmax", graph.op("Add", scores, lowered) if lowered else scores, axis=-1), attends
+
+
+def _onnx_mask(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool) -> tuple[str, str]:
+    """What to add to scores, and what to multiply results by so that queries without any key get 0 (`""`: nothing).
 
     Masked scores are lowered by half the dtype's range instead of infinity: a row of infinities would become NaN.
     """
-    queries, keys = graph.type(q), graph.type(k)
-    dtype, rank = keys.dtype, keys.rank
-    scaled = _onnx_scaled(graph, q, _scale(queries, scale))
-    scores = graph.op("MatMul", scaled, graph.op("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2]))
+    dtype = graph.type(k).dtype
     lowest = graph.constant(float(ml_dtypes.finfo(dtype).min) / 2, dtype)  # type: ignore[no-untyped-call]
+    lowered = ""
     allowed: list[str] = []
     if mask and graph.type(mask).dtype == BOOL:
         allowed.append(mask)
     if causal:
-        rows, columns = (_onnx_range(graph, kind.shape[-2]) for kind in (queries, keys))
+        rows, columns = (_onnx_range(graph, graph.type(x).shape[-2]) for x in (q, k))
         allowed.append(graph.op("GreaterOrEqual", graph.op("Unsqueeze", rows, graph.constant(np.array([1]))), columns))
     if allowed:
         lowered = graph.op("Where", _onnx_all(graph, allowed), graph.constant(0.0, dtype), lowest)
-        scores = graph.op("Add", scores, lowered)
     if mask and graph.type(mask).dtype != BOOL:
-        scores = graph.op("Add", scores, graph.op("Max", mask, lowest))
+        finite = graph.op("Max", mask, lowest)
+        lowered = graph.op("Add", lowered, finite) if lowered else finite
         allowed.append(graph.op("Greater", mask, graph.constant(-np.inf, dtype)))
-    weights = graph.op("Softmax", scores, axis=-1)
     if not mask:
-        return weights, ""
+        return lowered, ""
     attends = graph.cast(_onnx_all(graph, allowed), dtype)
-    return weights, graph.op("ReduceMax", attends, graph.constant(np.array([-1])))
+    return lowered, graph.op("ReduceMax", attends, graph.constant(np.array([-1])))
 
 
 def _onnx_all(graph: OnnxGraph, conditions: list[str]) -> str:

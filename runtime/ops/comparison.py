@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.types import BOOL, INT32, is_floating
+from ..ir.types import BOOL, FLOAT32, INT32, is_floating, is_half
 from .declaring import Declare, broadcast, unary
 from .registry import OnnxGraph, Rule, Tensor, Type, require
 
@@ -70,17 +70,23 @@ def _property(kernel: Rule, onnx: Rule) -> Declare:
     return unary(infer, kernel, onnx=onnx, no_vjp=_TRUTH)
 
 
+def _is_inf(graph: OnnxGraph, x: str) -> str:
+    if graph.opset < 20 and is_half(graph.type(x).dtype):  # until then for float32 and float64 alone
+        x = graph.cast(x, FLOAT32)
+    return str(graph.op("IsInf", x))
+
+
 @_property(np.isnan, lambda graph, x: graph.op("IsNaN", x))
 def isnan(x: Tensor) -> Tensor:
     """Whether x is NaN. ATen isnan, ONNX IsNaN-20."""
 
 
-@_property(np.isinf, lambda graph, x: graph.op("IsInf", x))
+@_property(np.isinf, _is_inf)
 def isinf(x: Tensor) -> Tensor:
     """Whether x is infinite, of either sign. ATen isinf, ONNX IsInf-20."""
 
 
-@_property(np.isfinite, lambda graph, x: graph.op("Not", graph.op("Or", graph.op("IsNaN", x), graph.op("IsInf", x))))
+@_property(np.isfinite, lambda graph, x: graph.op("Not", graph.op("Or", graph.op("IsNaN", x), _is_inf(graph, x))))
 def isfinite(x: Tensor) -> Tensor:
     """Whether x is neither infinite nor NaN. ATen isfinite."""
 

@@ -357,6 +357,10 @@ def _onnx_ceil_mode(
     """`ceil_mode`, but 0 where rounding up adds no window: there operator sets before 22 count one too many."""
     sizes = graph.type(x).shape[2:]
     if ceil_mode and all(isinstance(size, int) for size in sizes):
+        spans = [window_span(k, d) for k, d in zip(kernel, dilation, strict=True)]
+        grown = [int(size) + sum(pads) for size, pads in zip(sizes, padding, strict=True)]
+        if any(size < span for size, span in zip(grown, spans, strict=True)):
+            return 1  # rounded down, there is no window at all
         up, down = (_counts(sizes, kernel, stride, padding, dilation, mode) for mode in (True, False))
         return int(up != down)
     return int(ceil_mode)

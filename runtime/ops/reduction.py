@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir import dims
 from ..ir.dims import Dim
-from ..ir.types import BOOL, is_floating
+from ..ir.types import BOOL, FLOAT32, is_floating, is_half
 from . import comparison, creation, elementwise, scanning, shaping
 from .common import in_float32, normalize_axes
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
@@ -207,7 +207,11 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
 
 @logsumexp.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
-    return reduce_onnx(graph, "ReduceLogSumExp", x, axes, keepdims)
+    dtype = graph.type(x).dtype
+    if not is_half(dtype):
+        return reduce_onnx(graph, "ReduceLogSumExp", x, axes, keepdims)
+    # sums of exponentials are soon too large for half precision, and not every runtime takes off the maximum first
+    return graph.cast(reduce_onnx(graph, "ReduceLogSumExp", graph.cast(x, FLOAT32), axes, keepdims), dtype)
 
 
 @operator

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import tables
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -21,7 +23,16 @@ def test_quick_run_measures_every_topic_and_keeps_nothing() -> None:
     )
     assert done.returncode == 0, done.stderr
     rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| lstm_classifier")]
-    assert [row[1] for row in rows] == ["wall time", "peak memory", "forward", "forward and backward"]
+    assert [row[1] for row in rows] == [
+        "wall time", "peak memory", "forward", "forward and backward", "nodes", "conversion time", "conversion memory",
+    ]  # fmt: skip
     assert all(float(row[4]) > 0 for row in rows)
     after = results.read_text(encoding="utf-8") if results.exists() else None
     assert after == before
+
+
+def test_a_section_takes_the_place_of_the_one_before() -> None:
+    text = "# Measured\n\nHow.\n\n## One\n\nold\n\n## Two\n\nkept\n"
+    replaced = tables.with_section(text, "## One\n\nnew")
+    assert replaced == "# Measured\n\nHow.\n\n## Two\n\nkept\n\n## One\n\nnew\n"
+    assert tables.with_section(replaced, "## Three\n\nmore").endswith("## One\n\nnew\n\n## Three\n\nmore\n")

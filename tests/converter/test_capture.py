@@ -339,3 +339,9 @@ def test_what_is_used_wrongly(module: Any, args: Any, kwargs: Any, message: str)
 def test_complex_tensors_are_refused() -> None:
     with pytest.raises(ConversionError, match="complex64 can't be converted"):
         from_torch(Function(lambda x: x.real * 2), (torch.ones(2, dtype=torch.complex64),))
+
+
+def test_a_graph_module_is_captured_with_its_cells() -> None:
+    traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(3, 2), nn.ReLU()))
+    program = from_torch(traced, (torch.ones(1, 3),))
+    assert [call.path for call in program.calls] == ["", "0", "1"]

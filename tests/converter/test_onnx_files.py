@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +65,74 @@ def test_tensors_of_a_large_model_are_beside_it(tmp_path: Path, monkeypatch: pyt
     x_data = floats(3, 40)
     (expected,) = execute(program, [x_data])
     np.testing.assert_allclose(run_model(path, {"x": x_data})["output"], expected, rtol=1e-4, atol=1e-5)
+
+
+def wide_program() -> Any:
+    b = Builder()
+    x = b.new_value("x", Type(FLOAT32, (3, 40)))
+    weight = b.new_value("weight", Type(FLOAT32, (30, 40)))
+    return finish(
+        b, [x], {}, linear.linear(x, weight), parameters={"weight": Parameter(value_of(weight), floats(30, 40))}
+    )
+
+
+def test_external_data_can_be_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    program, x = wide_program(), floats(3, 40)
+    to_onnx(program, path, external_data=True)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["model.onnx", "model.onnx.data"]
+    onnx.checker.check_model(str(path), full_check=True)
+    np.testing.assert_allclose(run_model(path, {"x": x})["output"], execute(program, [x])[0], rtol=1e-4, atol=1e-5)
+    with pytest.raises(UsageError, match="external_data needs a path"):
+        to_onnx(program, external_data=True)
+
+
+def test_external_data_can_be_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "MODEL_LIMIT", 1000)
+    with pytest.raises(ConversionError, match="an ONNX model holds less than 2 GiB"):
+        to_onnx(wide_program(), tmp_path / "model.onnx", external_data=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("fails_at", ["model.onnx", "model.onnx.data"])
+def test_a_model_and_its_data_are_replaced_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    path = tmp_path / "model.onnx"
+    to_onnx(wide_program(), path, external_data=True)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    move = Path.replace
+
+    def interrupted(file: Path, target: Path) -> Path:
+        if target.name == fails_at and file.suffix != ".old":
+            raise KeyboardInterrupt
+        return move(file, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        to_onnx(wide_program(), path, external_data=True)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    monkeypatch.undo()
+    to_onnx(wide_program(), path, external_data=True)
+    after = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert after.keys() == before.keys()
+    assert after["model.onnx.data"] != before["model.onnx.data"]
+
+
+def test_tensors_are_written_one_at_a_time(tmp_path: Path) -> None:
+    """Memory on top of the weights stays near the largest, transposed ones included."""
+    b = Builder()
+    y = x = b.new_value("x", Type(FLOAT32, (1, 2, 512)))
+    parameters = {}
+    for i in range(12):
+        weight = b.new_value(f"w{i}", Type(FLOAT32, (512, 512)))
+        parameters[f"w{i}"] = Parameter(value_of(weight), floats(512, 512))
+        y = linear.linear(y, weight)
+    program = finish(b, [x], {}, y, parameters=parameters)
+    to_onnx(program, tmp_path / "warm.onnx", external_data=True)
+    tracemalloc.start()
+    model = to_onnx(program, tmp_path / "model.onnx", external_data=True)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [node.op_type for node in model.graph.node] == ["MatMul"] * 12
+    assert peak < 3 * 2**20, "a weight is 1 MiB, and there are 12"

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from cellbridge.converter import from_torch
+from cellbridge.converter.onnx_out import opsets
 from cellbridge.converter.onnx_out.export import to_onnx
 from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime import ConversionError, UnsupportedOperators, UsageError, execute, ops
 from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.ir import dims
 from cellbridge.runtime.ir.dims import Dim, symbol
-from cellbridge.runtime.ir.types import BFLOAT16, FLOAT32, Buffer, Parameter, Type
+from cellbridge.runtime.ir.types import FLOAT32, INT64, Buffer, Parameter, Type
 from cellbridge.runtime.ops import boundary, elementwise, random, shaping
 from cellbridge.runtime.tracing import Builder
 from tests.converter.programs import RNG, checked, finish, floats, metadata, names, two_cells, value_of
@@ -145,17 +146,33 @@ def test_gradient_programs_can_be_written() -> None:
     np.testing.assert_allclose(run_model(model, feeds)[gradient.name], expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("opset", [18, 19, 20, 21, 22, 23])
+OPSETS = range(opsets.OLDEST, opsets.newest() + 1)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
 def test_every_opset_is_written(opset: int) -> None:
-    model = checked(to_onnx(two_cells(), opset=opset))
+    program, x = two_cells(), floats(3, 4)
+    model = checked(to_onnx(program, opset=opset))
+    (expected,) = execute(program, [x])
+    np.testing.assert_allclose(run_model(model, {"x": x})["output"], expected, rtol=1e-5, atol=1e-6)
     assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", opset)]
 
 
 def test_opsets() -> None:
-    assert to_onnx(two_cells()).opset_import[0].version == 20
-    assert to_onnx(two_cells().astype(BFLOAT16)).opset_import[0].version == 22
-    with pytest.raises(UsageError, match="opset must be 18 to 23, given 17"):
-        to_onnx(two_cells(), opset=17)
+    assert 26 <= opsets.newest() <= onnx.defs.onnx_opset_version()
+    assert to_onnx(two_cells()).opset_import[0].version == opsets.DEFAULT == 23
+    for opset in (16, opsets.newest() + 1, 0, -1):
+        with pytest.raises(UsageError, match=rf"opset must be 17 to {opsets.newest()}, given {opset}"):
+            to_onnx(two_cells(), opset=opset)
+
+
+def test_an_operator_that_the_opset_lacks_is_an_error() -> None:
+    b = Builder()
+    x = b.new_value("x", Type(INT64, (2,)))
+    program = finish(b, [x], {}, ops.get("bitwise_and")(x, x))
+    with pytest.raises(ConversionError, match="ONNX has BitwiseAnd from opset 18 on: export with opset 18 or a newer"):
+        to_onnx(program, opset=17)
+    assert checked(to_onnx(program, opset=18)).graph.node[0].op_type == "BitwiseAnd"
 
 
 # ---- symbolic sizes
@@ -234,7 +251,9 @@ def test_a_rule_that_refuses_names_cell_and_source(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_symbolic_attribute_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ops.get("linear"), "onnx_rule", lambda g, *x: g.op("Concat", x[0], axis=g.type(x[0]).shape[0]))
+    monkeypatch.setattr(
+        ops.get("linear"), "onnx_rule", lambda g, *x: g.op("Concat", x[0], x[0], axis=g.type(x[0]).shape[0])
+    )
     with pytest.raises(ConversionError, match="attribute axis=batch of ONNX Concat"):
         to_onnx(two_cells())
 
@@ -246,7 +265,7 @@ def test_constants_keep_their_dtype(dtype: str) -> None:
     constant = b.constant(data, dtype)
     x = b.new_value("x", Type(constant.dtype, (1, 3)))
     program = finish(b, [x], {}, shaping.concat(x, shaping.reshape(constant, shape=(1, 3)), axis=0))
-    model = checked(to_onnx(program))
+    model = checked(to_onnx(program, optimize=False))
     stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     array = stored[value_of(constant).name]
     assert array.dtype == constant.dtype

@@ -121,6 +121,7 @@ def test_the_defaults(engine: Engine) -> None:
         "skip": (),
         "fail_fast": False,
         "provider": "cpu",
+        "round_trip": False,
     }
 
 
@@ -136,6 +137,7 @@ def test_the_defaults(engine: Engine) -> None:
         (["--skip", "*.bn?"], "skip", ("*.bn?",)),
         (["--fail-fast"], "fail_fast", True),
         (["--provider", "cuda"], "provider", "cuda"),
+        (["--round-trip"], "round_trip", True),
         (["--seed", "7"], "seed", 7),
     ],
 )

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import converter, parity
+from cellbridge.converter.torch_out import table as torch_out
 from cellbridge.parity.results import Report
 from cellbridge.runtime import ops
 from cellbridge.runtime.errors import UsageError
@@ -74,6 +75,42 @@ def test_gradient_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     for path in report.failing:
         assert _sides_that_fail(report, path) == {"interpreter"}
         assert _kinds_that_fail(report, path) == {"input gradient"}
+
+
+def test_torch_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, args = mixed()
+    assert parity.check(module, args, round_trip=True).ok
+    wrong = {
+        "value": lambda context, x, **_: context.call(nn.functional.gelu, x, approximate="tanh"),
+        "gradient": lambda context, x, **_: context.call(
+            torch.nn.functional.gelu, x.detach() + 0.999 * (x - x.detach())
+        ),
+    }
+    for what, form in wrong.items():
+        monkeypatch.setitem(torch_out.FORMS, "gelu", form)
+        report = parity.check(module, args, round_trip=True)
+        failures = [(path, c) for path, cell in report.cells.items() for c in cell.failures]
+        wrong = {(path, c.side, c.kind) for path, c in failures}
+        assert {path for path, c in failures if c.feeding == "isolated"} == {"act1", "act2"}
+        assert ("conv", "torch from ONNX", "parameter gradient") in wrong
+        assert {side for _, side, _ in wrong} == {"torch from IR", "torch from ONNX"}
+        for path in ("act1", "act2"):
+            assert ((path, "torch from IR", "output") in wrong) == (what == "value")
+            assert (path, "torch from IR", "input gradient") in wrong
+
+
+def test_statistics_of_a_torch_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, args = mixed()
+    right = torch_out.FORMS["batch_norm_train"]
+
+    def biased(context: Any, *operands: Any, **attributes: Any) -> Any:
+        y, mean, variance = right(context, *operands, **attributes)
+        return y, mean, variance * 1.001
+
+    monkeypatch.setitem(torch_out.FORMS, "batch_norm_train", biased)
+    report = parity.check(module, args, train=True, round_trip=True)
+    assert report.failing == ["bn"]
+    assert _kinds_that_fail(report, "bn") == {"buffer update"}
 
 
 def test_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,13 @@ from . import (
     classification,
     comparison,
     convolution,
+    counting,
     creation,
     data_dependent,
     einsum,
     elementwise,
     embedding,
+    grouped,
     histograms,
     indexing,
     joining,
@@ -31,7 +33,7 @@ from . import (
     sorting,
     spatial,
     special,
-    strided,
+    striding,
 )
 
 __all__ = [
@@ -42,11 +44,13 @@ __all__ = [
     "classification",
     "comparison",
     "convolution",
+    "counting",
     "creation",
     "data_dependent",
     "einsum",
     "elementwise",
     "embedding",
+    "grouped",
     "histograms",
     "indexing",
     "joining",
@@ -65,5 +69,5 @@ __all__ = [
     "sorting",
     "spatial",
     "special",
-    "strided",
+    "striding",
 ]

@@ -38,6 +38,10 @@ def _attention(causal: bool = False, scale: float | None = None) -> Any:
     return attention
 
 
+def _causal_and_masked(q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, k, v, mask & torch.ones_like(mask).tril())  # torch takes one of the two
+
+
 def _with_dropout(dropout: float) -> Any:
     def attention(q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any) -> torch.Tensor:
         kept = 0.0 if dropout == 1 else 1 / (1 - dropout)
@@ -75,6 +79,9 @@ CASES: list[OpCase] = [
     _case("key-padding-mask", (*_qkv((2, 2), 3), _KEEP[:2, None, None, :]), _attention()),
     _case("added-mask", (*_qkv(queries=3), _normal(3, 5)), _attention()),
     _case("added-mask-per-head", (*_qkv(queries=3), _normal(1, 3, 3, 5)), _attention()),
+    _case("mask-of-three-dimensions", (*_qkv(queries=3), _normal(3, 3, 5)), _attention()),
+    _case("mask-for-all-queries", (*_qkv(queries=3), _normal(1, 5)), _attention()),
+    _case("causal-mask", (*_qkv(), _KEEP[[0, 2, 1, 0, 2]]), _causal_and_masked, causal=True),
     _case("added-infinities", (*_qkv(queries=3), _LOWERED), _attention()),
     _case("broadcast-keys", (_normal(2, 3, 4, 5), _normal(1, 3, 6, 5), _normal(2, 1, 6, 5)), _attention()),
     _case("dropout", (*_qkv(queries=3), None, _draws(2, 3, 3, 5)), _with_dropout(0.3), dropout=0.3),

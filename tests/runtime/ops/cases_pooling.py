@@ -174,6 +174,7 @@ CASES = [
     *_avg("2d", (1, 2, 6, 8), kernel=(2, 2), stride=(2, 2), padding=((0, 0), (0, 0))),
     *_avg("pad-counted", (1, 2, 7, 6), kernel=(3, 2), stride=(2, 1), padding=_PAD_1, count_include_pad=True),
     *_avg("pad-not-counted", (1, 2, 7, 6), kernel=(3, 2), stride=(2, 1), padding=_PAD_1, count_include_pad=False),
+    *_avg("ceil-global", (1, 2, 3, 4), kernel=(7, 9), stride=(7, 9), padding=((0, 0), (0, 0)), ceil_mode=True),
     *_avg("ceil", (1, 2, 7, 8), kernel=(3, 3), stride=(3, 2), padding=_PAD_1, ceil_mode=True),
     *_avg(
         "ceil-not-counted",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic
 
 from ...runtime.ir.dims import SymbolicDim
 from ...runtime.ir.flow import Flow
+from ...runtime.ir.sizes import symbols_used
 from ...runtime.ir.types import Node, Value
-from .network import Network
+from .network import AnyModule, Network
 
 
 @dataclass
@@ -43,13 +44,13 @@ class Interface:
         return None
 
 
-def interfaces(network: Network) -> list[Interface]:
+def interfaces(network: Network[AnyModule]) -> list[Interface]:
     """The interface of each call, by number."""
     return _Analysis(network).run()
 
 
-class _Analysis:
-    def __init__(self, network: Network) -> None:
+class _Analysis(Generic[AnyModule]):
+    def __init__(self, network: Network[AnyModule]) -> None:
         self.network = network
         self.found = [Interface() for _ in network.flows]
         self.defined: dict[Value, int] = {}
@@ -74,6 +75,8 @@ class _Analysis:
             self.found[0].slots.append(slot)
         for flow in self.network.flows:
             self._carry(flow)
+        for flow in self.network.flows:
+            self._tell(flow)
         program = self.network.program
         for value in program.outputs:
             self._use(value, 0)
@@ -86,7 +89,7 @@ class _Analysis:
 
     def _define(self, flow: Flow) -> None:
         parent = flow.call.parent or 0
-        inside = [] if self.network.of(flow).layer is not None else self.network.inner(flow)
+        inside = [] if self.network.is_opaque(flow) else self.network.inner(flow)
         for node in inside:
             self.defined.update(dict.fromkeys(node.outputs, flow.number))
         for entry in flow.entries:
@@ -108,12 +111,21 @@ class _Analysis:
     def _carry(self, flow: Flow) -> None:
         for entry in flow.entries:
             self._use(_only(entry), flow.call.parent or 0)
-        if self.network.of(flow).layer is None:
+        if not self.network.is_opaque(flow):
             for node in self.network.inner(flow):
                 for value in node.inputs:
                     self._use(value, flow.number)
             for end in flow.exits:
                 self._use(_only(end), flow.number)
+
+    def _tell(self, flow: Flow) -> None:
+        """Pass the values that tell sizes found in the run to the calls that need these."""
+        if self.network.is_opaque(flow):
+            return
+        for node in self.network.inner(flow):
+            for symbol in symbols_used(node) & self.network.told.keys():
+                if self.found[flow.number].size(symbol) is None:
+                    self._use(self.network.told[symbol][0], flow.number)
 
     def _carry_update(self, buffer: Value, value: Value) -> None:
         """An update is assigned by the innermost call around what computes it that can reach the buffer."""
@@ -146,19 +158,13 @@ class _Analysis:
 
     def _symbols(self, flow: Flow) -> None:
         interface = self.found[flow.number]
-        if self.network.of(flow).layer is not None:
+        if self.network.is_opaque(flow):
             return
-        needed = {name for node in self.network.inner(flow) for x in node.attributes.values() for name in symbols_in(x)}
+        needed = {name for node in self.network.inner(flow) for name in symbols_used(node)}
         for child in self.network.children(flow):
             needed |= set(self.found[child.number].symbols)
+        needed -= self.network.told.keys()
         interface.symbols = sorted(name for name in needed if interface.size(name) is None)
-
-
-def symbols_in(attribute: Any) -> set[str]:
-    """Names of the symbols in an attribute."""
-    if isinstance(attribute, tuple):
-        return {name for item in attribute for name in symbols_in(item)}
-    return attribute.symbols() if isinstance(attribute, SymbolicDim) else set()
 
 
 def _only(node: Node) -> Value:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from ....runtime.ir.dims import Dim, product
 from ....runtime.ir.types import INT64
 from ....runtime.ops import creation, indexing, shaping
@@ -16,8 +14,8 @@ from ..table import Context, Unsupported, aten, cast, operands
 @aten("aten.as_strided.default", "aten.as_strided_copy.default")
 def as_strided(context: Context, self: Traced, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)"""
-    memory, _, start = _memory(context, self)
-    return indexing.take(memory, _places(context, stride, start if storage_offset is None else storage_offset), axis=0)
+    memory, _, begin = _memory(context, self)
+    return indexing.take(memory, _places(context, context.shape, stride, storage_offset, memory, begin), axis=0)
 
 
 @aten("aten.as_strided_scatter.default")
@@ -25,8 +23,8 @@ def as_strided_scatter(
     context: Context, self: Traced, src: Traced, size: Any, stride: Any, storage_offset: Any = None
 ) -> Any:
     """as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)"""
-    memory, order, start = _memory(context, self)
-    places = _places(context, stride, start if storage_offset is None else storage_offset, src.shape)
+    memory, order, begin = _memory(context, self)
+    places = _places(context, src.shape, stride, storage_offset, memory, begin)
     flat = (product(src.shape),)
     places, updates = (shaping.reshape(x, shape=flat) for x in (places, cast(src, self.dtype)))
     written = indexing.scatter(memory, places, updates, axis=0)
@@ -53,25 +51,26 @@ def _memory(context: Context, x: Traced) -> tuple[Any, list[int], int]:
     Raises:
         Unsupported: other elements lie between them.
     """
-    assert context.node is not None
-    operand = context.node.args[0]
-    assert isinstance(operand, torch.fx.Node)
-    fake = operand.meta["val"]
-    strides = fake.stride()
+    laid_out = context.operands[0]
     try:
-        order = sorted(range(x.ndim), key=lambda axis: (-int(strides[axis]), -int(fake.shape[axis])))
-        dense = fake.permute(order).is_contiguous()
-    except (TypeError, RuntimeError):
-        order, dense = list(range(x.ndim)), fake.is_contiguous()
+        order = sorted(range(x.ndim), key=lambda axis: (-laid_out.stride(axis), -laid_out.shape[axis]))
+        dense = laid_out.permute(order).is_contiguous()
+    except (TypeError, RuntimeError):  # symbolic strides have no order
+        order, dense = list(range(x.ndim)), laid_out.is_contiguous()
     if not dense:
-        raise Unsupported("a view of a part of a tensor, whose memory holds other elements too")
+        raise Unsupported("of a part of a tensor, whose memory holds other elements too")
     lying = x if order == list(range(x.ndim)) else shaping.transpose(x, permutation=tuple(order))
-    return shaping.reshape(lying, shape=(product(x.shape),)), order, int(fake.storage_offset())
+    return shaping.reshape(lying, shape=(product(x.shape),)), order, int(laid_out.storage_offset())
 
 
-def _places(context: Context, strides: Any, start: Dim, shape: tuple[Dim, ...] | None = None) -> Any:
-    """Where in memory each element lies: the start plus, for each axis, the index times the stride."""
-    shape = context.shape if shape is None else shape
+def _places(context: Context, shape: Any, strides: Any, offset: Dim | None, memory: Traced, begin: int) -> Any:
+    """Where in memory each element lies: the offset plus, for each axis, the index times the stride."""
+    start = 0 if offset is None else offset - begin
+    dims = (start, *shape, *strides, memory.shape[0])
+    if all(isinstance(dim, int) for dim in dims) and 0 not in shape:
+        last = start + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+        if start < 0 or last >= memory.shape[0]:  # type: ignore[operator]
+            raise Unsupported("which reads memory outside of its operand")
     (places,) = operands(context, INT64, start)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         steps = context.builder.create(creation.arange, stop=size, dtype=INT64) * operands(context, INT64, stride)[0]

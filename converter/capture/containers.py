@@ -1,0 +1,120 @@
+"""Objects that hold tensors: how a call's arguments and result are opened, for torch and for the hooks alike.
+
+torch sees into tuples, lists, dicts and the classes it was told of. Others that hold tensors (a dataclass, a key-value
+cache, a distribution) are told to it here, when they are met.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import types
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+_TRANSPARENT = (tuple, list, dict, deque)
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_CODE = (torch.nn.Module, type, types.FunctionType, types.MethodType, types.ModuleType)
+_CLOSED = (torch.Tensor, torch.Generator, *_NUMBERS, *_CODE)
+
+
+def open_containers(tree: Any) -> None:
+    """Let torch see the tensors in the objects of `tree`, and name where they stand."""
+    kind = pytree._get_node_type(tree)
+    if kind not in pytree.SUPPORTED_NODES:
+        if isinstance(tree, type):
+            return
+        if dataclasses.is_dataclass(tree):
+            torch.export.register_dataclass(kind)
+        elif _is_object(tree) and _holds_tensors(tree, set()):
+            _register(kind)
+        else:
+            return
+    node = pytree.SUPPORTED_NODES[kind]
+    if node.flatten_with_keys_fn is None:  # a library told torch of its class by half
+        pytree.SUPPORTED_NODES[kind] = node._replace(flatten_with_keys_fn=_with_keys(node.flatten_fn))
+    for child in node.flatten_fn(tree)[0]:
+        open_containers(child)
+
+
+def _with_keys(flatten: Any) -> Any:
+    def flatten_with_keys(x: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        values, rest = flatten(x)
+        names = list(x) if isinstance(x, dict) and len(x) == len(values) else None
+        if names is not None:
+            return [(pytree.MappingKey(name), value) for name, value in zip(names, values, strict=True)], rest
+        return [(pytree.SequenceKey(place), value) for place, value in enumerate(values)], rest
+
+    return flatten_with_keys
+
+
+def is_stateful(x: Any) -> bool:
+    """Whether `x` is an object that its users may change, so that an inner call must be given that very one.
+
+    A cache is filled by the layers it is handed to. What they take out of it and put into it crosses no boundary.
+    """
+    return _is_object(x) and not isinstance(x, _TRANSPARENT) and not dataclasses.is_dataclass(x)
+
+
+def _is_object(x: Any) -> bool:
+    return hasattr(x, "__dict__") and not isinstance(x, _CLOSED)
+
+
+def _holds_tensors(x: Any, seen: set[int]) -> bool:
+    if isinstance(x, (torch.Tensor, *_NUMBERS)):
+        return True
+    if id(x) in seen:
+        return False
+    seen.add(id(x))
+    return any(_holds_tensors(part, seen) for part in _parts(x))
+
+
+def _parts(x: Any) -> Iterator[Any]:
+    if isinstance(x, dict):
+        yield from x.values()
+    elif isinstance(x, (list, tuple, deque)):
+        yield from x
+    elif _is_object(x):
+        yield from vars(x).values()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rest:
+    """An object without the attributes that hold tensors: their names, and all the other attributes."""
+
+    kind: type
+    names: tuple[str, ...]
+    others: dict[str, Any]
+
+
+def _register(kind: type) -> None:
+    pytree.register_pytree_node(
+        kind,
+        _flatten,
+        _unflatten,
+        flatten_with_keys_fn=_flatten_with_keys,
+        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
+    )
+
+
+def _flatten(x: Any) -> tuple[list[Any], _Rest]:
+    held = {name: value for name, value in vars(x).items() if _holds_tensors(value, set())}
+    others = {name: value for name, value in vars(x).items() if name not in held}
+    return list(held.values()), _Rest(type(x), tuple(held), others)
+
+
+def _flatten_with_keys(x: Any) -> tuple[list[tuple[Any, Any]], _Rest]:
+    values, rest = _flatten(x)
+    return [(pytree.GetAttrKey(name), value) for name, value in zip(rest.names, values, strict=True)], rest
+
+
+def _unflatten(values: Any, rest: _Rest) -> Any:
+    x: Any = object.__new__(rest.kind)
+    # a list that is empty now may be appended to: a copy of the object has one of its own
+    own = {name: copy.copy(value) if isinstance(value, _TRANSPARENT) else value for name, value in rest.others.items()}
+    vars(x).update(own | dict(zip(rest.names, values, strict=True)))
+    return x

@@ -1,0 +1,91 @@
+"""Numbers that a model makes without tensors: what torch computes of them stays known, and none may be random."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ...runtime.errors import ConversionError
+
+_ARITHMETIC = frozenset(
+    (torch.add, torch.sub, torch.mul, torch.div, torch.true_divide, torch.floor_divide, torch.remainder, torch.fmod)
+)
+
+
+class KnownNumbers(TorchFunctionMode):
+    """Within the context, `torch.div(8, 4)` and its like are computed at once.
+
+    Traced, they would be tensors of unknown value, and a size taken from one (`int(torch.div(length, window))`) would
+    look as if it depended on the data.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func not in _ARITHMETIC or not all(isinstance(x, (int, float)) for x in args):
+            return func(*args, **kwargs or {})
+        with _disable_current_modes():
+            known = func(*args, **kwargs or {})
+        return torch.tensor(known.item(), dtype=known.dtype)
+
+
+@contextlib.contextmanager
+def none_drawn() -> Iterator[None]:
+    """Raise `ConversionError` if random numbers are drawn within the context that torch doesn't know of.
+
+    Such a draw (a mask made by NumPy, a layer that Python's `random` skips) is traced as what it happened to be.
+    """
+    before = random.getstate(), np.random.get_state()
+    yield
+    drawers = {"Python's random": random.getstate() != before[0], "numpy.random": not _equal(before[1])}
+    for name in (name for name, has_drawn in drawers.items() if has_drawn):
+        raise ConversionError(
+            f"the model draws random numbers with {name}, which would be the same in every run\n"
+            "  what to do: draw them with torch in forward, pass them as inputs, or switch them off in its settings"
+        )
+
+
+def _equal(state: Any) -> bool:
+    now = np.random.get_state()
+    return all(np.array_equal(a, b) for a, b in zip(state, now, strict=True))
+
+
+@contextlib.contextmanager
+def known_settings(root: torch.nn.Module) -> Iterator[None]:
+    """Within the context, integers that modules keep as buffers outside of their state dict are known numbers.
+
+    A stride or a kernel size held so is a setting. As a tensor of unknown value it would make every size that is
+    computed of it depend on the data.
+    """
+    classes = {module: type(module) for module in root.modules()}
+    held: list[tuple[torch.nn.Module, dict[str, torch.Tensor | None]]] = []
+    try:
+        for module, kind in classes.items():
+            settings = {name: buffer for name, buffer in module._buffers.items() if _is_setting(module, name, buffer)}
+            if settings:
+                held.append((module, dict(module._buffers)))
+                module.__class__ = type(kind.__name__, (kind,), {n: _known(b) for n, b in settings.items()})
+                for name in settings:
+                    del module._buffers[name]
+        yield
+    finally:
+        for module, buffers in held:
+            module.__class__ = classes[module]
+            module._buffers.clear()
+            module._buffers.update(buffers)
+
+
+def _is_setting(module: torch.nn.Module, name: str, buffer: torch.Tensor | None) -> bool:
+    temporary = name in module._non_persistent_buffers_set
+    return temporary and buffer is not None and buffer.ndim == 0 and buffer.dtype in (torch.int64, torch.int32)
+
+
+def _known(buffer: torch.Tensor | None) -> property:
+    assert buffer is not None
+    number, dtype = buffer.item(), buffer.dtype
+    return property(lambda module: torch.tensor(number, dtype=dtype))

@@ -1,0 +1,101 @@
+"""`Context`: what a translation of an ONNX operator is given beside its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto
+
+from ...runtime.ir.dims import SymbolicDim, symbol
+from ...runtime.ir.types import Type
+from ...runtime.ops import creation
+from ...runtime.ops.by_value import by_value
+from ...runtime.recipes import get_recipe
+from ...runtime.tracing import Builder, Traced
+from .subprograms import Draft
+from .values import Imported, Known
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a translation needs to know beside its operands.
+
+    Attributes:
+        builder: of the program under construction.
+        opset: version of the operator's domain that the model (or function) imports.
+        outputs: names of the outputs, empty for one that is left out.
+        folder: where external data lie; None for a model that was given as a proto.
+        declared: the types that the model declares or onnx infers for the outputs; None where they don't.
+        tensor: an imported value as a tensor of the program.
+        run: a sub-graph (the value of an attribute) on operands; its outputs.
+        draft: a sub-graph as a sub-program, with operands that are known or, given as types, its inputs; and its name.
+    """
+
+    builder: Builder
+    opset: int
+    outputs: tuple[str, ...]
+    folder: Path | None
+    declared: Callable[[], tuple[Type | None, ...]]
+    tensor: Callable[[Imported], Traced]
+    run: Callable[[GraphProto, tuple[Imported, ...]], tuple[Imported, ...]]
+    draft: Callable[[GraphProto, tuple[Type | Imported, ...], str], Draft]
+
+    def fresh(self) -> SymbolicDim:
+        """A symbol for a size that only the run tells."""
+        return symbol(self.builder.new_symbol())
+
+    def uses(self, output: int) -> bool:
+        """Whether the node has an output of that number."""
+        return output < len(self.outputs) and bool(self.outputs[output])
+
+    def full(self, shape: tuple[Any, ...], value: Any, dtype: np.dtype[Any]) -> Traced:
+        """A tensor with `value` everywhere."""
+        result: Traced = self.builder.create(creation.full, shape=shape, value=value, dtype=dtype)
+        return result
+
+    def by_value(self, operator: str, *operands: Any, types: tuple[Type | None, ...] = (), **options: Any) -> Any:
+        """Apply the recipe of an ONNX operator, now if the contents it needs are known, else when the program runs.
+
+        Args:
+            operator: name of the recipe.
+            *operands: those of the operator's newest version; None for absent ones.
+            types: what is known of the outputs, if they are computed when the program runs, where the model doesn't
+                say; without them the ranks must be inferred from the model.
+            **options: the attributes.
+
+        Raises:
+            Unsupported: the rank of an output is known only when the program runs.
+        """
+        recipe = get_recipe(operator)
+        pairs = list(zip(operands, recipe.structural, strict=False))
+        fixed = [x for x, structural in pairs if structural]
+        if all(x is None or (isinstance(x, Known) and (recipe.symbolic or not x.symbolic)) for x in fixed):
+            taken = [
+                x if x is None else x.contents() if structural and isinstance(x, Known) else self.tensor(x)
+                for x, structural in pairs
+            ]
+            return recipe.function(*taken, **options)
+        tensors = [None if x is None else self.tensor(x) for x, _ in pairs]
+        return by_value(
+            *tensors,
+            operator=operator,
+            options=tuple(sorted(options.items())),
+            types=self._output_types(types, tensors[0]),
+        )
+
+    def _output_types(self, known: tuple[Type | None, ...], first: Any) -> tuple[tuple[Any, ...], ...]:
+        """Types of the outputs as attributes, with fresh symbols for sizes that only the run tells."""
+        from .table import Unsupported
+
+        result = []
+        for i, declared in enumerate(self.declared()):
+            type = known[i] if i < len(known) and known[i] is not None else declared
+            if type is None:
+                raise Unsupported("the number of dimensions of its result is known only when the program runs")
+            dtype = None if first is not None and type.dtype == first.dtype else type.dtype
+            result.append((dtype, tuple(d if isinstance(d, int) else str(d) for d in type.shape)))
+        return tuple(result)

@@ -1,0 +1,351 @@
+"""Computing on import what is known on import: numbers by the interpreter, sizes by rules of their own.
+
+A model computes the shapes it needs with operators (Shape, Gather, Concat, Reshape). Where its inputs have symbolic
+dimensions, the elements of such tensors are symbolic sizes, on which a few operators are written here.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...runtime.errors import CellbridgeError
+from ...runtime.interpreter import execute
+from ...runtime.ir.dims import Dim, SymbolicDim, maximum, minimum, product
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import BOOL, CellCall
+from ...runtime.tracing import Builder, Traced
+from ...runtime.tree import TENSOR, Structure
+from .table import Unsupported
+from .values import Array, Known, known_dims
+
+LARGEST = 2**16  # elements of what is computed on import: beyond, it is left to the run
+Apply = Callable[[Any, Any, list[Any], Builder], Any]
+
+
+class Undecided(Exception):
+    """Raised by a rule for sizes where the result depends on what the sizes are."""
+
+
+def fold(
+    op_type: str, operands: list[Any], attributes: dict[str, Any], apply: Callable[..., Any]
+) -> Sequence[Any] | None:
+    """The outputs of an operator on known operands; None where they must be left to the run.
+
+    Args:
+        op_type: its name.
+        operands: all known, or absent.
+        attributes: of the node.
+        apply: writes the operator on operands with a builder.
+    """
+    if any(isinstance(x, Known) and x.symbolic for x in operands):
+        rule = SIZES.get(op_type)
+        if rule is None:
+            return None
+        try:
+            return (rule(*operands, **attributes),)
+        except (Undecided, TypeError, ValueError, IndexError, ZeroDivisionError):
+            return None
+    scratch = Builder()
+    try:
+        results = apply(operands, scratch)
+    except (Unsupported, CellbridgeError):
+        return None
+    if all(isinstance(x, Known) or x is None for x in results):
+        return tuple(results)
+    if not all(isinstance(x, Traced | Known) for x in results):
+        return None
+    shapes = [value.shape for node in scratch.nodes for value in node.outputs]
+    if sum(math.prod(d if isinstance(d, int) else LARGEST + 1 for d in shape) for shape in shapes) > LARGEST:
+        return None
+    values = [x.value for x in results if isinstance(x, Traced)]
+    program = Program(
+        (), tuple(values), tuple(scratch.nodes), {}, {}, tuple(scratch.constants), (CellCall("", op_type),),
+        Structure("tuple"), Structure("tuple", (TENSOR,) * len(values)),
+    )  # fmt: skip
+    try:
+        arrays = iter(execute(program, []))
+    except CellbridgeError:
+        return None
+    return tuple(x if isinstance(x, Known) else Known(array := next(arrays), array.dtype) for x in results)
+
+
+SIZES: dict[str, Callable[..., Known]] = {}
+
+
+def sizes(*operators: str) -> Callable[[Callable[..., Known]], Callable[..., Known]]:
+    """Enter a rule for operators on symbolic sizes."""
+
+    def enter(rule: Callable[..., Known]) -> Callable[..., Known]:
+        SIZES.update(dict.fromkeys(operators, rule))
+        return rule
+
+    return enter
+
+
+def _objects(x: Known) -> Array:
+    return x.data if x.symbolic else x.data.astype(object)
+
+
+def _ints(x: Known | None) -> Any:
+    if x is None:
+        return None
+    if x.symbolic:
+        raise Undecided
+    return x.contents()
+
+
+def _moved(x: Known, data: Any) -> Known:
+    array = data if isinstance(data, np.ndarray) else np.array(data, object)
+    return known_dims(array, x.dtype)
+
+
+# ---- arithmetic ----
+
+
+def _mul(a: Any, b: Any) -> Any:
+    return _whole(a) * _whole(b)
+
+
+def _div(a: Any, b: Any) -> Any:
+    if isinstance(a, float) or isinstance(b, float):
+        quotient = _whole(a) // _whole(b)
+        if quotient * _whole(b) != a:
+            raise Undecided
+        return quotient
+    if not isinstance(a, SymbolicDim) and not isinstance(b, SymbolicDim):
+        return int(a / b) if abs(a) < 2**53 else a // b
+    return a // b
+
+
+def _whole(x: Any) -> Any:
+    """A whole number of any kind as an integer; a fraction of a size is not a size."""
+    if isinstance(x, float):
+        if not x.is_integer():
+            raise Undecided
+        return int(x)
+    return x
+
+
+def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[..., Known]:
+    def rule(a: Known, b: Known, *, fmod: int = 0) -> Known:
+        return _moved(a, np.frompyfunc(function, 2, 1)(_objects(a), _objects(b)))
+
+    return rule
+
+
+SIZES |= {
+    "Add": _arithmetic(operator.add),
+    "Sub": _arithmetic(operator.sub),
+    "Mul": _arithmetic(_mul),
+    "Div": _arithmetic(_div),
+    "Mod": _arithmetic(operator.mod),
+}
+
+
+@sizes("Max")
+def _max(*xs: Known) -> Known:
+    return _folded(maximum, xs)
+
+
+@sizes("Min")
+def _min(*xs: Known) -> Known:
+    return _folded(minimum, xs)
+
+
+def _folded(function: Callable[[Dim, Dim], Dim], xs: tuple[Known, ...]) -> Known:
+    result: Any = _objects(xs[0])
+    for x in xs[1:]:
+        result = np.frompyfunc(function, 2, 1)(result, _objects(x))
+    return _moved(xs[0], result)
+
+
+@sizes("Neg")
+def _neg(x: Known) -> Known:
+    return _moved(x, np.frompyfunc(lambda a: a * -1, 1, 1)(_objects(x)))
+
+
+@sizes("Identity", "Floor", "Ceil", "Round")
+def _identity(x: Known) -> Known:
+    return x
+
+
+@sizes("Abs", "Relu")
+def _nonnegative(x: Known) -> Known:
+    if not all(is_nonnegative(item) for item in x.data.reshape(-1).tolist()):
+        raise Undecided
+    return x
+
+
+@sizes("Cast")
+def _cast(x: Known, *, to: int, saturate: int = 1, round_mode: str = "up") -> Known:
+    from .protos import dtype_of
+
+    dtype = dtype_of(to, "Cast")
+    if dtype == BOOL:
+        decided = np.frompyfunc(_not_zero, 1, 1)(_objects(x))
+        return Known(decided.astype(np.bool_), BOOL)
+    return Known(x.data, dtype)
+
+
+def _not_zero(a: Any) -> bool:
+    if isinstance(a, SymbolicDim):
+        return _compare(a, 0) != 0
+    return bool(a)
+
+
+# ---- comparison ----
+
+
+def is_nonnegative(dim: Any) -> bool:
+    """Whether a size is surely not below 0: no symbol is, and none is subtracted."""
+    if not isinstance(dim, SymbolicDim):
+        return bool(dim >= 0)
+    return all(c > 0 and all(isinstance(f, str) for f in monomial) for monomial, c in dim.terms)
+
+
+def _compare(a: Any, b: Any) -> int:
+    """-1, 0 or 1 as `a` is surely below, equal to or above `b`."""
+    difference = a - b
+    if not isinstance(difference, SymbolicDim):
+        return int(difference > 0) - int(difference < 0)
+    if is_nonnegative(difference - 1):
+        return 1
+    if is_nonnegative(difference * -1 - 1):
+        return -1
+    raise Undecided
+
+
+def _comparison(decide: Callable[[int], bool]) -> Callable[..., Known]:
+    def rule(a: Known, b: Known) -> Known:
+        decided = np.frompyfunc(lambda x, y: decide(_compare(x, y)), 2, 1)(_objects(a), _objects(b))
+        return Known(np.asarray(decided, np.bool_), BOOL)
+
+    return rule
+
+
+SIZES |= {
+    "Equal": _comparison(lambda c: c == 0),
+    "Less": _comparison(lambda c: c < 0),
+    "LessOrEqual": _comparison(lambda c: c <= 0),
+    "Greater": _comparison(lambda c: c > 0),
+    "GreaterOrEqual": _comparison(lambda c: c >= 0),
+}
+
+
+@sizes("Where")
+def _where(condition: Known, a: Known, b: Known) -> Known:
+    return _moved(a, np.where(condition.data.astype(np.bool_), _objects(a), _objects(b)))
+
+
+# ---- shapes of vectors of sizes ----
+
+
+@sizes("Concat")
+def _concat(*xs: Known, axis: int) -> Known:
+    return _moved(xs[0], np.concatenate([_objects(x) for x in xs], axis))
+
+
+@sizes("Gather")
+def _gather(x: Known, indices: Known, *, axis: int = 0) -> Known:
+    _ints(indices)
+    return _moved(x, np.take(_objects(x), indices.data, axis))
+
+
+@sizes("Slice")
+def _slice(x: Known, starts: Known, ends: Known, axes: Known | None = None, steps: Known | None = None) -> Known:
+    first, last = _ints(starts), _ints(ends)
+    index: list[Any] = [slice(None)] * x.ndim
+    at = _ints(axes) if axes is not None else range(len(first))
+    by = _ints(steps) if steps is not None else (1,) * len(first)
+    for axis, start, stop, step in zip(at, first, last, by, strict=True):
+        index[axis] = slice(start, None if step < 0 and stop < -x.shape[axis] else stop, step)
+    return _moved(x, _objects(x)[tuple(index)])
+
+
+@sizes("Squeeze")
+def _squeeze(x: Known, axes: Known | None = None) -> Known:
+    return _moved(x, np.squeeze(_objects(x), None if axes is None else _ints(axes)))
+
+
+@sizes("Unsqueeze")
+def _unsqueeze(x: Known, axes: Known) -> Known:
+    return _moved(x, np.expand_dims(_objects(x), _ints(axes)))
+
+
+@sizes("Reshape")
+def _reshape(x: Known, shape: Known, *, allowzero: int = 0) -> Known:
+    return _moved(x, _objects(x).reshape(_ints(shape)))
+
+
+@sizes("Flatten")
+def _flatten(x: Known, *, axis: int = 1) -> Known:
+    return _moved(x, _objects(x).reshape(math.prod(x.shape[:axis]), -1))
+
+
+@sizes("Transpose")
+def _transpose(x: Known, *, perm: list[int] | None = None) -> Known:
+    return _moved(x, np.transpose(_objects(x), perm))
+
+
+@sizes("Expand")
+def _expand(x: Known, shape: Known) -> Known:
+    to = np.broadcast_shapes(x.shape, _ints(shape))
+    return _moved(x, np.broadcast_to(_objects(x), to).copy())
+
+
+@sizes("Tile")
+def _tile(x: Known, repeats: Known) -> Known:
+    return _moved(x, np.tile(_objects(x), _ints(repeats)))
+
+
+def _reduction(combine: Callable[[list[Any]], Any]) -> Callable[..., Known]:
+    def rule(x: Known, axes: Known | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Known:
+        if x.ndim != 1 or (axes is not None and _ints(axes) not in ((0,), (-1,))):
+            raise Undecided
+        result = np.empty((1,) if keepdims else (), object)
+        result[...] = combine(x.data.tolist())
+        return _moved(x, result)
+
+    return rule
+
+
+def _extremum(pick: Callable[[Dim, Dim], Dim]) -> Callable[[list[Any]], Any]:
+    def combine(items: list[Any]) -> Any:
+        result = items[0]
+        for item in items[1:]:
+            result = pick(result, item)
+        return result
+
+    return combine
+
+
+SIZES |= {
+    "ReduceProd": _reduction(product),
+    "ReduceSum": _reduction(sum),
+    "ReduceMax": _reduction(_extremum(maximum)),
+    "ReduceMin": _reduction(_extremum(minimum)),
+}
+
+
+@sizes("Size")
+def _size(x: Known) -> Known:
+    return Known(np.array(x.data.size), np.dtype(np.int64))
+
+
+@sizes("Shape")
+def _shape(x: Known, *, start: int = 0, end: int | None = None) -> Known:
+    return Known(np.array(x.shape[start:end], np.int64), np.dtype(np.int64))
+
+
+@sizes("ScatterND")
+def _scatter_nd(x: Known, indices: Known, updates: Known, *, reduction: str = "none") -> Known:
+    if reduction != "none" or indices.data.shape[-1] != 1 or x.ndim != 1:
+        raise Undecided
+    data = _objects(x).copy()
+    data[indices.data[..., 0]] = _objects(updates)
+    return _moved(x, data)

@@ -1,0 +1,197 @@
+"""Reading what protobuf messages hold: tensors, attributes, declared types. Nothing outside the model's folder."""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, GraphProto, TensorProto, TypeProto
+
+from ...runtime.errors import ConversionError
+from ...runtime.ir.dims import Dim, parse, symbol
+from ...runtime.ir.types import Type
+
+Array = np.ndarray[Any, Any]
+
+LARGEST_SPARSE = 2**28  # elements of a sparse tensor, which is stored dense
+
+
+def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
+    """The NumPy dtype of an ONNX element type; `ConversionError` for strings, complex numbers and unknown types."""
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
+    except (KeyError, TypeError, ValueError):
+        raise ConversionError(f"{where}: {element_type} is no ONNX element type") from None
+    if dtype.kind in "OSUTc":
+        name = TensorProto.DataType.Name(element_type).lower()
+        raise ConversionError(f"{where}: tensors of {name} aren't supported")
+    return dtype
+
+
+def array_of(tensor: TensorProto, folder: Path | None, where: str) -> Array:
+    """The data of a tensor; external data is read from `folder` only.
+
+    Raises:
+        ConversionError: the data don't fit dtype and shape, or lie in a file that can't be read or is elsewhere.
+    """
+    dtype = dtype_of(tensor.data_type, where)
+    if any(dim < 0 for dim in tensor.dims):
+        raise ConversionError(f"{where}: shape {list(tensor.dims)} has negative sizes")
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return _external(tensor, dtype, folder, where)
+    try:
+        array: Array = onnx.numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ConversionError(f"{where}: its data don't fit {dtype.name}{list(tensor.dims)}: {error}") from None
+    return array
+
+
+def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, where: str) -> Array:
+    """Data in a file beside the model, mapped into memory."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    if folder is None:
+        raise ConversionError(f"{where} has external data: give the path of the model rather than its proto")
+    root = folder.resolve()
+    path = (root / entries.get("location", "")).resolve()
+    if not path.is_relative_to(root) or not path.is_file():
+        raise ConversionError(f"{where}: its data {entries.get('location')!r} is no file in the folder of the model")
+    try:
+        offset = int(entries.get("offset", "0"))
+    except ValueError:
+        raise ConversionError(f"{where}: external data with offset {entries['offset']!r}") from None
+    count = math.prod(tensor.dims)
+    size = (count * onnx_bits(tensor.data_type, dtype) + 7) // 8
+    if offset < 0 or offset + size > path.stat().st_size:
+        raise ConversionError(f"{where}: needs {size} bytes at {offset}, {path.name} holds {path.stat().st_size}")
+    if not count:
+        return np.zeros(tuple(tensor.dims), dtype)
+    raw = np.memmap(path, np.uint8, "r", offset, (size,))
+    if onnx_bits(tensor.data_type, dtype) == 8 * dtype.itemsize:
+        return raw.view(dtype).reshape(tuple(tensor.dims))
+    inline = TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw.tobytes())
+    return onnx.numpy_helper.to_array(inline)
+
+
+_SMALL: dict[int, int] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.FLOAT4E2M1: 4}
+_SMALL |= {getattr(TensorProto, name): 2 for name in ("INT2", "UINT2") if hasattr(TensorProto, name)}
+
+
+def onnx_bits(element_type: int, dtype: np.dtype[Any]) -> int:
+    """How many bits an element takes in a file."""
+    return _SMALL.get(element_type, 8 * dtype.itemsize)
+
+
+def dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) -> Array:
+    """A sparse tensor with its zeros."""
+    shape = tuple(sparse.dims)
+    if any(dim < 0 for dim in shape) or math.prod(shape) > LARGEST_SPARSE:
+        raise ConversionError(f"{where}: a sparse tensor of shape {list(shape)} is too large to be stored dense")
+    values, indices = array_of(sparse.values, folder, where), array_of(sparse.indices, folder, where)
+    result = np.zeros(shape, values.dtype)
+    try:
+        if indices.ndim == 2:
+            result[tuple(indices.T)] = values
+        else:
+            result.reshape(-1)[indices] = values
+    except (IndexError, ValueError) as error:
+        raise ConversionError(f"{where}: the indices of the sparse tensor don't fit {list(shape)}: {error}") from None
+    return result
+
+
+def attribute(proto: AttributeProto, given: Mapping[str, AttributeProto] | None, where: str) -> Any:
+    """An attribute as Python value: strings decoded, tensors and graphs as protos.
+
+    Args:
+        proto: the attribute.
+        given: attributes of the function call that the node stands in, to which `proto` may refer.
+        where: for errors.
+
+    Returns:
+        The value; None for a reference to an attribute that the call doesn't give.
+    """
+    if proto.ref_attr_name:
+        if given is None or proto.ref_attr_name not in given:
+            return None
+        proto = given[proto.ref_attr_name]
+    match proto.type:
+        case AttributeProto.FLOAT:
+            return proto.f
+        case AttributeProto.INT:
+            return proto.i
+        case AttributeProto.STRING:
+            return _text(proto.s, where)
+        case AttributeProto.TENSOR:
+            return proto.t
+        case AttributeProto.GRAPH:
+            return proto.g
+        case AttributeProto.FLOATS:
+            return list(proto.floats)
+        case AttributeProto.INTS:
+            return list(proto.ints)
+        case AttributeProto.STRINGS:
+            return [_text(s, where) for s in proto.strings]
+        case AttributeProto.TENSORS:
+            return list(proto.tensors)
+        case AttributeProto.SPARSE_TENSOR:
+            return proto.sparse_tensor
+        case AttributeProto.TYPE_PROTO:
+            return proto.tp
+    raise ConversionError(f"{where}: attribute {proto.name!r} has a type that isn't supported")
+
+
+def _text(data: bytes, where: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ConversionError(f"{where}: the string {data[:40]!r} isn't UTF-8") from None
+
+
+def graphs_of(graph: GraphProto) -> list[GraphProto]:
+    """The graph and all graphs within it."""
+    found = [graph]
+    for current in found:
+        for node in current.node:
+            for item in node.attribute:
+                found += [item.g] if item.HasField("g") else []
+                found += item.graphs
+    return found
+
+
+class Symbols:
+    """Symbolic sizes by the names that the model gives them."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+
+    def dim(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
+        """A declared dimension; one without value and name is called `unnamed`."""
+        if proto.HasField("dim_value"):
+            return int(proto.dim_value)
+        if not proto.dim_param:
+            return symbol(identifier(unnamed))
+        try:
+            return parse(proto.dim_param)
+        except ValueError:
+            return symbol(identifier(proto.dim_param))
+
+
+def identifier(text: str) -> str:
+    """`text` as a name that may stand in an expression."""
+    name = re.sub(r"\W", "_", text, flags=re.ASCII)
+    return f"_{name}" if not name or name[0].isdigit() or keyword.iskeyword(name) else name
+
+
+def declared_type(proto: TypeProto, name: str, symbols: Symbols, where: str) -> Type | None:
+    """The type that a model declares for a tensor; None where dtype or rank are left open or it is no tensor."""
+    if not proto.HasField("tensor_type") or not proto.tensor_type.HasField("shape"):
+        return None
+    if proto.tensor_type.elem_type == TensorProto.UNDEFINED:
+        return None
+    shape = tuple(symbols.dim(dim, f"{name}_{i}") for i, dim in enumerate(proto.tensor_type.shape.dim))
+    return Type(dtype_of(proto.tensor_type.elem_type, where), shape)

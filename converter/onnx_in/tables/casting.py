@@ -1,0 +1,69 @@
+"""ONNX conversions between dtypes, the narrow ones of quantized models included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ....runtime.errors import ShapeError
+from ....runtime.ir.types import BOOL, FLOAT32, INT32, is_floating
+from ....runtime.ops import bits, comparison, elementwise
+from ....runtime.tracing import Traced
+from .. import protos
+from ..context import Context
+from ..table import cast, onnx
+
+SATURATING = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+ROUNDING = ("up", "down", "nearest")
+
+
+def converted(x: Traced, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Any:
+    """`x` in `dtype` by the rules of Cast-25: an 8-bit float saturates, an exponent is rounded by `round_mode`."""
+    if x.dtype == dtype:
+        return x
+    limits: Any = ml_dtypes.finfo  # which has no types
+    if dtype.name == "float8_e8m0fnu":
+        return _exponent(x, dtype, round_mode)
+    if dtype.name in SATURATING and saturate and (is_floating(x.dtype)):
+        most = float(limits(dtype).max)
+        x = elementwise.clamp(x, minimum=-most, maximum=most)
+    if dtype.name in ("int4", "uint4", "int2", "uint2") and is_floating(x.dtype):
+        x = cast(x, INT32)  # towards zero first, then the lowest bits are kept
+    if x.dtype.kind == "V" and not is_floating(x.dtype) and dtype == BOOL:
+        x = cast(x, FLOAT32)
+    return cast(x, dtype)
+
+
+def _exponent(x: Traced, dtype: np.dtype[Any], round_mode: str) -> Any:
+    """A power of two, of which only the exponent is kept."""
+    if round_mode not in ROUNDING:
+        raise ShapeError(f"round_mode must be one of {', '.join(ROUNDING)}, given {round_mode!r}")
+    wide = cast(x, FLOAT32)
+    limits: Any = ml_dtypes.finfo  # which has no types
+    least, most = float(limits(dtype).smallest_normal), float(limits(dtype).max)
+    nearest = cast(cast(elementwise.clamp(wide, minimum=least, maximum=most), dtype), FLOAT32)
+    if round_mode == "up":
+        nearest = elementwise.where(comparison.less(nearest, wide), nearest * 2.0, nearest)
+    elif round_mode == "down":
+        nearest = elementwise.where(comparison.greater(nearest, wide), nearest * 0.5, nearest)
+    return cast(elementwise.clamp(nearest, minimum=least, maximum=most), dtype)
+
+
+@onnx("Cast")
+def cast_(context: Context, input: Traced, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+    """Cast-6..25(input) -> output"""
+    return converted(input, protos.dtype_of(to, "Cast"), saturate=bool(saturate), round_mode=round_mode)
+
+
+@onnx("CastLike", likes=("target_type",))
+def cast_like(context: Context, input: Traced, target_type: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+    """CastLike-15..25(input, target_type) -> output"""
+    return converted(input, target_type.dtype, saturate=bool(saturate), round_mode=round_mode)
+
+
+@onnx("BitCast")
+def bit_cast(context: Context, input: Traced, *, to: int) -> Any:
+    """BitCast-26(input) -> output: the same bits read as another dtype of the same width"""
+    return bits.bitcast(input, dtype=protos.dtype_of(to, "BitCast"))

@@ -1,0 +1,235 @@
+"""ONNX control flow: what is decided on import is put in line, the rest becomes ops with sub-programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....runtime.errors import ShapeError
+from ....runtime.ir.dims import Dim
+from ....runtime.ir.types import BOOL, INT64, Type
+from ....runtime.ops import control_flow, shaping
+from ....runtime.ops.common import normalize_axis
+from ....runtime.tracing import Traced
+from ..context import Context
+from ..subprograms import MISSING, Draft, Incomplete, Inexpressible, union
+from ..table import Unsupported, cast, onnx
+from ..values import Known, known
+
+LONGEST = 256  # iterations of a loop that is put in line
+NO_LIMIT = 2**63 - 1
+
+
+def truth(value: Any) -> bool | None:
+    """Whether a condition holds, as far as it is known."""
+    if not isinstance(value, Known) or value.symbolic or value.data.size != 1:
+        return None
+    return bool(value.data.reshape(-1)[0])
+
+
+def _missing(context: Context) -> tuple[Any, ...]:
+    return (MISSING,) * len(context.outputs)
+
+
+def _scalar(context: Context, value: Any, dtype: np.dtype[Any]) -> Traced:
+    x = cast(context.tensor(value), dtype)
+    result: Traced = shaping.reshape(x, shape=()) if x.ndim else x
+    return result
+
+
+def _tuple(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+@onnx("If", values=("cond",), folds=False)
+def if_(context: Context, cond: Any, *, then_branch: Any, else_branch: Any) -> Any:
+    """If-1..25(cond) { then_branch, else_branch } -> *outputs"""
+    chosen = truth(cond)
+    if chosen is not None:
+        return context.run(then_branch if chosen else else_branch, ())
+    try:
+        drafts = context.draft(then_branch, (), "then"), context.draft(else_branch, (), "else")
+    except Incomplete:
+        return _missing(context)
+    except Inexpressible:
+        raise Unsupported("branches that give sequences or optionals, by a condition that the run decides") from None
+    operands = union(*drafts)
+    branches = [draft.program(operands) for draft in drafts]
+    count = sum(_unlike(a, b) for a, b in zip(drafts[0].types, drafts[1].types, strict=True))
+    symbols = tuple(context.builder.new_symbol() for _ in range(count))
+    return _tuple(
+        control_flow.cond(
+            _scalar(context, cond, BOOL), *operands, then_branch=branches[0], else_branch=branches[1], symbols=symbols
+        )
+    )
+
+
+def _unlike(a: Type, b: Type) -> int:
+    """How many sizes of a value that has either type only the run tells: at most one for each that isn't fixed."""
+    return sum(x != y or not isinstance(x, int) for x, y in zip(a.shape, b.shape, strict=False))
+
+
+@onnx("Loop", values=("M", "cond", "v_initial"), folds=False)
+def loop(context: Context, M: Any = None, cond: Any = None, *v_initial: Any, body: Any) -> Any:
+    """Loop-1..25(M, cond, *v_initial) { body } -> *v_final_and_scan_outputs"""
+    if len(body.output) < 1 + len(v_initial) or len(body.input) != 2 + len(v_initial):
+        raise ShapeError(f"the body must take 2 and {len(v_initial)} values, and give 1 and as many")
+    try:
+        draft, carried = _loop_body(context, v_initial, body)
+    except Incomplete:
+        return _missing(context)
+    except (Inexpressible, ShapeError, Unsupported):
+        return _in_line(context, M, cond, v_initial, body)
+    captured = union(draft)
+    program = draft.program(captured)
+    stacked = len(body.output) > 1 + len(carried)
+    changing = sum(_unlike(x.value.type, t) for x, t in zip(carried, draft.types[1:], strict=False))
+    symbols = tuple(context.builder.new_symbol() for _ in range(changing + stacked))
+    limit = _scalar(context, known(np.array(NO_LIMIT)) if M is None else M, INT64)
+    going = _scalar(context, known(np.array(True)) if cond is None else cond, BOOL)
+    return _tuple(
+        control_flow.loop(limit, going, *carried, *captured, body=program, carried=len(carried), symbols=symbols)
+    )
+
+
+def _loop_body(context: Context, initial: tuple[Any, ...], body: Any) -> tuple[Draft, list[Traced]]:
+    """The body with inputs general enough for whatever shapes come back, and the values to begin with."""
+    if not all(isinstance(x, Traced | Known) for x in initial):
+        raise Inexpressible
+    carried = [context.tensor(x) for x in initial]
+    types = [x.value.type for x in carried]
+    while True:
+        draft = context.draft(body, (Type(INT64, ()), known(np.array(True)), *types), "body")
+        if draft.tensors[0].ndim:
+            draft.tensors[0] = shaping.reshape(draft.tensors[0], shape=())
+        results = draft.types[1 : 1 + len(types)]
+        general = [_generalized(context, a, b) for a, b in zip(types, results, strict=True)]
+        if general == types:
+            return draft, carried
+        types = general
+
+
+def _generalized(context: Context, before: Type, after: Type) -> Type:
+    """A type for what goes in as `before` and comes out as `after`: a fixed size that changes becomes a symbol."""
+    if before.dtype != after.dtype or before.rank != after.rank:
+        raise Unsupported(f"a carried value that goes in as {before} and comes out as {after}")
+    pairs = zip(before.shape, after.shape, strict=True)
+    return before.with_shape(tuple(_general(context, a, b) for a, b in pairs))
+
+
+def _general(context: Context, before: Dim, after: Dim) -> Dim:
+    return context.fresh() if isinstance(before, int) and before != after else before
+
+
+def _in_line(context: Context, M: Any, cond: Any, carried: Any, body: Any) -> Any:
+    """A loop whose number of iterations is known, iteration after iteration."""
+    count = None if M is None else int(M.data.reshape(-1)[0]) if isinstance(M, Known) and not M.symbolic else -1
+    going = True if cond is None else truth(cond)
+    if going is None or count == -1:
+        raise Unsupported("values that a loop op can't carry, for a number of iterations that the run decides")
+    collected: list[list[Any]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    i = 0
+    while going and (count is None or i < count):
+        if i >= LONGEST:
+            raise Unsupported(f"values that a loop op can't carry, for more than {LONGEST} iterations")
+        results = context.run(body, (known(np.array(i, np.int64)), known(np.array(True, BOOL)), *carried))
+        if MISSING in results:
+            return _missing(context)
+        going = truth(results[0])
+        if going is None:
+            raise Unsupported("values that a loop op can't carry, for a condition that the run decides")
+        carried = results[1 : 1 + len(carried)]
+        for rows, item in zip(collected, results[1 + len(carried) :], strict=True):
+            rows.append(item)
+        i += 1
+    return *carried, *(_stacked(context, rows) for rows in collected)
+
+
+def _stacked(context: Context, rows: list[Any]) -> Any:
+    """Results of iterations as one tensor, along a new first axis."""
+    if not rows:
+        raise Unsupported("no iteration, so that the shapes of what is collected aren't known")
+    tensors = [context.tensor(row) for row in rows]
+    return shaping.concat(*(shaping.reshape(x, shape=(1, *x.shape)) for x in tensors), axis=0)
+
+
+@onnx("Scan", values=("initial_state_and_scan_inputs",), folds=False)
+def scan(
+    context: Context, *initial_state_and_scan_inputs: Any, body: Any, num_scan_inputs: int,
+    scan_input_axes: Any = None, scan_input_directions: Any = None, scan_output_axes: Any = None,
+    scan_output_directions: Any = None, directions: Any = None,
+) -> Any:  # fmt: skip
+    """Scan-8..25(*initial_state_and_scan_inputs) { body } -> *final_state_and_scan_outputs"""
+    operands = initial_state_and_scan_inputs
+    if context.opset < 9:
+        return _batched(context, operands, body, num_scan_inputs, directions)
+    carried = [context.tensor(x) for x in operands[: len(operands) - num_scan_inputs]]
+    xs = [context.tensor(x) for x in operands[len(carried) :]]
+    turned = scan_input_directions or [0] * len(xs)
+    axes = scan_input_axes or [0] * len(xs)
+    slices = [
+        _flipped(_to_front(x, normalize_axis(axis, x.ndim)), back)
+        for x, axis, back in zip(xs, axes, turned, strict=True)
+    ]
+    try:
+        results = _scanned(context, carried, slices, body)
+    except Incomplete:
+        return _missing(context)
+    except Inexpressible:
+        raise Unsupported("a body that gives sequences or optionals") from None
+    rows = results[len(carried) :]
+    backward, places = scan_output_directions or [0] * len(rows), scan_output_axes or [0] * len(rows)
+    finished = [
+        _from_front(_flipped(row, back), normalize_axis(axis, row.ndim))
+        for row, back, axis in zip(rows, backward, places, strict=True)
+    ]
+    return *results[: len(carried)], *finished
+
+
+def _scanned(context: Context, carried: list[Traced], slices: list[Any], body: Any) -> tuple[Any, ...]:
+    """A scan along the first axes."""
+    if not slices:
+        raise ShapeError("needed something to slice")
+    types = [*(x.value.type for x in carried), *(Type(x.dtype, tuple(x.shape[1:])) for x in slices)]
+    draft = context.draft(body, tuple(types), "body")
+    captured = union(draft)
+    program = draft.program(captured)
+    return _tuple(
+        control_flow.scan(*carried, *slices, *captured, body=program, carried=len(carried), scanned=len(slices))
+    )
+
+
+def _batched(context: Context, operands: Any, body: Any, count: int, directions: Any) -> Any:
+    """Scan-8: a batch of scans, whose lengths come first."""
+    if operands[0] is not None:
+        raise Unsupported("sequence_lens")
+    tensors = [context.tensor(x) for x in operands[1:]]
+    size = tensors[0].shape[0]
+    if not isinstance(size, int):
+        raise Unsupported("a batch of symbolic size, before version 9")
+    backward = directions or [0] * count
+    scans = []
+    for i in range(size):
+        row = [shaping.slice(x, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)) for x in tensors]
+        row = [shaping.reshape(x, shape=tuple(x.shape[1:])) for x in row]
+        carried = row[: len(row) - count]
+        slices = [_flipped(x, back) for x, back in zip(row[len(carried) :], backward, strict=True)]
+        scans.append(_scanned(context, carried, slices, body))
+    return tuple(_stacked(context, list(column)) for column in zip(*scans, strict=True))
+
+
+def _flipped(x: Any, back: int) -> Any:
+    return shaping.flip(x, axes=(0,)) if back else x
+
+
+def _to_front(x: Any, axis: int) -> Any:
+    if axis == 0:
+        return x
+    return shaping.transpose(x, permutation=(axis, *(i for i in range(x.ndim) if i != axis)))
+
+
+def _from_front(x: Any, axis: int) -> Any:
+    if axis == 0:
+        return x
+    return shaping.transpose(x, permutation=(*range(1, axis + 1), 0, *range(axis + 1, x.ndim)))

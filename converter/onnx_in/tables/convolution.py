@@ -1,0 +1,178 @@
+"""ONNX convolutions and matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.errors import ShapeError
+from ....runtime.ir.dims import Dim, maximum
+from ....runtime.ir.types import is_floating
+from ....runtime.ops import contraction, convolution, elementwise, linear, matrix, shaping
+from ....runtime.tracing import Traced
+from ..context import Context
+from ..table import Unsupported, onnx
+
+Padding = tuple[tuple[Any, Any], ...]
+AUTO = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+
+def window_padding(
+    auto_pad: str, pads: Any, sizes: tuple[Dim, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Padding:  # fmt: skip
+    """The padding of windows: as given, or such that there are ceil(size / stride) of them ("SAME")."""
+    rank = len(kernel)
+    if auto_pad not in AUTO:
+        raise ShapeError(f"auto_pad must be one of {', '.join(AUTO)}, given {auto_pad!r}")
+    if auto_pad == "VALID" or (auto_pad == "NOTSET" and pads is None):
+        return ((0, 0),) * rank
+    if auto_pad == "NOTSET":
+        if len(pads) != 2 * rank:
+            raise ShapeError(f"needed {2 * rank} pads, given {pads}")
+        return tuple(zip(pads[:rank], pads[rank:], strict=True))
+    result = []
+    for size, k, s, d in zip(sizes, kernel, stride, dilation, strict=True):
+        total = maximum(((size + s - 1) // s - 1) * s + d * (k - 1) + 1 - size, 0)
+        if not isinstance(total, int):
+            if s != 1:
+                raise Unsupported(f"auto_pad {auto_pad} with strides along an axis of symbolic size")
+            total = d * (k - 1)
+        small = total // 2
+        result.append((small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small))
+    return tuple(result)
+
+
+def per_axis(given: Any, rank: int, what: str) -> tuple[int, ...]:
+    """An attribute with one number per spatial axis, 1 where it is left out."""
+    if given is None:
+        return (1,) * rank
+    if len(given) != rank or any(number < 1 for number in given):
+        raise ShapeError(f"needed {rank} positive {what}, given {given}")
+    return tuple(given)
+
+
+def fixed(sizes: Any) -> tuple[int, ...]:
+    """Sizes of a kernel, which must be known."""
+    if any(not isinstance(size, int) for size in sizes):
+        raise Unsupported("a kernel of symbolic size")
+    return tuple(sizes)
+
+
+def spatial_rank(x: Traced) -> int:
+    """The number of spatial dimensions."""
+    if not 3 <= x.ndim <= 5:
+        raise Unsupported(f"{x.ndim - 2} spatial dimensions")
+    return x.ndim - 2
+
+
+def convolved(
+    x: Any, weight: Any, bias: Any, auto_pad: str, dilations: Any, group: int, kernel_shape: Any, pads: Any,
+    strides: Any,
+) -> Any:  # fmt: skip
+    """A convolution by the attributes of Conv."""
+    rank = spatial_rank(x)
+    if weight.ndim != x.ndim:
+        raise ShapeError(f"needed a weight of {x.ndim} dimensions, given {tuple(weight.shape)}")
+    kernel = fixed(weight.shape[2:])
+    if kernel_shape is not None and tuple(kernel_shape) != kernel:
+        raise ShapeError(f"kernel_shape is {kernel_shape}, the weight has {kernel}")
+    stride, dilation = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
+    padding = window_padding(auto_pad, pads, tuple(x.shape[2:]), kernel, stride, dilation)
+    return convolution.conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=group)
+
+
+@onnx("Conv")
+def conv(
+    context: Context, X: Traced, W: Traced, B: Traced | None = None, *, auto_pad: str = "NOTSET",
+    dilations: Any = None, group: int = 1, kernel_shape: Any = None, pads: Any = None, strides: Any = None,
+) -> Any:  # fmt: skip
+    """Conv-1..22(X, W, B?) -> Y"""
+    return convolved(X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides)
+
+
+@onnx("ConvTranspose")
+def conv_transpose(
+    context: Context, X: Traced, W: Traced, B: Traced | None = None, *, auto_pad: str = "NOTSET",
+    dilations: Any = None, group: int = 1, kernel_shape: Any = None, output_padding: Any = None,
+    output_shape: Any = None, pads: Any = None, strides: Any = None,
+) -> Any:  # fmt: skip
+    """ConvTranspose-1..22(X, W, B?) -> Y"""
+    rank = spatial_rank(X)
+    stride, dilation = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
+    extra = (0,) * rank if output_padding is None else tuple(output_padding)
+    kernel = fixed(W.shape[2:])
+    whole = [
+        s * (size - 1) + extra_ + d * (k - 1) + 1
+        for size, k, s, d, extra_ in zip(X.shape[2:], kernel, stride, dilation, extra, strict=True)
+    ]
+    wanted: list[Any] | None = None
+    if output_shape is not None:
+        wanted = list(output_shape)[-rank:]
+    elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = [size * s for size, s in zip(X.shape[2:], stride, strict=True)]
+    if wanted is None:
+        padding = window_padding(auto_pad, pads, tuple(X.shape[2:]), kernel, stride, dilation)
+    else:
+        padding, extra = _for_output(whole, wanted, auto_pad, extra)
+    return convolution.conv_transpose(
+        X, W, B, stride=stride, padding=padding, output_padding=extra, dilation=dilation, groups=group
+    )
+
+
+def _for_output(whole: list[Any], wanted: list[Any], auto_pad: str, extra: tuple[int, ...]) -> tuple[Padding, Any]:
+    """The padding that cuts the whole result down to the sizes wanted, and the padding that makes up what lacks."""
+    padding, added = [], []
+    for size, target, more in zip(whole, wanted, extra, strict=True):
+        total = size - target
+        if isinstance(total, int) and total < 0:
+            padding.append((0, 0))
+            added.append(more - total)
+            continue
+        small = total // 2
+        padding.append((small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small))
+        added.append(more)
+    return tuple(padding), tuple(added)
+
+
+@onnx("MatMul")
+def matmul(context: Context, A: Traced, B: Traced) -> Any:
+    """MatMul-1..13(A, B) -> Y"""
+    return linear.matmul(A, B)
+
+
+@onnx("Gemm")
+def gemm(
+    context: Context, A: Traced, B: Traced, C: Traced | None = None, *, alpha: float = 1.0, beta: float = 1.0,
+    transA: int = 0, transB: int = 0, broadcast: int = 1,
+) -> Any:  # fmt: skip
+    """Gemm-6..13(A, B, C?) -> Y: alpha * A @ B + beta * C"""
+    if A.ndim != 2 or B.ndim != 2:
+        raise ShapeError(f"needed matrices, given {A.value.type} and {B.value.type}")
+    if transA:
+        A = shaping.transpose(A, permutation=(1, 0))
+    simple = alpha == 1.0 and beta == 1.0 and transB and is_floating(A.dtype)
+    if simple and (C is None or (C.ndim == 1 and C.shape[0] == B.shape[0])):
+        return linear.linear(A, B, C)
+    if transB:
+        B = shaping.transpose(B, permutation=(1, 0))
+    product: Any = linear.matmul(A, B)
+    product = product if alpha == 1.0 else product * _like(alpha, A)
+    if C is None:
+        return product
+    return elementwise.add(product, C if beta == 1.0 else C * _like(beta, C))
+
+
+def _like(number: float, x: Traced) -> float | int:
+    return number if is_floating(x.dtype) else int(number)
+
+
+@onnx("Einsum")
+def einsum(context: Context, *Inputs: Traced, equation: str) -> Any:
+    """Einsum-12(*Inputs) -> Output"""
+    return contraction.einsum(equation.replace(" ", ""), list(Inputs))
+
+
+@onnx("Det")
+def det(context: Context, X: Traced) -> Any:
+    """Det-11..22(X) -> Y"""
+    return matrix.determinant(X)

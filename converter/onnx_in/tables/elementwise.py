@@ -1,0 +1,191 @@
+"""ONNX operators that compute element by element: arithmetic, functions of one number, extremes, casts."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....runtime.errors import ShapeError
+from ....runtime.ir.types import FLOAT64, is_floating
+from ....runtime.ops import comparison, elementwise, rounding, shaping, trigonometry
+from ....runtime.ops.common import normalize_axis
+from ....runtime.tracing import Traced
+from ..context import Context
+from ..table import cast, onnx
+from ..values import Known
+
+# ---- one operand ----
+
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "Abs": elementwise.abs,
+    "Acos": trigonometry.acos,
+    "Acosh": trigonometry.acosh,
+    "Asin": trigonometry.asin,
+    "Asinh": trigonometry.asinh,
+    "Atan": trigonometry.atan,
+    "Atanh": trigonometry.atanh,
+    "Ceil": rounding.ceil,
+    "Cos": trigonometry.cos,
+    "Cosh": trigonometry.cosh,
+    "Erf": elementwise.erf,
+    "Exp": elementwise.exp,
+    "Floor": rounding.floor,
+    "Log": elementwise.log,
+    "Neg": elementwise.neg,
+    "Reciprocal": elementwise.reciprocal,
+    "Round": rounding.round,
+    "Sigmoid": elementwise.sigmoid,
+    "Sign": elementwise.sign,
+    "Sin": trigonometry.sin,
+    "Sinh": trigonometry.sinh,
+    "Sqrt": elementwise.sqrt,
+    "Tan": trigonometry.tan,
+    "Tanh": trigonometry.tanh,
+}
+
+
+def _enter_unary(name: str, op: Callable[[Any], Any]) -> None:
+    def translation(context: Context, X: Traced) -> Any:
+        return op(X)
+
+    translation.__doc__ = f"{name}-1..22(X) -> Y"
+    onnx(name)(translation)
+
+
+for _name, _op in _UNARY.items():
+    _enter_unary(_name, _op)
+
+
+@onnx("Identity", values=("input",), folds=False)
+def identity(context: Context, input: Any) -> Any:
+    """Identity-1..25(input) -> output"""
+    return input
+
+
+# ---- two operands ----
+
+
+def aligned(a: Traced, b: Traced, axis: int | None) -> Any:
+    """`b` with its dimensions at those of `a` from `axis` on, as before version 7; itself without an axis."""
+    if axis is None:
+        return b
+    at = normalize_axis(axis, a.ndim)
+    return shaping.reshape(b, shape=(*b.shape, *(1,) * (a.ndim - at - b.ndim)))
+
+
+@onnx("Add")
+def add(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+    """Add-6..14(A, B) -> C"""
+    return elementwise.add(A, aligned(A, B, axis))
+
+
+@onnx("Sub")
+def sub(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+    """Sub-6..14(A, B) -> C"""
+    return elementwise.sub(A, aligned(A, B, axis))
+
+
+@onnx("Mul")
+def mul(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+    """Mul-6..14(A, B) -> C"""
+    return elementwise.mul(A, aligned(A, B, axis))
+
+
+@onnx("Div")
+def div(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+    """Div-6..14(A, B) -> C; of integers, the quotient rounded towards zero"""
+    B = aligned(A, B, axis)
+    if is_floating(A.dtype):
+        return elementwise.div(A, B)
+    return rounding.floor_divide(elementwise.sub(A, rounding.fmod(A, B)), B)
+
+
+@onnx("Mod")
+def mod(context: Context, A: Traced, B: Traced, *, fmod: int = 0) -> Any:
+    """Mod-10..13(A, B) -> C"""
+    return rounding.fmod(A, B) if fmod else rounding.remainder(A, B)
+
+
+@onnx("Pow")
+def pow(context: Context, X: Traced, Y: Traced) -> Any:
+    """Pow-7..15(X, Y) -> Z, of the dtype of X"""
+    if X.dtype == Y.dtype:
+        return elementwise.pow(X, Y)
+    if is_floating(X.dtype) or not is_floating(Y.dtype):
+        return elementwise.pow(X, cast(Y, X.dtype))
+    wide = FLOAT64 if X.dtype.itemsize > 4 else Y.dtype
+    return cast(elementwise.pow(cast(X, wide), cast(Y, wide)), X.dtype)
+
+
+@onnx("PRelu")
+def prelu(context: Context, X: Traced, slope: Traced) -> Any:
+    """PRelu-6..16(X, slope) -> Y; slope broadcasts to X, before version 7 from the axis of channels on"""
+    if context.opset < 7 and slope.ndim == 1 and slope.shape != (1,):
+        slope = aligned(X, slope, 1)
+    zero = np.zeros((), X.dtype)
+    return elementwise.where(comparison.less(X, zero), elementwise.mul(X, slope), X)
+
+
+# ---- any number of operands ----
+
+
+def _enter_variadic(name: str, op: Callable[[Any, Any], Any]) -> None:
+    def translation(context: Context, *data: Traced) -> Any:
+        if not data:
+            raise ShapeError("needed at least one operand")
+        return functools.reduce(op, data)
+
+    translation.__doc__ = f"{name}-6..13(*data) -> result"
+    onnx(name)(translation)
+
+
+_enter_variadic("Sum", elementwise.add)
+_enter_variadic("Max", elementwise.maximum)
+_enter_variadic("Min", elementwise.minimum)
+
+
+@onnx("Mean")
+def mean(context: Context, *data: Traced) -> Any:
+    """Mean-8..13(*data) -> mean"""
+    return functools.reduce(elementwise.add, data) / float(len(data))
+
+
+# ---- choice, bounds, dtypes ----
+
+
+@onnx("Where")
+def where(context: Context, condition: Traced, X: Traced, Y: Traced) -> Any:
+    """Where-9..16(condition, X, Y) -> output"""
+    return elementwise.where(condition, X, Y)
+
+
+@onnx("Clip", values=("min", "max"))
+def clip(context: Context, input: Traced, min: Any = None, max: Any = None) -> Any:
+    """Clip-6..13(input, min?, max?) -> output; max wins where the bounds cross"""
+    bounds = [_bound(bound) for bound in (min, max)]
+    if all(not isinstance(bound, Traced) for bound in bounds):
+        low, high = bounds
+        return elementwise.clamp(input, minimum=low, maximum=high) if (low, high) != (None, None) else input
+    # bounds that the run computes
+    if min is not None:
+        input = elementwise.maximum(input, context.tensor(min))
+    return input if max is None else elementwise.minimum(input, context.tensor(max))
+
+
+def _bound(bound: Any) -> Any:
+    if not isinstance(bound, Known) or bound.symbolic:
+        return None if bound is None else bound
+    return bound.data.reshape(-1)[0].item() if bound.data.size == 1 else bound
+
+
+@onnx("Shrink")
+def shrink(context: Context, input: Traced, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
+    """Shrink-9(input) -> output"""
+    x, zero = input, np.zeros((), input.dtype)
+    low, high = np.asarray(-lambd).astype(x.dtype), np.asarray(lambd).astype(x.dtype)
+    offset = np.asarray(bias).astype(x.dtype)
+    above = elementwise.where(comparison.greater(x, high), elementwise.sub(x, offset), zero)
+    return elementwise.where(comparison.less(x, low), elementwise.add(x, offset), above)

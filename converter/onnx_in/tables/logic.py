@@ -1,0 +1,76 @@
+"""ONNX comparisons, logic of bools and of bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....runtime.errors import ShapeError
+from ....runtime.ir.types import BOOL, is_floating
+from ....runtime.ops import comparison
+from ....runtime.tracing import Traced
+from ..context import Context
+from ..table import onnx
+
+
+def _enter(op: Callable[[Any, Any], Any], *names: str) -> None:
+    def translation(context: Context, A: Traced, B: Traced) -> Any:
+        return op(A, B)
+
+    translation.__doc__ = f"{names[0]}(A, B) -> C"
+    onnx(*names)(translation)
+
+
+_enter(comparison.equal, "Equal")
+_enter(comparison.less, "Less")
+_enter(comparison.less_equal, "LessOrEqual")
+_enter(comparison.greater, "Greater")
+_enter(comparison.greater_equal, "GreaterOrEqual")
+_enter(comparison.logical_and, "And")
+_enter(comparison.logical_or, "Or")
+_enter(comparison.logical_xor, "Xor")
+_enter(comparison.bitwise_and, "BitwiseAnd")
+_enter(comparison.bitwise_or, "BitwiseOr")
+_enter(comparison.bitwise_xor, "BitwiseXor")
+
+
+@onnx("Not")
+def not_(context: Context, X: Traced) -> Any:
+    """Not-1(X) -> Y"""
+    return comparison.logical_not(X)
+
+
+@onnx("BitwiseNot")
+def bitwise_not(context: Context, X: Traced) -> Any:
+    """BitwiseNot-18(X) -> Y"""
+    return comparison.bitwise_not(X)
+
+
+@onnx("BitShift")
+def bit_shift(context: Context, X: Traced, Y: Traced, *, direction: str) -> Any:
+    """BitShift-11(X, Y) -> Z"""
+    if direction not in ("LEFT", "RIGHT"):
+        raise ShapeError(f"direction must be LEFT or RIGHT, given {direction!r}")
+    return (comparison.left_shift if direction == "LEFT" else comparison.right_shift)(X, Y)
+
+
+@onnx("IsNaN")
+def is_nan(context: Context, X: Traced) -> Any:
+    """IsNaN-9..20(X) -> Y"""
+    return comparison.isnan(X)
+
+
+@onnx("IsInf")
+def is_inf(context: Context, X: Traced, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+    """IsInf-10..20(X) -> Y"""
+    if not is_floating(X.dtype):
+        return context.full(X.shape, False, BOOL)
+    infinite = comparison.isinf(X)
+    zero = np.zeros((), X.dtype)
+    if not detect_negative:
+        infinite = comparison.logical_and(infinite, comparison.greater(X, zero))
+    if not detect_positive:
+        infinite = comparison.logical_and(infinite, comparison.less(X, zero))
+    return infinite

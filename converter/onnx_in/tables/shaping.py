@@ -1,0 +1,199 @@
+"""ONNX operators that move elements: reshaping, cutting, joining, padding, and what tells shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....runtime.errors import ShapeError
+from ....runtime.ir.dims import product
+from ....runtime.ir.types import INT64, Type
+from ....runtime.ops import comparison, creation, elementwise, indexing, shaping
+from ....runtime.ops.common import normalize_axis
+from ....runtime.tracing import Traced
+from ..context import Context
+from ..table import onnx
+from ..values import Known, known, known_dims
+
+
+def unknown_shape(context: Context, x: Any, rank: Any) -> tuple[Type | None, ...]:
+    """A type of known rank (an integer) whose sizes the run decides; nothing where the rank isn't known either."""
+    if not isinstance(rank, int):
+        return ()
+    return (Type(x.dtype, tuple(context.fresh() for _ in range(rank))),)
+
+
+def length_of(vector: Any) -> Any:
+    """How many elements a vector has, as far as it is known."""
+    return vector.shape[0] if vector is not None and len(vector.shape) == 1 else None
+
+
+@onnx("Shape", values=("data",), folds=False)
+def shape(context: Context, data: Any, *, start: int = 0, end: int | None = None) -> Any:
+    """Shape-1..25(data) -> shape"""
+    return known_dims(tuple(data.shape)[start:end])
+
+
+@onnx("Size", values=("data",), folds=False)
+def size(context: Context, data: Any) -> Any:
+    """Size-1..25(data) -> size"""
+    count = product(data.shape)
+    array = np.empty((), object)
+    array[...] = count
+    return known(count, INT64) if isinstance(count, int) else known_dims(array)
+
+
+@onnx("Reshape", values=("shape",))
+def reshape(context: Context, data: Traced, shape: Any, *, allowzero: int = 0) -> Any:
+    """Reshape-5..25(data, shape) -> reshaped"""
+    types = unknown_shape(context, data, length_of(shape))
+    return context.by_value("Reshape", data, shape, types=_or_declared(context, types), allowzero=allowzero)
+
+
+def _or_declared(context: Context, types: tuple[Type | None, ...]) -> tuple[Type | None, ...]:
+    """What the model declares, which may know sizes; else `types`."""
+    return () if context.declared()[0] is not None else types
+
+
+@onnx("Flatten")
+def flatten(context: Context, input: Traced, *, axis: int = 1) -> Any:
+    """Flatten-1..25(input) -> output"""
+    if not -input.ndim <= axis <= input.ndim:
+        raise ShapeError(f"axis {axis} is out of range for {input.ndim} dimensions")
+    at = axis % input.ndim if axis != input.ndim and input.ndim else axis
+    return shaping.reshape(input, shape=(product(input.shape[:at]), product(input.shape[at:])))
+
+
+@onnx("Squeeze", values=("axes",))
+def squeeze(context: Context, data: Traced, axes: Any = None) -> Any:
+    """Squeeze-1..25(data, axes?) -> squeezed"""
+    count = length_of(axes)
+    rank = data.ndim - count if isinstance(count, int) else None
+    return context.by_value("Squeeze", data, axes, types=_or_declared(context, unknown_shape(context, data, rank)))
+
+
+@onnx("Unsqueeze", values=("axes",))
+def unsqueeze(context: Context, data: Traced, axes: Any = None) -> Any:
+    """Unsqueeze-1..25(data, axes) -> expanded"""
+    if axes is None:
+        raise ShapeError("needed axes")
+    count = length_of(axes)
+    rank = data.ndim + count if isinstance(count, int) else None
+    return context.by_value("Unsqueeze", data, axes, types=_or_declared(context, unknown_shape(context, data, rank)))
+
+
+@onnx("Expand", values=("shape",))
+def expand(context: Context, input: Traced, shape: Any) -> Any:
+    """Expand-8..13(input, shape) -> output"""
+    count = length_of(shape)
+    rank = max(input.ndim, count) if isinstance(count, int) else None
+    return context.by_value("Expand", input, shape, types=_or_declared(context, unknown_shape(context, input, rank)))
+
+
+@onnx("Tile", values=("repeats",))
+def tile(context: Context, input: Traced, repeats: Any) -> Any:
+    """Tile-6..13(input, repeats) -> output"""
+    types = unknown_shape(context, input, input.ndim)
+    return context.by_value("Tile", input, repeats, types=_or_declared(context, types))
+
+
+@onnx("Transpose")
+def transpose(context: Context, data: Traced, *, perm: list[int] | None = None) -> Any:
+    """Transpose-1..25(data) -> transposed"""
+    order = tuple(reversed(range(data.ndim))) if perm is None else tuple(perm)
+    return shaping.transpose(data, permutation=order)
+
+
+@onnx("Concat")
+def concat(context: Context, *inputs: Traced, axis: int) -> Any:
+    """Concat-4..13(*inputs) -> result"""
+    if not inputs:
+        raise ShapeError("needed at least one operand")
+    return shaping.concat(*inputs, axis=normalize_axis(axis, inputs[0].ndim))
+
+
+@onnx("Slice", values=("starts", "ends", "axes", "steps"))
+def slice(
+    context: Context, data: Traced, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
+) -> Any:
+    """Slice-1..13(data, starts, ends, axes?, steps?) -> output"""
+    types = _or_declared(context, unknown_shape(context, data, data.ndim))
+    return context.by_value("Slice", data, starts, ends, axes, steps, types=types)
+
+
+@onnx("Split", values=("split",))
+def split(context: Context, input: Traced, split: Any = None, *, axis: int = 0, num_outputs: int = 0) -> Any:
+    """Split-2..18(input, split?) -> *outputs"""
+    if split is None or isinstance(split, Known):
+        count = num_outputs or len(context.outputs)
+        return context.by_value("Split", input, split, axis=axis, num_outputs=0 if split is not None else count)
+    types = tuple(unknown_shape(context, input, input.ndim)[0] for _ in context.outputs)
+    return context.by_value("Split", input, split, types=_or_declared(context, types), axis=axis, num_outputs=0)
+
+
+@onnx("Pad", values=("pads", "constant_value", "axes", "value"))
+def pad(
+    context: Context, data: Traced, pads: Any = None, constant_value: Any = None, axes: Any = None, *,
+    mode: str = "constant", value: Any = None,
+) -> Any:  # fmt: skip
+    """Pad-2..25(data, pads, constant_value?, axes?) -> output"""
+    types = _or_declared(context, unknown_shape(context, data, data.ndim))
+    fill = constant_value if constant_value is not None else value
+    return context.by_value("Pad", data, pads, fill, axes, types=types, mode=mode)
+
+
+@onnx("CenterCropPad", values=("shape",))
+def center_crop_pad(context: Context, input_data: Traced, shape: Any, *, axes: list[int] | None = None) -> Any:
+    """CenterCropPad-18(input_data, shape) -> output_data"""
+    types = _or_declared(context, unknown_shape(context, input_data, input_data.ndim))
+    options = {} if axes is None else {"axes": tuple(axes)}
+    return context.by_value("CenterCropPad", input_data, shape, types=types, **options)
+
+
+@onnx("Trilu", values=("k",))
+def trilu(context: Context, input: Traced, k: Any = None, *, upper: int = 1) -> Any:
+    """Trilu-14(input, k?) -> output"""
+    return context.by_value("Trilu", input, k, types=(input.value.type,), upper=upper)
+
+
+@onnx("DepthToSpace")
+def depth_to_space(context: Context, input: Traced, *, blocksize: int, mode: str = "DCR") -> Any:
+    """DepthToSpace-1..13(input) -> output"""
+    n, c, h, w = input.shape
+    b, d = blocksize, c // blocksize**2
+    if mode == "DCR":
+        x = shaping.reshape(input, shape=(n, b, b, d, h, w))
+        x = shaping.transpose(x, permutation=(0, 3, 4, 1, 5, 2))
+    else:
+        x = shaping.reshape(input, shape=(n, d, b, b, h, w))
+        x = shaping.transpose(x, permutation=(0, 1, 4, 2, 5, 3))
+    return shaping.reshape(x, shape=(n, d, h * b, w * b))
+
+
+@onnx("SpaceToDepth")
+def space_to_depth(context: Context, input: Traced, *, blocksize: int, mode: str = "DCR") -> Any:
+    """SpaceToDepth-1..28(input) -> output"""
+    n, c, h, w = input.shape
+    b = blocksize
+    x = shaping.reshape(input, shape=(n, c, h // b, b, w // b, b))
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    x = shaping.transpose(x, permutation=order)
+    return shaping.reshape(x, shape=(n, c * b * b, h // b, w // b))
+
+
+@onnx("ReverseSequence")
+def reverse_sequence(
+    context: Context, input: Traced, sequence_lens: Traced, *, batch_axis: int = 1, time_axis: int = 0
+) -> Any:
+    """ReverseSequence-10(input, sequence_lens) -> Y: the first elements along time in reverse, by batch"""
+    steps, batch = input.shape[time_axis], input.shape[batch_axis]
+    times = context.builder.create(creation.arange, stop=steps, dtype=INT64)
+    lengths = elementwise.cast(sequence_lens, dtype=INT64)
+    order = (time_axis, batch_axis)
+    times = shaping.reshape(times, shape=tuple(steps if axis == time_axis else 1 for axis in sorted(order)))
+    lengths = shaping.reshape(lengths, shape=tuple(batch if axis == batch_axis else 1 for axis in sorted(order)))
+    places = elementwise.where(comparison.less(times, lengths), lengths - 1 - times, times)
+    shape = (*places.shape, *(1,) * (input.ndim - 2))
+    places = shaping.expand(shaping.reshape(places, shape=shape), shape=tuple(input.shape))
+    return indexing.gather(input, places, axis=time_axis)

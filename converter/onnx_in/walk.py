@@ -1,0 +1,270 @@
+"""From the nodes of an ONNX graph to ops: applies the table, folds what is known, inlines functions."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence as Items
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
+
+from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
+from ...runtime.ir.types import Source, Type
+from ...runtime.tracing import Builder, Traced
+from . import folding, protos
+from .cells import CellPaths
+from .context import Context
+from .functions import body_of
+from .stored import Stored
+from .subprograms import MISSING, Draft
+from .table import TABLE, Translation, Unsupported
+from .tables import load_all
+from .values import Imported, Known, Optional, Sequence, known
+
+STANDARD = ("", "ai.onnx")
+DEEPEST = 40  # functions and sub-graphs within each other
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where a node stands: what the names in it mean.
+
+    Attributes:
+        values: by name; those of the graphs around it too.
+        opsets: version by domain.
+        given: attributes of the call, in the body of a function.
+        depth: how many functions and sub-graphs are around it.
+        call: name of the node that calls the function, empty outside of functions.
+    """
+
+    values: dict[str, Any]
+    opsets: Mapping[str, int]
+    given: Mapping[str, AttributeProto] | None = None
+    depth: int = 0
+    call: str = ""
+    declared: Mapping[str, Type] = field(default_factory=dict)
+
+
+class Walk:
+    """Imports the nodes of one model into `builder`."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        stored: Stored,
+        cells: CellPaths,
+        functions: Mapping[tuple[str, str, str], FunctionProto],
+        types: Callable[[], Mapping[str, Type]],
+        folder: Path | None,
+    ) -> None:
+        load_all()
+        self.builder = builder
+        self.stored = stored
+        self.cells = cells
+        self.functions = functions
+        self.types = types
+        self.folder = folder
+        self.missing: list[tuple[str, str, str]] = []
+        self.within = False  # whether this is a sub-program, which has no Cells of its own
+
+    def graph(self, graph: GraphProto, scope: Scope) -> tuple[Any, ...]:
+        """Import all nodes of a graph whose inputs are in the scope; its outputs."""
+        for tensor in graph.initializer:
+            self.define(scope, tensor.name, self.stored.initializer(tensor))
+        for sparse in graph.sparse_initializer:
+            self.define(scope, sparse.values.name, self.stored.sparse(sparse))
+        self.nodes(graph.node, scope)
+        return tuple(self.lookup(scope, output.name, "the outputs of the graph") for output in graph.output)
+
+    def nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
+        """Import nodes in order."""
+        for position, node in enumerate(nodes):
+            label = node.name or f"{node.op_type}_{position}"
+            where = f"{node.op_type} node {label!r}" + (f" in function call {scope.call!r}" if scope.call else "")
+            operands = [self.lookup(scope, name, where) if name else None for name in node.input]
+            call = 0 if self.within else self.cells.call_of(node, self.builder.cell)
+            with self.builder.at(call, Source("", 0, "", f"{node.op_type} {label}")):
+                results = self.node(node, operands, scope, where)
+            for name, value in zip(node.output, results, strict=False):
+                if name:
+                    self.define(scope, name, value)
+
+    def define(self, scope: Scope, name: str, value: Any) -> None:
+        """Enter a value; `ConversionError` if the name is empty."""
+        scope.values[name] = value
+
+    def lookup(self, scope: Scope, name: str, where: str) -> Any:
+        """The value of a name; `ConversionError` if nothing computes it before."""
+        if name not in scope.values:
+            raise ConversionError(f"{where}: value {name!r} is used before anything computes it")
+        return scope.values[name]
+
+    def node(self, node: NodeProto, operands: list[Any], scope: Scope, where: str) -> Items[Any]:
+        """The outputs of a node."""
+        domain = "" if node.domain in STANDARD else node.domain
+        if any(x is MISSING for x in operands):
+            return (MISSING,) * len(node.output)
+        local = self.functions.get((node.domain, node.op_type, node.overload))
+        if local is not None:
+            return self.call(local, node, operands, scope, where)
+        if domain not in scope.opsets:
+            raise ConversionError(f"{where}: the model imports no version of domain {domain or 'ai.onnx'!r}")
+        translation = TABLE.get((domain, node.op_type))
+        try:
+            if translation is None:
+                body = body_of(node, domain, scope.opsets[domain], [_type_of(x) for x in operands])
+                if body is None:
+                    raise Unsupported("")
+                return self.call(body, node, operands, scope, where)
+            return self.translate(translation, node, operands, scope, where)
+        except Unsupported as reason:
+            shown = f"{f'{domain}.' if domain else ''}{node.op_type}{f' ({reason})' if str(reason) else ''}"
+            self.missing.append((shown, self.cells.path(self.builder.cell), where))
+            return (MISSING,) * len(node.output)
+        except UnsupportedOperators:
+            raise
+        except ConversionError as error:
+            raise error if where in str(error) else ConversionError(f"{where}: {error}") from error
+        except CellbridgeError as error:
+            raise ConversionError(f"{where} can't be imported: {error}") from error
+
+    def translate(
+        self, translation: Translation, node: NodeProto, operands: list[Any], scope: Scope, where: str
+    ) -> Items[Any]:
+        """Apply an entry of the table."""
+        attributes = self.attributes(translation, node, scope, where)
+        if not translation.variadic and len(operands) > len(translation.operands):
+            raise ConversionError(f"{where}: {len(operands)} operands, the operator takes {len(translation.operands)}")
+        tensors = [
+            x
+            for name, x in zip(translation.named(len(operands)), operands, strict=True)
+            if x is not None and name not in translation.likes
+        ]
+        if translation.folds and tensors and all(isinstance(x, Known) and not self.stored.trains(x) for x in tensors):
+            apply = functools.partial(self.apply, translation, node, attributes=attributes, scope=scope)
+            folded = folding.fold(node.op_type, operands, attributes, apply)
+            if folded is not None:
+                return folded
+        return self.apply(translation, node, operands, self.builder, attributes=attributes, scope=scope)
+
+    def apply(
+        self,
+        translation: Translation,
+        node: NodeProto,
+        operands: list[Any],
+        builder: Builder,
+        *,
+        attributes: dict[str, Any],
+        scope: Scope,
+    ) -> Items[Any]:
+        """Call the function of an entry, with operands in the form that it asks for."""
+        tensor = functools.partial(self.stored.tensor, builder)
+        context = Context(
+            builder=builder,
+            opset=scope.opsets["" if node.domain in STANDARD else node.domain],
+            outputs=tuple(node.output),
+            folder=self.folder,
+            declared=lambda: tuple(self.types().get(name) if not scope.call else None for name in node.output),
+            tensor=tensor,
+            run=functools.partial(self.run, scope),
+            draft=functools.partial(self.draft, scope),
+        )
+        names = translation.named(len(operands))
+        taken = [
+            x if x is None or name in translation.values
+            else self.stored.tensor(builder, x, state=name in translation.buffers) if isinstance(x, Known | Traced)
+            else x
+            for name, x in zip(names, operands, strict=True)
+        ]  # fmt: skip
+        for name, x in zip(names, taken, strict=True):
+            if isinstance(x, Sequence | Optional) and name not in translation.values:
+                raise Unsupported("an operand is a sequence or optional, a tensor is needed")
+        required = len([n for n in translation.operands if n not in translation.attributes]) - translation.variadic
+        if len(taken) < required or (not translation.variadic and any(x is None for x in taken[:required])):
+            raise ConversionError(f"needed the operands {', '.join(translation.operands[:required])}")
+        result = translation.function(context, *taken, **attributes)
+        results = result if isinstance(result, tuple) else (result,)
+        return tuple(known(x) if isinstance(x, np.ndarray) else x for x in results)
+
+    def attributes(self, translation: Translation, node: NodeProto, scope: Scope, where: str) -> dict[str, Any]:
+        """The attributes of a node by name; lists for what later versions take as operands become known contents."""
+        found: dict[str, Any] = {}
+        for proto in node.attribute:
+            value = protos.attribute(proto, scope.given, where)
+            if value is None:
+                continue
+            if proto.name not in translation.attributes and not translation.open:
+                raise Unsupported(f"attribute {proto.name!r}")
+            if proto.name in translation.values and isinstance(value, (list, int, float)):
+                dtype = np.float32 if any(isinstance(x, float) for x in np.ravel(value).tolist()) else np.int64
+                array = np.array(value, dtype)
+                value = Known(array, array.dtype)
+            found[proto.name] = value
+        return found
+
+    def call(
+        self, function: FunctionProto, node: NodeProto, operands: list[Any], scope: Scope, where: str
+    ) -> Items[Any]:
+        """Inline a function."""
+        if scope.depth >= DEEPEST:
+            raise ConversionError(f"{where}: functions call each other more than {DEEPEST} deep")
+        values = dict.fromkeys(function.input)
+        values.update(zip(function.input, operands, strict=False))
+        given = {proto.name: proto for proto in function.attribute_proto}
+        for proto in node.attribute:
+            if proto.ref_attr_name:
+                if scope.given is None or proto.ref_attr_name not in scope.given:
+                    continue
+                given[proto.name] = scope.given[proto.ref_attr_name]
+            else:
+                given[proto.name] = proto
+        imported = {"" if o.domain in STANDARD else o.domain: o.version for o in function.opset_import}
+        opsets = {**scope.opsets, **imported}
+        inner = Scope(values, opsets, given, scope.depth + 1, node.name or node.op_type)
+        self.nodes(function.node, inner)
+        wanted = zip(function.output, node.output, strict=False)
+        return [self.lookup(inner, name, where) if output else None for name, output in wanted]
+
+    def run(self, scope: Scope, graph: GraphProto, operands: tuple[Imported, ...]) -> tuple[Imported, ...]:
+        """Import a sub-graph on operands, in the scope of the node that holds it."""
+        if scope.depth >= DEEPEST:
+            raise ConversionError(f"sub-graphs within each other more than {DEEPEST} deep")
+        values = dict(scope.values)
+        values.update(zip((i.name for i in graph.input), operands, strict=True))
+        return self.graph(graph, Scope(values, scope.opsets, scope.given, scope.depth + 1, scope.call))
+
+    def draft(self, scope: Scope, graph: GraphProto, operands: tuple[Type | Imported, ...], name: str) -> Draft:
+        """Import a sub-graph into a sub-program; operands that are types become its inputs, others are known."""
+        if scope.depth >= DEEPEST:
+            raise ConversionError(f"sub-graphs within each other more than {DEEPEST} deep")
+        inner = copy.copy(self)
+        inner.builder, inner.within = Builder(), True
+        self.stored.enter(inner.builder, self.builder)
+        given = [inner.builder.new_value("input", x) if isinstance(x, Type) else x for x in operands]
+        inputs = [value for value, x in zip(given, operands, strict=True) if isinstance(x, Type)]
+        outputs = inner.run(scope, graph, tuple(given))
+        return Draft(name, self.stored, inner.builder, self.builder, inputs, outputs)
+
+    def finish(self) -> None:
+        """Raise `UnsupportedOperators` listing all that couldn't be imported, if anything."""
+        if self.missing:
+            unique = list(dict.fromkeys(self.missing))
+            count = f"{len(unique)} use{'s' if len(unique) > 1 else ''} of operators"
+            lines = [f"  {name}\n      {where}" for name, _, where in unique]
+            raise UnsupportedOperators(
+                f"the model can't be imported: {count} without a translation\n" + "\n".join(lines), unique
+            )
+
+
+def _type_of(value: Any) -> onnx.TypeProto | None:
+    """The type of an imported value as ONNX writes it; None for an absent one."""
+    if not isinstance(value, Known | Traced):
+        return None
+    shape = [d if isinstance(d, int) else str(d) for d in value.shape]
+    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(value.dtype), shape)

@@ -1,0 +1,59 @@
+"""What the symbolic dimensions of a model are called: as in the program, or as `dynamic_axes` says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...runtime.errors import UsageError
+from ...runtime.ir.dims import Dim, SymbolicDim, symbol
+from ...runtime.ir.types import Type, Value
+
+DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
+
+
+class AxisNames:
+    """Names for dimensions.
+
+    Attributes:
+        symbols: what to call the program's symbols.
+        others: what to call a dimension that is no plain symbol, by tensor and axis.
+    """
+
+    def __init__(self, tensors: Sequence[tuple[str, Value]], dynamic_axes: DynamicAxes) -> None:
+        """`tensors` are the inputs and outputs of the model; `UsageError` if they haven't those axes."""
+        self.symbols: dict[str, Dim] = {}
+        self.others: dict[tuple[str, int], str] = {}
+        values = dict(tensors)
+        for tensor, axes in dynamic_axes.items():
+            if tensor not in values:
+                raise UsageError(f"dynamic_axes names {tensor!r}; inputs and outputs are {', '.join(values)}")
+            shape = values[tensor].shape
+            for axis in axes:
+                if not -len(shape) <= axis < len(shape):
+                    raise UsageError(f"dynamic_axes names axis {axis} of {tensor!r}, which has {len(shape)} dimensions")
+                name = axes[axis] if isinstance(axes, Mapping) else None
+                self._add(tensor, axis % len(shape), shape[axis], name)
+
+    def _add(self, tensor: str, axis: int, dim: Dim, name: str | None) -> None:
+        if not isinstance(dim, SymbolicDim):
+            raise UsageError(
+                f"dynamic_axes names axis {axis} of {tensor!r}, which was captured as {dim} and is that in every node: "
+                f"capture it as a symbol, with dynamic_shapes={{{tensor!r}: {{{axis}: {name or 'a name'!r}}}}}"
+            )
+        if name is None:
+            return
+        solved = dim.solve(0)
+        if solved is None or dim != symbol(solved[0]):
+            self.others[tensor, axis] = name
+        elif self.symbols.setdefault(solved[0], symbol(name)) != symbol(name):
+            raise UsageError(
+                f"dynamic_axes calls axis {axis} of {tensor!r} {name!r}, and an axis that always has the same size "
+                f"{str(self.symbols[solved[0]])!r}: give both one name"
+            )
+
+    def shape(self, tensor: str, type: Type) -> list[int | str]:
+        """The shape of a tensor of the model as it is written: sizes, names, and sums and products of names."""
+        return [
+            dim if isinstance(dim, int) else self.others.get((tensor, axis), str(dim.substitute(self.symbols)))
+            for axis, dim in enumerate(type.shape)
+        ]

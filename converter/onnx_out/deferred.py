@@ -1,0 +1,39 @@
+"""`Deferred`: a tensor of the model that is computed when it is written, and not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...runtime.ir.dims import product
+from ...runtime.ir.types import Type
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Deferred:
+    """What `compute` returns each time it is asked for: an array of type `type`, whose shape is known."""
+
+    type: Type
+    compute: Callable[[], Array]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the array takes."""
+        size = product(self.type.shape)
+        assert isinstance(size, int)
+        return size * self.type.dtype.itemsize
+
+
+def array_of(tensor: Array | Deferred) -> Array:
+    """The tensor's data."""
+    return tensor.compute() if isinstance(tensor, Deferred) else tensor
+
+
+def type_of(tensor: Array | Deferred) -> Type:
+    """The tensor's dtype and shape."""
+    return tensor.type if isinstance(tensor, Deferred) else Type(tensor.dtype, tensor.shape)

@@ -1,0 +1,36 @@
+"""How operators of opset 18 read in opset 17, for the rules of ops, which are written for 18 and newer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...runtime.errors import ConversionError
+from .deferred import Deferred, array_of
+
+Array = np.ndarray[Any, Any]
+Written = tuple[tuple[str, ...], dict[str, Any]]
+
+# their axes are an attribute until 18; those of ReduceSum are an input from 13 on
+REDUCTIONS = frozenset(
+    f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+)
+SCATTERS = ("ScatterElements", "ScatterND")
+
+
+def written(
+    op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any], constants: Mapping[str, Array | Deferred]
+) -> Written:
+    """Inputs and attributes of a node in opset 17; `ConversionError` if it has none there."""
+    if op_type in REDUCTIONS and len(inputs) == 2:
+        return inputs[:1], attributes | {"axes": array_of(constants[inputs[1]]).tolist()}
+    if op_type == "Split" and "num_outputs" in attributes:  # into equal parts, as without `split` in 17
+        return inputs, {name: value for name, value in attributes.items() if name != "num_outputs"}
+    if op_type in SCATTERS and attributes.get("reduction") in ("max", "min"):
+        raise ConversionError(
+            f"ONNX has {op_type} with reduction {attributes['reduction']!r} from opset 18 on: "
+            "export with opset 18 or a newer one"
+        )
+    return inputs, attributes

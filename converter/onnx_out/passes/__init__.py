@@ -1,0 +1,24 @@
+"""What makes a model smaller and leaves its numbers as they are, one pass a file.
+
+A pass takes the `Graph` as the rules of the ops have written it and the names of the tensors that are handed out, and
+changes it in place. These passes cross Cells; those that keep to them are passes of the IR.
+"""
+
+from __future__ import annotations
+
+from ..graph import Graph, live
+from .fold import fold
+from .fuse_batch_norm import fuse_batch_norm
+from .fuse_gemm import fuse_gemm
+from .share import share
+from .simplify import simplify
+
+PASSES = (share, fold, simplify, share, fuse_batch_norm, fuse_gemm, fold)
+
+
+def optimize(graph: Graph, results: list[str]) -> None:
+    """Run all passes; `results` are the tensors handed out."""
+    for transform in PASSES:
+        handed_out = {graph.current(name) for name in results}
+        graph.nodes = live(graph.nodes, handed_out)
+        transform(graph, handed_out)

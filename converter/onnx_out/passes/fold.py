@@ -1,0 +1,176 @@
+"""`fold`: what depends on no input is computed once, when the model is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from ....runtime.ir.types import Type, as_dtype, is_half
+from ..deferred import Array, Deferred, array_of, type_of
+from ..graph import Emitted, Graph, node_proto
+
+SMALL = 2**12  # bytes; only larger tensors count in how much a model grows
+AT_ONCE = 2**18  # bytes; larger tensors are computed when they are written
+GROWTH = 2**20  # bytes that a model may grow by for what is computed of one set of tensors
+
+# What onnx's reference implementation is right about, as tests/converter/test_onnx_passes.py tries on every op's cases.
+# (It isn't about Pad with negative pads, GatherElements on part of an axis, and Pow of integers.)
+MOVING = frozenset({
+    "Cast", "Concat", "ConstantOfShape", "Expand", "EyeLike", "Flatten", "Gather", "GatherND", "Identity", "OneHot",
+    "Range", "Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile",
+    "Transpose", "Trilu", "Unsqueeze", "Where",
+})  # fmt: skip
+COMPUTING = frozenset({
+    "Abs", "Add", "And", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Ceil", "Clip", "Cos", "CumSum",
+    "Div", "Equal", "Erf", "Exp", "Floor", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual",
+    "Log", "MatMul", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Reciprocal", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Softmax", "Sqrt", "Sub",
+    "Tanh", "Xor",
+})  # fmt: skip
+
+Tensor = Array | Deferred
+
+
+def fold(graph: Graph, results: set[str]) -> None:
+    """Replace nodes that depend on no input by what they compute.
+
+    That is done by onnx's reference implementation, when the tensor is written: a transposed weight is a view, and no
+    second set of weights is ever held. Where a model would grow (a table that is also used transposed, a large tensor
+    expanded from a small one), the nodes stay.
+    """
+    known: dict[str, Tensor] = dict(graph.initializers)
+    folded: list[Emitted] = []
+    for node in graph.nodes:
+        if node.inputs and all(name in known for name in node.inputs if name) and _is_folded(node, known):
+            computed = _computed(node, known, graph.opset)
+            if computed is not None:
+                known.update(computed)
+                folded.append(node)
+    folded = _without_growth(graph, folded, known, results)
+    gone = set(map(id, folded))
+    graph.nodes = [node for node in graph.nodes if id(node) not in gone]
+    _add(graph, folded, known, {name for node in graph.nodes for name in node.taken()} | results)
+
+
+def _is_folded(node: Emitted, known: Mapping[str, Tensor]) -> bool:
+    """Whether the reference computes it as runtimes do: those keep more digits between operators of half precision."""
+    if node.op_type in MOVING:
+        return True
+    return node.op_type in COMPUTING and not any(is_half(type_of(known[name]).dtype) for name in node.inputs if name)
+
+
+def _add(graph: Graph, folded: list[Emitted], known: Mapping[str, Tensor], used: set[str]) -> None:
+    """Make initializers of what the folded nodes compute and others use, named after the one large tensor it is of."""
+    stems = {name: name for name in graph.initializers}
+    renamed: dict[str, str] = {}
+    for node in folded:
+        large = {stems[name] for name in node.inputs if name and known[name].nbytes > SMALL}
+        stem = f"{large.pop()}.{node.op_type.lower()}" if len(large) == 1 else "constant"
+        for output in node.outputs:
+            stems[output] = stem
+            if output in used:
+                tensor = known[output]
+                name = renamed[output] = graph.unique(stem)
+                graph.initializers[name] = array_of(tensor) if tensor.nbytes <= AT_ONCE else tensor
+                graph.types[name] = type_of(tensor)
+    graph.replace(renamed)
+
+
+def _without_growth(
+    graph: Graph, nodes: list[Emitted], known: Mapping[str, Tensor], results: set[str]
+) -> list[Emitted]:
+    """Those nodes that can be folded without the model growing by more than `GROWTH`.
+
+    Large tensors that nodes connect are weighed together: those that would be in the model, against those that are.
+    """
+    sets: dict[str, str] = {}
+
+    def representative(name: str) -> str:
+        while sets.setdefault(name, name) != name:
+            name = sets[name]
+        return name
+
+    def connected(node: Emitted) -> list[str]:
+        return [name for name in (*node.inputs, *node.outputs) if name and known[name].nbytes > SMALL]
+
+    for node in nodes:
+        for name in connected(node):
+            sets[representative(name)] = representative(connected(node)[0])
+    gone = set(map(id, nodes))
+    used = {name for node in graph.nodes if id(node) not in gone for name in node.taken()} | results
+    growth: dict[str, int] = {}
+    for name in sets:
+        change = (known[name].nbytes if name in used else 0) - (known[name].nbytes if name in graph.initializers else 0)
+        growth[representative(name)] = growth.get(representative(name), 0) + change
+    kept: list[Emitted] = []
+    left: set[str] = set()  # what isn't a constant any more
+    for node in nodes:
+        large = connected(node)
+        if left.intersection(node.inputs) or (large and growth[representative(large[0])] > GROWTH):
+            left.update(node.outputs)
+        else:
+            kept.append(node)
+    return kept
+
+
+def _computed(node: Emitted, known: Mapping[str, Tensor], opset: int) -> dict[str, Tensor] | None:
+    """What the node computes, by name; None where its types can't be told beforehand."""
+    proto = node_proto(node, {})
+    inputs = {name: known[name] for name in node.inputs if name}
+    types = _inferred(proto, inputs, opset)
+    if types is None:
+        return None
+    result: dict[str, Tensor] = {}
+    for position, (name, type) in enumerate(zip(node.outputs, types, strict=True)):
+        tensor = Deferred(type, partial(_evaluated, proto, inputs, opset, position, type))
+        result[name] = tensor.compute() if tensor.nbytes <= AT_ONCE else tensor
+    return result
+
+
+def _inferred(node: onnx.NodeProto, inputs: Mapping[str, Tensor], opset: int) -> list[Type] | None:
+    types = {name: _type_proto(type_of(tensor)) for name, tensor in inputs.items()}
+    data = {
+        name: onnx.numpy_helper.from_array(tensor, name)
+        for name, tensor in inputs.items()
+        if not isinstance(tensor, Deferred) and tensor.nbytes <= SMALL
+    }
+    operators = [onnx.helper.make_opsetid("", opset)]
+    schema = onnx.defs.get_schema(node.op_type, opset)
+    found = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=operators)
+    if any(name not in found or not _is_complete(found[name]) for name in node.output):
+        return None
+    return [_type(found[name].tensor_type) for name in node.output]
+
+
+def _is_complete(type: onnx.TypeProto) -> bool:
+    tensor = type.tensor_type
+    return tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
+
+
+def _type_proto(type: Type) -> onnx.TypeProto:
+    shape = [dim if isinstance(dim, int) else None for dim in type.shape]  # all are known
+    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(type.dtype), shape)
+
+
+def _type(tensor: onnx.TypeProto.Tensor) -> Type:
+    dtype = as_dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    return Type(dtype, tuple(dim.dim_value for dim in tensor.shape.dim))
+
+
+def _evaluated(node: onnx.NodeProto, inputs: Mapping[str, Tensor], opset: int, position: int, type: Type) -> Array:
+    """Output `position` of the node, by onnx's reference implementation."""
+    graph = onnx.GraphProto(name="folded", node=[node])
+    graph.input.extend(onnx.ValueInfoProto(name=name) for name in inputs)
+    graph.output.add(name=node.output[position])
+    model = onnx.ModelProto(ir_version=onnx.IR_VERSION, opset_import=[onnx.helper.make_opsetid("", opset)], graph=graph)
+    feeds = {name: array_of(tensor) for name, tensor in inputs.items()}
+    with np.errstate(all="ignore"):
+        (result,) = ReferenceEvaluator(model).run(None, feeds)
+    array = np.asarray(result)
+    if type_of(array) != type:
+        raise RuntimeError(f"onnx's reference of {node.op_type} computed {type_of(array)}, its schema says {type}")
+    return array

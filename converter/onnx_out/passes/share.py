@@ -1,0 +1,45 @@
+"""`share`: what several nodes compute alike is computed once (common sub-expressions: shapes, masks, tables)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from ..graph import Emitted, Graph
+from ..lowering import Subgraph
+
+# what draws is drawn anew by each node
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+def share(graph: Graph, results: set[str]) -> None:
+    """Nodes with the same operator, inputs and attributes become one, which belongs to the Cell of the first."""
+    del results  # a name is no reason to compute a thing twice
+    first: dict[Hashable, Emitted] = {}
+    replaced: dict[str, str] = {}
+    kept: list[Emitted] = []
+    for node in graph.nodes:
+        node = node.with_inputs(replaced)
+        if node.op_type in RANDOM or any(isinstance(value, Subgraph) for value in node.attributes.values()):
+            kept.append(node)
+            continue
+        attributes = tuple((name, _hashable(value)) for name, value in sorted(node.attributes.items()))
+        same = first.setdefault((node.op_type, node.inputs, len(node.outputs), attributes), node)
+        if same is node:
+            kept.append(node)
+        else:
+            replaced.update(zip(node.outputs, same.outputs, strict=True))
+    graph.nodes = kept
+    graph.replace(replaced)
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_hashable, value))
+    return type(value).__name__, repr(value) if isinstance(value, float) else value  # 0.0 and -0.0 are equal

@@ -1,0 +1,80 @@
+"""`simplify`: nodes that change nothing vanish, and those that only rearrange a tensor become one where they meet."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....runtime.ir.types import Type
+from ..graph import Emitted, Graph
+
+RESHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+def simplify(graph: Graph, results: set[str]) -> None:
+    """Leave out what changes nothing; two transpositions are one, and two changes of shape."""
+    del results  # a node whose tensor is handed out stays where others don't need it any more
+    producers: dict[str, Emitted] = {}
+    same: dict[str, str] = {}
+    nodes: list[Emitted] = []
+    for node in graph.nodes:
+        node = _merged(graph, node.with_inputs(same), producers)
+        source = _unchanged(graph, node)
+        if source is None:
+            nodes.append(node)
+            producers.update((output, node) for output in node.outputs)
+        else:
+            same[node.outputs[0]] = source
+    graph.nodes = nodes
+    graph.replace(same)
+
+
+def _merged(graph: Graph, node: Emitted, producers: dict[str, Emitted]) -> Emitted:
+    """The node that does at once what this one does after the one before it; the node itself if there is none."""
+    before = producers.get(node.inputs[0]) if node.inputs else None
+    if before is None:
+        return node
+    if node.op_type == before.op_type == "Transpose":
+        order = [before.attributes["perm"][axis] for axis in node.attributes["perm"]]
+        return node.replaced("Transpose", before.inputs[:1], {"perm": order})
+    if node.op_type in RESHAPES and before.op_type in RESHAPES:
+        shape = graph.types[node.outputs[0]].shape if node.outputs[0] in graph.types else None
+        if shape is not None and all(isinstance(dim, int) and dim > 0 for dim in shape):
+            return node.replaced("Reshape", (before.inputs[0], graph.constant(np.array(shape, np.int64))), {})
+    return node
+
+
+def _unchanged(graph: Graph, node: Emitted) -> str | None:
+    """The input that the node hands on as it is; None if it changes it."""
+    kind = node.op_type
+    if kind == "Identity" or (kind in ("Concat", "Max", "Min", "Sum") and len(node.inputs) == 1):
+        return node.inputs[0]
+    if kind == "Transpose" and list(node.attributes["perm"]) == sorted(node.attributes["perm"]):
+        return node.inputs[0]
+    result = graph.types.get(node.outputs[0])
+    if result is None:
+        return None
+    if kind in ("Cast", "Expand", "Reshape", "Slice", "Squeeze", "Unsqueeze") and _is(graph, node.inputs[0], result):
+        return node.inputs[0] if kind != "Slice" or _goes_forward(graph, node) else None
+    if kind in ("Mul", "Div"):
+        for factor, other in (node.inputs[::-1], node.inputs)[: 1 if kind == "Div" else 2]:
+            if _is(graph, other, result) and _all_equal(graph, factor, 1):
+                return other
+    if kind == "And":
+        for condition, other in (node.inputs, node.inputs[::-1]):
+            if _is(graph, other, result) and _all_equal(graph, condition, True):
+                return other
+    return None
+
+
+def _is(graph: Graph, name: str, type: Type) -> bool:
+    return graph.types.get(name) == type
+
+
+def _goes_forward(graph: Graph, node: Emitted) -> bool:
+    steps = graph.initializers.get(node.inputs[4]) if len(node.inputs) > 4 else np.array([1])
+    return isinstance(steps, np.ndarray) and bool((steps > 0).all())
+
+
+def _all_equal(graph: Graph, name: str, value: float) -> bool:
+    data = graph.initializers.get(name)
+    return isinstance(data, np.ndarray) and data.size > 0 and bool((data == value).all())

@@ -1,0 +1,1 @@
+"""A program as a torch module: modules nested as they were captured, each a graph of torch functions."""

@@ -1,0 +1,58 @@
+"""Branches and loops, as graphs of `to_torch` call them: plain Python, so that autograd follows what was run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Body = Callable[..., Any]
+Empty = Sequence[tuple[tuple[int, ...], torch.dtype]]
+
+
+def cond(predicate: Tensor, then_branch: Body, else_branch: Body, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """What one of two branches gives; `torch.cond` where a graph is made of it."""
+    if torch.compiler.is_compiling():
+        return _tuple(torch.cond(predicate, then_branch, else_branch, tuple(operands)))
+    return _tuple((then_branch if predicate else else_branch)(*operands))
+
+
+def loop(
+    limit: Tensor, going: Tensor, operands: Sequence[Tensor], body: Body, carried: int, empty: Empty
+) -> tuple[Tensor, ...]:
+    """Run a body until it says to stop, at most `limit` times; see the op `loop`."""
+    state, captured = tuple(operands[:carried]), operands[carried:]
+    rows: list[tuple[Tensor, ...]] = []
+    while going and len(rows) < limit:
+        number = torch.tensor(len(rows), device=limit.device)
+        going, *results = _tuple(body(number, *state, *captured))
+        state = tuple(results[:carried])
+        rows.append(tuple(results[carried:]))
+    return *state, *_stacked(rows, empty, limit.device)
+
+
+def scan(
+    operands: Sequence[Tensor], body: Body, carried: int, scanned: int, reverse: bool, empty: Empty
+) -> tuple[Tensor, ...]:
+    """Run a body on slices along the first axis, one after the other; see the op `scan`."""
+    state, sliced = tuple(operands[:carried]), operands[carried : carried + scanned]
+    captured = operands[carried + scanned :]
+    rows: list[tuple[Tensor, ...]] = []
+    length = sliced[0].shape[0]
+    for i in reversed(range(length)) if reverse else range(length):
+        results = _tuple(body(*state, *(x[i] for x in sliced), *captured))
+        state = results[:carried]
+        rows.append(results[carried:])
+    return *state, *_stacked(rows[::-1] if reverse else rows, empty, sliced[0].device)
+
+
+def _stacked(rows: Sequence[tuple[Tensor, ...]], empty: Empty, device: torch.device) -> list[Tensor]:
+    if not rows:
+        return [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in empty]
+    return [torch.stack(column) for column in zip(*rows, strict=True)]
+
+
+def _tuple(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)

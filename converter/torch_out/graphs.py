@@ -1,0 +1,326 @@
+"""Writing one call of a Cell as a graph of torch functions and calls of other Cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from ...runtime.ir.flow import Flow
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Node, Source, Value
+from ..capture.table import torch_dtype
+from ..structure.interfaces import Interface, interfaces
+from ..structure.network import Array
+from . import functions
+from .network import Module, TorchNetwork
+from .signature import free_name, result_of, root_inputs
+from .sizes import Sizes
+from .table import FORMS, NO_FORM, TAKE_NUMBERS, Context, Unsupported
+
+Missing = list[tuple[str, str, str]]
+
+
+class Holdings:
+    """What a module holds beside its parameters, buffers and children.
+
+    Attributes:
+        constants: tensors fixed in the program, by attribute, each with its data.
+        borrowed: modules elsewhere that its calls call, by attribute.
+        bodies: graphs of sub-programs (of branches and loops), by attribute.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self.constants: dict[str, tuple[Value, Array]] = {}
+        self.borrowed: dict[str, Module] = {}
+        self.bodies: dict[str, fx.Graph] = {}
+
+    def constant(self, value: Value, data: Array) -> str:
+        """The attribute that holds a constant; equal ones are one."""
+        for name, (held, other) in self.constants.items():
+            alike = held.dtype == value.dtype and other.dtype == data.dtype and other.shape == data.shape
+            if alike and other.tobytes() == data.tobytes():
+                return name
+        name = free_name(value.name.replace(".", "_"), self._taken())
+        self.constants[name] = value, data
+        return name
+
+    def borrow(self, module: Module) -> str:
+        """The attribute under which a module that isn't below is known."""
+        for name, held in self.borrowed.items():
+            if held is module:
+                return name
+        name = free_name(module.name, self._taken())
+        self.borrowed[name] = module
+        return name
+
+    def body(self, wanted: str, graph: fx.Graph) -> str:
+        """The attribute that holds the graph of a sub-program; equal ones are one."""
+        text = graph.python_code("self").src
+        for name, held in self.bodies.items():
+            if held.python_code("self").src == text:
+                return name
+        name = free_name(wanted, self._taken())
+        self.bodies[name] = graph
+        return name
+
+    def _taken(self) -> list[str]:
+        own = [*self._module.state, *self._module.children]
+        return [*own, *self.constants, *self.borrowed, *self.bodies, *dir(fx.GraphModule)]
+
+
+class GraphWriter:
+    """Writes one call.
+
+    Args:
+        network: of the program.
+        flow: the call.
+        found: the interface of each call, by number.
+        holdings: of the call's module.
+        variants: gives which of the variants of its module a call is, None where there is but one.
+        missing: takes what has no form: (op, Cell, source line).
+    """
+
+    def __init__(
+        self,
+        network: TorchNetwork,
+        flow: Flow,
+        found: Sequence[Interface],
+        holdings: Holdings,
+        variants: Callable[[int], int | None],
+        missing: Missing,
+    ) -> None:
+        self.network = network
+        self.program = network.program
+        self.flow = flow
+        self.module = network.of(flow)
+        self.interface = found[flow.number]
+        self.found = found
+        self.holdings = holdings
+        self.variants = variants
+        self.missing = missing
+        self.graph = fx.Graph()
+        self.graph._graph_namespace.create_name("self", None)  # a value of that name (of a child's call) would hide it
+        self.tracer: Any = fx.proxy.GraphAppendingTracer(self.graph)
+        self.sizes = Sizes(self.tracer, self._symbol)
+        self.proxies: dict[Value, Any] = {}
+        self.symbols: dict[str, Any] = {}
+        self._places: dict[str, fx.Proxy] = {}
+        self._device: dict[str, Any] | None = None
+
+    def write(self) -> fx.Graph:
+        """The graph of the call."""
+        marked = self._root() if self.flow.number == 0 else self._parameters()
+        self._like = next((self.proxies[value] for value in marked), None)
+        for part in self.flow.body:
+            if isinstance(part, int):
+                self._call(part)
+            else:
+                self._node(part)
+        for buffer, value in self.interface.updates:
+            self._attribute(self._path_of(buffer)).copy_(self.value(value).detach())
+        self._return()
+        return self.graph
+
+    # ---- what comes in and goes out ----
+
+    def _root(self) -> Sequence[Value]:
+        inputs = self.interface.parameters
+        order = [
+            node.inputs[0]
+            for node in self.network.inner(self.flow)
+            if node.op == "boundary" and node.attributes["kind"] == "input" and node.attributes["call"] == 0
+        ]
+        slots = self.interface.slots
+        self.proxies |= root_inputs(self.program, slots, [v for v in order if v is not None], self.tracer)
+        return inputs
+
+    def _parameters(self) -> Sequence[Value]:
+        """Placeholders: the tensors that the original passed, what is carried beside them, and sizes."""
+        count = len(self.flow.entries)
+        names: list[str] = []
+        for value, slot in zip(self.interface.parameters[:count], self.interface.slots, strict=False):
+            names.append(free_name(slot, [*names, *self.interface.symbols]))
+            self.proxies[value] = self._placeholder(names[-1])
+        carried = self.interface.parameters[count:]
+        if carried:
+            bundle: Any = self._placeholder(free_name("carried", [*names, *self.interface.symbols]))
+            self.proxies.update((value, bundle[i]) for i, value in enumerate(carried))
+        for symbol in self.interface.symbols:
+            self.symbols[symbol] = self._placeholder(symbol)
+        return [*self.interface.parameters[:count], *carried]
+
+    def _placeholder(self, name: str) -> fx.Proxy:
+        proxy: fx.Proxy = self.tracer.create_proxy("placeholder", name, (), {})
+        return proxy
+
+    def _return(self) -> None:
+        if self.flow.number == 0:
+            outputs = [self.value(value) for value in self.program.outputs]
+            self._set_unreached_buffers()
+            result = result_of(self.program, outputs, self.tracer)
+        else:
+            count = len(self.flow.exits)
+            items = [self.value(value) for value in self.interface.results[:count]]
+            carried = [self.value(value) for value in self.interface.results[count:]]
+            if carried:
+                items.append(self.tracer.create_proxy("call_function", functions.Carried, tuple(carried), {}))
+            result = items[0] if _is_bare(self.flow, len(items)) else tuple(items) or None
+        self.tracer.create_proxy("output", "output", (result,), {})
+
+    def _set_unreached_buffers(self) -> None:
+        """Buffers that become a constant or another stored tensor, which no call computes."""
+        stored = {*self.network.constants, *self.network.names}
+        for name, value in self.program.updates.items():
+            if value in stored and value is not self.program.buffers[name].value:
+                buffer = self._attribute(self._path_of(self.program.buffers[name].value))
+                buffer.copy_(self.value(value).detach())
+
+    # ---- values ----
+
+    def value(self, value: Value) -> Any:
+        """The proxy of a value."""
+        if value not in self.proxies:
+            if value in self.network.names:
+                proxy = self._attribute(self._path_of(value))
+                buffer = self.program.buffers.get(self.network.names[value])
+                # a buffer that is set when the call ends is read as it was before
+                self.proxies[value] = proxy if buffer is None or buffer.update is None else proxy.clone()
+            else:
+                self.proxies[value] = self._constant(value)
+        return self.proxies[value]
+
+    def _constant(self, value: Value) -> Any:
+        number = self.network.scalar(value)
+        if number is None:
+            return self._attribute(self.holdings.constant(value, self.network.constants[value]))
+        options = {"dtype": torch_dtype(value.dtype), **self.placement()}
+        return self.tracer.create_proxy("call_function", torch.full, ((), _number(number)), options)
+
+    def _attribute(self, path: str) -> fx.Proxy:
+        proxy: fx.Proxy = self.tracer.create_proxy("get_attr", path, (), {})
+        return proxy
+
+    def _path_of(self, value: Value) -> str:
+        owner = self.network.owner(value, self.module)
+        assert owner is not None, f"{value} is passed where no module below holds it"
+        module, attribute = owner
+        return f"{self._below(module)}.{attribute}" if module is not self.module else attribute
+
+    def _below(self, module: Module) -> str:
+        """The path of a module from this one, which holds it."""
+        return module.path.removeprefix(f"{self.module.path}.") if self.module.path else module.path
+
+    def _symbol(self, name: str) -> Any:
+        if name not in self.symbols:
+            self.symbols[name] = self._read(name)
+        return self.symbols[name]
+
+    def _read(self, name: str) -> Any:
+        seen = self.interface.size(name)
+        if seen is not None:
+            position, axis, dim = seen
+            return self.sizes.seen(self.value(self.interface.parameters[position]), axis, dim)
+        value, reading = self.network.told[name]
+        proxy = self.value(value)
+        if reading.axis is not None and reading.dim is not None:
+            return self.sizes.seen(proxy, reading.axis, reading.dim)
+        return (proxy[reading.element] if value.shape else proxy).item()
+
+    def placement(self) -> dict[str, Any]:
+        """On which device new tensors are: that of the first tensor that comes in."""
+        if self._device is None:
+            self._device = {} if self._like is None else {"device": self._like.device}
+        return self._device
+
+    # ---- steps ----
+
+    def _call(self, number: int) -> None:
+        called, interface = self.network.flows[number], self.found[number]
+        count = len(called.entries)
+        arguments = [self.value(value) for value in interface.arguments[:count]]
+        carried = [self.value(value) for value in interface.arguments[count:]]
+        if carried:
+            arguments.append(self.tracer.create_proxy("call_function", functions.Carried, tuple(carried), {}))
+        options = {name: self._symbol(name) for name in interface.symbols}
+        variant = self.variants(number)
+        if variant is not None:
+            options["variant"] = variant
+        module = self.network.of(called)
+        below = self.module in module.lineage() and module is not self.module
+        target = self._below(module) if below else self.holdings.borrow(module)
+        result = self.tracer.create_proxy("call_module", target, tuple(arguments), options)
+        marked, rest = interface.returned[: len(called.exits)], interface.returned[len(called.exits) :]
+        items = len(marked) + bool(rest)
+        if _is_bare(called, items):
+            self.proxies[marked[0]] = result
+            return
+        self.proxies.update((value, result[i]) for i, value in enumerate(marked))
+        if rest:
+            bundle = result[len(marked)]
+            self.proxies.update((value, bundle[i]) for i, value in enumerate(rest))
+
+    def _node(self, node: Node) -> None:
+        form = FORMS.get(node.op)
+        try:
+            if form is None:
+                raise Unsupported(NO_FORM.get(node.op, ""))
+            numbers = self._numbers(node)
+            operands = [None if v is None else numbers[v] if v in numbers else self.value(v) for v in node.inputs]
+            attributes = {
+                name: self._body(name, attribute) if isinstance(attribute, Program) else self.sizes.within(attribute)
+                for name, attribute in node.attributes.items()
+            }
+            result = form(self._context(node), *operands, **attributes)
+        except Unsupported as reason:
+            shown = f"{node.op}{f' ({reason})' if str(reason) else ''}"
+            self.missing.append((shown, str(self.program.calls[node.cell]), _line(node.source)))
+            result = (self._like,) * len(node.outputs)
+        results = result if isinstance(result, tuple) else (result,)
+        self.proxies.update(zip(node.outputs, results, strict=True))
+
+    def _body(self, name: str, program: Program) -> fx.Proxy:
+        """The module of a sub-program, which has the state of the one that holds it."""
+        flat = program.replace(nodes=tuple(replace(n, cell=0) for n in program.nodes), calls=program.calls[:1])
+        network = TorchNetwork(flat)
+        found = interfaces(network)
+        writer = GraphWriter(network, network.flows[0], found, self.holdings, lambda number: None, self.missing)
+        return self._attribute(self.holdings.body(name, writer.write()))
+
+    def _numbers(self, node: Node) -> dict[Value, Any]:
+        """The constants among the operands that are passed as Python numbers, which keep all their digits."""
+        if node.op not in TAKE_NUMBERS:
+            return {}
+        scalars = {v: self.network.scalar(v) for v in node.inputs if v is not None}
+        tensors = [v.dtype for v, number in scalars.items() if number is None]
+        return {v: _number(number) for v, number in scalars.items() if number is not None and v.dtype in tensors}
+
+    def _context(self, node: Node) -> Context:
+        fixed = {*self.network.constants, *(buffer.value for buffer in self.program.buffers.values())}
+        return Context(
+            self.tracer,
+            tuple(None if value is None else value.type for value in node.inputs),
+            tuple(value.type for value in node.outputs),
+            tuple(value in self.network.used for value in node.outputs),
+            tuple(value in fixed for value in node.inputs),
+            self.sizes,
+            self.placement,
+        )
+
+
+def _is_bare(flow: Flow, items: int) -> bool:
+    """Whether a call returns a tensor, not a tuple of them."""
+    return items == 1 and len(flow.exits) == 1 and not flow.exits[0].attributes["slot"].startswith("[")
+
+
+def _number(number: Any) -> Any:
+    """A NumPy scalar as a Python number, bfloat16 too."""
+    return float(number) if number.dtype.name == "bfloat16" else number.item()
+
+
+def _line(source: Source | None) -> str:
+    return "" if source is None else str(source)

@@ -1,0 +1,37 @@
+"""Attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+
+from .. import functions
+from ..table import Context, torch_form
+
+
+@torch_form("attention_weights")
+def _(context: Context, q: Any, k: Any, mask: Any, *, causal: bool, scale: float | None) -> Any:
+    return context.call(functions.attention_weights, q, k, mask, causal, scale)
+
+
+@torch_form("scaled_dot_product_attention")
+def _(
+    context: Context,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    dropout_mask: Any,
+    *,
+    causal: bool,
+    scale: float | None,
+    dropout: float,
+) -> Any:
+    """torch's own takes no draws, and not a mask and causality together."""
+    if dropout_mask is None and (mask is None or not causal):
+        return context.call(F.scaled_dot_product_attention, q, k, v, mask, 0.0, causal, scale=scale)
+    weights = context.call(functions.attention_weights, q, k, mask, causal, scale)
+    if dropout_mask is not None:
+        weights = weights * dropout_mask * (0.0 if dropout == 1.0 else 1.0 / (1.0 - dropout))
+    return weights @ v

@@ -1,0 +1,38 @@
+"""Comparison, logic and bits."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+from ..table import torch_function
+
+OPERATORS: dict[str, Any] = {
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+}
+FUNCTIONS: dict[str, Any] = {
+    "bitwise_not": operator.invert,
+    "isnan": torch.isnan,
+    "isinf": torch.isinf,
+    "isfinite": torch.isfinite,
+    "logical_and": torch.logical_and,
+    "logical_or": torch.logical_or,
+    "logical_xor": torch.logical_xor,
+    "logical_not": torch.logical_not,
+}
+for _op, _function in OPERATORS.items():
+    torch_function(_op, _function, numbers=True)
+for _op, _function in FUNCTIONS.items():
+    torch_function(_op, _function)

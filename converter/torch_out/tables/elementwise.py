@@ -1,0 +1,117 @@
+"""Arithmetic, exponentials, trigonometry, rounding, choice and conversion."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from ....runtime.ir.types import is_floating
+from ...capture.table import torch_dtype
+from ..table import Context, torch_form, torch_function
+
+OPERATORS: dict[str, Any] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+}
+FUNCTIONS: dict[str, Any] = {
+    "neg": operator.neg,
+    "sign": torch.sign,
+    "abs": torch.abs,
+    "reciprocal": torch.reciprocal,
+    "sqrt": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "exp": torch.exp,
+    "expm1": torch.expm1,
+    "log": torch.log,
+    "log1p": torch.log1p,
+    "log2": torch.log2,
+    "log10": torch.log10,
+    "sigmoid": torch.sigmoid,
+    "erf": torch.erf,
+    "erfc": torch.erfc,
+    "erfinv": torch.erfinv,
+    "lgamma": torch.lgamma,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tan": torch.tan,
+    "asin": torch.asin,
+    "acos": torch.acos,
+    "atan": torch.atan,
+    "atan2": torch.atan2,
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
+    "tanh": torch.tanh,
+    "asinh": torch.asinh,
+    "acosh": torch.acosh,
+    "atanh": torch.atanh,
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "round": torch.round,
+    "trunc": torch.trunc,
+    "fmod": torch.fmod,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+}
+for _op, _function in OPERATORS.items():
+    torch_function(_op, _function, numbers=True)
+for _op, _function in FUNCTIONS.items():
+    torch_function(_op, _function)
+
+
+@torch_form("pow", numbers=True)
+def _(context: Context, a: Any, b: Any) -> Any:
+    """torch raises for an integer to the power of a negative Python number, not of a tensor."""
+    if isinstance(b, int) and b < 0:
+        b = context.call(torch.full, (), b, dtype=torch_dtype(context.y.dtype))
+    return context.call(operator.pow, a, b)
+
+
+@torch_form("polygamma")
+def _(context: Context, x: Any, *, order: int) -> Any:
+    return context.call(torch.polygamma, order, x)
+
+
+@torch_form("where", numbers=True)
+def _(context: Context, condition: Any, a: Any, b: Any) -> Any:
+    return context.call(torch.where, condition, a, b)
+
+
+@torch_form("clamp")
+def _(context: Context, x: Any, *, minimum: float | None, maximum: float | None) -> Any:
+    kind = float if is_floating(context.x.dtype) else int
+    bounds = {"min": minimum, "max": maximum}
+    given = {name: kind(bound) for name, bound in bounds.items() if bound is not None}
+    return context.call(torch.clamp, x, **given) if given else x
+
+
+@torch_form("hardtanh")
+def _(context: Context, x: Any, *, minimum: float, maximum: float) -> Any:
+    kind = float if is_floating(context.x.dtype) else int
+    return context.call(F.hardtanh, x, kind(minimum), kind(maximum))
+
+
+@torch_form("cast")
+def _(context: Context, x: Any, *, dtype: Any) -> Any:
+    return x.to(torch_dtype(context.y.dtype))
+
+
+@torch_form("boundary")
+def _(context: Context, x: Any, *, call: int, kind: str, slot: str) -> Any:
+    return x
+
+
+@torch_form("stop_gradient")
+def _(context: Context, x: Any) -> Any:
+    return x.detach()
+
+
+@torch_form("bitcast")
+def _(context: Context, x: Any, *, dtype: Any) -> Any:
+    return x.view(torch_dtype(context.y.dtype))

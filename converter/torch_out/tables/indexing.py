@@ -1,0 +1,76 @@
+"""Reading and writing at computed places."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from ....runtime.ir.types import INT32, INT64
+from ....runtime.ops.common import normalize_axis
+from .. import functions
+from ..table import Context, torch_form
+
+
+def _whole(context: Context, indices: Any, position: int = 1) -> Any:
+    """Indices in a dtype that torch takes as such: of 8 bits they would be a mask."""
+    type = context.inputs[position]
+    assert type is not None
+    return indices if type.dtype in (INT32, INT64) else indices.to(torch.int64)
+
+
+def _long(context: Context, indices: Any, position: int = 1) -> Any:
+    type = context.inputs[position]
+    assert type is not None
+    return indices if type.dtype == INT64 else indices.to(torch.int64)
+
+
+@torch_form("take")
+def _(context: Context, x: Any, indices: Any, *, axis: int) -> Any:
+    at = normalize_axis(axis, context.x.rank)
+    return context.call(operator.getitem, x, (*(slice(None),) * at, _whole(context, indices)))
+
+
+@torch_form("embedding")
+def _(context: Context, weight: Any, indices: Any, *, padding_index: int | None) -> Any:
+    return context.call(F.embedding, _whole(context, indices), weight, padding_index)
+
+
+@torch_form("index_add")
+def _(context: Context, x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+    at = normalize_axis(axis, context.x.rank)
+    return context.call(functions.index_add, x, _long(context, indices), updates, at)
+
+
+@torch_form("gather")
+def _(context: Context, x: Any, indices: Any, *, axis: int) -> Any:
+    return context.call(functions.gather, x, _long(context, indices), axis) if context.x.rank else x
+
+
+@torch_form("scatter")
+def _(context: Context, x: Any, indices: Any, updates: Any, *, axis: int, reduction: str) -> Any:
+    return context.call(functions.scatter, x, _long(context, indices), updates, axis, reduction)
+
+
+def _coordinates(context: Context, indices: Any) -> tuple[Any, ...]:
+    """The indices for each of the first axes."""
+    type = context.inputs[1]
+    assert type is not None
+    depth = type.shape[-1]
+    assert isinstance(depth, int)
+    indices = _whole(context, indices)
+    return tuple(indices[..., axis] for axis in range(depth))
+
+
+@torch_form("gather_nd")
+def _(context: Context, x: Any, indices: Any) -> Any:
+    return context.call(operator.getitem, x, _coordinates(context, indices))
+
+
+@torch_form("scatter_nd")
+def _(context: Context, x: Any, indices: Any, updates: Any, *, reduction: str) -> Any:
+    if reduction in ("none", "add"):
+        return context.call(torch.index_put, x, _coordinates(context, indices), updates, reduction == "add")
+    return context.call(functions.scatter_nd, x, _long(context, indices), updates, reduction)

@@ -1,0 +1,38 @@
+"""Losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from .. import functions
+from ..table import Context, no_torch_form, torch_form
+
+
+@torch_form("binary_cross_entropy")
+def _(context: Context, x: Any, target: Any) -> Any:
+    return context.call(F.binary_cross_entropy, x, target, reduction="none")
+
+
+@torch_form("class_index")
+def _(context: Context, target: Any, *, classes: int, ignore_index: int | None) -> Any:
+    """An index that is no class is found by what looks it up."""
+    return target if ignore_index is None else context.call(torch.where, target == ignore_index, 0, target)
+
+
+@torch_form("ctc_loss")
+def _(context: Context, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *, blank: int) -> Any:
+    return context.call(F.ctc_loss, log_probs, targets, input_lengths, target_lengths, blank=blank, reduction="none")
+
+
+@torch_form("ctc_alphas")
+def _(context: Context, log_probs: Any, targets: Any, target_lengths: Any, *, blank: int) -> Any:
+    return context.call(functions.ctc_alphas, log_probs, targets, target_lengths, blank)
+
+
+no_torch_form(
+    "ctc_loss_gradient",
+    "torch's own gradient of the loss is that by what log_softmax makes log_probs of, not that by log_probs",
+)

@@ -1,0 +1,56 @@
+"""Normalization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from ..table import Context, torch_form
+
+
+@torch_form("layer_norm")
+def _(context: Context, x: Any, weight: Any, bias: Any, *, axes_count: int, eps: float) -> Any:
+    return context.call(F.layer_norm, x, context.last_sizes(axes_count), weight, bias, eps)
+
+
+@torch_form("rms_norm")
+def _(context: Context, x: Any, weight: Any, *, axes_count: int, eps: float) -> Any:
+    return context.call(F.rms_norm, x, context.last_sizes(axes_count), weight, eps)
+
+
+@torch_form("group_norm")
+def _(context: Context, x: Any, weight: Any, bias: Any, *, groups: int, eps: float) -> Any:
+    return context.call(torch.group_norm, x, groups, weight, bias, eps)
+
+
+@torch_form("standardize")
+def _(context: Context, x: Any, *, axes_count: int, eps: float) -> Any:
+    axes = tuple(range(-axes_count, 0))
+    centered = x - x.mean(axes, keepdim=True)
+    r = context.call(torch.rsqrt, x.var(axes, correction=0, keepdim=True) + eps)
+    return centered * r, r
+
+
+@torch_form("batch_norm")
+def _(context: Context, x: Any, mean: Any, variance: Any, weight: Any, bias: Any, *, eps: float) -> Any:
+    if all(context.fixed[1:3]):
+        return context.call(F.batch_norm, x, mean, variance, weight, bias, False, 0.0, eps)
+    # torch's own sends no gradient to the statistics
+    along = (-1, *(1,) * (context.x.rank - 2))
+    y = (x - mean.reshape(along)) * context.call(torch.rsqrt, variance + eps).reshape(along)
+    y = y if weight is None else y * weight.reshape(along)
+    return y if bias is None else y + bias.reshape(along)
+
+
+@torch_form("batch_norm_train")
+def _(context: Context, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
+    """The statistics apart, since torch gives none that gradients flow through."""
+    y = context.call(torch.batch_norm, x, weight, bias, None, None, True, 0.0, eps, True)
+    axes = (0, *range(2, context.x.rank))
+    return (
+        y,
+        context.call(torch.mean, x, axes) if context.used[1] else None,
+        context.call(torch.var, x, axes, correction=0) if context.used[2] else None,
+    )

@@ -1,0 +1,212 @@
+"""ONNX files, held against themselves and against each other: the interpreter, torch, and ONNX Runtime on the file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..converter.onnx_in.importing import from_onnx
+from ..converter.torch_out.export import to_torch
+from ..runtime.errors import UnsupportedOperators, UsageError
+from ..runtime.ir.dims import evaluate, symbols_in
+from ..runtime.ir.program import Program
+from ..runtime.ir.types import BOOL, Constant, Value, is_floating
+from .options import Options
+from .progress import NoProgress, Progress
+from .results import Report
+from .sides.interpreter_side import InterpreterSide
+from .sides.onnxruntime_side import OnnxModelSide
+from .sides.records import Abilities, Array, Side
+from .sides.torch_side import TorchSide
+from .trial import judged
+
+SIZES = (2, 5, 3, 7)  # of symbolic dimensions, in the order in which the inputs name them
+PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
+
+
+def check_onnx(
+    path: str, *, inputs: str | None = None, progress: Progress | None = None, **options: Any
+) -> Report:
+    """Hold an ONNX file, read as a program, against itself: in the interpreter, in torch, and in ONNX Runtime.
+
+    Args:
+        path: the file.
+        inputs: an .npz file of arrays by input name; generated from the declared types if not given.
+        progress: told of stages.
+        **options: fields of `Options`.
+
+    Returns:
+        The report. The interpreter is the reference: torch runs the program, as a module, Cell by Cell and backward;
+        ONNX Runtime runs the file itself, and is compared at its outputs.
+
+    Raises:
+        UsageError: the file or the inputs can't be read or don't fit, or an option is wrong.
+        ConversionError: the model can't be read as a program.
+    """
+    chosen, shown = Options(**options), progress or NoProgress()
+    _require_eval(chosen)
+    shown.stage("read", None)
+    program = from_onnx(path)
+    args = tuple(_arrays(program, inputs, chosen.seed))
+    reference = InterpreterSide("interpreter", program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
+    sides: list[Side] = []
+    notes: list[str] = []
+    try:
+        module = to_torch(program)
+        sides.append(
+            TorchSide("torch", module, _tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed, loss=None)
+        )
+    except UnsupportedOperators as error:
+        notes.append(f"not compared with torch: {error}".partition("\n")[0])
+    sides.append(OnnxModelSide("onnxruntime", path, args, {}, dtype="float32", provider=chosen.provider))
+    report = judged(reference, sides, chosen, shown)
+    report.notes += notes
+    return report
+
+
+def compare_onnx(
+    reference: str, candidate: str, *, inputs: str | None = None, progress: Progress | None = None, **options: Any
+) -> Report:
+    """Hold one ONNX file against another one that should compute the same.
+
+    Args:
+        reference: the file that is believed.
+        candidate: the other one; its inputs are paired by name, else by position.
+        inputs: as for `check_onnx`, by the names of the reference.
+        progress: told of stages.
+        **options: fields of `Options`.
+
+    Returns:
+        The report: both files in the interpreter, in float64 and in the working dtype, with gradients; and ONNX Runtime
+        on the candidate. Cells are compared where both files have the same, else the models as a whole.
+
+    Raises:
+        UsageError: a file or the inputs can't be read or don't fit.
+        ConversionError: a model can't be read as a program.
+    """
+    chosen, shown = Options(**options), progress or NoProgress()
+    _require_eval(chosen)
+    shown.stage("read", None)
+    first, second = from_onnx(reference), from_onnx(candidate)
+    arrays = _arrays(first, inputs, chosen.seed)
+    others = _paired(first, second, arrays)
+    alike = _interface(first) == _interface(second)
+    notes = []
+    if not alike:
+        notes.append("the models were compared as a whole: their Cells or parameters are not the same")
+        first, second = _without_parameters(first), _without_parameters(second)
+    dtype, seed = chosen.dtype, chosen.seed
+    believed = InterpreterSide(reference, first, tuple(arrays), {}, working_dtype=dtype, seed=seed)
+    side = InterpreterSide(candidate, second, tuple(others), {}, working_dtype=dtype, seed=seed)
+    if not alike:
+        side.abilities = Abilities(side.abilities.checks, cells=False)
+    runtime = OnnxModelSide(
+        f"{candidate} in onnxruntime", candidate, tuple(others), {}, dtype="float32", provider=chosen.provider
+    )
+    report = judged(believed, [side, runtime], chosen, shown)
+    report.notes += notes
+    return report
+
+
+def _require_eval(options: Options) -> None:
+    if options.train:
+        raise UsageError("an ONNX model is compared as it is: --train is for torch models")
+
+
+def _tensors(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
+    import torch
+
+    return tuple(torch.from_numpy(np.array(array)) for array in arrays)
+
+
+# ---- inputs ----
+
+
+def _arrays(program: Program, path: str | None, seed: int) -> list[Array]:
+    """The inputs of a program, in order: those of an .npz file, or generated ones."""
+    if path is None:
+        return generated_inputs(program, seed)
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            given = {name: stored[name] for name in stored.files}
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {path}") from error
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise UsageError(f"{path} is not an .npz file of arrays: {error}") from error
+    needed = [value.name for value in program.inputs]
+    if set(given) != set(needed):
+        raise UsageError(f"the model takes {', '.join(needed)}; {path} holds {', '.join(given) or 'nothing'}")
+    for value in program.inputs:
+        if given[value.name].dtype != value.dtype:
+            raise UsageError(f"{path}: {value.name} must be {value.dtype}, given {given[value.name].dtype}")
+    return [given[name] for name in needed]
+
+
+def generated_inputs(program: Program, seed: int) -> list[Array]:
+    """Random inputs of the declared types: normal numbers, indices that fit the tables they are taken from, bits.
+
+    Symbolic dimensions get small sizes, each its own.
+    """
+    rng = np.random.default_rng(seed)
+    names = list(dict.fromkeys(name for value in program.inputs for name in sorted(symbols_in(value.shape))))
+    sizes = {name: SIZES[i] if i < len(SIZES) else SIZES[-1] + 2 * i for i, name in enumerate(names)}
+    arrays: list[Array] = []
+    for value in program.inputs:
+        shape = tuple(evaluate(dim, sizes) for dim in value.shape)
+        if value.dtype == BOOL:
+            arrays.append(rng.integers(0, 2, shape).astype(BOOL))
+        elif is_floating(value.dtype):
+            arrays.append(np.asarray(rng.standard_normal(shape)).astype(value.dtype))
+        else:
+            arrays.append(rng.integers(0, min(_tables(program, value), default=2), shape).astype(value.dtype))
+    return arrays
+
+
+def _tables(program: Program, indices: Value) -> Iterator[int]:
+    """The lengths of what is looked up by `indices`."""
+    reached = {indices}
+    for node in program.nodes:
+        if node.op == "take" and node.inputs[1] in reached and node.inputs[0] is not None:
+            size = node.inputs[0].shape[node.attributes["axis"]]
+            if isinstance(size, int):
+                yield size
+        elif node.op in PASSING_ON and reached.intersection(v for v in node.inputs if v is not None):
+            reached.update(node.outputs)
+
+
+# ---- two models ----
+
+
+def _paired(first: Program, second: Program, arrays: list[Array]) -> list[Array]:
+    """The same inputs in the order of another program."""
+    if len(first.inputs) != len(second.inputs):
+        raise UsageError(f"the models take {len(first.inputs)} and {len(second.inputs)} inputs: they can't be compared")
+    by_name: Mapping[str, Array] = {value.name: array for value, array in zip(first.inputs, arrays, strict=True)}
+    if {value.name for value in second.inputs} == set(by_name):
+        return [by_name[value.name] for value in second.inputs]
+    return arrays
+
+
+def _interface(program: Program) -> set[Any]:
+    """What must be the same in two programs for their Cells to be compared."""
+    marks = [node for node in program.nodes if node.op == "boundary"]
+    counts = {(number, kind): 0 for number in range(len(program.calls)) for kind in ("input", "output")}
+    for node in marks:
+        counts[node.attributes["call"], node.attributes["kind"]] += 1
+    calls = {(str(program.calls[number]), kind, count) for (number, kind), count in counts.items()}
+    return calls | set(program.parameters)
+
+
+def _without_parameters(program: Program) -> Program:
+    """The program with its parameters fixed: they have other names in the other one."""
+    constants = tuple(Constant(p.value, p.data) for p in program.parameters.values())
+    return program.replace(parameters={}, constants=program.constants + constants)
+
+
+def is_onnx(path: str) -> bool:
+    """Whether the command line means an ONNX file."""
+    return Path(path).suffix == ".onnx"

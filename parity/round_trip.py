@@ -1,0 +1,44 @@
+"""The ways back to torch: the modules that a program becomes, directly and by way of ONNX."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from ..converter.onnx_in.importing import from_onnx
+from ..converter.onnx_out.export import to_onnx
+from ..converter.torch_out.export import to_torch
+from ..runtime.ir.program import Program
+
+FROM_IR, FROM_ONNX = "torch from IR", "torch from ONNX"
+
+
+def ways_back(program: Program) -> dict[str, torch.nn.Module]:
+    """The torch modules, by the names of the sides that they are.
+
+    An ONNX model updates no buffers, so that in train mode there is no way by ONNX.
+
+    Raises:
+        UnsupportedOperators: an op has no form in torch or in ONNX, or an operator none in the IR.
+    """
+    made = {FROM_IR: to_torch(program)}
+    if not program.train:
+        made[FROM_ONNX] = to_torch(through_onnx(program))
+    return made
+
+
+def through_onnx(program: Program) -> Program:
+    """What a program is after it was written to ONNX and read again.
+
+    What ONNX doesn't say is as it was: how the program is called, which parameters are trained, what they are called
+    where they are shared, and those that nothing uses.
+    """
+    read = from_onnx(to_onnx(program))
+    parameters = {
+        name: replace(read.parameters[name], trainable=before.trainable, aliases=before.aliases)
+        if name in read.parameters
+        else before
+        for name, before in program.parameters.items()
+    }
+    return read.replace(parameters=read.parameters | parameters, arguments=program.arguments, result=program.result)

@@ -1,0 +1,191 @@
+"""`mark_cells`: a program whose nodes only name their Cells gets calls that stand together, and boundaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ...errors import ProgramError
+from ..program import Program
+from ..sizes import symbols_used
+from ..types import CellCall, Node, Value
+
+
+def mark_cells(program: Program) -> Program:
+    """Put the nodes of each Cell call together, and mark the values that enter and leave it.
+
+    A Cell whose nodes can't all run one after the other, since what they need comes from nodes outside that need others
+    of them, is called more than once.
+    """
+    order = _Order(program)
+    root = order.run()
+    return _Marking(program, root).marked()
+
+
+@dataclass
+class _Call:
+    """One call: its own nodes, and the calls within, in order."""
+
+    path: str
+    class_name: str
+    body: list[Node | _Call] = field(default_factory=list)
+
+    def nodes(self) -> Iterator[Node]:
+        for item in self.body:
+            if isinstance(item, _Call):
+                yield from item.nodes()
+            else:
+                yield item
+
+
+class _Order:
+    """Finds an order of the nodes in which Cells are left as seldom as possible before they are done."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        calls = program.calls
+        self.of_call: dict[int, list[Node | int]] = {number: [] for number in range(len(calls))}
+        entered: set[int] = {0}
+        self.inside: dict[int, list[Node]] = {number: [] for number in range(len(calls))}
+        for node in program.nodes:
+            number: int | None = node.cell
+            self.of_call[node.cell].append(node)
+            while number is not None:
+                self.inside[number].append(node)
+                parent = calls[number].parent
+                if number not in entered and parent is not None:
+                    # before the node that leads into it
+                    self.of_call[parent].append(number)
+                entered.add(number)
+                number = parent
+        tellers = {r.symbol: n for n, told in program.symbol_readings.items() for r in told}
+        self.needs: dict[Node, set[Node]] = {}
+        for node in program.nodes:
+            makers = {program.producers[value] for value in node.inputs if value in program.producers}
+            self.needs[node] = makers | {tellers[name] for name in symbols_used(node) if name in tellers}
+        self.outside: dict[int, set[Node]] = {}
+        for number, nodes in self.inside.items():
+            own = set(nodes)
+            self.outside[number] = {need for node in nodes for need in self.needs[node]} - own
+        self.done: set[Node] = set()
+
+    def run(self) -> _Call:
+        """All calls, in order."""
+        return self._call(0, partly=False)
+
+    def _call(self, number: int, *, partly: bool) -> _Call:
+        """Run what is left of a call; `partly`: as far as it goes."""
+        call = self.program.calls[number]
+        made = _Call(call.path, call.class_name)
+        waiting = self.of_call[number]
+        while waiting:
+            ready = next((item for item in waiting if self._is_ready(item)), None)
+            if ready is None:
+                started = next((i for i in waiting if isinstance(i, int) and self._can_start(i)), None)
+                if started is None:
+                    if partly:
+                        break
+                    raise ProgramError("the nodes of the program need each other in a circle")
+                made.body.append(self._call(started, partly=True))
+            elif isinstance(ready, int):
+                waiting.remove(ready)
+                made.body.append(self._call(ready, partly=False))
+            else:
+                waiting.remove(ready)
+                self.done.add(ready)
+                made.body.append(ready)
+        return made
+
+    def _is_ready(self, item: Node | int) -> bool:
+        needs = self.outside[item] if isinstance(item, int) else self.needs[item]
+        return needs <= self.done
+
+    def _can_start(self, number: int) -> bool:
+        """Whether any node of a call is ready."""
+        return any(node not in self.done and self.needs[node] <= self.done for node in self.inside[number])
+
+
+class _Marking:
+    """Writes the program in that order, with boundaries."""
+
+    def __init__(self, program: Program, root: _Call) -> None:
+        self.program = program
+        self.root = root
+        self.stored = set(program.constant_data)
+        self.calls: list[CellCall] = []
+        self.nodes: list[Node] = []
+        self.names = {value.name for value in (*program.inputs, *program.constant_data, *program.producers)}
+        self.indices: dict[str, int] = {}
+        self.current: dict[Value, Value] = {}  # what each value is called where we are
+        results = (*program.outputs, *program.updates.values())
+        self.uses: dict[Value, int] = {}
+        for value in (*results, *(v for node in program.nodes for v in node.inputs if v is not None)):
+            self.uses[value] = self.uses.get(value, 0) + 1
+
+    def marked(self) -> Program:
+        """The program."""
+        program = self.program
+        self._call(self.root, None, program.inputs, program.outputs)
+        buffers = {
+            name: buffer if buffer.update is None else type(buffer)(buffer.value, buffer.data, self._now(buffer.update))
+            for name, buffer in program.buffers.items()
+        }
+        outputs = tuple(self._now(value) for value in program.outputs)
+        return program.replace(nodes=tuple(self.nodes), calls=tuple(self.calls), outputs=outputs, buffers=buffers)
+
+    def _now(self, value: Value) -> Value:
+        return self.current.get(value, value)
+
+    def _call(self, call: _Call, parent: int | None, entering: Iterable[Value], leaving: Iterable[Value]) -> None:
+        number = len(self.calls)
+        index = self.indices.get(call.path, 0)
+        self.indices[call.path] = index + 1
+        self.calls.append(CellCall(call.path, call.class_name, index, parent))
+        outside = dict(self.current)
+        for position, value in enumerate(entering):
+            self._cross(value, number, "input", _identifier(value.name, position))
+        for item in call.body:
+            if isinstance(item, _Call):
+                self._call(item, number, *self._boundary(item))
+            else:
+                inputs = tuple(None if value is None else self._now(value) for value in item.inputs)
+                self.nodes.append(Node(item.op, inputs, item.attributes, item.outputs, number, item.source))
+        results = list(dict.fromkeys(leaving))
+        for position, value in enumerate(results):
+            self._cross(value, number, "output", "result" if len(results) == 1 else f"[{position}]")
+        self.current = outside | {value: self.current[value] for value in results if value in self.current}
+
+    def _cross(self, value: Value, number: int, kind: str, slot: str) -> None:
+        here = self._now(value)
+        crossed = Value(self._name(f"{value.name}_{kind}"), value.type)
+        attributes = {"call": number, "kind": kind, "slot": slot}
+        self.nodes.append(Node("boundary", (here,), attributes, (crossed,), number))
+        self.current[value] = crossed
+
+    def _name(self, stem: str) -> str:
+        name, count = stem, 0
+        while name in self.names:
+            count += 1
+            name = f"{stem}_{count}"
+        self.names.add(name)
+        return name
+
+    def _boundary(self, call: _Call) -> tuple[list[Value], list[Value]]:
+        """The values that enter a call, in order of use, and those that leave it."""
+        nodes = list(call.nodes())
+        made = {value for node in nodes for value in node.outputs}
+        used: dict[Value, int] = {}
+        for node in nodes:
+            for value in node.inputs:
+                if value is not None:
+                    used[value] = used.get(value, 0) + 1
+        entering = [value for value in used if value not in made and value not in self.stored]
+        leaving = [v for node in nodes for v in node.outputs if self.uses.get(v, 0) > used.get(v, 0)]
+        return entering, leaving
+
+
+def _identifier(name: str, position: int) -> str:
+    """A value's name as that of a parameter of a function."""
+    plain = re.sub(r"\W", "_", name)
+    return plain if plain.isidentifier() else f"input_{position}"

@@ -1,0 +1,166 @@
+"""Recipe for ONNX Resize: interpolation as a product with one matrix per axis."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..ir.types import FLOAT64, is_floating
+from ..ops import elementwise, indexing, linear, shaping
+from ..ops.registry import Array, Tensor, require
+from .registry import recipe
+from .shaping import normalized
+
+
+@recipe("Resize", "roi", "scales", "sizes")
+def resize(
+    x: Tensor,
+    roi: Any = None,
+    scales: Any = None,
+    sizes: Any = None,
+    *,
+    antialias: int = 0,
+    axes: Any = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Any:
+    """Resize-19: every result is a weighted sum of source positions, one axis after the other."""
+    at = tuple(range(x.ndim)) if axes is None else normalized(axes, x.ndim)
+    kept = [i for i, axis in enumerate(at) if _stays(x.shape[axis], i, scales or None, sizes or None)]
+    if not roi and kept:
+        scales, sizes = (given and [g for i, g in enumerate(given) if i not in kept] for given in (scales, sizes))
+        at = tuple(axis for i, axis in enumerate(at) if i not in kept)
+    if not at:
+        return x
+    old = [x.shape[axis] for axis in at]
+    require(all(isinstance(size, int) for size in old), f"needed known sizes, given {tuple(x.shape)}")
+    factors, new = _scales_and_sizes(old, scales or None, sizes or None, keep_aspect_ratio_policy)
+    for i, axis in enumerate(at):
+        crop = (roi[i], roi[i + len(at)]) if roi and coordinate_transformation_mode == "tf_crop_and_resize" else None
+        if old[i] == new[i] and factors[i] == 1.0 and crop is None:
+            continue
+        places = _positions(old[i], new[i], factors[i], coordinate_transformation_mode, crop)
+        outside = (places < 0) | (places > old[i] - 1) if crop is not None else np.zeros(new[i], bool)
+        if mode == "nearest" and crop is None:
+            x = indexing.take(x, _nearest(places, old[i], nearest_mode), axis=axis)
+            continue
+        weights = _weights(places, old[i], factors[i], mode, nearest_mode, cubic_coeff_a, antialias, exclude_outside)
+        weights[outside] = 0.0
+        x = _weighted(x, axis, weights, outside, extrapolation_value)
+    return x
+
+
+def _stays(size: Any, i: int, scales: Any, sizes: Any) -> bool:
+    """Whether a symbolic size stays as it is, so that it needn't be known."""
+    if isinstance(size, int):
+        return False
+    return bool(scales[i] == 1.0) if scales is not None else sizes is not None and bool(sizes[i] == size)
+
+
+def _scales_and_sizes(old: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[int]]:
+    require((scales is None) != (sizes is None), "needed scales or sizes, and not both")
+    given = scales if sizes is None else sizes
+    require(len(given) == len(old), f"needed {len(old)} scales or sizes, given {given}")
+    if sizes is None:
+        return [float(s) for s in scales], [math.floor(size * s) for size, s in zip(old, scales, strict=True)]
+    factors = [new / size for new, size in zip(sizes, old, strict=True)]
+    if policy == "stretch":
+        return factors, list(sizes)
+    factor = (min if policy == "not_larger" else max)(factors)
+    return [factor] * len(old), [math.floor(size * factor + 0.5) for size in old]
+
+
+def _positions(old: int, new: int, scale: float, mode: str, crop: tuple[float, float] | None) -> Array:
+    """Where each result lies in the source, by `coordinate_transformation_mode`."""
+    i = np.arange(new, dtype=np.float64)
+    match mode:
+        case "half_pixel":
+            return (i + 0.5) / scale - 0.5
+        case "half_pixel_symmetric":
+            adjustment = new / (scale * old)
+            return old / 2 * (1 - adjustment) + (i + 0.5) / scale - 0.5
+        case "pytorch_half_pixel":
+            return (i + 0.5) / scale - 0.5 if new > 1 else np.zeros(new)
+        case "align_corners":
+            length = scale * old  # which needn't be whole
+            return i * (old - 1) / (length - 1) if length != 1 else np.zeros(new)
+        case "asymmetric":
+            return i / scale
+        case "tf_half_pixel_for_nn":
+            return (i + 0.5) / scale
+        case "tf_crop_and_resize" if crop is not None:
+            start, end = crop
+            if new > 1:
+                return start * (old - 1) + i * (end - start) * (old - 1) / (new - 1)
+            return np.full(new, 0.5 * (start + end) * (old - 1))
+    raise ShapeError(f"Resize with coordinate_transformation_mode {mode!r} isn't supported, or lacks its roi")
+
+
+def _nearest(places: Array, old: int, mode: str) -> Array:
+    match mode:
+        case "round_prefer_floor":
+            chosen = np.ceil(places - 0.5)
+        case "round_prefer_ceil":
+            chosen = np.floor(places + 0.5)
+        case "floor":
+            chosen = np.floor(places)
+        case "ceil":
+            chosen = np.ceil(places)
+        case _:
+            raise ShapeError(f"nearest_mode {mode!r} is unknown")
+    return np.clip(chosen, 0, old - 1).astype(np.int64)
+
+
+def _weights(
+    places: Array, old: int, scale: float, mode: str, nearest_mode: str, a: float, antialias: int, exclude: int
+) -> Array:
+    """The weights `(results, old)` of the source elements; positions beyond the ends count as those at the ends."""
+    weights = np.zeros((len(places), old))
+    rows = np.arange(len(places))
+    if mode == "nearest":
+        weights[rows, _nearest(places, old, nearest_mode)] = 1.0
+        return weights
+    require(mode in ("linear", "cubic"), f"mode {mode!r} is unknown")
+    stretch = min(scale, 1.0) if antialias else 1.0
+    reach = (1.0 if mode == "linear" else 2.0) / stretch
+    steps = math.ceil(reach)
+    base = np.floor(places).astype(np.int64)
+    for offset in range(-steps, steps + 2):
+        source = base + offset
+        distance = np.abs(places - source) * stretch
+        weight = np.maximum(1.0 - distance, 0.0) if mode == "linear" else _cubic(distance, a)
+        if exclude:
+            weight = np.where((source < 0) | (source >= old), 0.0, weight)
+        np.add.at(weights, (rows, np.clip(source, 0, old - 1)), weight)
+    if exclude or antialias:
+        total = weights.sum(axis=1, keepdims=True)
+        weights = np.divide(weights, total, out=np.zeros_like(weights), where=total != 0)
+    return weights
+
+
+def _cubic(d: Array, a: float) -> Array:
+    """The convolution kernel of Keys (1981) at distances `d`."""
+    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+    far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+
+
+def _weighted(x: Tensor, axis: int, weights: Array, outside: Array, value: float) -> Any:
+    """The products with `weights` along an axis; `value` where a result lies outside."""
+    dtype = x.dtype
+    wide = x if is_floating(dtype) else elementwise.cast(x, dtype=FLOAT64)
+    order = (*(i for i in range(x.ndim) if i != axis), axis)
+    moved = shaping.transpose(wide, permutation=order)
+    result = linear.matmul(moved, weights.T.astype(wide.dtype))
+    if outside.any():
+        result = result + np.where(outside, value, 0.0).astype(wide.dtype)
+    result = shaping.transpose(result, permutation=tuple(order.index(i) for i in range(x.ndim)))
+    return result if is_floating(dtype) else elementwise.cast(result, dtype=dtype)

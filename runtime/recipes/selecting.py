@@ -1,0 +1,31 @@
+"""Recipes for ONNX operators that pick elements: TopK and Compress."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import product
+from ..ops import indexing, shaping, sorting
+from ..ops.common import normalize_axis
+from ..ops.registry import Tensor, require
+from .registry import recipe
+from .shaping import scalar
+
+
+@recipe("TopK", "k")
+def topk(x: Tensor, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+    """TopK-11: values and their indices."""
+    return sorting.topk(x, k=scalar(k), axis=normalize_axis(axis, x.ndim), largest=bool(largest), sorted=bool(sorted))
+
+
+@recipe("Compress", "condition")
+def compress(input: Tensor, condition: Any, *, axis: int | None = None) -> Any:
+    """Compress-11: the slices (without `axis`: the elements) where the condition holds."""
+    if axis is None:
+        input, axis = shaping.reshape(input, shape=(product(input.shape),)), 0
+    chosen = [i for i, holds in enumerate(condition) if holds]
+    size = input.shape[normalize_axis(axis, input.ndim)]
+    require(not isinstance(size, int) or len(condition) <= size, f"{len(condition)} conditions for a size of {size}")
+    return indexing.take(input, np.array(chosen, np.int64), axis=normalize_axis(axis, input.ndim))

@@ -1,0 +1,125 @@
+"""Each op's torch form against the interpreter: outputs and gradients of every case of the op table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cellbridge.converter import to_torch
+from cellbridge.converter.torch_out import table
+from cellbridge.runtime import ops
+from cellbridge.runtime.calling import as_array
+from cellbridge.runtime.errors import UnsupportedOperators
+from cellbridge.runtime.ir.types import is_floating
+from cellbridge.runtime.ops.random import RANDOM_OPS
+from tests.runtime.ops import checks
+from tests.runtime.ops.cases import OpCase
+from tests.runtime.ops.test_all_ops import CASES
+
+WRITTEN = [case for case in CASES if case.op in table.FORMS]
+DRAWN = [case for case in WRITTEN if case.op in RANDOM_OPS]
+COMPUTED = [case for case in WRITTEN if case.op not in RANDOM_OPS]
+OTHER_GRADIENTS = {
+    "ctc_loss": "torch's gradient of the loss is that by what log_softmax makes log_probs of",
+}
+# torch's trigamma, the gradient of its digamma, is right to 5e-10 of the value
+INEXACT_OUTPUTS = {"polygamma-trigamma"}
+INEXACT_GRADIENTS = {"polygamma-digamma_gradient"}
+DIFFERENTIABLE = {
+    str(case)
+    for case in COMPUTED
+    if case.differentiable
+    and ops.get(case.op).vjp_rule is not None
+    and case.op not in OTHER_GRADIENTS
+    and str(case) not in INEXACT_GRADIENTS
+}
+
+
+def run(case: OpCase, dtype: str, *, grads: bool = False) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Outputs of the module of one op, and its inputs."""
+    module = to_torch(checks.one_node_program(case, dtype))
+    tensors = [checks.as_torch(array) for array in checks.inputs_of(case, dtype) if array is not None]
+    inputs = [t.requires_grad_(grads and t.is_floating_point()) for t in tensors if t is not None]
+    return list(module(*inputs)), inputs
+
+
+def test_every_op_has_a_form_or_a_reason() -> None:
+    assert set(ops.all_ops()) == set(table.FORMS) | set(table.NO_FORM)
+    assert all(table.NO_FORM.values())
+
+
+@pytest.mark.parametrize("case", COMPUTED, ids=str)
+def test_it_computes_what_the_interpreter_does(case: OpCase) -> None:
+    inputs = checks.inputs_of(case, "float64")
+    expected = checks.run_kernel(case, inputs)
+    outputs, leaves = run(case, "float64", grads=str(case) in DIFFERENTIABLE)
+    for actual, array in zip(outputs, expected, strict=True):
+        if str(case) in INEXACT_OUTPUTS:
+            with pytest.raises(AssertionError):
+                checks.assert_close(as_array(actual), array, "float64")
+            np.testing.assert_allclose(as_array(actual), array, rtol=1e-9)
+        else:
+            checks.assert_close(as_array(actual), array, "float64")
+    if str(case) in DIFFERENTIABLE:
+        check_gradients(case, inputs, expected, outputs, [leaf for leaf in leaves if leaf.requires_grad])
+
+
+def check_gradients(
+    case: OpCase, inputs: list[Any], ys: tuple[Any, ...], outputs: list[torch.Tensor], leaves: list[torch.Tensor]
+) -> None:
+    seeds = checks.cotangents(ys)
+    by_rule = checks.run_vjp(case, seeds, ys, inputs)
+    pairs = [(y, checks.as_torch(g)) for y, g in zip(outputs, seeds, strict=True) if g is not None and y.requires_grad]
+    heads, cotangents = zip(*pairs, strict=True) if pairs else ((), ())
+    found = torch.autograd.grad(heads, leaves, cotangents, allow_unused=True) if pairs else [None] * len(leaves)
+    gradients = iter(found)
+    for array, expected, judged in zip(inputs, by_rule, checks.differentiated(case), strict=True):
+        if array is None or not is_floating(array.dtype):
+            continue
+        actual, zero = next(gradients), np.zeros_like(array)
+        if judged:
+            wanted = zero if expected is None else expected
+            checks.assert_close(zero if actual is None else actual.numpy(), wanted, "float64", scale=1.0)
+
+
+@pytest.mark.parametrize("case", DRAWN, ids=str)
+def test_draws_are_of_the_type_and_repeat_with_the_seed(case: OpCase) -> None:
+    torch.manual_seed(3)
+    (first,), _ = run(case, "float32")
+    torch.manual_seed(3)
+    (second,), _ = run(case, "float32")
+    (expected,) = checks.run_kernel(case, checks.inputs_of(case, "float32"))
+    assert (as_array(first).dtype, first.shape) == (expected.dtype, expected.shape)
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("op", sorted(table.NO_FORM))
+def test_what_has_no_form_is_refused_with_the_reason(op: str) -> None:
+    case = next(case for case in CASES if case.op == op)
+    with pytest.raises(UnsupportedOperators, match="can't be written in torch") as refusal:
+        to_torch(checks.one_node_program(case, "float32"))
+    assert table.NO_FORM[op] in str(refusal.value)
+
+
+def test_a_planted_wrong_form_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = next(case for case in CASES if case.op == "exp")
+    test_it_computes_what_the_interpreter_does(case)
+
+    def off(context: Any, x: Any) -> Any:
+        return x.exp() * (1 + 1e-9)
+
+    def cut_off(context: Any, x: Any) -> Any:
+        return x.detach().exp()
+
+    for wrong in (off, cut_off):
+        monkeypatch.setitem(table.FORMS, "exp", wrong)
+        with pytest.raises(AssertionError):
+            test_it_computes_what_the_interpreter_does(case)
+
+
+def test_a_form_entered_twice_raises() -> None:
+    with pytest.raises(ValueError, match="exp is already in the table"):
+        table.torch_function("exp", torch.exp)

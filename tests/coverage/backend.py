@@ -1,0 +1,97 @@
+"""onnx's own backend tests, run through `from_onnx` and the interpreter."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.backend.test.loader import load_model_tests
+
+from cellbridge import converter
+
+KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a test went: empty if it passed, else what was wrong."""
+
+    name: str
+    problem: str
+
+
+@cache
+def cases() -> dict[str, Any]:
+    """All tests by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # onnx computes what it expects with overflows and divisions by zero
+        return {case.name: case for kind in KINDS for case in load_model_tests(kind=kind)}
+
+
+def run(case: Any) -> Outcome:
+    """Import the model of a test, run it on each of its data sets, and compare."""
+    try:
+        program = converter.from_onnx(case.model if case.model is not None else Path(case.model_dir) / "model.onnx")
+        for inputs, expected in _data_sets(case):
+            given = program(*inputs)
+            problem = _difference(given if isinstance(given, tuple) else (given,), expected, case.rtol, case.atol)
+            if problem:
+                return Outcome(case.name, problem)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is the outcome
+        return Outcome(case.name, f"{type(error).__name__}: {error}")
+    return Outcome(case.name, "")
+
+
+def _data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
+    if case.data_sets is not None:
+        for inputs, outputs in case.data_sets:
+            yield [_as_array(x) for x in inputs], [_as_array(x) for x in outputs]
+        return
+    graph = onnx.load(Path(case.model_dir) / "model.onnx").graph
+    for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
+        yield (
+            [_read(path, info.type) for path, info in _files(folder, "input", graph.input) if path.exists()],
+            [_read(path, info.type) for path, info in _files(folder, "output", graph.output)],
+        )
+
+
+def _files(folder: Path, kind: str, declared: Any) -> Iterator[tuple[Path, Any]]:
+    return ((folder / f"{kind}_{i}.pb", info) for i, info in enumerate(declared))
+
+
+def _as_array(value: Any) -> Any:
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _read(path: Path, declared: onnx.TypeProto) -> Any:
+    data = path.read_bytes()
+    if declared.HasField("sequence_type"):
+        return onnx.numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+    if declared.HasField("optional_type"):
+        return onnx.numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
+    return onnx.numpy_helper.to_array(onnx.TensorProto.FromString(data))
+
+
+def _difference(given: Any, expected: Any, rtol: float, atol: float) -> str:
+    """What differs, by the rules of onnx's own runner; empty if nothing does."""
+    if isinstance(expected, (list, tuple)):
+        if not isinstance(given, (list, tuple)) or len(given) != len(expected):
+            return f"needed {len(expected)} values, given {given!r}"
+        problems = [_difference(a, b, rtol, atol) for a, b in zip(given, expected, strict=True)]
+        return next((problem for problem in problems if problem), "")
+    wanted = np.asarray(expected)
+    if given.dtype != wanted.dtype or given.shape != wanted.shape:
+        return f"needed {wanted.dtype}{list(wanted.shape)}, given {given.dtype}{list(given.shape)}"
+    if wanted.dtype.kind in "V" or wanted.dtype.name.startswith(("float8", "bfloat16")):
+        given, wanted = given.astype(np.float32), wanted.astype(np.float32)
+    if wanted.dtype.kind in "fc":
+        same = np.allclose(given, wanted, rtol=rtol, atol=atol, equal_nan=True)
+    else:
+        same = np.array_equal(given, wanted)
+    return "" if same else "the values differ"

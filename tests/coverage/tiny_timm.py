@@ -1,0 +1,23 @@
+"""Models of timm in small versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tests.coverage import torchvision_operators
+from tests.coverage.tiny import noise, randomized
+
+torchvision_operators.declare()
+
+import timm  # noqa: E402  (imports torchvision)
+
+
+def image_model(
+    name: str, size: int = 32, channels: int = 3, **given: Any
+) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+    """The model of that name with 5 classes, random weights and two images; `given` makes it smaller."""
+    torch.manual_seed(0)
+    made = timm.create_model(name, pretrained=False, num_classes=5, **given)
+    return randomized(made), (noise(2, channels, size, size),), {}

@@ -1,0 +1,113 @@
+"""Options of `parity export`: opset, half precision, dynamic axes, external data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+
+from cellbridge.converter.onnx_out import opsets
+from cellbridge.parity.cli import main
+from cellbridge.parity.sides.onnxruntime_session import run_model
+
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 300)
+
+    def forward(self, x, scale=1.0, more=()):
+        return self.fc(x) * scale + sum(more)
+
+def model():
+    return Net()
+
+def inputs():
+    return torch.ones(3, 4), 2.0, [torch.ones(1)]
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.py"
+    path.write_text(NET)
+    return path
+
+
+def export(net: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["export", str(net), "-o", str(net.with_name("net.onnx")), *options])
+
+
+def written(net: Path) -> onnx.ModelProto:
+    path = net.with_name("net.onnx")
+    onnx.checker.check_model(str(path), full_check=True)
+    return onnx.load(path)
+
+
+def test_opset(net: Path) -> None:
+    assert export(net, "--opset", "17").exit_code == 0
+    assert written(net).opset_import[0].version == 17
+    refused = export(net, "--opset", "99")
+    assert refused.exit_code == 2
+    assert f"opset must be 17 to {opsets.newest()}, given 99" in refused.output
+
+
+@pytest.mark.parametrize("checked", [[], ["--no-check"]])
+def test_half_precision(net: Path, checked: list[str]) -> None:
+    result = export(net, "--fp16", *checked)
+    assert result.exit_code == 0, result.output
+    model = written(net)
+    kinds = {value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
+    assert kinds | {tensor.data_type for tensor in model.graph.initializer} == {onnx.TensorProto.FLOAT16}
+
+
+def test_a_model_that_fails_in_half_precision_is_not_written(net: Path) -> None:
+    net.write_text(NET.replace("* scale", "* scale * 1e5"))
+    result = export(net, "--fp16")
+    assert result.exit_code != 0
+    assert not net.with_name("net.onnx").exists()
+
+
+def test_dynamic_axes(net: Path) -> None:
+    result = export(net, "--dynamic", "x:0=batch")
+    assert result.exit_code == 0, result.output
+    model = written(net)
+    assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+    assert model.graph.output[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+    inputs = {model.graph.input[0].name: np.ones((7, 4), np.float32), model.graph.input[1].name: np.ones(1, np.float32)}
+    assert next(iter(run_model(model, inputs).values())).shape == (7, 300)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("x=batch", "--dynamic takes NAME:AXIS=SYMBOL, as in x:0=batch, given 'x=batch'"),
+        ("y:0=batch", "the tensors that forward takes are x;"),
+        ("more:0=batch", "define dynamic_shapes in the model file"),
+        ("x:2=batch", "x has 2 dimensions"),
+        ("x:1=features", "dynamic_shapes doesn't fit the model"),
+    ],
+)
+def test_dynamic_axes_that_can_not_be(net: Path, option: str, message: str) -> None:
+    result = export(net, "--dynamic", option)
+    assert result.exit_code in (2, 3)
+    assert message in result.output
+
+
+def test_a_file_with_dynamic_shapes_takes_no_option(net: Path) -> None:
+    net.write_text(NET + "\ndynamic_shapes = {'x': {0: torch.export.Dim('b')}, 'scale': None, 'more': [None]}\n")
+    result = export(net, "--dynamic", "x:0=batch")
+    assert result.exit_code == 2
+    assert "defines dynamic_shapes: change them there" in result.output
+
+
+def test_external_data(net: Path) -> None:
+    assert export(net, "--external-data").exit_code == 0
+    assert net.with_name("net.onnx.data").exists()
+    written(net)
