@@ -1,6 +1,8 @@
 """Bessel functions of order 0 and 1 and the Airy function, in NumPy, of float64 numbers.
 
 The methods are those of S. L. Moshier's Cephes library, which ATen takes too: Chebyshev series and rational functions.
+J, Y and Ai agree with ATen rather than with Cephes: in ATen some denominators lack their leading 1, so that J and Y are
+off by up to 3e-7 for arguments between 3 and 10.
 All are written without a look at the elements, so that `onnx_arrays` can write them as ONNX.
 """
 

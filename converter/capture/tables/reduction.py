@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ....runtime.ir.types import BOOL
-from ....runtime.ops import comparison, elementwise, reduction, shaping
+from ....runtime.ir.types import BOOL, INT64
+from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
 
@@ -186,13 +186,13 @@ def linalg_vector_norm(
     context: Context, self: Traced, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Any:
     """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)"""
-    return _norm(context, self, ord, dim, keepdim)
+    return norm_of(context, self, ord, dim, keepdim)
 
 
 @aten("aten.norm.Scalar")
 def norm(context: Context, self: Traced, p: Any = 2) -> Any:
     """norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
-    return _norm(context, self, p, None, False)
+    return norm_of(context, self, p, None, False)
 
 
 @aten("aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dim_dtype", "aten.norm.ScalarOpt_dtype")
@@ -200,7 +200,7 @@ def norm_dim(
     context: Context, self: Traced, p: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Any:
     """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
-    return _norm(context, self, 2 if p is None else p, dim, keepdim)
+    return norm_of(context, self, 2 if p is None else p, dim, keepdim)
 
 
 @aten("aten.cdist.default", "aten._cdist_forward.default")
@@ -208,10 +208,10 @@ def cdist(context: Context, x1: Traced, x2: Traced, p: float = 2.0, compute_mode
     """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
     rows = shaping.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
     columns = shaping.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
-    return _norm(context, rows - columns, p, -1, False)
+    return norm_of(context, rows - columns, p, -1, False)
 
 
-def _norm(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> Any:
+def norm_of(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> Any:
     """(sum |x|^p)^(1/p), and its limits for p = 0 and infinity; the gradient where the norm is 0 is 0."""
     x, axes = cast(self, context.dtype), axes_of(dim)
     if p == 0:
@@ -225,10 +225,25 @@ def _norm(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> An
     if math.isinf(p):
         extremum = reduction.reduce_max if p > 0 else reduction.reduce_min
         return extremum(size, axes=axes, keepdims=keepdim)
-    if p < 1:
-        raise Unsupported(f"norm of order {p}")
-    total = reduction.reduce_sum(elementwise.pow(size, p), axes=axes, keepdims=keepdim)
+    if p < 1:  # the slope of the power at 0 is infinite, the gradient 0
+        zero, one, at_zero = operands(context, x.dtype, 0, 1, 0 if p > 0 else math.inf)
+        nothing = comparison.equal(size, zero)
+        powers = elementwise.where(nothing, at_zero, elementwise.pow(elementwise.where(nothing, one, size), p))
+    else:
+        powers = elementwise.pow(size, p)
+    total = reduction.reduce_sum(powers, axes=axes, keepdims=keepdim)
     return _zero_at_zero(context, total, lambda t: elementwise.pow(t, 1.0 / p))
+
+
+@aten("aten._pdist_forward.default")
+def pdist(context: Context, self: Traced, p: float = 2.0) -> Any:
+    """_pdist_forward(Tensor self, float p=2.) -> Tensor: the distance of each row to each that comes after it"""
+    rows = self.shape[0]
+    if not isinstance(rows, int):
+        raise Unsupported("symbolic sizes")
+    first, second = (context.builder.constant(i, INT64) for i in np.triu_indices(rows, 1))
+    difference = indexing.take(self, first, axis=0) - indexing.take(self, second, axis=0)
+    return norm_of(context, difference, p, -1, False)
 
 
 def _root(context: Context, x: Traced) -> Any:
