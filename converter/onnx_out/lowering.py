@@ -115,8 +115,10 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
 
 
 def _is_empty(node: Node) -> bool:
-    """Whether a node computes tensors without elements: on those, ONNX Runtime has kernels that fail."""
-    return all(0 in value.shape for value in node.outputs) and get(node.op).name != "boundary"
+    """Whether a node computes tensors of no elements: for those, some kernels of ONNX Runtime fail."""
+    shapes = [value.shape for value in node.outputs]
+    known = all(isinstance(size, int) for shape in shapes for size in shape)
+    return known and all(0 in shape for shape in shapes) and node.op != "boundary"
 
 
 def _nothing(graph: Graph, type: Type) -> str:

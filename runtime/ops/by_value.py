@@ -38,7 +38,11 @@ def _(*operands: Type | None, operator: str, options: Options, types: Types) -> 
     first = operands[0]
     assert first is not None, "a structural operand may be absent, not the first"
     return tuple(
-        Type(first.dtype if dtype is None else dtype, tuple(parse(size) if isinstance(size, str) else size for size in shape)) for dtype, shape in types
+        Type(
+            first.dtype if dtype is None else dtype,
+            tuple(parse(size) if isinstance(size, str) else size for size in shape),
+        )
+        for dtype, shape in types
     )
 
 

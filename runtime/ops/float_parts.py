@@ -64,7 +64,6 @@ def _(g: Tensor, y: Tensor, x: Tensor, towards: Tensor) -> tuple[Any, None]:
     return unbroadcast(elementwise.where(moved, g, zero(g)), x), None
 
 
-
 @nextafter.native_kernel
 def _(x: Array, towards: Array) -> Any:
     if x.dtype == FLOAT64 or x.dtype == FLOAT32 or x.dtype == FLOAT16:

@@ -68,7 +68,7 @@ def polygamma(order: int, x: Array) -> Array:
 
 
 def _cotangent_derivative(order: int) -> list[float]:
-    """The derivative of cot of an order as a polynomial in cot, lowest power first: each is -(1 + c^2) d/dc the last."""
+    """The derivative of cot of an order as a polynomial in c = cot, lowest power first: -(1 + c^2) d/dc each time."""
     polynomial = [0.0, 1.0]
     for _ in range(order):
         slope = [k * c for k, c in enumerate(polynomial)][1:]

@@ -64,12 +64,12 @@ def _series(a: Array, x: Array) -> Array:
 
 
 def _complement_series(a: Array, x: Array) -> Array:
-    """Q(a, x) for x up to about 1: 1 - x**a / gamma(a + 1), and the rest of the series of P, from its second term on."""
+    """Q(a, x) for x up to about 1: 1 - x**a / gamma(a + 1), less the series of P from its second term on."""
     total, power = np.zeros_like(x), np.ones_like(x)
     for k in range(1, 40):
         power = power * (-x / k)
         total = total + power / (a + k)
-    exponent = a * np.log(x) - lgamma(a + 1)
+    exponent: Array = a * np.log(x) - lgamma(a + 1)
     return -np.expm1(exponent) - np.exp(exponent) * a * total
 
 
@@ -97,4 +97,5 @@ def _factor(a: Array, x: Array) -> Array:
     mu = (x - a) / a
     large = np.maximum(a, SHIFT)
     near = np.exp(a * (np.log1p(mu) - mu) - stirling(large)) * np.sqrt(a / (2 * math.pi))
-    return np.where(a >= SHIFT, near, np.exp(a * np.log(x) - x - lgamma(a)))
+    far: Array = np.exp(a * np.log(x) - x - lgamma(a))
+    return np.where(a >= SHIFT, near, far)

@@ -40,7 +40,8 @@ FAR_TAIL: Ratio = (
 def erfinv(x: Array) -> Array:
     """The number of which erf is x; infinite at -1 and 1, NaN outside of them."""
     size = np.absolute(x)
-    value = np.where(size <= 0.85, _central(0.5 * x), _signed(x, _tail(0.5 * (1.0 - size)))) / math.sqrt(2.0)
+    value: Array = np.where(size <= 0.85, _central(0.5 * x), _signed(x, _tail(0.5 * (1.0 - size))))
+    value = value / math.sqrt(2.0)
     return np.where(size > 1.0, np.nan, np.where(size == 1.0, _signed(x, np.inf), value))
 
 
@@ -48,7 +49,7 @@ def ndtri(p: Array) -> Array:
     """The number below which a normally distributed one lies with probability p; infinite at 0 and 1, NaN outside."""
     middle = p - 0.5
     tail = _tail(np.where(middle < 0.0, p, 1.0 - p))
-    value = np.where(np.absolute(middle) <= 0.425, _central(middle), _signed(middle, tail))
+    value: Array = np.where(np.absolute(middle) <= 0.425, _central(middle), _signed(middle, tail))
     value = np.where((p == 0.0) | (p == 1.0), _signed(middle, np.inf), value)
     return np.where((p < 0.0) | (p > 1.0), np.nan, value)
 

@@ -254,7 +254,7 @@ def drawn_like(x: Tensor, draw: Op, shape: Shape | None = None, **attributes: An
 RANDOM_OPS = frozenset(
     {
         "bernoulli", "bernoulli_each", "binomial", "cauchy", "exponential", "geometric", "integers", "log_normal",
-        "multinomial", "normal", "normal_each", "permutation", "poisson", "uniform",
+        "multinomial", "normal", "normal_each", "poisson", "random_permutation", "uniform",
     }
 )  # fmt: skip
 """Names of the ops whose result is drawn, and can be replayed instead."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -94,9 +93,7 @@ _distribution(
 _distribution(
     log_normal, lambda draws, shape, *, mean, deviation: draws.lognormal(mean, deviation, shape), _written_log_normal
 )
-_distribution(
-    geometric, lambda draws, shape, *, probability: draws.geometric(probability, shape), _written_geometric
-)
+_distribution(geometric, lambda draws, shape, *, probability: draws.geometric(probability, shape), _written_geometric)
 
 
 # ---- with tensors as parameters ----
@@ -158,7 +155,7 @@ def _(count: Array, probability: Array) -> Array:
 
 @operator
 def multinomial(weights: Tensor, *, count: int, replacement: bool = False) -> Tensor:
-    """Indices (int64) drawn by weight along the last axis: (n) gives (count), (m, n) gives (m, count). ATen multinomial.
+    """Indices (int64) drawn by weight along the last axis: (n) gives (count), (m, n) (m, count). ATen multinomial.
 
     Without replacement no index comes twice.
     """
@@ -166,7 +163,9 @@ def multinomial(weights: Tensor, *, count: int, replacement: bool = False) -> Te
 
 @multinomial.infer
 def _(weights: Type, *, count: int, replacement: bool) -> Type:
-    require(is_floating(weights.dtype) and weights.rank in (1, 2), f"needed one or two axes of weights, given {weights}")
+    require(
+        is_floating(weights.dtype) and weights.rank in (1, 2), f"needed one or two axes of weights, given {weights}"
+    )
     return Type(INT64, (*weights.shape[:-1], count))
 
 
@@ -201,24 +200,24 @@ def _(graph: OnnxGraph, weights: str, *, count: int, replacement: bool) -> str:
 
 
 @operator
-def permutation(*, size: Dim, dtype: DType) -> Tensor:
+def random_permutation(*, size: Dim, dtype: DType) -> Tensor:
     """The numbers from 0 to before `size` in a drawn order. ATen randperm."""
 
 
-@permutation.infer
+@random_permutation.infer
 def _(*, size: Dim, dtype: DType) -> Type:
     return Type(as_dtype(dtype), (size,))
 
 
-@permutation.kernel
+@random_permutation.kernel
 def _(*, size: int, dtype: DType) -> Array:
-    return drawn("permutation", random.generator().permutation(size).astype(dtype))
+    return drawn("random_permutation", random.generator().permutation(size).astype(dtype))
 
 
-permutation.no_vjp(NO_OPERAND)
+random_permutation.no_vjp(NO_OPERAND)
 
 
-@permutation.onnx
+@random_permutation.onnx
 def _(graph: OnnxGraph, *, size: Dim, dtype: DType) -> str:
     count = graph.dims((size,))
     keys = graph.op("RandomUniformLike", graph.op("Expand", graph.constant(0.0, FLOAT64), count), dtype=FLOAT64)

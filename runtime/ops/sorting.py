@@ -146,7 +146,7 @@ def _(boundaries: Type, x: Type, *, right: bool) -> Type:
 
 
 @searchsorted.kernel
-def _(boundaries: Array, x: Array, *, right: bool) -> Array:
+def _(boundaries: Array, x: Array, *, right: bool) -> Any:
     side: Any = "right" if right else "left"
     if boundaries.ndim == 1:
         return _after_all(x, np.searchsorted(boundaries, x, side), boundaries)
@@ -156,7 +156,7 @@ def _(boundaries: Array, x: Array, *, right: bool) -> Array:
     return _after_all(x, found, boundaries)
 
 
-def _after_all(x: Array, found: Any, boundaries: Array) -> Array:
+def _after_all(x: Array, found: Any, boundaries: Array) -> Any:
     return np.where(x != x, boundaries.shape[-1], found).astype(np.int64)
 
 

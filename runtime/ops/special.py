@@ -10,12 +10,12 @@ import numpy as np
 
 from ..ir.types import FLOAT64
 from . import bessel_functions, elementwise, gamma_function, incomplete_gamma, normal_distribution, trigonometry
-from .comparison import equal
 from .common import in_float32
+from .comparison import equal
 from .declaring import Declare, binary, floating, unary
 from .elementwise import exp, where
 from .onnx_arrays import written_by
-from .registry import Array, Rule, Tensor, Type, operator, require
+from .registry import Array, Rule, Tensor, Type, get, operator, require
 
 _MANY_TERMS = "ONNX has no such function, and its series has as many terms as the operands ask for"
 
@@ -73,7 +73,7 @@ def entr(x: Tensor) -> Tensor:
 # ---- the gamma function ----
 
 
-@_special(gamma_function.lgamma, lambda g, y, x: g * polygamma(x, order=0))
+@_special(gamma_function.lgamma, lambda g, y, x: g * get("polygamma")(x, order=0))
 def lgamma(x: Tensor) -> Tensor:
     """log |gamma(x)|. ATen lgamma."""
 
@@ -106,7 +106,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, order: int) -> Any:
 @binary(
     floating,
     _widened(gamma_function.zeta),
-    vjp=in_float32(lambda g, y, s, q: (None, -(g * s * zeta(s + 1.0, q)))),
+    vjp=in_float32(lambda g, y, s, q: (None, -(g * s * get("zeta")(s + 1.0, q)))),
     onnx=None,
     no_onnx=_MANY_TERMS,
 )
@@ -143,12 +143,12 @@ def _over(y: Tensor, x: Tensor, at_zero: float) -> Any:
     return where(is_zero, np.asarray(at_zero, x.dtype), y / where(is_zero, one, x))
 
 
-@_special(bessel_functions.i0, lambda g, y, x: g * i1(x))
+@_special(bessel_functions.i0, lambda g, y, x: g * get("i1")(x))
 def i0(x: Tensor) -> Tensor:
     """The modified Bessel function I0. ATen i0."""
 
 
-@_special(bessel_functions.i0e, lambda g, y, x: g * (i1e(x) - elementwise.sign(x) * y))
+@_special(bessel_functions.i0e, lambda g, y, x: g * (get("i1e")(x) - elementwise.sign(x) * y))
 def i0e(x: Tensor) -> Tensor:
     """exp(-|x|) I0(x). ATen special_i0e."""
 
@@ -163,7 +163,7 @@ def i1e(x: Tensor) -> Tensor:
     """exp(-|x|) I1(x). ATen special_i1e."""
 
 
-@_special(bessel_functions.k0, lambda g, y, x: -(g * modified_bessel_k1(x)))
+@_special(bessel_functions.k0, lambda g, y, x: -(g * get("modified_bessel_k1")(x)))
 def modified_bessel_k0(x: Tensor) -> Tensor:
     """The modified Bessel function K0; infinite at 0, NaN below. ATen special_modified_bessel_k0."""
 
@@ -173,7 +173,7 @@ def modified_bessel_k1(x: Tensor) -> Tensor:
     """The modified Bessel function K1; infinite at 0, NaN below. ATen special_modified_bessel_k1."""
 
 
-@_special(bessel_functions.k0e, lambda g, y, x: g * (y - scaled_modified_bessel_k1(x)))
+@_special(bessel_functions.k0e, lambda g, y, x: g * (y - get("scaled_modified_bessel_k1")(x)))
 def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
     """exp(x) K0(x). ATen special_scaled_modified_bessel_k0."""
 
@@ -183,7 +183,7 @@ def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
     """exp(x) K1(x). ATen special_scaled_modified_bessel_k1."""
 
 
-@_special(bessel_functions.j0, lambda g, y, x: -(g * bessel_j1(x)))
+@_special(bessel_functions.j0, lambda g, y, x: -(g * get("bessel_j1")(x)))
 def bessel_j0(x: Tensor) -> Tensor:
     """The Bessel function J0. ATen special_bessel_j0."""
 
@@ -193,7 +193,7 @@ def bessel_j1(x: Tensor) -> Tensor:
     """The Bessel function J1. ATen special_bessel_j1."""
 
 
-@_special(bessel_functions.y0, lambda g, y, x: -(g * bessel_y1(x)))
+@_special(bessel_functions.y0, lambda g, y, x: -(g * get("bessel_y1")(x)))
 def bessel_y0(x: Tensor) -> Tensor:
     """The Bessel function Y0; -infinite at 0, NaN below. ATen special_bessel_y0."""
 

@@ -38,6 +38,7 @@ class Draws(TorchDispatchMode):
             if self.replay is None:
                 func(*args, **(kwargs or {}))
                 self.recorded.append(noise.clone())
+            args[1].copy_(noise)  # for the backward pass
             return torch.where(args[0] <= 0, args[0] * noise, args[0])
         if self.replay is not None:
             found = next(self.replay)

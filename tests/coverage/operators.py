@@ -178,7 +178,7 @@ class Trial:
                 seeds.extend(torch.randn_like(x) if x.requires_grad else torch.zeros_like(x) for x in outputs)
             given = [s.to(x.dtype) for s, x in zip(seeds, outputs, strict=True) if x.requires_grad]
             found = torch.autograd.grad(reached, wanted, given, allow_unused=True)
-            return [torch.zeros_like(x) if g is None else g.to_dense() for x, g in zip(wanted, found, strict=True)]
+            return [_dense(x, g) for x, g in zip(wanted, found, strict=True)]
 
         try:
             with quiet():
@@ -270,6 +270,13 @@ def _furthest(found: Any, precise: Any) -> float:
             return np.inf
         furthest = max(furthest, np.abs(a - b)[np.isfinite(b)].max(initial=0))
     return furthest
+
+
+def _dense(x: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor:
+    """The gradient of `x` as an ordinary tensor, zeros if there is none."""
+    if gradient is None or gradient._is_zerotensor():
+        return torch.zeros_like(x)
+    return gradient.to_dense()
 
 
 def _differentiable(x: torch.Tensor) -> bool:

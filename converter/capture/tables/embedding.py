@@ -6,7 +6,7 @@ from typing import Any
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
-from ....runtime.ops import comparison, creation, elementwise, indexing, linear, reduction, shaping
+from ....runtime.ops import boundary, comparison, creation, elementwise, indexing, linear, reduction, shaping
 from ....runtime.ops import embeddings as ops
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
@@ -23,9 +23,15 @@ def embedding(
     """embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool
     sparse=False) -> Tensor
     """
-    if scale_grad_by_freq:
-        raise Unsupported("scale_grad_by_freq=True")
-    return ops.embedding(weight, indices, padding_index=padding_idx if padding_idx >= 0 else None)
+    rows = ops.embedding(weight, indices, padding_index=padding_idx if padding_idx >= 0 else None)
+    if not scale_grad_by_freq:
+        return rows
+    flat = shaping.reshape(cast(indices, INT64), shape=(product(indices.shape),))
+    zeros = creation.full_like(weight, 0.0, weight.shape[:1])
+    counts = indexing.index_add(zeros, flat, creation.full_like(weight, 1.0, flat.shape), axis=0)
+    often = shaping.reshape(indexing.take(counts, indices, axis=0), shape=(*indices.shape, 1))
+    fixed = boundary.stop_gradient(rows)
+    return fixed + (rows - fixed) / often  # the rows, with a share of the gradient
 
 
 @aten("aten.embedding_bag.default", "aten.embedding_bag.padding_idx")

@@ -32,9 +32,7 @@ def searchsorted(
 
 
 @aten("aten.bucketize.Tensor", "aten.bucketize.Scalar")
-def bucketize(
-    context: Context, self: Any, boundaries: Traced, *, out_int32: bool = False, right: bool = False
-) -> Any:
+def bucketize(context: Context, self: Any, boundaries: Traced, *, out_int32: bool = False, right: bool = False) -> Any:
     """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
     return _searched(context, boundaries, self, right)
 
@@ -73,9 +71,7 @@ def _whole(x: Traced) -> Any:
     return cast(x, INT64)
 
 
-def _counted(
-    context: Context, x: Traced, place: Any, low: Any, high: Any, bins: int, weight: Traced | None
-) -> Any:
+def _counted(context: Context, x: Traced, place: Any, low: Any, high: Any, bins: int, weight: Traced | None) -> Any:
     """How many elements (or how much of the weight) lie in each bin; the last one has its right bound."""
     last, nothing = operands(context, INT64, bins - 1, 0)
     inside = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))

@@ -109,8 +109,8 @@ def _held(x: Traced, before: tuple[Dim, ...], after: tuple[Dim, ...]) -> Any:
         size = x.shape[axis]
         if (b, a) == (0, 0):
             continue
-        if not all(isinstance(n, int) for n in (size, b, a)):
+        if not isinstance(size, int) or not isinstance(b, int) or not isinstance(a, int):
             raise Unsupported("symbolic sizes beside a negative amount")
-        places = np.clip(np.arange(size + b + a) - b, 0, size - 1)  # type: ignore[operator]
+        places = np.minimum(np.maximum(np.arange(size + b + a) - b, 0), size - 1)
         x = indexing.take(x, x.builder.constant(places), axis=axis)
     return x

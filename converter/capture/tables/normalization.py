@@ -163,9 +163,7 @@ def batch_norm_with_update(
     running_var_out): the fourth is room that only other devices need
     """
     chosen = (0, 1, 2, 4, 5)
-    inner = replace(
-        context, types=tuple(context.types[i] for i in chosen), used=tuple(context.used[i] for i in chosen)
-    )
+    inner = replace(context, types=tuple(context.types[i] for i in chosen), used=tuple(context.used[i] for i in chosen))
     y, mean, deviation, *updated = batch_norm_train(
         inner, input, weight, bias, running_mean, running_var, True, momentum, eps
     )

@@ -186,7 +186,7 @@ def multinomial(context: Context, self: Traced, num_samples: int, replacement: b
 @aten("aten.randperm.default", "aten.randperm.generator")
 def randperm(context: Context, n: Any, *, dtype: Any = LONG) -> Any:
     """randperm(SymInt n, *, ScalarType? dtype=long) -> Tensor"""
-    return context.builder.create(distributions.permutation, size=n, dtype=context.dtype)
+    return context.builder.create(distributions.random_permutation, size=n, dtype=context.dtype)
 
 
 def _drawn(context: Context, op: Any, **parameters: Any) -> Any:

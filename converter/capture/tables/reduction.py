@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping
+from ....runtime.ops.common import normalize_axes
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
 
@@ -174,7 +176,11 @@ def std_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any
 def _variance(x: Traced, dim: Any, correction: Any, keepdim: bool) -> Any:
     count = 1 if correction is None else correction
     if count != int(count):
-        raise Unsupported(f"correction {correction}")
+        number = product(x.shape[axis] for axis in normalize_axes(axes_of(dim), x.ndim))
+        if not isinstance(number, int):
+            raise Unsupported(f"correction {correction} with symbolic sizes")
+        biased = reduction.variance(x, axes=axes_of(dim), correction=0, keepdims=keepdim)
+        return biased * (number / max(number - count, 0) if number > count else math.inf)
     return reduction.variance(x, axes=axes_of(dim), correction=int(count), keepdims=keepdim)
 
 

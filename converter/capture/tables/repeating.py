@@ -48,7 +48,7 @@ def _chebyshev(k: Any, x: Any, q: Any, p: Any) -> Any:
     return _double(x) * q - p
 
 
-# The polynomial of degree 1, and that of degree k + 1 from k, x and those of degrees k and k - 1; of degree 0, all are 1.
+# The polynomial of degree 1, and that of degree k + 1 from k, x and those of degrees k and k - 1; of degree 0, it is 1.
 POLYNOMIALS: dict[str, tuple[First, Next]] = {
     "chebyshev_polynomial_t": (lambda x: x, _chebyshev),
     "chebyshev_polynomial_u": (_double, _chebyshev),

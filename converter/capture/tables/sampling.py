@@ -22,11 +22,11 @@ def grid_sampler_3d(
 ) -> Any:
     """grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
 
-    `input` is (batch, channels, depth, height, width); `grid` (batch, *places, 3) has coordinates between -1 and 1, that
-    of the width first.
+    `input` is (batch, channels, depth, height, width); `grid` (batch, *places, 3) has coordinates between -1 and 1,
+    that of the width first.
     """
-    sizes = input.shape[2:]
-    if not all(isinstance(size, int) for size in sizes):
+    sizes = [size for size in input.shape[2:] if isinstance(size, int)]
+    if len(sizes) < 3:
         raise Unsupported("symbolic sizes")
     if interpolation_mode not in (BILINEAR, NEAREST):
         raise Unsupported("the mode bicubic")

@@ -164,7 +164,7 @@ def put(context: Context, self: Traced, index: Traced, source: Traced, accumulat
 
 @aten("aten.masked_scatter.default")
 def masked_scatter(context: Context, self: Traced, mask: Traced, source: Traced) -> Any:
-    """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor: where the mask holds, the next of the source"""
+    """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor: where it holds, the next of the source"""
     x, chosen = (shaping.expand(t, shape=context.shape) for t in (self, mask))
     flat = shaping.reshape(cast(chosen, INT64), shape=(product(context.shape),))
     (one,) = operands(context, INT64, 1)
