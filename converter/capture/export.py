@@ -66,6 +66,9 @@ def from_torch(
         UsageError: the inputs don't fit the module.
         UnsupportedOperators: operators without a translation; all are listed with Cell path and source line.
         ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
+
+    Warns:
+        UserWarning: the module changes one of its inputs in place, which the program leaves as they are.
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")
@@ -279,10 +282,12 @@ def _program(
             results.append(value)
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             states.update(spec.target, value)
+        elif spec.kind is OutputKind.USER_INPUT_MUTATION:
+            message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
+            warnings.warn(message, UserWarning, stacklevel=3)
         elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
-            what = "a parameter" if spec.kind is OutputKind.PARAMETER_MUTATION else "an input"
             raise ConversionError(
-                f"the model changes {spec.target!r}, {what}, in place\n"
+                f"the model changes {spec.target!r}, a parameter, in place\n"
                 "  what to do: return the changed tensor instead; "
                 "where only the first call changes it, call the model once before it is converted"
             )
