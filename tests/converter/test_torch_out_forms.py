@@ -20,7 +20,13 @@ from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.test_all_ops import CASES
 
 WRITTEN = [case for case in CASES if case.op in table.FORMS]
-DRAWN = [case for case in WRITTEN if case.op in RANDOM_OPS]
+# distributions of one number, which torch refuses to draw from
+REFUSED = {
+    "cauchy-median 2.5 scale 0.0",
+    "geometric-probability 1.0",
+    "log_normal-mean 0.5 deviation 0.0",
+}
+DRAWN = [case for case in WRITTEN if case.op in RANDOM_OPS and str(case) not in REFUSED]
 COMPUTED = [case for case in WRITTEN if case.op not in RANDOM_OPS]
 OTHER_GRADIENTS = {
     "ctc_loss": "torch's gradient of the loss is that by what log_softmax makes log_probs of",
@@ -28,13 +34,19 @@ OTHER_GRADIENTS = {
 # torch's trigamma, the gradient of its digamma, is right to 5e-10 of the value
 INEXACT_OUTPUTS = {"polygamma-trigamma"}
 INEXACT_GRADIENTS = {"polygamma-digamma_gradient"}
+UP_TO_SIGN = {"svd-tall"}  # singular vectors are defined up to their sign, which differs from one LAPACK to another
+WITHOUT_GRADIENT = {  # in torch
+    "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1",
+    "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0",
+}  # fmt: skip
 DIFFERENTIABLE = {
     str(case)
     for case in COMPUTED
     if case.differentiable
     and ops.get(case.op).vjp_rule is not None
     and case.op not in OTHER_GRADIENTS
-    and str(case) not in INEXACT_GRADIENTS
+    and case.op not in WITHOUT_GRADIENT
+    and str(case) not in INEXACT_GRADIENTS | UP_TO_SIGN
 }
 
 
@@ -61,6 +73,8 @@ def test_it_computes_what_the_interpreter_does(case: OpCase) -> None:
             with pytest.raises(AssertionError):
                 checks.assert_close(as_array(actual), array, "float64")
             np.testing.assert_allclose(as_array(actual), array, rtol=1e-9)
+        elif str(case) in UP_TO_SIGN:
+            checks.assert_close(np.abs(as_array(actual)), np.abs(array), "float64")
         else:
             checks.assert_close(as_array(actual), array, "float64")
     if str(case) in DIFFERENTIABLE:

@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     indexing,
     linear,
     loss,
+    matrices,
     normalization,
     pooling,
     random,
@@ -22,4 +23,5 @@ from . import (  # noqa: F401
     scanning,
     shaping,
     sorting,
+    special,
 )

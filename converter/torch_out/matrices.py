@@ -1,0 +1,124 @@
+"""Linear algebra and Fourier transforms as the ops have them: complex numbers are pairs of reals (`paired`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def _taken(x: Tensor, paired: bool) -> Tensor:
+    return torch.view_as_complex(x.contiguous()) if paired else x
+
+
+def _given(x: Tensor, paired: bool) -> Tensor:
+    return torch.view_as_real(x) if paired and x.is_complex() else x
+
+
+def dft(x: Tensor, axes: Sequence[int], inverse: bool, norm: str) -> Tensor:
+    """Discrete Fourier transform along axes of a tensor of pairs (or single reals) of which the last axis consists."""
+    complex_x = torch.view_as_complex(x.contiguous()) if x.shape[-1] == 2 else torch.complex(x[..., 0], 0 * x[..., 0])
+    dims = [axis if axis >= 0 else axis + 1 for axis in axes]
+    function = torch.fft.ifftn if inverse else torch.fft.fftn
+    modes = {
+        "none": "forward" if inverse else "backward",
+        "size": "backward" if inverse else "forward",
+        "root": "ortho",
+    }
+    return torch.view_as_real(function(complex_x, dim=dims, norm=modes[norm]))
+
+
+def inverse(x: Tensor, paired: bool) -> Tensor:
+    """Inverses of square matrices."""
+    return _given(torch.linalg.inv(_taken(x, paired)), paired)
+
+
+def determinant(x: Tensor, paired: bool) -> Tensor:
+    """Determinants of square matrices."""
+    return _given(torch.linalg.det(_taken(x, paired)), paired)
+
+
+def log_determinant(x: Tensor, paired: bool) -> tuple[Tensor, Tensor]:
+    """Signs of determinants, and the logarithms of their sizes."""
+    sign, logarithm = torch.linalg.slogdet(_taken(x, paired))
+    return _given(sign, paired), logarithm
+
+
+def cholesky(x: Tensor, paired: bool) -> Tensor:
+    """Lower triangular factors of positive definite matrices."""
+    return _given(torch.linalg.cholesky(_taken(x, paired)), paired)
+
+
+def solve(a: Tensor, b: Tensor, paired: bool) -> Tensor:
+    """Solutions of linear systems; torch takes a `b` of one axis less for vectors: it gets as many axes as `a` has."""
+    if b.dim() < a.dim():
+        b = b[(None,) * (a.dim() - b.dim())]
+    return _given(torch.linalg.solve(_taken(a, paired), _taken(b, paired)), paired)
+
+
+def eig(x: Tensor, paired: bool) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors, as pairs of reals."""
+    values, vectors = torch.linalg.eig(_taken(x, paired))
+    return torch.view_as_real(values), torch.view_as_real(vectors)
+
+
+def eigh(x: Tensor, paired: bool) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of symmetric matrices."""
+    values, vectors = torch.linalg.eigh(_taken(x, paired))
+    return values, _given(vectors, paired)
+
+
+def svd(x: Tensor, full: bool, paired: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Singular value decomposition."""
+    u, s, v = torch.linalg.svd(_taken(x, paired), full_matrices=full)
+    return _given(u, paired), s, _given(v, paired)
+
+
+def qr(x: Tensor, complete: bool, paired: bool) -> tuple[Tensor, Tensor]:
+    """Orthogonal and triangular factors."""
+    q, r = torch.linalg.qr(_taken(x, paired), "complete" if complete else "reduced")
+    return _given(q, paired), _given(r, paired)
+
+
+def householder_qr(x: Tensor, paired: bool) -> tuple[Tensor, Tensor]:
+    """The factors as LAPACK packs them."""
+    packed, scales = torch.geqrf(_taken(x, paired))
+    return _given(packed, paired), _given(scales, paired)
+
+
+def lu(x: Tensor, pivot: bool, paired: bool) -> tuple[Tensor, Tensor]:
+    """Triangular factors in one matrix, and the exchanges of rows."""
+    factors, pivots = torch.linalg.lu_factor(_taken(x, paired), pivot=pivot)
+    return _given(factors, paired), pivots
+
+
+def permutation(pivots: Tensor, like: Tensor, size: int) -> Tensor:
+    """The matrix of the exchanges of rows."""
+    rows = pivots.shape[-1]
+    square = torch.zeros((*pivots.shape[:-1], size, rows), dtype=like.dtype, device=like.device)
+    matrix, _, _ = torch.lu_unpack(square, pivots, unpack_data=False)
+    return matrix
+
+
+def matrix_exp(x: Tensor, paired: bool) -> Tensor:
+    """The exponential of matrices."""
+    return _given(torch.linalg.matrix_exp(_taken(x, paired)), paired)
+
+
+def cholesky_solve(b: Tensor, factor: Tensor, upper: bool, paired: bool) -> Tensor:
+    """Solutions by a Cholesky factor."""
+    return _given(torch.cholesky_solve(_taken(b, paired), _taken(factor, paired), upper=upper), paired)
+
+
+def solve_triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool, paired: bool) -> Tensor:
+    """Solutions by substitution."""
+    found = torch.linalg.solve_triangular(
+        _taken(a, paired), _taken(b, paired), upper=upper, unitriangular=unitriangular
+    )
+    return _given(found, paired)
+
+
+def pseudo_inverse(x: Tensor, absolute: Tensor | None, relative: Tensor | None, paired: bool) -> Tensor:
+    """The Moore-Penrose inverse."""
+    return _given(torch.linalg.pinv(_taken(x, paired), atol=absolute, rtol=relative), paired)

@@ -1,0 +1,36 @@
+"""Linear algebra beyond products and solutions, and Fourier transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import matrices
+from ..table import Context, no_torch_form, torch_form, torch_function
+
+torch_function("magnitude", torch.hypot)
+no_torch_form("cofactors", "it stands in gradients of determinants only, which torch has by itself")
+
+
+@torch_form("dft")
+def _(context: Context, x: Any, *, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
+    return context.call(matrices.dft, x, axes, inverse, norm)
+
+
+def _several(function: Any, count: int) -> Any:
+    """The form of an op with so many outputs, whose attributes the function takes by name."""
+
+    def form(context: Context, *operands: Any, **attributes: Any) -> Any:
+        result = context.call(function, *operands, **attributes)
+        return tuple(result[i] for i in range(count)) if count > 1 else result
+
+    return form
+
+
+for _name, _count in {
+    "inverse": 1, "determinant": 1, "log_determinant": 2, "cholesky": 1, "solve": 1,
+    "eig": 2, "eigh": 2, "svd": 3, "qr": 2, "householder_qr": 2, "lu": 2, "permutation": 1, "matrix_exp": 1,
+    "cholesky_solve": 1, "solve_triangular": 1, "pseudo_inverse": 1,
+}.items():  # fmt: skip
+    torch_form(_name)(_several(getattr(matrices, _name), _count))
