@@ -102,6 +102,7 @@ def _export(
         warnings.simplefilter("ignore")
         exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _detach_no_grad_regions(exported.graph_module)
+        _renorm_in_sight(exported.graph_module)
         table = _decompositions()
         if any(map(_updates_statistics_unseen, exported.graph.nodes)):
             table = table | {INSTANCE_NORM: torch.export.default_decompositions()[INSTANCE_NORM]}
@@ -173,6 +174,14 @@ def _detach_no_grad_regions(module: torch.fx.GraphModule) -> None:
         with region.graph.inserting_before(output):
             output.args = (tuple(region.graph.call_function(DETACH, (value,)) for value in output.args[0]),)
         region.recompile()
+
+
+def _renorm_in_sight(module: torch.fx.GraphModule) -> None:
+    """Let an embedding scale its weights themselves, not a detached alias: gradients go on to them (see the table)."""
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.embedding_renorm_.default and node.args[0].target is DETACH:
+            node.replace_input_with(node.args[0], node.args[0].args[0])
+    module.recompile()
 
 
 @functools.cache

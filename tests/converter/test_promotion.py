@@ -1,4 +1,4 @@
-"""Operands of different dtypes: the result's dtype and values are torch's, for tensors, 0-dimensional ones and numbers."""
+"""Operands of different dtypes, tensors with and without dimensions and numbers: torch's dtypes and values come out."""
 
 from __future__ import annotations
 

@@ -64,5 +64,7 @@ CASES = [
         differentiable=False,
         skip_onnx=NO_KERNEL,
     ),
-    OpCase("random_permutation", (), {"size": 1, "dtype": np.dtype(np.int64)}, differentiable=False, skip_onnx=NO_KERNEL),
+    OpCase(
+        "random_permutation", (), {"size": 1, "dtype": np.dtype(np.int64)}, differentiable=False, skip_onnx=NO_KERNEL
+    ),
 ]
