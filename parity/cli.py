@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import logging
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..runtime.errors import CellbridgeError
+from ..runtime.errors import CellbridgeError, UsageError
 from . import files
 from .dynamic_axes import with_dynamic_axes
 from .model_file import load
@@ -113,14 +114,15 @@ def _converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = ()
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, seed), dynamic)
         from ..converter import from_torch
-        from .engine import captured
-        from .options import Options
 
         progress.stage("capture", None)
         arguments = user_file.module, user_file.args, user_file.kwargs
         with _quiet(verbose):
             if dtype is None:
                 return from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
+            from .engine import captured
+            from .options import Options
+
             return captured(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
 
 
@@ -149,79 +151,58 @@ def main() -> None:
     """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
 
 
-@main.command(cls=_Command, epilog=EXIT_CODES)
-@click.option("--no-grad", is_flag=True, help="Compare outputs only.")
-@click.option("--train", is_flag=True, help="Compare in train mode: batch statistics, dropout, buffer updates.")
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float64", "float16", "bfloat16"]),
-    default="float32",
-    show_default=True,
-    help="The dtype that rounding is judged in.",
-)
-@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar.")
-@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, instead of the computed bar.")
-@click.option("--only", multiple=True, metavar="GLOB", help="Judge only Cells whose path matches; may be repeated.")
-@click.option("--skip", multiple=True, metavar="GLOB", help="Leave out Cells whose path matches; may be repeated.")
-@click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell.")
-@click.option(
-    "--provider",
-    type=click.Choice(["cpu", "cuda"]),
-    default="cpu",
-    show_default=True,
-    help="Where ONNX Runtime runs.",
-)
-@click.option("--round-trip", is_flag=True, help="Judge the torch modules made of the conversions too.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md).")
-@click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML.")
-@click.option(
-    "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
-)
-@_shared
-def run(
-    model: str,
-    seed: int,
-    verbose: bool,
-    no_grad: bool,
-    train: bool,
-    dtype: str,
-    rtol: float | None,
-    atol: float | None,
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    fail_fast: bool,
-    provider: str,
-    round_trip: bool,
-    json_file: str | None,
-    junit_file: str | None,
-    onnx_file: str | None,
-) -> None:
-    """Compare MODEL in torch with its conversions, Cell by Cell.
+def _judging(function: Function) -> Function:
+    """The options of the commands that judge."""
+    glob = "GLOB"
+    for decorate in (
+        click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML."),
+        click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md)."),
+        click.option("--inputs", metavar="FILE", help="Arrays by input name (.npz), for ONNX files."),
+        click.option(
+            "--provider",
+            type=click.Choice(["cpu", "cuda"]),
+            default="cpu",
+            show_default=True,
+            help="Where ONNX Runtime runs.",
+        ),
+        click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),
+        click.option(
+            "--skip", multiple=True, metavar=glob, help="Leave out Cells whose path matches; may be repeated."
+        ),
+        click.option(
+            "--only", multiple=True, metavar=glob, help="Judge only Cells whose path matches; may be repeated."
+        ),
+        click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, instead of the computed bar."),
+        click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar."),
+        click.option(
+            "--dtype",
+            type=click.Choice(["float32", "float64", "float16", "bfloat16"]),
+            default="float32",
+            show_default=True,
+            help="The dtype that rounding is judged in.",
+        ),
+        click.option("--no-grad", is_flag=True, help="Compare outputs only."),
+    ):
+        function = decorate(function)
+    return function
 
-    MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
-    inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs), dynamic_shapes, and cell(),
-    the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
-    """
-    for path in (json_file, junit_file, onnx_file):
+
+def _require_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
+    """Raise `UsageError`, before the work starts, if a file can't be written, or what is read would be overwritten."""
+    files.require_apart(outputs, inputs)
+    for path in outputs.values():
         if path is not None:
             files.require_writable(path)
-    with files.written_whole(onnx_file) if onnx_file else nullcontext() as onnx_path:
-        report = _checked(
-            model,
-            seed,
-            verbose,
-            grads=not no_grad,
-            train=train,
-            dtype=dtype,
-            rtol=rtol,
-            atol=atol,
-            only=only,
-            skip=skip,
-            fail_fast=fail_fast,
-            provider=provider,
-            round_trip=round_trip,
-            save_onnx=onnx_path,
-        )
+
+
+def _file_of(model: str) -> str:
+    """The file of `path/model.py:factory`."""
+    head, _, factory = model.rpartition(":")
+    return head if head and factory.isidentifier() else model
+
+
+def _finish(report: Report, verbose: bool, json_file: str | None, junit_file: str | None) -> None:
+    """Write and show a report; the exit code is its verdict."""
     if json_file is not None:
         from .report import json_report
 
@@ -232,6 +213,85 @@ def run(
         junit.write(report, junit_file)
     _show(report, verbose)
     raise click.exceptions.Exit(0 if report.ok else 1)
+
+
+@main.command(cls=_Command, epilog=EXIT_CODES)
+@click.option("--train", is_flag=True, help="Compare in train mode: batch statistics, dropout, buffer updates.")
+@click.option("--round-trip", is_flag=True, help="Judge the torch modules made of the conversions too.")
+@click.option(
+    "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
+)
+@_judging
+@_shared
+def run(
+    model: str,
+    seed: int,
+    verbose: bool,
+    json_file: str | None,
+    junit_file: str | None,
+    onnx_file: str | None,
+    inputs: str | None,
+    no_grad: bool,
+    train: bool,
+    round_trip: bool,
+    **options: Any,
+) -> None:
+    """Compare MODEL in torch with its conversions, Cell by Cell.
+
+    MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
+    inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs), dynamic_shapes, and cell(),
+    the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
+
+    Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are held against each other on it.
+    """
+    outputs = {"--json": json_file, "--junit": junit_file, "--save-onnx": onnx_file}
+    _require_outputs(outputs, {"MODEL": _file_of(model), "--inputs": inputs})
+    options |= {"grads": not no_grad}
+    if Path(model).suffix == ".onnx":
+        if train or round_trip or onnx_file is not None:
+            raise UsageError("--train, --round-trip and --save-onnx are for torch models, not for an ONNX file")
+        from .onnx_files import check_onnx
+
+        with TerminalProgress() as progress:
+            report = check_onnx(model, inputs=inputs, seed=seed, model=model, progress=progress, **options)
+        _finish(report, verbose, json_file, junit_file)
+    if inputs is not None:
+        raise UsageError("--inputs is for ONNX files: a model file has inputs() of its own")
+    with files.written_whole(onnx_file) if onnx_file else nullcontext() as onnx_path:
+        report = _checked(model, seed, verbose, train=train, round_trip=round_trip, save_onnx=onnx_path, **options)
+    _finish(report, verbose, json_file, junit_file)
+
+
+@main.command(cls=_Command, epilog=EXIT_CODES)
+@click.argument("reference")
+@click.argument("candidate")
+@click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
+@click.option("--seed", default=0, show_default=True, help="Of the random inputs and cotangents.")
+@_judging
+def compare(
+    reference: str,
+    candidate: str,
+    seed: int,
+    verbose: bool,
+    json_file: str | None,
+    junit_file: str | None,
+    inputs: str | None,
+    no_grad: bool,
+    **options: Any,
+) -> None:
+    """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
+
+    Inputs are generated from the declared types, or taken from --inputs. Cells are compared one by one where both files
+    have the same (both written by parity export, say), else the models as a whole.
+    """
+    read = {"REFERENCE": reference, "CANDIDATE": candidate, "--inputs": inputs}
+    _require_outputs({"--json": json_file, "--junit": junit_file}, read)
+    from .onnx_files import compare_onnx
+
+    options |= {"grads": not no_grad, "model": candidate}
+    with TerminalProgress() as progress:
+        report = compare_onnx(reference, candidate, inputs=inputs, seed=seed, progress=progress, **options)
+    _finish(report, verbose, json_file, junit_file)
 
 
 @main.command(cls=_Command, epilog=EXIT_CODES)
@@ -270,7 +330,7 @@ def export(
 
     MODEL is as for `parity run`. Where parity fails nothing is written.
     """
-    files.require_writable(output)
+    _require_outputs({"--output": output}, {"MODEL": _file_of(model)})
     if opset is not None:
         from ..converter.onnx_out import opsets
 

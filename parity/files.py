@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -29,6 +29,30 @@ def require_writable(path: str | PathLike[str]) -> None:
                 pass
     except OSError as error:
         raise UsageError(f"can't write {path}: {error.strerror}") from error
+
+
+def require_apart(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
+    """Raise `UsageError` if one file is to be written twice, or is read and would be overwritten.
+
+    Args:
+        outputs: what is to be written, by option.
+        inputs: what is read, likewise.
+    """
+    taken = {_same_as(path): option for option, path in inputs.items() if path is not None}
+    for option, path in outputs.items():
+        if path is None or _is_device(Path(path)):
+            continue
+        if (other := taken.setdefault(_same_as(path), option)) != option:
+            raise UsageError(f"{other} and {option} are one file, {path}: give {option} another name")
+
+
+def _same_as(path: str) -> object:
+    """What is equal for two paths of one file: links are followed."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return os.path.realpath(path)
+    return found.st_dev, found.st_ino
 
 
 @contextmanager

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,9 @@ from ..converter.torch_out.export import to_torch
 from ..runtime.errors import UnsupportedOperators, UsageError
 from ..runtime.ir.dims import evaluate, symbols_in
 from ..runtime.ir.program import Program
-from ..runtime.ir.types import BOOL, Constant, Value, is_floating
+from ..runtime.ir.types import BOOL, FLOAT64, Constant, Value, is_floating
+from ..runtime.memory import require_room
+from .input_files import read_arrays
 from .options import Options
 from .progress import NoProgress, Progress
 from .results import Report
@@ -28,9 +28,7 @@ SIZES = (2, 5, 3, 7)  # of symbolic dimensions, in the order in which the inputs
 PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
 
-def check_onnx(
-    path: str, *, inputs: str | None = None, progress: Progress | None = None, **options: Any
-) -> Report:
+def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | None = None, **options: Any) -> Report:
     """Hold an ONNX file, read as a program, against itself: in the interpreter, in torch, and in ONNX Runtime.
 
     Args:
@@ -40,8 +38,8 @@ def check_onnx(
         **options: fields of `Options`.
 
     Returns:
-        The report. The interpreter is the reference: torch runs the program, as a module, Cell by Cell and backward;
-        ONNX Runtime runs the file itself, and is compared at its outputs.
+        The report. The program as a torch module is the reference; the interpreter is compared with it Cell by Cell and
+        backward. ONNX Runtime runs the file itself, and is compared at its outputs.
 
     Raises:
         UsageError: the file or the inputs can't be read or don't fit, or an option is wrong.
@@ -52,17 +50,17 @@ def check_onnx(
     shown.stage("read", None)
     program = from_onnx(path)
     args = tuple(_arrays(program, inputs, chosen.seed))
-    reference = InterpreterSide("interpreter", program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
-    sides: list[Side] = []
     notes: list[str] = []
+    interpreter = InterpreterSide("interpreter", program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
+    runtime = OnnxModelSide("onnxruntime", path, args, {}, dtype="float32", provider=chosen.provider)
+    reference: Side = interpreter
+    sides: list[Side] = [runtime]
     try:
         module = to_torch(program)
-        sides.append(
-            TorchSide("torch", module, _tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed, loss=None)
-        )
+        reference = TorchSide("torch", module, _tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed)
+        sides = [interpreter, runtime]
     except UnsupportedOperators as error:
-        notes.append(f"not compared with torch: {error}".partition("\n")[0])
-    sides.append(OnnxModelSide("onnxruntime", path, args, {}, dtype="float32", provider=chosen.provider))
+        notes.append(f"the interpreter is the reference, not torch: {error}".partition("\n")[0])
     report = judged(reference, sides, chosen, shown)
     report.notes += notes
     return report
@@ -130,20 +128,7 @@ def _arrays(program: Program, path: str | None, seed: int) -> list[Array]:
     """The inputs of a program, in order: those of an .npz file, or generated ones."""
     if path is None:
         return generated_inputs(program, seed)
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            given = {name: stored[name] for name in stored.files}
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}") from error
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise UsageError(f"{path} is not an .npz file of arrays: {error}") from error
-    needed = [value.name for value in program.inputs]
-    if set(given) != set(needed):
-        raise UsageError(f"the model takes {', '.join(needed)}; {path} holds {', '.join(given) or 'nothing'}")
-    for value in program.inputs:
-        if given[value.name].dtype != value.dtype:
-            raise UsageError(f"{path}: {value.name} must be {value.dtype}, given {given[value.name].dtype}")
-    return [given[name] for name in needed]
+    return read_arrays(path, program.inputs)
 
 
 def generated_inputs(program: Program, seed: int) -> list[Array]:
@@ -157,6 +142,7 @@ def generated_inputs(program: Program, seed: int) -> list[Array]:
     arrays: list[Array] = []
     for value in program.inputs:
         shape = tuple(evaluate(dim, sizes) for dim in value.shape)
+        require_room(shape, FLOAT64)
         if value.dtype == BOOL:
             arrays.append(rng.integers(0, 2, shape).astype(BOOL))
         elif is_floating(value.dtype):
@@ -205,8 +191,3 @@ def _without_parameters(program: Program) -> Program:
     """The program with its parameters fixed: they have other names in the other one."""
     constants = tuple(Constant(p.value, p.data) for p in program.parameters.values())
     return program.replace(parameters={}, constants=program.constants + constants)
-
-
-def is_onnx(path: str) -> bool:
-    """Whether the command line means an ONNX file."""
-    return Path(path).suffix == ".onnx"

@@ -34,7 +34,7 @@ def through_onnx(program: Program) -> Program:
     What ONNX doesn't say is as it was: how the program is called, which parameters are trained, what they are called
     where they are shared, and those that nothing uses.
     """
-    read = from_onnx(to_onnx(program))
+    read = from_onnx(to_onnx(program, optimize=False))
     parameters = {
         name: replace(read.parameters[name], trainable=before.trainable, aliases=before.aliases)
         if name in read.parameters

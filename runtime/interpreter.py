@@ -13,6 +13,7 @@ from .ir.dims import Dim, SymbolicDim, evaluate, symbols_in
 from .ir.program import Program
 from .ir.sizes import Reading, symbols_used
 from .ir.types import Node, Value
+from .memory import require_room
 from .ops.registry import Op, get
 from .ops.registry import evaluate as evaluate_op
 from .precision import overruled_dtype
@@ -25,7 +26,7 @@ Observer = Callable[[Node, Array], Array]
 class Step:
     """A node made ready to run: its op, whether attributes hold symbolic sizes, and the values that die with it.
 
-    `readings` are the symbols whose sizes are known once it has run.
+    `readings` are the symbols whose sizes are known once it has run, `sized` the outputs with symbolic dimensions.
     """
 
     node: Node
@@ -33,6 +34,7 @@ class Step:
     symbolic: bool
     last_uses: tuple[Value, ...]
     readings: tuple[Reading, ...] = ()
+    sized: tuple[Value, ...] = ()
 
 
 def execute(
@@ -106,7 +108,8 @@ def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> li
         operands = {value for value in node.inputs if value is not None}
         last_uses = {value for value in operands | set(node.outputs) if value not in used_later} - kept
         told = tuple(program.symbol_readings.get(node, ()))
-        steps.append(Step(node, get(node.op), bool(symbols_used(node)), tuple(last_uses), told))
+        sized = tuple(value for value in node.outputs if value.type.sizes is None)
+        steps.append(Step(node, get(node.op), bool(symbols_used(node)), tuple(last_uses), told, sized))
         needed |= operands
         used_later |= operands
     return steps[::-1]
@@ -121,29 +124,48 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
     if len(inputs) != len(program.inputs):
         raise UsageError(f"the program takes {len(program.inputs)} tensors, given {len(inputs)}")
     sizes: dict[str, int] = {}
-    expressions: list[tuple[str, Dim, int]] = []
-    labels = program.arguments.paths() if len(program.arguments.paths()) == len(inputs) else None
+    expressions: list[tuple[int, int, Dim, int]] = []
     for i, (value, array) in enumerate(zip(program.inputs, inputs, strict=True)):
-        where = f"input {value.name!r}" + (f" (argument {labels[i]})" if labels else "")
         if array.dtype != overruled_dtype(value.dtype) or array.ndim != len(value.shape):
-            raise UsageError(f"{where}: needed {value.type}, given {array.dtype.name}{list(array.shape)}")
+            given = f"{array.dtype.name}{list(array.shape)}"
+            raise UsageError(f"{_input_label(program, i)}: needed {value.type}, given {given}")
         for axis, (dim, size) in enumerate(zip(value.shape, array.shape, strict=True)):
             if isinstance(dim, SymbolicDim) and (found := dim.solve(size)):
                 sizes.setdefault(*found)
-            expressions.append((f"{where}, dimension {axis}", dim, size))
-    for where, dim, size in expressions:
+            expressions.append((i, axis, dim, size))
+    for i, axis, dim, size in expressions:
         if symbols_in(dim) - sizes.keys():
             continue  # told only when the program runs: of the cotangent of a value whose size depends on data
-        needed = evaluate(dim, sizes)
+        try:
+            needed = evaluate(dim, sizes)
+        except ZeroDivisionError as error:
+            where = f"{_input_label(program, i)}, dimension {axis}"
+            raise UsageError(f"{where}: the size {dim} divides by 0 for inputs of these shapes") from error
         if needed != size:
+            where = f"{_input_label(program, i)}, dimension {axis}"
             raise UsageError(f"{where}: needed size {dim}{'' if needed == dim else f' = {needed}'}, given {size}")
     return sizes
+
+
+def _input_label(program: Program, position: int) -> str:
+    """What an error calls an input: its name, and where it stands among the arguments."""
+    labels = program.arguments.paths()
+    argument = f" (argument {labels[position]})" if len(labels) == len(program.inputs) else ""
+    return f"input {program.inputs[position].name!r}{argument}"
 
 
 def _resolve(attribute: Any, sizes: Mapping[str, int]) -> Any:
     if isinstance(attribute, tuple):
         return tuple(_resolve(item, sizes) for item in attribute)
     return attribute.evaluate(sizes) if isinstance(attribute, SymbolicDim) else attribute
+
+
+def _known_shape(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+    """The shape that a value will have; None where a size is told only by the node that computes it."""
+    try:
+        return tuple(evaluate(dim, sizes) for dim in value.shape)
+    except KeyError:
+        return None
 
 
 def attributes_of(step: Step, sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -168,6 +190,9 @@ def failure(program: Program, node: Node, operands: Sequence[Any], error: Except
 def _run(program: Program, step: Step, operands: list[Array | None], sizes: Mapping[str, int]) -> tuple[Array, ...]:
     node = step.node
     try:
+        for value in step.sized:
+            if (shape := _known_shape(value, sizes)) is not None:
+                require_room(shape, value.dtype)
         return evaluate_op(step.op, operands, attributes_of(step, sizes), tuple(value.type for value in node.outputs))
     except ProgramError:
         raise

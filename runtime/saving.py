@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import CellbridgeError, ProgramError, UsageError
+from .errors import ProgramError, ShapeError, UsageError
 from .files import whole_file
 from .ir.dims import Dim, SymbolicDim, parse
 from .ir.program import Program
@@ -69,10 +69,12 @@ def load(path: str | os.PathLike[str]) -> Program:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            written = json.loads(archive.read(_GRAPH))
-            tensors, _ = from_bytes(archive.read(_TENSORS))
+            written = json.loads(_member(archive, _GRAPH))
+            tensors, _ = from_bytes(_member(archive, _TENSORS))
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {os.fspath(path)}") from error
+    except RecursionError as error:
+        raise ProgramError(f"{os.fspath(path)} is not a saved program: it is nested too deep") from error
     except _UNREADABLE as error:
         raise ProgramError(f"{os.fspath(path)} is not a saved program, or it is damaged: {error}") from error
     if not isinstance(written, dict) or written.get("format") != FORMAT:
@@ -84,11 +86,26 @@ def load(path: str | os.PathLike[str]) -> Program:
     try:
         program = _from_json(written, tensors)
         verify(program)
-    except CellbridgeError:
+    except ProgramError:
         raise
+    except ShapeError as error:
+        raise ProgramError(f"{os.fspath(path)}: {error}") from error
+    except RecursionError as error:
+        raise ProgramError(f"{os.fspath(path)} is damaged: it is nested too deep") from error
     except _MALFORMED as error:
         raise ProgramError(f"{os.fspath(path)} is damaged: {type(error).__name__}: {error}") from error
     return program
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """What the file holds under `name`, as large as it is there: `save` doesn't compress."""
+    member = archive.getinfo(name)
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+        raise ValueError(f"{name} is compressed, which it isn't in a saved program")
+    assert archive.fp is not None, "it is open"
+    if member.file_size > os.fstat(archive.fp.fileno()).st_size:
+        raise ValueError(f"{name} is said to be larger than the file")
+    return archive.read(member)
 
 
 def _to_json(program: Program, tensors: Tensors, place: str) -> dict[str, Any]:
@@ -192,7 +209,7 @@ def _value_to_json(value: Value) -> list[Any]:
 
 def _value_from_json(item: list[Any]) -> Value:
     name, dtype, shape = item
-    return Value(str(name), Type(as_dtype(dtype), tuple(_dim_from_json(dim) for dim in shape)))
+    return Value(str(name), Type(_dtype_from_json(dtype), tuple(_dim_from_json(dim) for dim in shape)))
 
 
 def _dim_to_json(dim: Dim) -> int | str:
@@ -201,6 +218,14 @@ def _dim_to_json(dim: Dim) -> int | str:
 
 def _dim_from_json(dim: int | str) -> Dim:
     return parse(dim) if isinstance(dim, str) else int(dim)
+
+
+def _dtype_from_json(name: str) -> np.dtype[Any]:
+    """The dtype of numbers (or bool) with that name; NumPy has more, some of any size."""
+    dtype = as_dtype(name)
+    if dtype.name != name or not (dtype.kind in "biuf" or dtype.type.__module__ == "ml_dtypes"):
+        raise ValueError(f"{name!r} is no dtype of a tensor")
+    return dtype
 
 
 def _attribute_to_json(value: Any) -> Any:
@@ -220,6 +245,6 @@ def _attribute_from_json(value: Any) -> Any:
         return tuple(_attribute_from_json(item) for item in value)
     if isinstance(value, dict):
         ((kind, text),) = value.items()
-        readers: dict[str, Callable[[str], Any]] = {"dtype": as_dtype, "dim": parse, "float": float}
+        readers: dict[str, Callable[[str], Any]] = {"dtype": _dtype_from_json, "dim": parse, "float": float}
         return readers[kind](text)
     return value

@@ -5,6 +5,7 @@ A `Structure` is what is left when the tensors are taken out: it can be compared
 
 from __future__ import annotations
 
+import keyword
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,11 @@ class Structure:
     keys: tuple[Any, ...] = ()
     name: str = ""
     constant: Any = None
+
+    @property
+    def tensors(self) -> int:
+        """How many tensors it holds."""
+        return 1 if self.kind == "tensor" else sum(child.tensors for child in self.children)
 
     def paths(self, prefix: str = "") -> list[str]:
         """Where each tensor stands, in flat order, e.g. `[0]`, `['mask']`, `[1][0]`."""
@@ -63,9 +69,23 @@ class Structure:
             for kind in ("tuple", "list", "dict", "namedtuple"):
                 if kind in written:
                     children = tuple(Structure.from_json(child) for child in written[kind])
-                    keys = (tuple(k["tuple"]) if isinstance(k, dict) else k for k in written.get("keys", ()))
-                    return Structure(kind, children, tuple(keys), written.get("name", ""))
-        raise ValueError(f"not a structure: {written!r}")
+                    keys = tuple(tuple(k["tuple"]) if isinstance(k, dict) else k for k in written.get("keys", ()))
+                    _require_keys(kind, len(children), keys, written.get("name", ""))
+                    return Structure(kind, children, keys, written.get("name", ""))
+        raise ValueError(f"not a structure: {str(written)[:200]}")
+
+
+def _require_keys(kind: str, count: int, keys: tuple[Any, ...], name: Any) -> None:
+    """Raise `ValueError` unless a container with these keys and this name can be made."""
+    if len(keys) != (count if kind in ("dict", "namedtuple") else 0) or len(set(keys)) != len(keys):
+        raise ValueError(f"a {kind} of {count} values can't have {len(keys)} keys, {len(set(keys))} of them different")
+    words = [name, *keys] if kind == "namedtuple" else []
+    if not isinstance(name, str) or not all(isinstance(word, str) and _is_name(word) for word in words):
+        raise ValueError(f"a {kind} named {str(name)[:100]!r} with the keys {str(keys)[:100]} can't be made")
+
+
+def _is_name(word: str) -> bool:
+    return word.isidentifier() and not word.startswith("_") and not keyword.iskeyword(word)
 
 
 TENSOR = Structure("tensor")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -34,25 +34,40 @@ class KnownNumbers(TorchFunctionMode):
         return torch.tensor(known.item(), dtype=known.dtype)
 
 
-@contextlib.contextmanager
-def none_drawn() -> Iterator[None]:
-    """Raise `ConversionError` if random numbers are drawn within the context that torch doesn't know of.
+class UnseenDraws:
+    """Random numbers drawn since it was made that torch doesn't know of: with which modules, if any.
 
-    Such a draw (a mask made by NumPy, a layer that Python's `random` skips) is traced as what it happened to be.
+    What such a draw decides (a mask made by NumPy, a layer that Python's `random` skips) is traced as what it happened
+    to be.
     """
-    before = random.getstate(), np.random.get_state()
-    yield
-    drawers = {"Python's random": random.getstate() != before[0], "numpy.random": not _equal(before[1])}
-    for name in (name for name, has_drawn in drawers.items() if has_drawn):
+
+    def __init__(self) -> None:
+        self.before = random.getstate(), np.random.get_state()
+
+    def sources(self) -> list[str]:
+        """Names of the modules."""
+        python, numpy = self.before
+        same = all(np.array_equal(a, b) for a, b in zip(numpy, np.random.get_state(), strict=True))
+        drawn = {"Python's random": random.getstate() != python, "numpy.random": not same}
+        return [name for name, has_drawn in drawn.items() if has_drawn]
+
+    def refuse(self) -> NoReturn:
+        """Raise `ConversionError`: the draws decide what is computed."""
         raise ConversionError(
-            f"the model draws random numbers with {name}, which would be the same in every run\n"
-            "  what to do: draw them with torch in forward, pass them as inputs, or switch them off in its settings"
+            f"the model draws random numbers with {' and '.join(self.sources())}, and they would be the same in every "
+            "run of the program\n  what to do: draw them with torch in forward, pass them as inputs, or switch them off"
         )
 
 
-def _equal(state: Any) -> bool:
-    now = np.random.get_state()
-    return all(np.array_equal(a, b) for a, b in zip(state, now, strict=True))
+@contextlib.contextmanager
+def least_draws() -> Iterator[None]:
+    """Within the context, Python's `random` draws the least number it can: what a draw may skip is skipped."""
+    of_one, between = random.random, random.uniform
+    random.random, random.uniform = lambda: 0.0, lambda a, b: a
+    try:
+        yield
+    finally:
+        random.random, random.uniform = of_one, between
 
 
 @contextlib.contextmanager

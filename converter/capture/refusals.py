@@ -16,7 +16,17 @@ _DATA_DEPENDENT = (
     "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
     "and choose with torch.where, or move the decision out of forward"
 )
+_PYTHON_NUMBER = (
+    "the model makes a Python number of a tensor's element (float(x), int(x), math.sqrt(x)), which a program can't "
+    "follow: compute with the tensor itself; where an integer is needed as a size, write x.to(torch.int64).item() and "
+    "state its range with torch._check"
+)
 _ADVICE = (
+    (
+        re.compile(r"\.numpy\(\) is not supported|__array__|can't convert .* to numpy", re.IGNORECASE),
+        "NumPy computes outside of torch, and a program can't follow: use torch's operators in forward",
+    ),
+    (re.compile(r"expression z?uf\d+ "), _PYTHON_NUMBER),
     (
         re.compile(r"PackedSequence|type must be tuple of ints,but got FakeTensor"),
         "a packed sequence has a size that depends on the values of the lengths: run the recurrent layer on the padded "
@@ -48,7 +58,7 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         message = str(error).strip()
         advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
         # of a data-dependent decision torch says much more, to its own developers
-        said = _first_lines(message, 1 if advice == _DATA_DEPENDENT else 12)
+        said = _first_lines(message, 1 if advice in (_DATA_DEPENDENT, _PYTHON_NUMBER) else 12)
         lines = [f"torch.export refuses the model: {type(error).__name__}: {said}"]
         place = _frame(error) or _frame_in_message(message)
         if place:

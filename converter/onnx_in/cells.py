@@ -13,7 +13,9 @@ from ..onnx_out.graph import CELL
 SCOPES = "pkg.torch.onnx.name_scopes"  # torch.onnx: qualified names of the modules around a node, then its own name
 CLASSES = "pkg.torch.onnx.class_hierarchy"  # torch.onnx: the classes of those modules, then the operator
 NO_SCOPE = "_empty_nn_module_stack_from_metadata_hook"  # torch: of what a pass put in
-_CALL = re.compile(r"^(?P<path>.*?)(@(?P<index>\d+))?$")
+LONGEST_TEXT = 2**16  # characters of metadata that are read
+DEEPEST = 100  # Cells within each other; a name with more parts is no path
+_CALL = re.compile(r"^(?P<path>.*?)(@(?P<index>[0-9]{1,9}))?$", re.DOTALL)
 
 
 class CellPaths:
@@ -47,7 +49,9 @@ class CellPaths:
         return around
 
     def _enter(self, path: str, index: int, classes: dict[str, str]) -> int:
-        """The number of a call, which is entered with all that are around it if it is new."""
+        """The number of a call, which is entered with all that are around it if it is new; the root for no path."""
+        if path.count(".") >= DEEPEST:
+            return 0
         if (path, index) not in self._numbers:
             parent = self._enter(path.rpartition(".")[0], 0, classes) if path else 0
             name = classes.get(path, "Module")
@@ -58,6 +62,8 @@ class CellPaths:
 
 def _listed(text: str) -> list[str]:
     """A list of strings as torch.onnx writes it into metadata; empty for anything else."""
+    if len(text) > LONGEST_TEXT:
+        return []
     try:
         items = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto
 
+from ...runtime.errors import ShapeError
 from ...runtime.ir.dims import SymbolicDim, symbol
 from ...runtime.ir.types import Type
 from ...runtime.ops import creation
@@ -28,6 +29,7 @@ class Context:
         builder: of the program under construction.
         opset: version of the operator's domain that the model (or function) imports.
         outputs: names of the outputs, empty for one that is left out.
+        notes: metadata of the node.
         folder: where external data lie; None for a model that was given as a proto.
         declared: the types that the model declares or onnx infers for the outputs; None where they don't.
         tensor: an imported value as a tensor of the program.
@@ -38,10 +40,11 @@ class Context:
     builder: Builder
     opset: int
     outputs: tuple[str, ...]
+    notes: Mapping[str, str]
     folder: Path | None
     declared: Callable[[], tuple[Type | None, ...]]
     tensor: Callable[[Imported], Traced]
-    run: Callable[[GraphProto, tuple[Imported, ...]], tuple[Imported, ...]]
+    run: Callable[[GraphProto, tuple[Imported, ...]], tuple[Any, ...]]
     draft: Callable[[GraphProto, tuple[Type | Imported, ...], str], Draft]
 
     def fresh(self) -> SymbolicDim:
@@ -71,7 +74,7 @@ class Context:
             Unsupported: the rank of an output is known only when the program runs.
         """
         recipe = get_recipe(operator)
-        pairs = list(zip(operands, recipe.structural, strict=False))
+        pairs = list(zip(operands, recipe.flags(len(operands)), strict=True))
         fixed = [x for x, structural in pairs if structural]
         if all(x is None or (isinstance(x, Known) and (recipe.symbolic or not x.symbolic)) for x in fixed):
             taken = [
@@ -86,6 +89,42 @@ class Context:
             options=tuple(sorted(options.items())),
             types=self._output_types(types, tensors[0]),
         )
+
+    def broadcast(self, operator: str, *operands: Traced, dtype: np.dtype[Any] | None = None, **options: Any) -> Any:
+        """Apply the recipe of an elementwise operator; when the program runs, if the sizes can't be told to fit before.
+
+        Args:
+            operator: name of the recipe.
+            *operands: tensors that broadcast.
+            dtype: of the result; that of the first operand if not given.
+            **options: the attributes.
+        """
+        try:
+            return get_recipe(operator).function(*operands, **options)
+        except ShapeError:
+            if all(isinstance(size, int) for x in operands for size in x.shape):
+                raise
+        shape = self.common(*(x.shape for x in operands))
+        return self.when_run(operator, operands, Type(dtype or operands[0].dtype, shape), options)
+
+    def when_run(self, operator: str, operands: tuple[Any, ...], type: Type, options: dict[str, Any]) -> Any:
+        """Apply the recipe of an operator without structural operands when the program runs."""
+        kind = None if type.dtype == operands[0].dtype else type.dtype
+        shape = tuple(size if isinstance(size, int) else str(size) for size in type.shape)
+        return by_value(*operands, operator=operator, options=tuple(sorted(options.items())), types=((kind, shape),))
+
+    def common(self, *shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The shape to which shapes broadcast, as far as it can be told before the program runs."""
+        rank = max(map(len, shapes))
+        return tuple(self._common({s[axis] for s in shapes if -axis <= len(s)}) for axis in range(-rank, 0))
+
+    def _common(self, sizes: set[Any]) -> Any:
+        """The size to which sizes broadcast: a fixed one wins, of several symbolic ones only the run tells which."""
+        fixed = {size for size in sizes if isinstance(size, int)} - {1}
+        if len(fixed) == 1:
+            return fixed.pop()
+        symbolic = {size for size in sizes if not isinstance(size, int)}
+        return self.fresh() if len(symbolic) > 1 else symbolic.pop() if symbolic else 1
 
     def _output_types(self, known: tuple[Type | None, ...], first: Any) -> tuple[tuple[Any, ...], ...]:
         """Types of the outputs as attributes, with fresh symbols for sizes that only the run tells."""

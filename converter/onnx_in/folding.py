@@ -23,6 +23,7 @@ from ...runtime.tree import TENSOR, Structure
 from .table import Unsupported
 from .values import Array, Known, known_dims
 
+MOST_SIZES = 1000  # elements of a tensor of sizes, some of them symbolic
 LARGEST = 2**16  # elements of what is computed on import: beyond, it is left to the run
 Apply = Callable[[Any, Any, list[Any], Builder], Any]
 
@@ -44,7 +45,7 @@ def fold(
     """
     if any(isinstance(x, Known) and x.symbolic for x in operands):
         rule = SIZES.get(op_type)
-        if rule is None:
+        if rule is None or any(x is not None and x.data.size > MOST_SIZES for x in operands):
             return None
         try:
             return (rule(*operands, **attributes),)
@@ -295,12 +296,17 @@ def _transpose(x: Known, *, perm: list[int] | None = None) -> Known:
 @sizes("Expand")
 def _expand(x: Known, shape: Known) -> Known:
     to = np.broadcast_shapes(x.shape, _ints(shape))
+    if math.prod(to) > MOST_SIZES:
+        raise Undecided
     return _moved(x, np.broadcast_to(_objects(x), to).copy())
 
 
 @sizes("Tile")
 def _tile(x: Known, repeats: Known) -> Known:
-    return _moved(x, np.tile(_objects(x), _ints(repeats)))
+    times = _ints(repeats)
+    if x.data.size * math.prod(times) > MOST_SIZES:
+        raise Undecided
+    return _moved(x, np.tile(_objects(x), times))
 
 
 def _reduction(combine: Callable[[list[Any]], Any]) -> Callable[..., Known]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import ChainMap
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -11,19 +12,21 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
-from ...runtime.errors import ConversionError, UsageError
+from ...runtime.errors import ConversionError, ShapeError, UsageError
 from ...runtime.ir.passes.mark_cells import mark_cells
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Type
 from ...runtime.ir.verify import verify
+from ...runtime.memory import require_room
 from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
 from . import protos
 from .cells import CellPaths
-from .origin import written_by_us
+from .functions import require_finite
+from .origin import Origin, written_by_us
 from .stored import Stored
 from .subprograms import MISSING
-from .walk import STANDARD, Scope, Walk
+from .walk import Scope, Walk, imported_opsets
 
 LARGEST_TYPED = 2**16  # bytes of a tensor that shape inference is given: larger ones are no shapes
 
@@ -52,6 +55,8 @@ def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
     if isinstance(model, ModelProto):
         return _import(model, None)
     path = Path(model)
+    if path.exists() and not path.is_file():
+        raise UsageError(f"can't read {path}: it is no regular file")
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -63,22 +68,26 @@ def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
 
 
 def _import(model: ModelProto, folder: Path | None) -> Program:
-    opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in model.opset_import}
+    opsets = imported_opsets(model.opset_import)
     if not model.HasField("graph"):
         raise ConversionError("the model has no graph")
+    protos.require_text(model.graph.name)
     graph, builder, symbols = model.graph, Builder(), protos.Symbols()
-    calls, kinds = written_by_us(model)
-    stored, cells = Stored(folder, kinds), CellPaths(graph.name or "Model", calls)
+    origin = written_by_us(model)
+    stored, cells = Stored(folder, origin), CellPaths(graph.name or "Model", origin.calls if origin else None)
     stored.enter(builder)
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    if len(functions) < len(model.functions):
+        raise ConversionError("two functions of the model have the same domain, name and overload")
     types = functools.cache(lambda: inferred_types(model, symbols))
-    walk = Walk(builder, stored, cells, functions, types, folder)
+    walk = Walk(builder, stored, cells, functions, types, folder, require_finite(graph.node, functions))
     has_data = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
-    scope = Scope({}, opsets)
+    scope = Scope(ChainMap(), opsets)
     inputs = []
     for info in graph.input:
         if info.name in has_data:
             continue
+        protos.require_text(info.name)
         if info.name in scope.values:
             raise ConversionError(f"two inputs are named {info.name!r}")
         declared = protos.declared_type(info.type, info.name, symbols, f"input {info.name!r}")
@@ -88,6 +97,11 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
                 f"input {info.name!r} is declared as {kind.removesuffix('_type')}: needed a tensor with known dtype "
                 "and number of dimensions"
             )
+        if (sizes := declared.sizes) is not None:
+            try:
+                require_room(sizes, declared.dtype)
+            except ShapeError as error:
+                raise ConversionError(f"input {info.name!r}: {error}") from None
         scope.values[info.name] = builder.new_value(info.name, declared)
         inputs.append(scope.values[info.name].value)
     outputs = walk.graph(graph, scope)
@@ -112,19 +126,33 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
         arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(inputs)), Structure("dict"))),
         result=structures[0] if len(structures) == 1 else Structure("tuple", tuple(structures)),
     )
+    if origin is not None:
+        program = _called_as_told(program, origin)
     program = mark_cells(program)
     verify(program)
     return program
 
 
+def _called_as_told(program: Program, origin: Origin) -> Program:
+    """The program with the structures of arguments and result that the model tells, where they fit."""
+    if origin.arguments is not None and len(origin.arguments.paths()) == len(program.inputs):
+        program = program.replace(arguments=origin.arguments)
+    if origin.result is not None and len(origin.result.paths()) == len(program.outputs):
+        program = program.replace(result=origin.result)
+    return program
+
+
 def inferred_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, Type]:
     """The types of values by name, as the model declares them and onnx infers them."""
-    light = ModelProto()
-    light.CopyFrom(model)
-    for graph in protos.graphs_of(light.graph):
-        for tensor in graph.initializer:
-            if tensor.ByteSize() > LARGEST_TYPED:
-                light_weight(tensor)
+    graph = model.graph
+    light = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    for field in ("node", "input", "output", "value_info"):
+        getattr(light.graph, field).extend(getattr(graph, field))
+    for tensor in graph.initializer:  # without the data of large ones, which aren't shapes
+        small = tensor.ByteSize() <= LARGEST_TYPED
+        kept = tensor if small else onnx.TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+        light.graph.initializer.append(kept)
+        light.graph.initializer[-1].data_location = tensor.data_location if small else onnx.TensorProto.EXTERNAL
     try:
         typed = onnx.shape_inference.infer_shapes(light, data_prop=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
@@ -136,10 +164,3 @@ def inferred_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, T
             if declared is not None:
                 found[info.name] = declared
     return found
-
-
-def light_weight(tensor: onnx.TensorProto) -> None:
-    """Take the data out of a tensor: dtype and shape stay."""
-    for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
-        tensor.ClearField(field)
-    tensor.data_location = onnx.TensorProto.EXTERNAL

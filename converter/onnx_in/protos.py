@@ -16,10 +16,13 @@ from onnx import AttributeProto, GraphProto, TensorProto, TypeProto
 from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import Dim, parse, symbol
 from ...runtime.ir.types import Type
+from ...runtime.memory import require_room
 
 Array = np.ndarray[Any, Any]
 
-LARGEST_SPARSE = 2**28  # elements of a sparse tensor, which is stored dense
+SPARSEST = 1000  # a sparse tensor is stored dense: so many elements to each one that isn't zero ...
+SMALL = 2**20  # ... or so many in all
+LONGEST_NAME = 1000  # characters of the name of a dimension
 
 
 def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
@@ -55,27 +58,42 @@ def array_of(tensor: TensorProto, folder: Path | None, where: str) -> Array:
 def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, where: str) -> Array:
     """Data in a file beside the model, mapped into memory."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
+    require_text(*entries.values())
     if folder is None:
         raise ConversionError(f"{where} has external data: give the path of the model rather than its proto")
     root = folder.resolve()
-    path = (root / entries.get("location", "")).resolve()
-    if not path.is_relative_to(root) or not path.is_file():
-        raise ConversionError(f"{where}: its data {entries.get('location')!r} is no file in the folder of the model")
     try:
-        offset = int(entries.get("offset", "0"))
-    except ValueError:
-        raise ConversionError(f"{where}: external data with offset {entries['offset']!r}") from None
+        path = (root / entries.get("location", "")).resolve()
+        found = path.is_relative_to(root) and path.is_file()
+    except (OSError, ValueError, RuntimeError):  # a name too long, a null byte, links in a circle
+        found = False
+    if not found:
+        location = entries.get("location", "")[:200]
+        raise ConversionError(f"{where}: its data {location!r} is no file in the folder of the model")
+    offset = _number(entries.get("offset", "0"), "offset", where)
     count = math.prod(tensor.dims)
     size = (count * onnx_bits(tensor.data_type, dtype) + 7) // 8
-    if offset < 0 or offset + size > path.stat().st_size:
+    length = _number(entries.get("length", str(size)), "length", where)
+    if length != size:
+        raise ConversionError(
+            f"{where}: {dtype.name}{list(tensor.dims)} takes {size} bytes, its external data has length {length}"
+        )
+    if offset + size > path.stat().st_size:
         raise ConversionError(f"{where}: needs {size} bytes at {offset}, {path.name} holds {path.stat().st_size}")
     if not count:
         return np.zeros(tuple(tensor.dims), dtype)
+    require_room((size,), np.dtype(np.uint8))  # a file may have holes, which cost nothing on a disk
     raw = np.memmap(path, np.uint8, "r", offset, (size,))
     if onnx_bits(tensor.data_type, dtype) == 8 * dtype.itemsize:
         return raw.view(dtype).reshape(tuple(tensor.dims))
     inline = TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw.tobytes())
     return onnx.numpy_helper.to_array(inline)
+
+
+def _number(text: str, key: str, where: str) -> int:
+    if not re.fullmatch("[0-9]{1,20}", text):
+        raise ConversionError(f"{where}: external data with {key} {text[:40]!r}, needed a number of bytes")
+    return int(text)
 
 
 _SMALL: dict[int, int] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.FLOAT4E2M1: 4}
@@ -90,9 +108,11 @@ def onnx_bits(element_type: int, dtype: np.dtype[Any]) -> int:
 def dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) -> Array:
     """A sparse tensor with its zeros."""
     shape = tuple(sparse.dims)
-    if any(dim < 0 for dim in shape) or math.prod(shape) > LARGEST_SPARSE:
-        raise ConversionError(f"{where}: a sparse tensor of shape {list(shape)} is too large to be stored dense")
     values, indices = array_of(sparse.values, folder, where), array_of(sparse.indices, folder, where)
+    if any(dim < 0 for dim in shape) or math.prod(shape) > max(SMALL, SPARSEST * values.size):
+        raise ConversionError(
+            f"{where}: a sparse tensor of shape {list(shape)} with {values.size} values is too large to be stored dense"
+        )
     result = np.zeros(shape, values.dtype)
     try:
         if indices.ndim == 2:
@@ -104,21 +124,25 @@ def dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) -> Ar
     return result
 
 
-def attribute(proto: AttributeProto, given: Mapping[str, AttributeProto] | None, where: str) -> Any:
-    """An attribute as Python value: strings decoded, tensors and graphs as protos.
+def referred(proto: AttributeProto, given: Mapping[str, AttributeProto] | None) -> AttributeProto | None:
+    """The attribute itself, or the one that it refers to.
 
     Args:
         proto: the attribute.
         given: attributes of the function call that the node stands in, to which `proto` may refer.
-        where: for errors.
 
     Returns:
-        The value; None for a reference to an attribute that the call doesn't give.
+        It; None for a reference to an attribute that the call doesn't give.
     """
-    if proto.ref_attr_name:
-        if given is None or proto.ref_attr_name not in given:
-            return None
-        proto = given[proto.ref_attr_name]
+    if not proto.ref_attr_name:
+        return proto
+    if given is None or proto.ref_attr_name not in given:
+        return None
+    return given[proto.ref_attr_name]
+
+
+def attribute(proto: AttributeProto, where: str) -> Any:
+    """An attribute as Python value: strings decoded, tensors and graphs as protos."""
     match proto.type:
         case AttributeProto.FLOAT:
             return proto.f
@@ -143,6 +167,13 @@ def attribute(proto: AttributeProto, given: Mapping[str, AttributeProto] | None,
         case AttributeProto.TYPE_PROTO:
             return proto.tp
     raise ConversionError(f"{where}: attribute {proto.name!r} has a type that isn't supported")
+
+
+def require_text(*texts: Any) -> None:
+    """Raise `ConversionError` if one of these string fields isn't UTF-8: protobuf gives its bytes then."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise ConversionError(f"the name or text {text[:40]!r} isn't UTF-8")
 
 
 def _text(data: bytes, where: str) -> str:
@@ -170,15 +201,21 @@ class Symbols:
         self.names: dict[str, str] = {}
 
     def dim(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
-        """A declared dimension; one without value and name is called `unnamed`."""
-        if proto.HasField("dim_value"):
+        """A declared dimension; one without value and name, or of size -1, is called `unnamed`."""
+        if proto.HasField("dim_value") and proto.dim_value != -1:
+            if proto.dim_value < 0:
+                raise ConversionError(f"dimension {unnamed!r} has the size {proto.dim_value}")
             return int(proto.dim_value)
         if not proto.dim_param:
             return symbol(identifier(unnamed))
+        require_text(proto.dim_param)
+        if len(proto.dim_param) > LONGEST_NAME:
+            raise ConversionError(f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters")
         try:
-            return parse(proto.dim_param)
+            dim = parse(proto.dim_param)
         except ValueError:
             return symbol(identifier(proto.dim_param))
+        return symbol(identifier(proto.dim_param)) if isinstance(dim, int) and dim < 0 else dim
 
 
 def identifier(text: str) -> str:

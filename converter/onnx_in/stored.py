@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import onnx
 
+from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import SymbolicDim
 from ...runtime.ir.types import Buffer, Parameter, Type, is_floating
 from ...runtime.ops import creation, shaping
 from ...runtime.tracing import Builder, Traced
 from . import protos
+from .origin import Origin
 from .values import Imported, Known
 
 # names that exporters make up for tensors that were no parameter of the module
@@ -24,10 +26,11 @@ MADE_UP = re.compile(r"/|(val|constant|const|scalar_tensor|onnx|_?\d+)([_:.]|\d|
 class Stored:
     """Turns known contents into tensors of the program: initializers that are used as data become parameters."""
 
-    def __init__(self, folder: Path | None, told: Mapping[str, str] | None) -> None:
-        """`told` says of tensors by name what they are, and that all others are constants; None where nothing tells."""
+    def __init__(self, folder: Path | None, origin: Origin | None) -> None:
+        """`origin` says of tensors by name what they are, and that all others are constants."""
         self.folder = folder
-        self.told = told
+        self.told: Mapping[str, str] | None = origin.kinds if origin else None
+        self.transposed = origin.transposed if origin else {}
         self.parameters: dict[str, Parameter] = {}
         self.buffers: dict[str, Buffer] = {}
         self.kinds: dict[str, str] = {}
@@ -100,12 +103,28 @@ class Stored:
         kind = self.kinds.get(value.name, "constant")
         if kind == "constant":
             return builder.constant(value.data, value.dtype)
-        made = builder.new_value(value.name, Type(value.dtype, value.shape))
+        if value.name in self.transposed:
+            return self._transposed(builder, value)
         if kind == "buffer" or state:
+            made = builder.new_value(value.name, Type(value.dtype, value.shape))
             self.buffers[value.name] = Buffer(made.value, value.data)
-        else:
-            self.parameters[value.name] = Parameter(made.value, value.data, kind != "frozen")
-        return made
+            return made
+        return self._parameter(builder, value.name, value.data, kind)
+
+    def _parameter(self, builder: Builder, name: str, data: np.ndarray[Any, Any], kind: str) -> Traced:
+        if name not in self.parameters:
+            made = builder.new_value(name, Type(data.dtype, data.shape))
+            self.parameters[name] = Parameter(made.value, data, kind != "frozen")
+        return Traced(builder, self.parameters[name].value)
+
+    def _transposed(self, builder: Builder, value: Known) -> Traced:
+        """A parameter that is stored with its axes in another order, brought into that order again."""
+        name, order = self.transposed[value.name]
+        if sorted(order) != list(range(value.ndim)):
+            raise ConversionError(f"the model's metadata say that {value.name!r} is {name!r} transposed by {order}")
+        parameter = self._parameter(builder, name, np.transpose(value.data, np.argsort(order)), self.kinds[value.name])
+        result: Traced = shaping.transpose(parameter, permutation=order)
+        return result
 
 
 def _sizes(builder: Builder, value: Known) -> Traced:

@@ -25,7 +25,7 @@ MISSING = _Missing()
 
 
 class Incomplete(Exception):
-    """Raised where a sub-graph uses operators that can't be imported, which are listed already."""
+    """Raised where a sub-graph uses operators that can't be imported, which are listed already: nor can its node be."""
 
 
 class Inexpressible(Exception):

@@ -46,6 +46,7 @@ class Translation:
         buffers: names of operands that are state rather than trainable: statistics of a normalization.
         folds: whether the result for known operands is computed on import.
         likes: names of operands of which only the dtype matters.
+        required: names of attributes without a default.
         open: whether the function takes whatever attributes there are.
     """
 
@@ -57,6 +58,7 @@ class Translation:
     buffers: frozenset[str]
     folds: bool
     likes: frozenset[str]
+    required: frozenset[str]
     open: bool
 
     def named(self, count: int) -> list[str]:
@@ -64,12 +66,19 @@ class Translation:
         return [self.operands[min(i, len(self.operands) - 1)] for i in range(count)]
 
 
+MOST = 2**14  # steps, pieces or rows that are written one by one
 TABLE: dict[tuple[str, str], Translation] = {}
 """By domain ("" is the standard one) and operator."""
 
 
 class Unsupported(Exception):
     """Raised by a translation for a use of the operator that it doesn't cover; the text says which."""
+
+
+def require_few(count: int, what: str) -> None:
+    """Raise `Unsupported` if something is to be written so many times that there is no end to it."""
+    if count > MOST:
+        raise Unsupported(f"{count} {what}; at most {MOST} are put in line")
 
 
 def onnx(
@@ -94,6 +103,7 @@ def onnx(
             frozenset(buffers),
             folds,
             frozenset(likes),
+            frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty),
             any(p.kind is p.VAR_KEYWORD for p in parameters),
         )
         for operator in operators:
@@ -113,4 +123,4 @@ def cast(x: Traced, dtype: np.dtype[Any]) -> Traced:
     return result
 
 
-__all__ = ["TABLE", "Builder", "Context", "Traced", "Translation", "Type", "Unsupported", "cast", "onnx"]
+__all__ = ["TABLE", "Builder", "Context", "Traced", "Translation", "Type", "Unsupported", "cast", "onnx", "require_few"]

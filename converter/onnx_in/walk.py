@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
@@ -15,20 +17,22 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
+from ...runtime.interpreter import FAILURES
 from ...runtime.ir.types import Source, Type
 from ...runtime.tracing import Builder, Traced
 from . import folding, protos
 from .cells import CellPaths
 from .context import Context
-from .functions import body_of
+from .functions import DEEPEST, MOST, body_of
+from .schemas import require_kind
 from .stored import Stored
-from .subprograms import MISSING, Draft
+from .subprograms import MISSING, Draft, Incomplete
 from .table import TABLE, Translation, Unsupported
 from .tables import load_all
 from .values import Imported, Known, Optional, Sequence, known
 
 STANDARD = ("", "ai.onnx")
-DEEPEST = 40  # functions and sub-graphs within each other
+LATEST = onnx.defs.onnx_opset_version()
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,30 @@ class Scope:
     """Where a node stands: what the names in it mean.
 
     Attributes:
-        values: by name; those of the graphs around it too.
+        values: by name; those of the graphs around it too, which it hides but can't change.
         opsets: version by domain.
         given: attributes of the call, in the body of a function.
         depth: how many functions and sub-graphs are around it.
         call: name of the node that calls the function, empty outside of functions.
     """
 
-    values: dict[str, Any]
+    values: ChainMap[str, Any]
     opsets: Mapping[str, int]
     given: Mapping[str, AttributeProto] | None = None
     depth: int = 0
     call: str = ""
     declared: Mapping[str, Type] = field(default_factory=dict)
+
+
+def imported_opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """Versions by domain; `ConversionError` for one that there is not."""
+    opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in imports}
+    for domain, version in opsets.items():
+        newest = LATEST if domain == "" else 2**31 - 1
+        if not 1 <= version <= newest:
+            name = f"opset {version}" + (f" of domain {domain!r}" if domain else "")
+            raise ConversionError(f"the model is of {name}; opsets 1 to {newest} can be read")
+    return opsets
 
 
 class Walk:
@@ -62,7 +77,9 @@ class Walk:
         functions: Mapping[tuple[str, str, str], FunctionProto],
         types: Callable[[], Mapping[str, Type]],
         folder: Path | None,
+        size: int,
     ) -> None:
+        """`size` is the number of nodes in the model, with functions put in line."""
         load_all()
         self.builder = builder
         self.stored = stored
@@ -71,6 +88,7 @@ class Walk:
         self.types = types
         self.folder = folder
         self.missing: list[tuple[str, str, str]] = []
+        self.left = itertools.count(MOST + size, -1)  # nodes that may still be imported, in sub-programs too
         self.within = False  # whether this is a sub-program, which has no Cells of its own
 
     def graph(self, graph: GraphProto, scope: Scope) -> tuple[Any, ...]:
@@ -85,6 +103,10 @@ class Walk:
     def nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
         """Import nodes in order."""
         for position, node in enumerate(nodes):
+            if next(self.left) <= 0:
+                raise ConversionError(f"with its loops and functions put in line, the model has more than {MOST} nodes")
+            metadata = [entry.value for entry in node.metadata_props]
+            protos.require_text(node.name, node.op_type, node.domain, *node.input, *node.output, *metadata)
             label = node.name or f"{node.op_type}_{position}"
             where = f"{node.op_type} node {label!r}" + (f" in function call {scope.call!r}" if scope.call else "")
             operands = [self.lookup(scope, name, where) if name else None for name in node.input]
@@ -96,7 +118,10 @@ class Walk:
                     self.define(scope, name, value)
 
     def define(self, scope: Scope, name: str, value: Any) -> None:
-        """Enter a value; `ConversionError` if the name is empty."""
+        """Enter a value; `ConversionError` if another one of that graph has the name."""
+        protos.require_text(name)
+        if name in scope.values.maps[0]:
+            raise ConversionError(f"value {name!r} is assigned twice")
         scope.values[name] = value
 
     def lookup(self, scope: Scope, name: str, where: str) -> Any:
@@ -133,6 +158,12 @@ class Walk:
             raise error if where in str(error) else ConversionError(f"{where}: {error}") from error
         except CellbridgeError as error:
             raise ConversionError(f"{where} can't be imported: {error}") from error
+        except Incomplete:
+            return (MISSING,) * len(node.output)
+        except FAILURES as error:
+            given = ", ".join(_shown(x) for x in operands) or "no operands"
+            detail = f"{type(error).__name__}: {error}"
+            raise ConversionError(f"{where} doesn't take {given} with these attributes ({detail})") from error
 
     def translate(
         self, translation: Translation, node: NodeProto, operands: list[Any], scope: Scope, where: str
@@ -169,6 +200,7 @@ class Walk:
             builder=builder,
             opset=scope.opsets["" if node.domain in STANDARD else node.domain],
             outputs=tuple(node.output),
+            notes={entry.key: entry.value for entry in node.metadata_props},
             folder=self.folder,
             declared=lambda: tuple(self.types().get(name) if not scope.call else None for name in node.output),
             tensor=tensor,
@@ -188,17 +220,22 @@ class Walk:
         required = len([n for n in translation.operands if n not in translation.attributes]) - translation.variadic
         if len(taken) < required or (not translation.variadic and any(x is None for x in taken[:required])):
             raise ConversionError(f"needed the operands {', '.join(translation.operands[:required])}")
+        if translation.variadic and any(x is None for x in taken[len(translation.operands) - 1 :]):
+            raise ConversionError(f"an operand is left out among {translation.operands[-1]}")
         result = translation.function(context, *taken, **attributes)
         results = result if isinstance(result, tuple) else (result,)
         return tuple(known(x) if isinstance(x, np.ndarray) else x for x in results)
 
     def attributes(self, translation: Translation, node: NodeProto, scope: Scope, where: str) -> dict[str, Any]:
         """The attributes of a node by name; lists for what later versions take as operands become known contents."""
+        domain = "" if node.domain in STANDARD else node.domain
         found: dict[str, Any] = {}
         for proto in node.attribute:
-            value = protos.attribute(proto, scope.given, where)
-            if value is None:
+            given = protos.referred(proto, scope.given)
+            if given is None:
                 continue
+            require_kind(domain, node.op_type, scope.opsets[domain], proto.name, given.type, where)
+            value = protos.attribute(given, where)
             if proto.name not in translation.attributes and not translation.open:
                 raise Unsupported(f"attribute {proto.name!r}")
             if proto.name in translation.values and isinstance(value, (list, int, float)):
@@ -206,6 +243,8 @@ class Walk:
                 array = np.array(value, dtype)
                 value = Known(array, array.dtype)
             found[proto.name] = value
+        if missing := sorted(translation.required - found.keys()):
+            raise ConversionError(f"{where}: needed the attribute {missing[0]!r}")
         return found
 
     def call(
@@ -214,7 +253,9 @@ class Walk:
         """Inline a function."""
         if scope.depth >= DEEPEST:
             raise ConversionError(f"{where}: functions call each other more than {DEEPEST} deep")
-        values = dict.fromkeys(function.input)
+        if len(operands) > len(function.input):
+            raise ConversionError(f"{where}: {len(operands)} operands, the function takes {len(function.input)}")
+        values = ChainMap(dict.fromkeys(function.input))
         values.update(zip(function.input, operands, strict=False))
         given = {proto.name: proto for proto in function.attribute_proto}
         for proto in node.attribute:
@@ -224,8 +265,7 @@ class Walk:
                 given[proto.name] = scope.given[proto.ref_attr_name]
             else:
                 given[proto.name] = proto
-        imported = {"" if o.domain in STANDARD else o.domain: o.version for o in function.opset_import}
-        opsets = {**scope.opsets, **imported}
+        opsets = {**scope.opsets, **imported_opsets(function.opset_import)}
         inner = Scope(values, opsets, given, scope.depth + 1, node.name or node.op_type)
         self.nodes(function.node, inner)
         wanted = zip(function.output, node.output, strict=False)
@@ -235,8 +275,10 @@ class Walk:
         """Import a sub-graph on operands, in the scope of the node that holds it."""
         if scope.depth >= DEEPEST:
             raise ConversionError(f"sub-graphs within each other more than {DEEPEST} deep")
-        values = dict(scope.values)
-        values.update(zip((i.name for i in graph.input), operands, strict=True))
+        if len(operands) != len(graph.input):
+            raise ConversionError(f"a sub-graph takes {len(graph.input)} values, it is given {len(operands)}")
+        protos.require_text(*(i.name for i in graph.input))
+        values = scope.values.new_child(dict(zip((i.name for i in graph.input), operands, strict=True)))
         return self.graph(graph, Scope(values, scope.opsets, scope.given, scope.depth + 1, scope.call))
 
     def draft(self, scope: Scope, graph: GraphProto, operands: tuple[Type | Imported, ...], name: str) -> Draft:
@@ -246,8 +288,9 @@ class Walk:
         inner = copy.copy(self)
         inner.builder, inner.within = Builder(), True
         self.stored.enter(inner.builder, self.builder)
-        given = [inner.builder.new_value("input", x) if isinstance(x, Type) else x for x in operands]
-        inputs = [value for value, x in zip(given, operands, strict=True) if isinstance(x, Type)]
+        inputs = [inner.builder.new_value("input", x) for x in operands if isinstance(x, Type)]
+        remaining = iter(inputs)
+        given = [next(remaining) if isinstance(x, Type) else x for x in operands]
         outputs = inner.run(scope, graph, tuple(given))
         return Draft(name, self.stored, inner.builder, self.builder, inputs, outputs)
 
@@ -260,6 +303,13 @@ class Walk:
             raise UnsupportedOperators(
                 f"the model can't be imported: {count} without a translation\n" + "\n".join(lines), unique
             )
+
+
+def _shown(value: Any) -> str:
+    """What an error says of an operand."""
+    if isinstance(value, Known | Traced):
+        return str(Type(value.dtype, tuple(value.shape)))
+    return "nothing" if value is None else "a sequence" if isinstance(value, Sequence) else "an optional"
 
 
 def _type_of(value: Any) -> onnx.TypeProto | None:

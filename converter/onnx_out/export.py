@@ -110,7 +110,7 @@ class _Lowering:
         stored |= {b.value: name for name, b in program.buffers.items()}
         # names that others rely on are given first
         for value, name in stored.items():
-            self._define(value, name)
+            self.graph.sources[self._define(value, name)] = (name,)
         for name, value in inputs:
             self.graph.sizes.bind(self._define(value, name), value.shape)
         self.inputs = [value for _, value in inputs]
@@ -131,6 +131,11 @@ class _Lowering:
     def taken(self) -> set[str]:
         """The tensors that the nodes take."""
         return {name for node in self.graph.nodes for name in node.taken()}
+
+    def _computed_parameters(self) -> dict[str, tuple[str, ...]]:
+        """The initializers that are computed of parameters and buffers, and of which."""
+        sources = self.graph.sources
+        return {name: sources[name] for name in self.graph.initializers if name in sources and sources[name] != (name,)}
 
     def model(self, axes: AxisNames) -> onnx.ModelProto:
         """The model without its initializers."""
@@ -163,7 +168,7 @@ class _Lowering:
             producer_name="cellbridge",
             producer_version=importlib.metadata.version("cellbridge"),
             opset_import=[operators],
-            metadata_props=program_metadata(self.program),
+            metadata_props=program_metadata(self.program, self._computed_parameters(), self.graph.transposed),
             graph=graph,
         )
 

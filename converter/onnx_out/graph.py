@@ -28,6 +28,7 @@ CELL = "cellbridge.cell"  # node metadata: the call of the Cell that it belongs 
 SOURCE = "cellbridge.source"  # node metadata: file, line and text that it comes from
 # operators whose outputs may be left out, after the first: ONNX Runtime is faster without the indices of a max pool
 OPTIONAL_OUTPUTS = frozenset({"MaxPool", "LSTM", "GRU", "RNN"})
+CONSTANT = "constant"  # what tensors are called that belong to no parameter
 SHARED_SIZE = 64  # constants of up to so many elements are shared where they are equal
 
 
@@ -69,6 +70,8 @@ class Graph:
         opset: version of the standard operator set.
         nodes: in order of computation.
         initializers: data by tensor name.
+        sources: by tensor name, of parameters and buffers and of what is computed of them alone: their names.
+        transposed: by tensor name, of parameters with their axes in another order: the name, and that order.
         types: by tensor name, of inputs, initializers and results of ops.
         sizes: the symbolic dimensions.
     """
@@ -77,6 +80,8 @@ class Graph:
         self.opset = opset
         self.nodes: list[Emitted] = []
         self.initializers: dict[str, Array | Deferred] = {}
+        self.sources: dict[str, tuple[str, ...]] = {}
+        self.transposed: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.types: dict[str, Type] = {}
         self.sizes = Sizes(self)
         self._prefix = ""
@@ -154,6 +159,11 @@ class Graph:
         self.nodes.append(Emitted(op_type, name, inputs, results, given, self._metadata))
         return results[0] if outputs == 1 else results
 
+    def note(self, key: str, text: str) -> None:
+        """Add to the metadata of the node that was written last."""
+        last = self.nodes[-1]
+        self.nodes[-1] = replace(last, metadata=last.metadata | {key: text})
+
     def constant(self, data: Any, dtype: Any = None) -> str:
         """The name of a constant tensor; small equal ones are one."""
         array = np.asarray(data, None if dtype is None else as_dtype(dtype))
@@ -165,7 +175,7 @@ class Graph:
         return self._shared[key]
 
     def _new_constant(self, array: Array) -> str:
-        name = self.unique("constant")
+        name = self.unique(CONSTANT)
         self.initializers[name] = array
         self.types[name] = Type(array.dtype, array.shape)
         return name

@@ -14,10 +14,19 @@ from ...converter.capture.cell_hooks import watch
 from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
 from ...runtime.calling import as_array
-from ...runtime.errors import CellbridgeError
+from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.types import CellCall
 from .control_flow import ControlFlowInPython
-from .precision import DoublePrecision, Draws, KeptGradients, StableSorts, default_dtype, in_dtype
+from .precision import (
+    DoublePrecision,
+    Draws,
+    KeptGradients,
+    StableSorts,
+    converted,
+    default_dtype,
+    in_dtype,
+    is_inexact,
+)
 from .records import (
     INPUT,
     INPUT_GRADIENT,
@@ -70,7 +79,7 @@ class TorchSide:
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
         named = self.module.named_parameters()
-        return {name: ParameterInfo(as_array(p.to(self.working_dtype)), p.requires_grad) for name, p in named}
+        return {name: ParameterInfo(as_array(converted(p, self.working_dtype)), p.requires_grad) for name, p in named}
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
@@ -110,15 +119,26 @@ class TorchSide:
         except Exception as error:
             raise eager_error(error, args, kwargs) from error  # the model's own code raises it, or torch for a dtype
 
+    def _differentiated(self, roots: list[tuple[torch.Tensor, torch.Tensor]], wanted: list[torch.Tensor]) -> Any:
+        try:
+            return torch.autograd.grad([out for out, _ in roots], wanted, [g for _, g in roots], allow_unused=True)
+        except CellbridgeError:
+            raise
+        except Exception as error:  # a backward of the model's own may raise anything
+            raise UsageError(
+                f"the model's backward doesn't run: {type(error).__name__}: {error}\n"
+                "  compare the outputs alone: --no-grad, or grads=False"
+            ) from error
+
     def _inputs(self, dtype: torch.dtype, *, grads: bool) -> tuple[Any, Any, list[torch.Tensor]]:
         """The inputs in `dtype` as fresh leaves, and those of them that gradients are taken of."""
         leaves: list[torch.Tensor] = []
 
         def fresh(tensor: torch.Tensor) -> torch.Tensor:
             copy = tensor.detach().clone()
-            if copy.is_floating_point():
+            if is_inexact(copy):
                 # through the working dtype, so that every precision starts from the same numbers
-                copy = copy.to(self.working_dtype).to(dtype).requires_grad_(grads)
+                copy = converted(converted(copy, self.working_dtype), dtype).requires_grad_(grads)
                 leaves.append(copy)
             return copy
 
@@ -135,7 +155,7 @@ class TorchSide:
 
     def _backward(self, recorder: _Recorder, outputs: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
         roots = [
-            (out, torch.from_numpy(np.array(cotangent)).to(out.dtype))
+            (out, _as_tensor(cotangent, out))
             for out, cotangent in zip(outputs, recorder.records.cotangents, strict=True)
             if cotangent is not None and out.requires_grad
         ]
@@ -145,7 +165,7 @@ class TorchSide:
         wanted = [*named.values(), *leaves]
         gradients: tuple[torch.Tensor | None, ...] = (None,) * len(wanted)
         if roots and wanted:
-            gradients = torch.autograd.grad([out for out, _ in roots], wanted, [g for _, g in roots], allow_unused=True)
+            gradients = self._differentiated(roots, wanted)
         for name, gradient in zip(named, gradients, strict=False):
             if name in self.ignored:
                 continue
@@ -155,8 +175,6 @@ class TorchSide:
 def _loss_gradients(
     loss: Callable[[Any], torch.Tensor], result: Any, outputs: list[torch.Tensor]
 ) -> list[Array | None]:
-    from ...runtime.errors import UsageError
-
     value = loss(result)
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         shown = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
@@ -166,12 +184,18 @@ def _loss_gradients(
     found = dict(zip(map(id, differentiable), gradients, strict=True))
     return [
         None
-        if not out.is_floating_point()
-        else np.zeros(tuple(out.shape))
+        if not is_inexact(out)
+        else as_array(torch.zeros_like(out)).astype(np.float64)
         if found.get(id(out)) is None
         else as_array(found[id(out)]).astype(np.float64)
         for out in outputs
     ]
+
+
+def _as_tensor(array: Array, like: torch.Tensor) -> torch.Tensor:
+    """An array in the dtype of a tensor; pairs of reals as complex numbers if that is complex."""
+    tensor = torch.from_numpy(np.array(array))
+    return (torch.view_as_complex(tensor) if like.is_complex() else tensor).to(like.dtype)
 
 
 def _shared_parameters(
@@ -270,14 +294,17 @@ class _Recorder:
         reference had), not of a gradient.
         """
         recorded = None if self.run.feed is None else self.run.feed.values.get(key)
-        passed = tensor.detach()
-        if recorded is not None and (key.kind in (INPUT, OUTPUT) or recorded.shape == tuple(tensor.shape)):
+        whole = tensor.detach().resolve_conj()
+        like = torch.view_as_real(whole) if tensor.is_complex() else whole
+        passed = like
+        if recorded is not None and (key.kind in (INPUT, OUTPUT) or recorded.shape == tuple(like.shape)):
             passed = torch.from_numpy(np.array(recorded))
-        if self.run.jitter is not None and tensor.is_floating_point():
-            unit = torch.finfo(tensor.dtype).eps
+        if self.run.jitter is not None and like.is_floating_point():
+            unit = torch.finfo(like.dtype).eps
             noise = self.generator.uniform(-0.5, 0.5, tuple(passed.shape))
             passed = passed.double() * torch.from_numpy(1.0 + unit * noise)
-        return passed.to(tensor.dtype) if passed.dtype != tensor.dtype else passed
+        passed = passed.to(like.dtype) if passed.dtype != like.dtype else passed
+        return torch.view_as_complex(passed) if tensor.is_complex() else passed
 
     def gradient(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
         """Record a gradient on its way back through a boundary; what goes on from there."""

@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from ...runtime.calling import as_array
-from ...runtime.errors import UsageError
+from ...runtime.errors import ShapeError, UsageError
 from ...runtime.ir.types import BFLOAT16
+from ...runtime.memory import require_room
 from ...runtime.safetensors_bytes import from_bytes, to_bytes
 from ...runtime.train.checkpoint_format import decode, encode
 from ..files import written_whole
@@ -110,6 +111,7 @@ def _read_cells(path: str, data: bytes) -> Checkpoint:
 
 def _read_pickled(path: str) -> Checkpoint:
     try:
+        _require_stored(path)
         with warnings.catch_warnings(action="ignore"):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
@@ -134,6 +136,17 @@ def _read_pickled(path: str) -> Checkpoint:
         raise UsageError(f"{path} holds no parameters{': ' * bool(found.left_out)}{', '.join(found.left_out)}")
     found.ties = [tuple(names) for names in by_place.values() if len(names) > 1]
     return found
+
+
+def _require_stored(path: str) -> None:
+    """Raise `ValueError` if a checkpoint is larger inside than outside: torch doesn't compress."""
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        whole = sum(member.file_size for member in members)
+        if any(m.compress_type != zipfile.ZIP_STORED for m in members) or whole > Path(path).stat().st_size:
+            raise ValueError("it is compressed, which torch.save doesn't do")
 
 
 def _why(error: Exception) -> str:
@@ -175,6 +188,10 @@ def _require_plain(path: str, name: str, tensor: torch.Tensor) -> None:
         what = "has no values (it is on the device meta)"
     if what is not None:
         raise UsageError(f"{path}: {name} {what}, which checkpoints of Cells don't have")
+    try:
+        require_room(tuple(tensor.shape), np.dtype(np.float32))
+    except ShapeError as error:
+        raise UsageError(f"{path}: {name}: {error}") from error
 
 
 def write_cells(path: str, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> None:

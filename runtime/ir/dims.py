@@ -10,9 +10,16 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from typing import Union
 
+from ..errors import ShapeError
+
 Dim = Union[int, "SymbolicDim"]
 Factor = str | tuple[str, "SymbolicDim", "SymbolicDim"]
 Monomial = tuple[Factor, ...]
+
+LARGEST = 1000  # symbols, numbers and operators in one dimension
+LARGEST_NUMBER = 2**127  # among them
+DEEPEST = 40  # `//`, `%`, `max` and `min` within each other
+LONGEST_TEXT = 20_000  # characters that `parse` reads
 
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "//": lambda a, b: a // b,
@@ -25,15 +32,31 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 class SymbolicDim:
     """An integer expression over symbols; supports `+ - * // %`, equality and hashing.
 
-    Ordering is not defined: whether `n < 4` isn't known before the program runs, and asking raises `TypeError`.
+    Ordering is not defined: whether `n < 4` isn't known before the program runs, and asking raises `TypeError`. What
+    grows beyond all sense (the product of twenty sums) raises `ShapeError`.
+
+    Attributes:
+        terms: monomials and their coefficients, in one order for equal expressions.
+        size: how many symbols, numbers and operators it has.
+        depth: how many opaque factors are within each other.
     """
 
-    __slots__ = ("terms",)
+    __slots__ = ("depth", "size", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         self.terms: tuple[tuple[Monomial, int], ...] = tuple(
             sorted(((m, c) for m, c in terms.items() if c), key=lambda term: (-len(term[0]), str(term[0])))
         )
+        opaque = [factor for monomial, _ in self.terms for factor in monomial if not isinstance(factor, str)]
+        self.size: int = sum(1 + len(m) for m, _ in self.terms) + sum(a.size + b.size for _, a, b in opaque)
+        self.depth: int = 1 + max((max(a.depth, b.depth) for _, a, b in opaque), default=0)
+        if any(abs(c) >= LARGEST_NUMBER for _, c in self.terms):
+            raise ShapeError("a symbolic dimension got a coefficient of 128 bits or more")
+        if self.size > LARGEST or self.depth > DEEPEST:
+            raise ShapeError(
+                f"a symbolic dimension became an expression of {self.size} parts, {self.depth} deep; at most {LARGEST} "
+                f"and {DEEPEST} are kept. Declare fewer of the dimensions that it is made of as symbolic"
+            )
 
     def __add__(self, other: Dim) -> Dim:
         terms = dict(self.terms)
@@ -43,8 +66,13 @@ class SymbolicDim:
 
     def __mul__(self, other: Dim) -> Dim:
         terms: dict[Monomial, int] = {}
+        factor = _symbolic(other)
+        if len(self.terms) * len(factor.terms) > LARGEST:
+            raise ShapeError(
+                f"the product of symbolic dimensions of {len(self.terms)} and {len(factor.terms)} terms is too long"
+            )
         for left, a in self.terms:
-            for right, b in _symbolic(other).terms:
+            for right, b in factor.terms:
                 monomial = tuple(sorted(left + right, key=str))
                 terms[monomial] = terms.get(monomial, 0) + a * b
         return _simplified(terms)
@@ -197,15 +225,26 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 def parse(text: str) -> Dim:
     """The dimension that `str` wrote, e.g. `"2*batch + 1"`, `"(s0 + 1)//2"`; `ValueError` for anything else."""
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"not a dimension: {text[:40]!r}... of {len(text)} characters")
     try:
-        return _from_ast(ast.parse(text, mode="eval").body)
-    except (SyntaxError, KeyError, ZeroDivisionError, RecursionError) as error:
-        raise ValueError(f"not a dimension: {text!r}") from error
+        dim = _from_ast(ast.parse(text, mode="eval").body)
+    except (
+        SyntaxError,
+        KeyError,
+        ZeroDivisionError,
+        RecursionError,
+        MemoryError,
+    ) as error:
+        raise ValueError(f"not a dimension: {text[:200]!r}") from error
+    if isinstance(dim, int) and abs(dim) >= LARGEST_NUMBER:
+        raise ValueError(f"not a dimension: {text[:200]!r}")
+    return dim
 
 
 def _from_ast(node: ast.expr) -> Dim:
     match node:
-        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+        case ast.Constant(value=int(value)) if not isinstance(value, bool) and value < 2**63:
             return value
         case ast.Name(id=name):
             return symbol(name)

@@ -53,6 +53,12 @@ class Type:
         """Number of dimensions."""
         return len(self.shape)
 
+    @property
+    def sizes(self) -> tuple[int, ...] | None:
+        """The shape where no dimension is symbolic; else None."""
+        sizes = tuple(dim for dim in self.shape if isinstance(dim, int))
+        return sizes if len(sizes) == len(self.shape) else None
+
     def with_shape(self, shape: tuple[Dim, ...]) -> Type:
         """The same dtype with another shape."""
         return Type(self.dtype, tuple(shape))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..ir.dims import parse
 from ..ir.program import Program
-from ..ir.types import CellCall, Type, Value, is_floating
+from ..ir.types import Type, is_floating
 from ..recipes.registry import get_recipe
 from ..tracing import Builder, Traced
-from ..tree import TENSOR, Structure
-from .registry import Array, OnnxGraph, Tensor, require
+from .creation import full_like
+from .registry import Array, OnnxGraph, Tensor
 from .registry import operator as declare_op
 
 Options = tuple[tuple[str, Any], ...]
@@ -38,17 +39,14 @@ def _(*operands: Type | None, operator: str, options: Options, types: Types) -> 
     first = operands[0]
     assert first is not None, "a structural operand may be absent, not the first"
     return tuple(
-        Type(
-            first.dtype if dtype is None else dtype,
-            tuple(parse(size) if isinstance(size, str) else size for size in shape),
-        )
+        Type(dtype or first.dtype, tuple(parse(size) if isinstance(size, str) else size for size in shape))
         for dtype, shape in types
     )
 
 
 @by_value.native_kernel
 def _(*operands: Array | None, operator: str, options: Options, types: Types) -> Any:
-    return _applied(operator, operands, [_contents(x) for x in operands], dict(options))
+    return _applied(operator, operands, operands, dict(options))
 
 
 @by_value.vjp
@@ -58,12 +56,12 @@ def _(g: Any, y: Any, *operands: Tensor | None, operator: str, options: Options,
     recipe = get_recipe(operator)
     flows = [
         x is not None and not structural and is_floating(x.dtype)
-        for x, structural in zip(operands, recipe.structural, strict=False)
+        for x, structural in zip(operands, recipe.flags(len(operands)), strict=True)
     ]
     if not any(flows):
         return (None,) * len(operands)
-    given = [h for h, out in zip(arrived, outputs, strict=True) if is_floating(out.dtype)]
-    require(all(h is not None for h in given) or len(given) == 1, "needed a cotangent for each output")
+    pairs = [(h, out) for h, out in zip(arrived, outputs, strict=True) if is_floating(out.dtype)]
+    given = [full_like(out, 0) if h is None else h for h, out in pairs]
     found = by_value_gradient(*operands, *given, operator=operator, options=options, count=len(operands))
     gradients = iter(found if isinstance(found, tuple) else (found,))
     result = tuple(next(gradients) if flow else None for flow in flows)
@@ -91,10 +89,10 @@ def by_value_gradient(*operands: Tensor, operator: str, options: Options, count:
 
 
 def _differentiated(operator: str, operands: tuple[Any, ...]) -> list[int]:
-    structural = get_recipe(operator).structural
+    structural = get_recipe(operator).flags(len(operands))
     return [
         i
-        for i, (x, fixed) in enumerate(zip(operands, structural, strict=False))
+        for i, (x, fixed) in enumerate(zip(operands, structural, strict=True))
         if x is not None and not fixed and is_floating(x.dtype)
     ]
 
@@ -125,6 +123,7 @@ by_value_gradient.no_onnx("ONNX Runtime only runs forward")
 
 
 def _contents(x: Array | None) -> Any:
+    """The elements as Python numbers: one, or a tuple (of tuples)."""
     return None if x is None else _nested(x.tolist())
 
 
@@ -132,35 +131,26 @@ def _nested(items: Any) -> Any:
     return tuple(_nested(item) for item in items) if isinstance(items, list) else items
 
 
-def _applied(operator: str, operands: tuple[Any, ...], contents: list[Any], options: dict[str, Any]) -> Any:
-    """The recipe on tensors, and on contents where it wants those."""
+def _applied(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | None], options: dict[str, Any]) -> Any:
+    """The recipe on tensors, and on the contents of arrays where it wants those."""
     recipe = get_recipe(operator)
     chosen = [
-        known if structural else x for x, known, structural in zip(operands, contents, recipe.structural, strict=False)
+        _contents(array) if structural else x
+        for x, array, structural in zip(tensors, arrays, recipe.flags(len(arrays)), strict=True)
     ]
     return recipe.function(*chosen, **options)
 
 
 def _traced(operator: str, operands: tuple[Array | None, ...], options: dict[str, Any]) -> Program:
-    """The recipe as a program whose inputs are the operands with gradients."""
+    """The recipe as a program: its inputs are the operands with gradients, its outputs the floating-point ones."""
+    from ..subprograms import finished  # which imports the ops
+
     builder = Builder()
-    inputs = {
-        i: builder.new_value(f"operand_{i}", Type(x.dtype, x.shape))
-        for i, x in enumerate(operands)
-        if x is not None and i in _differentiated(operator, operands)
-    }
-    tensors = [inputs.get(i, x) for i, x in enumerate(operands)]
-    made = _applied(operator, tuple(tensors), [_contents(x) for x in operands], options)
-    outputs: list[Value] = [x.value for x in (made if isinstance(made, tuple) else (made,)) if isinstance(x, Traced)]
-    outputs = [value for value in outputs if is_floating(value.dtype)]
-    return Program(
-        inputs=tuple(x.value for x in inputs.values()),
-        outputs=tuple(outputs),
-        nodes=tuple(builder.nodes),
-        parameters={},
-        buffers={},
-        constants=tuple(builder.constants),
-        calls=(CellCall("", operator),),
-        arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(inputs)), Structure("dict"))),
-        result=Structure("tuple", (TENSOR,) * len(outputs)),
-    )
+    tensors: list[Any] = list(operands)
+    inputs: list[Traced] = []
+    for i in _differentiated(operator, operands):
+        inputs.append(builder.new_value(f"operand_{i}", Type(tensors[i].dtype, tensors[i].shape)))
+        tensors[i] = inputs[-1]
+    made = _applied(operator, tensors, operands, options)
+    outputs = [x for x in (made if isinstance(made, tuple) else (made,)) if is_floating(x.dtype)]
+    return finished(builder, inputs, outputs, operator)

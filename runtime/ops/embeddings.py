@@ -11,6 +11,8 @@ from . import comparison, creation, elementwise, indexing, shaping
 from .declaring import zero
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
+PADDING = "cellbridge.padding_index"  # metadata of an ONNX node: the row that isn't learned
+
 
 @operator
 def embedding(weight: Tensor, indices: Tensor, *, padding_index: int | None = None) -> Tensor:
@@ -50,4 +52,7 @@ def _(g: Tensor, y: Tensor, weight: Tensor, indices: Tensor, *, padding_index: i
 
 @embedding.onnx
 def _(graph: OnnxGraph, weight: str, indices: str, *, padding_index: int | None) -> str:
-    return str(graph.op("Gather", weight, indices, axis=0))
+    found = str(graph.op("Gather", weight, indices, axis=0))
+    if padding_index is not None:  # it matters to the gradient alone, which ONNX doesn't know
+        graph.note(PADDING, str(padding_index))
+    return found

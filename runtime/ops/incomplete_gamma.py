@@ -70,7 +70,8 @@ def _complement_series(a: Array, x: Array) -> Array:
         power = power * (-x / k)
         total = total + power / (a + k)
     exponent: Array = a * np.log(x) - lgamma(a + 1)
-    return -np.expm1(exponent) - np.exp(exponent) * a * total
+    result: Array = -np.expm1(exponent) - np.exp(exponent) * a * total
+    return result
 
 
 def _fraction(a: Array, x: Array) -> Array:

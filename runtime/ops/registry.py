@@ -40,11 +40,14 @@ from ..ir.dims import Dim, SymbolicDim
 from ..ir.printer import attribute_text
 from ..ir.program import Program
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Type, is_half
+from ..memory import require_room
 from ..precision import overruled
 from ..tracing import Operand, Tensor
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[..., Any]
+
+LONGEST_TEXT = 2000  # characters of an operand list or a reason in an error
 
 _REGISTRY: dict[str, Op] = {}
 
@@ -56,6 +59,9 @@ class OnnxGraph(Protocol):
 
     def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of the standard domain; its output name, or a tuple of names when `outputs` is above 1."""
+
+    def note(self, key: str, text: str) -> None:
+        """Add to the metadata of the node that was written last what its operator has no attribute for."""
 
     def constant(self, data: Any, dtype: Any = None) -> str:
         """The name of a constant tensor."""
@@ -153,15 +159,24 @@ class Op:
         return complete
 
     def infer_types(self, types: list[Type | None], attributes: dict[str, Any]) -> tuple[Type, ...]:
-        """Types of the outputs; `ShapeError` tells the op, its operands and what was needed."""
+        """Types of the outputs; `ShapeError` tells the op, its operands and what was needed.
+
+        Raises:
+            ShapeError: the operands don't fit, or memory can't hold an output.
+        """
         assert self.infer_rule is not None, f"op {self.name} has no infer rule"
         try:
             inferred = self.infer_rule(*types, **attributes)
+            outputs = inferred if isinstance(inferred, tuple) else (inferred,)
+            for output in outputs:
+                if (sizes := output.sizes) is not None:
+                    require_room(sizes, output.dtype)
         except ShapeError as error:
             operands = ", ".join(f"{n} {t}" for n, t in zip(self._names(len(types)), types, strict=True))
             shown = ", ".join(f"{k}={attribute_text(v)}" for k, v in attributes.items())
-            raise ShapeError(f"{self.name}({operands}{'; ' + shown if shown else ''}): {error}") from None
-        return inferred if isinstance(inferred, tuple) else (inferred,)
+            call = f"{self.name}({operands}{'; ' + shown if shown else ''})"
+            raise ShapeError(f"{_shortened(call)}: {_shortened(str(error))}") from None
+        return outputs
 
     def _names(self, count: int) -> list[str]:
         names = self.input_names
@@ -228,6 +243,11 @@ def get(name: str) -> Op:
 def all_ops() -> dict[str, Op]:
     """All registered ops by name."""
     return dict(_REGISTRY)
+
+
+def _shortened(text: str) -> str:
+    """`text` without its middle if nobody would read it all: attributes may hold a million numbers."""
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT // 2]} [...] {text[-LONGEST_TEXT // 2 :]}"
 
 
 def require(condition: bool, message: str) -> None:

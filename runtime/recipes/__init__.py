@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from . import creating, images, reducing, resizing, selecting, shaping, signals, texts
+from . import broadcasting, creating, images, reducing, resizing, selecting, shaping, signals, texts
 from .registry import Recipe, get_recipe, recipe
 
 __all__ = [
     "Recipe",
+    "broadcasting",
     "creating",
     "get_recipe",
     "images",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import INT64
+from ..memory import require_table
 from ..ops import creation, elementwise, indexing, linear, padding, reduction, shaping
 from ..ops.registry import Array, Tensor, require
 from .registry import recipe
@@ -48,6 +49,7 @@ def _samples(
     first, last = start * scale - offset, end * scale - offset
     length = last - first if aligned else max(last - first, 1.0)
     count = ratio if ratio > 0 else max(math.ceil(length / bins), 1)
+    require_table(bins * count, size)
     step = length / bins
     places = first + (np.arange(bins)[:, None] + (np.arange(count) + 0.5) / count) * step
     places = places.reshape(-1)
@@ -141,6 +143,7 @@ def col2im(
     dilations, strides = dilations or ones, strides or ones
     pads = pads or (0,) * (2 * rank)
     padded = [size + pads[i] + pads[i + rank] for i, size in enumerate(image_shape)]
+    require_table(*padded, *block_shape)
     flat = np.zeros((), np.int64)
     taps, starts = [], []
     for size, block, dilation, stride in zip(padded, block_shape, dilations, strides, strict=True):
@@ -164,6 +167,7 @@ def col2im(
 def affine_grid(theta: Tensor, size: Any, *, align_corners: int = 0) -> Any:
     """AffineGrid-20: where an affine map (batch, 2, 3) or (batch, 3, 4) takes the points of an image."""
     spatial = size[2:]
+    require_table(*spatial)
     axes = []
     for count in spatial:
         n = np.arange(count)

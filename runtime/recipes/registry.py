@@ -32,6 +32,10 @@ class Recipe:
     structural: tuple[bool, ...]
     symbolic: bool
 
+    def flags(self, count: int) -> list[bool]:
+        """`structural` of so many operands; those of a variadic operator are all alike."""
+        return [self.structural[min(i, len(self.structural) - 1)] for i in range(count)]
+
 
 _RECIPES: dict[str, Recipe] = {}
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..ir.types import FLOAT64, is_floating
+from ..memory import require_table
 from ..ops import elementwise, indexing, linear, shaping
 from ..ops.registry import Array, Tensor, require
 from .registry import recipe
@@ -80,6 +81,7 @@ def _scales_and_sizes(old: list[Any], scales: Any, sizes: Any, policy: str) -> t
 
 def _positions(old: int, new: int, scale: float, mode: str, crop: tuple[float, float] | None) -> Array:
     """Where each result lies in the source, by `coordinate_transformation_mode`."""
+    require_table(new)
     i = np.arange(new, dtype=np.float64)
     match mode:
         case "half_pixel":
@@ -123,6 +125,7 @@ def _weights(
     places: Array, old: int, scale: float, mode: str, nearest_mode: str, a: float, antialias: int, exclude: int
 ) -> Array:
     """The weights `(results, old)` of the source elements; positions beyond the ends count as those at the ends."""
+    require_table(len(places), old)
     weights = np.zeros((len(places), old))
     rows = np.arange(len(places))
     if mode == "nearest":

@@ -12,6 +12,8 @@ from ..ops.common import broadcast_shapes, normalize_axes, normalize_axis
 from ..ops.registry import Tensor, require
 from .registry import recipe
 
+MOST_PIECES = 2**16  # of a split
+
 Dims = tuple[Dim, ...]
 END = 2**31 - 1  # what exporters write for "to the end", at least
 
@@ -201,7 +203,7 @@ def split(input: Tensor, split: Any = None, *, axis: int = 0, num_outputs: int =
     at = normalize_axis(axis, input.ndim)
     size = input.shape[at]
     if split is None:
-        require(num_outputs > 0, "needed sizes or a number of outputs")
+        require(0 < num_outputs <= MOST_PIECES, f"needed sizes, or 1 to {MOST_PIECES} outputs, given {num_outputs}")
         piece = (size + num_outputs - 1) // num_outputs
         split = (*(piece,) * (num_outputs - 1), size - piece * (num_outputs - 1))
     parts, start = [], 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
+from ..memory import require_table
 from ..ops import elementwise, indexing, linear, padding, shaping
 from ..ops.common import normalize_axis
 from ..ops.registry import Array, Tensor, require
@@ -27,6 +28,7 @@ def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int
     taken = length // 2 + 1 if inverse and onesided else length
     x = _resized(input, at, taken)
     given = length // 2 + 1 if onesided and not inverse else length
+    require_table(given, taken)
     angles = 2 * math.pi * (np.outer(np.arange(given), np.arange(taken)) % length) / length
     cos, sin = np.cos(angles), np.sin(angles)
     if inverse:
@@ -79,6 +81,7 @@ def stft(
     size = signal.shape[1]
     require(isinstance(size, int), f"needed a known length, given {tuple(signal.shape)}")
     count = (size - length) // step + 1
+    require_table(count, length)
     places = np.arange(count)[:, None] * step + np.arange(length)
     frames = indexing.take(signal, places, axis=1)
     if window is not None:
@@ -92,6 +95,7 @@ def _enter_window(name: str, coefficients: tuple[float, ...]) -> None:
     @recipe(name, "size", symbolic=False)
     def window(size: Any, *, dtype: np.dtype[Any], periodic: int = 1) -> Any:
         count = scalar(size)
+        require_table(count)
         n = np.arange(count) / max(count if periodic else count - 1, 1)
         waves = [(-1) ** k * a * np.cos(2 * math.pi * k * n) for k, a in enumerate(coefficients)]
         return np.sum(waves, axis=0).astype(dtype)
@@ -115,6 +119,7 @@ def mel_weight_matrix(
     """MelWeightMatrix-17: triangles, evenly spaced in mels, over the bins of a spectrum."""
     bins, length = scalar(num_mel_bins), scalar(dft_length)
     low, high = (2595 * math.log10(1 + scalar(edge) / 700) for edge in (lower_edge_hertz, upper_edge_hertz))
+    require_table(bins, length)
     mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
     edges = ((length + 1) * (700 * (10 ** (mels / 2595) - 1)) // scalar(sample_rate)).astype(np.int64)
     places = np.arange(length // 2 + 1)[:, None]

@@ -378,3 +378,36 @@ def test_a_graph_module_is_captured_with_its_cells() -> None:
     traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(3, 2), nn.ReLU()))
     program = from_torch(traced, (torch.ones(1, 3),))
     assert [call.path for call in program.calls] == ["", "0", "1"]
+
+
+class CountsCalls(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+        self.inner.calls = 0
+
+    def forward(self, x):
+        self.inner.calls += 1
+        return self.inner(x) * self.inner.calls
+
+
+def test_a_number_that_forward_changes_is_told():
+    module = CountsCalls()
+    with pytest.warns(UserWarning, match=r"inner\.calls \(from 0 to 1\)"):
+        from_torch(module, (torch.ones(1, 2),))
+    assert module.inner.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "advice"),
+    [
+        (lambda x: x * float(x.max()), "makes a Python number of a tensor's element"),
+        (lambda x: x + torch.from_numpy(x.numpy()), "NumPy computes outside of torch"),
+        (lambda x: x if x.sum() > 0 else -x, "decides by the value of a tensor"),
+    ],
+)
+def test_a_refusal_says_what_to_do(function, advice):
+    with pytest.raises(ConversionError) as refusal:
+        from_torch(Function(function), (torch.rand(3),))
+    assert advice in str(refusal.value)
+    assert "test_capture.py" in str(refusal.value)

@@ -1,4 +1,4 @@
-"""Operands of different dtypes, tensors with and without dimensions and numbers: torch's dtypes and values come out."""
+"""Operands of different dtypes: dtype and values are torch's, for tensors, 0-dimensional ones and numbers."""
 
 from __future__ import annotations
 

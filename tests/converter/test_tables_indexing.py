@@ -131,3 +131,33 @@ def test_symbolic_sizes(check):
         dynamic_shapes=[{0: BATCH}, {0: BATCH}],
         others=(normal(3, 5), torch.tensor([[0, 1], [1, 4], [2, 0]])),
     )  # fmt: skip
+
+
+def test_as_strided(check):
+    check(
+        lambda x, y: [
+            x.as_strided((2, 3, 4), (8, 2, 1)), (y.T * 2).as_strided((3, 2), (1, 3), 1), y.as_strided((), (), 5),
+            (x + 0).view(2, 3, 4).transpose(0, 1).contiguous().as_strided((3, 2), (2, 2)),
+        ],
+        normal(3, 8), normal(3, 4),
+    )  # fmt: skip
+
+
+def test_histc(check):
+    check(
+        lambda x, same, whole: [
+            x.histc(5, -1, 2), x.histc(7), same.histc(4), same.histc(3, 1, 1), whole.double().histc(8, 0, 7),
+        ],
+        normal(4, 9), torch.full((3,), 2.0), indices(0, 9, 20),
+    )  # fmt: skip
+
+
+def test_parts_of_a_known_whole(check):
+    """Sizes depend on the data, their sum doesn't."""
+
+    def of_experts(x, expert, scale):
+        counts = torch.zeros(3, dtype=torch.int64).scatter_add(0, expert, torch.ones_like(expert))
+        parts = x.split(counts.tolist())
+        return torch.cat([part * (number + 1) for number, part in enumerate(parts)]) * scale
+
+    check(of_experts, normal(5, 2), torch.tensor([0, 0, 1, 2, 2]), normal(5, 1))

@@ -48,7 +48,8 @@ def _plain(default: Any) -> str:
     return str(float(default) if isinstance(default, int) and not isinstance(default, bool) else default)
 
 
-@pytest.mark.parametrize("target", sorted(table.TABLE))
+# other libraries register operators when they are imported: their schemas aren't known here
+@pytest.mark.parametrize("target", sorted(target for target in table.TABLE if target.startswith("aten.")))
 def test_entry_takes_what_torch_gives(target):
     assert mismatch(target, table.TABLE[target]) is None
 

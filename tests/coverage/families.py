@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
-
 import torch
 
-Built = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]
+from cellbridge import parity
+from cellbridge.runtime.errors import CellbridgeError
+from tests.coverage.family_cases import (
+    contrastive,
+    convolutional,
+    decoders,
+    detection,
+    diffusion,
+    encoder_decoders,
+    mixtures,
+    others,
+    speech,
+    state_spaces,
+    text_encoders,
+    vision,
+)
+from tests.coverage.family_cases.case import Case
+
+CASES: list[Case] = [
+    *text_encoders.CASES,
+    *decoders.CASES,
+    *encoder_decoders.CASES,
+    *mixtures.CASES,
+    *state_spaces.CASES,
+    *vision.CASES,
+    *convolutional.CASES,
+    *detection.CASES,
+    *speech.CASES,
+    *contrastive.CASES,
+    *diffusion.CASES,
+    *others.CASES,
+]
 
 
-@dataclass(frozen=True)
-class Case:
-    """One model.
-
-    Attributes:
-        name: of the case; unique.
-        family: that it stands for.
-        build: makes the module, positional and keyword inputs.
-    """
-
-    name: str
-    family: str
-    build: Callable[[], Built]
-
-
-def cases() -> Iterator[Case]:
-    """All of them, family by family."""
-    from tests.coverage import family_cases
-
-    yield from family_cases.all_cases()
+def try_family(case: Case, *, train: bool) -> str:
+    """Convert a model and compare all sides, outputs and gradients: why it fails, or "" where parity holds."""
+    torch.manual_seed(0)
+    module, args, kwargs = case.build()
+    try:
+        parity.check(module, args, kwargs, train=train).raise_if_failed()
+    except CellbridgeError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""

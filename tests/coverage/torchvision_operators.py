@@ -22,7 +22,7 @@ _LIBRARIES: list[torch.library.Library] = []
 def declare() -> None:
     """Declare the schemas that torchvision misses, if its compiled library doesn't load."""
     found = importlib.util.find_spec("torchvision")
-    if found is None or found.origin is None or _LIBRARIES:
+    if found is None or found.origin is None or hasattr(torch.ops.torchvision, "nms"):
         return
     compiled = next(Path(found.origin).parent.glob("_C.*so"), None)
     try:
@@ -31,7 +31,7 @@ def declare() -> None:
             return
     except OSError:
         pass  # it was linked against another torch
-    library = torch.library.Library("torchvision", "DEF")
+    library = torch.library.Library("torchvision", "FRAGMENT")
     for schema in _SCHEMAS:
         library.define(schema)
     _LIBRARIES.append(library)

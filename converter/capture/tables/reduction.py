@@ -149,13 +149,13 @@ def var_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any
 @aten("aten.std.default")
 def std(context: Context, self: Traced, unbiased: bool = True) -> Any:
     """std(Tensor self, bool unbiased=True) -> Tensor"""
-    return _root(context, _variance(self, None, int(unbiased), False))
+    return root_of(context, _variance(self, None, int(unbiased), False))
 
 
 @aten("aten.std.dim")
 def std_dim(context: Context, self: Traced, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
     """std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
-    return _root(context, _variance(self, dim, int(unbiased), keepdim))
+    return root_of(context, _variance(self, dim, int(unbiased), keepdim))
 
 
 @aten("aten.std.correction")
@@ -163,14 +163,14 @@ def std_correction(
     context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Any:
     """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    return _root(context, _variance(self, dim, correction, keepdim))
+    return root_of(context, _variance(self, dim, correction, keepdim))
 
 
 @aten("aten.std_mean.correction")
 def std_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"""
     variance, mean = var_mean(context, self, dim, correction=correction, keepdim=keepdim)
-    return _root(context, variance), mean
+    return root_of(context, variance), mean
 
 
 def _variance(x: Traced, dim: Any, correction: Any, keepdim: bool) -> Any:
@@ -224,20 +224,22 @@ def norm_of(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> 
         (zero,) = operands(context, x.dtype, 0)
         return reduction.reduce_sum(cast(comparison.not_equal(x, zero), x.dtype), axes=axes, keepdims=keepdim)
     if p == 2:
-        return _root(context, reduction.reduce_sum(x * x, axes=axes, keepdims=keepdim))
+        return root_of(context, reduction.reduce_sum(x * x, axes=axes, keepdims=keepdim))
     size = elementwise.abs(x)
     if p == 1:
         return reduction.reduce_sum(size, axes=axes, keepdims=keepdim)
     if math.isinf(p):
         extremum = reduction.reduce_max if p > 0 else reduction.reduce_min
         return extremum(size, axes=axes, keepdims=keepdim)
-    if p < 1:  # the slope of the power at 0 is infinite, the gradient 0
-        zero, one, at_zero = operands(context, x.dtype, 0, 1, 0 if p > 0 else math.inf)
-        nothing = comparison.equal(size, zero)
-        powers = elementwise.where(nothing, at_zero, elementwise.pow(elementwise.where(nothing, one, size), p))
-    else:
+    if p > 1:
         powers = elementwise.pow(size, p)
+    else:  # its derivative is infinite at 0, where ATen's is 0
+        zero, one, at_zero = operands(context, x.dtype, 0.0, 1.0, 0.0 if p > 0 else math.inf)
+        is_zero = comparison.equal(size, zero)
+        powers = elementwise.where(is_zero, at_zero, elementwise.pow(elementwise.where(is_zero, one, size), p))
     total = reduction.reduce_sum(powers, axes=axes, keepdims=keepdim)
+    if p < 0:
+        return elementwise.pow(total, 1.0 / p)
     return _zero_at_zero(context, total, lambda t: elementwise.pow(t, 1.0 / p))
 
 
@@ -252,7 +254,7 @@ def pdist(context: Context, self: Traced, p: float = 2.0) -> Any:
     return norm_of(context, difference, p, -1, False)
 
 
-def _root(context: Context, x: Traced) -> Any:
+def root_of(context: Context, x: Traced) -> Any:
     """Square root with the gradient 0, not infinity, at 0, as ATen defines it for norms and standard deviations."""
     return _zero_at_zero(context, x, elementwise.sqrt)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, FLOAT64, INT64
-from ....runtime.ops import comparison, control_flow, elementwise, reduction, rounding, shaping
+from ....runtime.ops import comparison, elementwise, loops, reduction, rounding, shaping
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.subprograms import traced
 from ....runtime.tracing import Traced
@@ -33,7 +33,7 @@ def repeated(
     types = [limit.value.type, *(x.value.type for x in (*state, *given))]
     body = traced(step, types, "steps")
     going = context.builder.constant(True, BOOL)
-    result = control_flow.loop(limit, going, *state, *given, body=body, carried=len(state))
+    result = loops.loop(limit, going, *state, *given, body=body, carried=len(state))
     return result if isinstance(result, tuple) else (result,)
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import BOOL, INT64, Type
-from ....runtime.ops import control_flow, shaping
+from ....runtime.ops import control_flow, loops, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..context import Context
-from ..subprograms import MISSING, Draft, Incomplete, Inexpressible, union
-from ..table import Unsupported, cast, onnx
+from ..subprograms import MISSING, Draft, Inexpressible, union
+from ..table import Unsupported, cast, onnx, require_few
 from ..values import Known, known
 
 LONGEST = 256  # iterations of a loop that is put in line
@@ -50,8 +50,6 @@ def if_(context: Context, cond: Any, *, then_branch: Any, else_branch: Any) -> A
         return context.run(then_branch if chosen else else_branch, ())
     try:
         drafts = context.draft(then_branch, (), "then"), context.draft(else_branch, (), "else")
-    except Incomplete:
-        return _missing(context)
     except Inexpressible:
         raise Unsupported("branches that give sequences or optionals, by a condition that the run decides") from None
     operands = union(*drafts)
@@ -77,8 +75,6 @@ def loop(context: Context, M: Any = None, cond: Any = None, *v_initial: Any, bod
         raise ShapeError(f"the body must take 2 and {len(v_initial)} values, and give 1 and as many")
     try:
         draft, carried = _loop_body(context, v_initial, body)
-    except Incomplete:
-        return _missing(context)
     except (Inexpressible, ShapeError, Unsupported):
         return _in_line(context, M, cond, v_initial, body)
     captured = union(draft)
@@ -88,9 +84,7 @@ def loop(context: Context, M: Any = None, cond: Any = None, *v_initial: Any, bod
     symbols = tuple(context.builder.new_symbol() for _ in range(changing + stacked))
     limit = _scalar(context, known(np.array(NO_LIMIT)) if M is None else M, INT64)
     going = _scalar(context, known(np.array(True)) if cond is None else cond, BOOL)
-    return _tuple(
-        control_flow.loop(limit, going, *carried, *captured, body=program, carried=len(carried), symbols=symbols)
-    )
+    return _tuple(loops.loop(limit, going, *carried, *captured, body=program, carried=len(carried), symbols=symbols))
 
 
 def _loop_body(context: Context, initial: tuple[Any, ...], body: Any) -> tuple[Draft, list[Traced]]:
@@ -172,12 +166,7 @@ def scan(
         _flipped(_to_front(x, normalize_axis(axis, x.ndim)), back)
         for x, axis, back in zip(xs, axes, turned, strict=True)
     ]
-    try:
-        results = _scanned(context, carried, slices, body)
-    except Incomplete:
-        return _missing(context)
-    except Inexpressible:
-        raise Unsupported("a body that gives sequences or optionals") from None
+    results = _scanned(context, carried, slices, body)
     rows = results[len(carried) :]
     backward, places = scan_output_directions or [0] * len(rows), scan_output_axes or [0] * len(rows)
     finished = [
@@ -192,12 +181,13 @@ def _scanned(context: Context, carried: list[Traced], slices: list[Any], body: A
     if not slices:
         raise ShapeError("needed something to slice")
     types = [*(x.value.type for x in carried), *(Type(x.dtype, tuple(x.shape[1:])) for x in slices)]
-    draft = context.draft(body, tuple(types), "body")
+    try:
+        draft = context.draft(body, tuple(types), "body")
+    except Inexpressible:
+        raise Unsupported("a body that gives sequences or optionals") from None
     captured = union(draft)
     program = draft.program(captured)
-    return _tuple(
-        control_flow.scan(*carried, *slices, *captured, body=program, carried=len(carried), scanned=len(slices))
-    )
+    return _tuple(loops.scan(*carried, *slices, *captured, body=program, carried=len(carried), scanned=len(slices)))
 
 
 def _batched(context: Context, operands: Any, body: Any, count: int, directions: Any) -> Any:
@@ -208,6 +198,7 @@ def _batched(context: Context, operands: Any, body: Any, count: int, directions:
     size = tensors[0].shape[0]
     if not isinstance(size, int):
         raise Unsupported("a batch of symbolic size, before version 9")
+    require_few(size, "scans of a batch, before version 9")
     backward = directions or [0] * count
     scans = []
     for i in range(size):

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim, maximum
-from ....runtime.ir.types import is_floating
+from ....runtime.ir.types import Type, is_floating
 from ....runtime.ops import contraction, convolution, elementwise, linear, matrix, shaping
 from ....runtime.tracing import Traced
 from ..context import Context
@@ -137,7 +137,13 @@ def _for_output(whole: list[Any], wanted: list[Any], auto_pad: str, extra: tuple
 @onnx("MatMul")
 def matmul(context: Context, A: Traced, B: Traced) -> Any:
     """MatMul-1..13(A, B) -> Y"""
-    return linear.matmul(A, B)
+    try:
+        return linear.matmul(A, B)
+    except ShapeError:
+        if min(A.ndim, B.ndim) < 2 or all(isinstance(size, int) for size in (*A.shape, *B.shape)):
+            raise
+    lead = context.common(A.shape[:-2], B.shape[:-2]) if max(A.ndim, B.ndim) > 2 else ()
+    return context.when_run("MatMul", (A, B), Type(A.dtype, (*lead, A.shape[-2], B.shape[-1])), {})
 
 
 @onnx("Gemm")

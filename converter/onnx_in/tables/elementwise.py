@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from ....runtime.errors import ShapeError
-from ....runtime.ir.types import FLOAT64, is_floating
 from ....runtime.ops import comparison, elementwise, rounding, shaping, trigonometry
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..context import Context
-from ..table import cast, onnx
+from ..table import onnx
 from ..values import Known
 
 # ---- one operand ----
@@ -79,45 +78,37 @@ def aligned(a: Traced, b: Traced, axis: int | None) -> Any:
 @onnx("Add")
 def add(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Add-6..14(A, B) -> C"""
-    return elementwise.add(A, aligned(A, B, axis))
+    return context.broadcast("Add", A, aligned(A, B, axis))
 
 
 @onnx("Sub")
 def sub(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Sub-6..14(A, B) -> C"""
-    return elementwise.sub(A, aligned(A, B, axis))
+    return context.broadcast("Sub", A, aligned(A, B, axis))
 
 
 @onnx("Mul")
 def mul(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Mul-6..14(A, B) -> C"""
-    return elementwise.mul(A, aligned(A, B, axis))
+    return context.broadcast("Mul", A, aligned(A, B, axis))
 
 
 @onnx("Div")
 def div(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Div-6..14(A, B) -> C; of integers, the quotient rounded towards zero"""
-    B = aligned(A, B, axis)
-    if is_floating(A.dtype):
-        return elementwise.div(A, B)
-    return rounding.floor_divide(elementwise.sub(A, rounding.fmod(A, B)), B)
+    return context.broadcast("Div", A, aligned(A, B, axis))
 
 
 @onnx("Mod")
 def mod(context: Context, A: Traced, B: Traced, *, fmod: int = 0) -> Any:
     """Mod-10..13(A, B) -> C"""
-    return rounding.fmod(A, B) if fmod else rounding.remainder(A, B)
+    return context.broadcast("Mod", A, B, fmod=fmod)
 
 
 @onnx("Pow")
 def pow(context: Context, X: Traced, Y: Traced) -> Any:
     """Pow-7..15(X, Y) -> Z, of the dtype of X"""
-    if X.dtype == Y.dtype:
-        return elementwise.pow(X, Y)
-    if is_floating(X.dtype) or not is_floating(Y.dtype):
-        return elementwise.pow(X, cast(Y, X.dtype))
-    wide = FLOAT64 if X.dtype.itemsize > 4 else Y.dtype
-    return cast(elementwise.pow(cast(X, wide), cast(Y, wide)), X.dtype)
+    return context.broadcast("Pow", X, Y)
 
 
 @onnx("PRelu")
@@ -132,19 +123,19 @@ def prelu(context: Context, X: Traced, slope: Traced) -> Any:
 # ---- any number of operands ----
 
 
-def _enter_variadic(name: str, op: Callable[[Any, Any], Any]) -> None:
+def _enter_variadic(name: str, pairwise: str) -> None:
     def translation(context: Context, *data: Traced) -> Any:
         if not data:
             raise ShapeError("needed at least one operand")
-        return functools.reduce(op, data)
+        return functools.reduce(functools.partial(context.broadcast, pairwise), data)
 
     translation.__doc__ = f"{name}-6..13(*data) -> result"
     onnx(name)(translation)
 
 
-_enter_variadic("Sum", elementwise.add)
-_enter_variadic("Max", elementwise.maximum)
-_enter_variadic("Min", elementwise.minimum)
+_enter_variadic("Sum", "Add")
+_enter_variadic("Max", "Max")
+_enter_variadic("Min", "Min")
 
 
 @onnx("Mean")
@@ -159,7 +150,7 @@ def mean(context: Context, *data: Traced) -> Any:
 @onnx("Where")
 def where(context: Context, condition: Traced, X: Traced, Y: Traced) -> Any:
     """Where-9..16(condition, X, Y) -> output"""
-    return elementwise.where(condition, X, Y)
+    return context.broadcast("Where", condition, X, Y, dtype=X.dtype)
 
 
 @onnx("Clip", values=("min", "max"))

@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64, Type
-from ....runtime.ops import creation, elementwise, indexing, rounding, shaping
+from ....runtime.ops import creation, elementwise, embeddings, indexing, rounding, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..context import Context
@@ -19,6 +19,8 @@ _REDUCTIONS = ("none", "add", "mul", "max", "min")
 @onnx("Gather")
 def gather(context: Context, data: Traced, indices: Traced, *, axis: int = 0) -> Any:
     """Gather-1..13(data, indices) -> output"""
+    if context.notes.get(embeddings.PADDING, "").isdigit() and data.ndim == 2 and axis == 0:
+        return embeddings.embedding(data, indices, padding_index=int(context.notes[embeddings.PADDING]))
     return indexing.take(data, indices, axis=normalize_axis(axis, data.ndim))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,27 +12,21 @@ from ....runtime.ops import comparison
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import onnx
+from .elementwise import aligned
 
 
-def _enter(op: Callable[[Any, Any], Any], *names: str) -> None:
-    def translation(context: Context, A: Traced, B: Traced) -> Any:
-        return op(A, B)
+def _enter(name: str, dtype: np.dtype[Any] | None = None) -> None:
+    def translation(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+        return context.broadcast(name, A, aligned(A, B, axis), dtype=dtype or A.dtype)
 
-    translation.__doc__ = f"{names[0]}(A, B) -> C"
-    onnx(*names)(translation)
+    translation.__doc__ = f"{name}-1..19(A, B) -> C"
+    onnx(name)(translation)
 
 
-_enter(comparison.equal, "Equal")
-_enter(comparison.less, "Less")
-_enter(comparison.less_equal, "LessOrEqual")
-_enter(comparison.greater, "Greater")
-_enter(comparison.greater_equal, "GreaterOrEqual")
-_enter(comparison.logical_and, "And")
-_enter(comparison.logical_or, "Or")
-_enter(comparison.logical_xor, "Xor")
-_enter(comparison.bitwise_and, "BitwiseAnd")
-_enter(comparison.bitwise_or, "BitwiseOr")
-_enter(comparison.bitwise_xor, "BitwiseXor")
+for _name in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor"):
+    _enter(_name, BOOL)
+for _name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+    _enter(_name)
 
 
 @onnx("Not")

@@ -10,6 +10,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim, minimum, product
 from ....runtime.ir.types import INT64
+from ....runtime.memory import require_table
 from ....runtime.ops import convolution, creation, elementwise, padding, pooling, reduction, rounding, shaping
 from ....runtime.tracing import Traced
 from ..context import Context
@@ -88,9 +89,11 @@ def average_pool(
             count_include_pad=bool(count_include_pad),
         )  # fmt: skip
     total, reach = _summed(X, kernel, stride, padded, dilation, bool(ceil_mode))
-    if any(not isinstance(size, int) for size in X.shape[2:]):
+    spatial = [size for size in X.shape[2:] if isinstance(size, int)]
+    if len(spatial) < X.ndim - 2:
         raise Unsupported("dilations or wide padding along an axis of symbolic size")
-    ones = np.ones((1, 1, *X.shape[2:]))
+    require_table(*spatial)
+    ones = np.ones((1, 1, *spatial))
     if count_include_pad:
         before, after = zip(*padded, strict=True)
         ones = padding.pad(ones, before=(0, 0, *before), after=(0, 0, *after), value=1.0)
@@ -118,6 +121,7 @@ def _convolved(x: Any, kernel: tuple[int, ...], stride: Any, pads: Padding, dila
     """A convolution of each channel with ones."""
     n, c = x.shape[:2]
     planes = shaping.reshape(x, shape=(n * c, 1, *x.shape[2:]))
+    require_table(*kernel)
     ones = np.ones((1, 1, *kernel), x.dtype)
     sums = convolution.conv(planes, ones, stride=stride, padding=pads, dilation=dilation, groups=1)
     return shaping.reshape(sums, shape=(n, c, *sums.shape[2:]))

@@ -16,7 +16,7 @@ from ....runtime.ops.lstm import lstm as lstm_layer
 from ....runtime.ops.rnn import rnn as rnn_layer
 from ....runtime.tracing import Traced
 from ..context import Context
-from ..table import Unsupported, cast, onnx
+from ..table import Unsupported, cast, onnx, require_few
 
 Activation = Callable[[Any], Any]
 DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
@@ -96,6 +96,7 @@ class _Layer:
         count = self.x.shape[0]
         if not isinstance(count, int):
             raise Unsupported("a variant of the cell that has no op, over a symbolic number of steps")
+        require_few(count, "steps of a variant of the cell that has no op")
         outputs: list[Any] = [None] * count
         for t in reversed(range(count)) if reverse else range(count):
             row = shaping.slice(self.x, starts=(t,), stops=(t + 1,), steps=(1,), axes=(0,))

@@ -13,7 +13,7 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.recipes.shaping import split as pieces
 from ....runtime.tracing import Traced
 from ..context import Context
-from ..table import Unsupported, onnx
+from ..table import Unsupported, onnx, require_few
 from ..values import Known, Optional, Sequence, known
 
 
@@ -87,11 +87,13 @@ def split_to_sequence(context: Context, input: Traced, split: Any = None, *, axi
     if split is not None and not isinstance(split, Known):
         raise Unsupported("sizes that are known only when the program runs")
     if split is None:
+        require_few(size, "pieces of a sequence")
         sizes: tuple[int, ...] = (1,) * size
     elif split.ndim == 0:
         piece = int(split.data)
         if piece < 1:
             raise ShapeError(f"needed pieces of a positive size, given {piece}")
+        require_few(size // piece, "pieces of a sequence")
         sizes = tuple(min(piece, size - start) for start in range(0, size, piece))
     else:
         sizes = split.contents()

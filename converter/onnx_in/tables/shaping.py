@@ -110,7 +110,19 @@ def concat(context: Context, *inputs: Traced, axis: int) -> Any:
     """Concat-4..13(*inputs) -> result"""
     if not inputs:
         raise ShapeError("needed at least one operand")
-    return shaping.concat(*inputs, axis=normalize_axis(axis, inputs[0].ndim))
+    at = normalize_axis(axis, inputs[0].ndim)
+    try:
+        return shaping.concat(*inputs, axis=at)
+    except ShapeError:
+        alike = len({(x.dtype, x.ndim) for x in inputs}) == 1
+        if not alike or all(isinstance(size, int) for x in inputs for size in x.shape):
+            raise
+    whole: Any = 0
+    for x in inputs:
+        whole = whole + x.shape[at]
+    rest = context.common(*((*x.shape[:at], *x.shape[at + 1 :]) for x in inputs))
+    shape = (*rest[:at], whole, *rest[at:])
+    return context.when_run("Concat", inputs, Type(inputs[0].dtype, shape), {"axis": at})
 
 
 @onnx("Slice", values=("starts", "ends", "axes", "steps"))

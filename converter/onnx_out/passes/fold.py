@@ -64,19 +64,30 @@ def _is_folded(node: Emitted, known: Mapping[str, Tensor]) -> bool:
 
 
 def _add(graph: Graph, folded: list[Emitted], known: Mapping[str, Tensor], used: set[str]) -> None:
-    """Make initializers of what the folded nodes compute and others use, named after the one large tensor it is of."""
+    """Make initializers of what the folded nodes compute and others use, named after the tensor it is of.
+
+    That is the one large tensor among those that it is computed of, else the first parameter or buffer.
+    """
     stems = {name: name for name in graph.initializers}
     renamed: dict[str, str] = {}
     for node in folded:
         large = {stems[name] for name in node.inputs if name and known[name].nbytes > SMALL}
-        stem = f"{large.pop()}.{node.op_type.lower()}" if len(large) == 1 else "constant"
+        sources = {source: None for name in node.inputs if name for source in graph.sources.get(name, ())}
+        named = large if len(large) == 1 else {stems[name] for name in node.inputs if name in graph.sources}
+        stem = f"{min(named)}.{node.op_type.lower()}" if named else "constant"
         for output in node.outputs:
             stems[output] = stem
+            if sources:
+                graph.sources[output] = tuple(sources)
             if output in used:
                 tensor = known[output]
                 name = renamed[output] = graph.unique(stem)
                 graph.initializers[name] = array_of(tensor) if tensor.nbytes <= AT_ONCE else tensor
                 graph.types[name] = type_of(tensor)
+                if sources:
+                    graph.sources[name] = tuple(sources)
+                if node.op_type == "Transpose" and graph.sources.get(node.inputs[0]) == (node.inputs[0],):
+                    graph.transposed[name] = node.inputs[0], tuple(node.attributes["perm"])
     graph.replace(renamed)
 
 

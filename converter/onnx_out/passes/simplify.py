@@ -76,5 +76,5 @@ def _goes_forward(graph: Graph, node: Emitted) -> bool:
 
 
 def _all_equal(graph: Graph, name: str, value: float) -> bool:
-    data = graph.initializers.get(name)
+    data = None if name in graph.sources else graph.initializers.get(name)  # a parameter may be trained
     return isinstance(data, np.ndarray) and data.size > 0 and bool((data == value).all())

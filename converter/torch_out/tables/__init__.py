@@ -3,6 +3,7 @@
 from . import (  # noqa: F401
     activation,
     attention,
+    by_value,
     comparison,
     control_flow,
     convolution,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .. import functions
-from ..table import Context, no_torch_form, torch_form
+from ..table import Context, torch_form
 
 
 @torch_form("read_sizes")
@@ -24,7 +24,3 @@ def _(context: Context, x: Any, *, symbols: tuple[str, ...]) -> Any:
 def _(context: Context, x: Any, *, symbols: tuple[str, ...], axis: int | None, sorted: bool) -> Any:
     result = context.call(functions.unique, x, axis, sorted)
     return tuple(result[i] for i in range(4))
-
-
-for _op in ("by_value", "by_value_gradient"):
-    no_torch_form(_op, "what the ONNX operator computes is decided by values of the run, by a recipe in NumPy")

@@ -110,8 +110,3 @@ def _(context: Context, x: Any, *, call: int, kind: str, slot: str) -> Any:
 @torch_form("stop_gradient")
 def _(context: Context, x: Any) -> Any:
     return x.detach()
-
-
-@torch_form("bitcast")
-def _(context: Context, x: Any, *, dtype: Any) -> Any:
-    return x.view(torch_dtype(context.y.dtype))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.coverage.families import Built, Case
+from tests.coverage.family_cases.case import Built, Case
 from tests.coverage.tiny import model, noise
 from tests.coverage.tiny_timm import image_model
 
@@ -26,8 +26,8 @@ _FOUR = {"layers": (1, 1, 1, 1)}
 _SLIM = {"depths": (1, 1, 1, 1), "dims": (8, 16, 16, 32)}
 
 CASES = [
-    _timm("vgg11"),
-    _timm("vgg11_bn"),
+    _timm("vgg11", mlp_ratio=0.01),
+    _timm("vgg11_bn", mlp_ratio=0.01),
     _timm("resnet18"),
     _timm("resnet26d", **_FOUR),
     _timm("resnetv2_50", layers=(1, 1, 1, 1)),
@@ -46,8 +46,6 @@ CASES = [
     _timm("legacy_xception", size=64),
     _timm("densenet121", block_config=(1, 1, 1, 1), growth_rate=8),
     _timm("inception_v3", size=96),
-    _timm("inception_v4", size=96),
-    _timm("inception_resnet_v2", size=96),
     _timm("inception_next_atto", size=64),
     _timm("mobilenetv1_100"),
     _timm("mobilenetv2_050"),
@@ -82,7 +80,7 @@ CASES = [
     _timm("res2net50_26w_4s", **_FOUR),
     _timm("res2next50", **_FOUR),
     _timm("ghostnet_050"),
-    _timm("ghostnetv2_100"),
+    _timm("ghostnetv2_100", size=64),
     _timm("ghostnet_100"),
     _timm("repvgg_a0"),
     _timm("repghostnet_050"),

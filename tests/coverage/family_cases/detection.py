@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.coverage.families import Built, Case
+from tests.coverage.family_cases.case import Built, Case
 from tests.coverage.tiny import configuration, ids, model, noise, randomized, transformers
 
 
@@ -97,7 +97,7 @@ _RT = {
 
 CASES = [
     _on("DetrForObjectDetection", _resnet, **_DETR),
-    _on("DetrForSegmentation", _resnet, **_DETR),
+    _on("DetrForSegmentation", _resnet, encoder_attention_heads=8, decoder_attention_heads=8, **_DETR),
     _on("ConditionalDetrForObjectDetection", _resnet, **_DETR),
     _on("DabDetrForObjectDetection", _resnet, **_DETR),
     _on("DeformableDetrForObjectDetection", _resnet, **_DETR),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tests.coverage import torchvision_operators
-from tests.coverage.families import Built, Case
+from tests.coverage.family_cases.case import Built, Case
 from tests.coverage.tiny import noise, randomized
 
 torchvision_operators.declare()

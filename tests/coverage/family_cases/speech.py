@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tests.coverage.families import Built, Case
+from tests.coverage.family_cases.case import Built, Case
 from tests.coverage.tiny import ids, mask, model, noise
 
 _CONVOLUTIONS = {

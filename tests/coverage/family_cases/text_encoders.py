@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.coverage.families import Built, Case
+from tests.coverage.family_cases.case import Built, Case
 from tests.coverage.tiny import ids, mask, model
 
 

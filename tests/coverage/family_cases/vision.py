@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.coverage.families import Built, Case
+from tests.coverage.family_cases.case import Built, Case
 from tests.coverage.tiny import model, noise
 from tests.coverage.tiny_timm import image_model
 
@@ -95,7 +95,7 @@ CASES = [
         neck_hidden_sizes=[8, 8, 16, 16, 16, 16, 32],
         patch_size=2,
     ),
-    _case("MobileViTV2Model", size=64, image_size=64, width_multiplier=0.25),
+    _case("MobileViTV2Model", size=64, image_size=64, patch_size=2, width_multiplier=0.25),
     _case(
         "HieraModel",
         embed_dim=8,
@@ -118,7 +118,6 @@ CASES = [
     ),
     _case("SwiftFormerModel", size=64, depths=[1, 1, 1, 1], embed_dims=[8, 16, 16, 32]),
     _case("DonutSwinModel", **_SWIN),
-    _case("ViTDetModel"),
     _case("Aimv2VisionModel"),
     _case("MLCDVisionModel"),
     _timm("vit_tiny_patch16_224", **_VIT),

@@ -21,6 +21,7 @@ CERTAIN: list[tuple[str, dict[str, Any]]] = [
     ("exponential", {"rate": 1e300}),  # 0, but for the smallest number: draws are never 0
 ]
 
+INT64 = np.dtype(np.int64)
 NO_KERNEL = "ONNX Runtime has no kernel from opset 22 on; test_random.py runs it in opset 20"
 
 CASES = [
@@ -64,7 +65,5 @@ CASES = [
         differentiable=False,
         skip_onnx=NO_KERNEL,
     ),
-    OpCase(
-        "random_permutation", (), {"size": 1, "dtype": np.dtype(np.int64)}, differentiable=False, skip_onnx=NO_KERNEL
-    ),
+    OpCase("random_permutation", (), {"size": 1, "dtype": INT64}, differentiable=False, skip_onnx=NO_KERNEL),
 ]

@@ -1,0 +1,56 @@
+"""Whether a tensor can fit into memory at all: what can't is refused before anything is allocated."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import ShapeError
+
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container, cgroup v2: a number of bytes, or "max"
+ALWAYS_ALLOWED = 2**28  # bytes
+LARGEST_TABLE = 2**26  # numbers
+
+_UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB", "EB")
+
+
+@functools.cache
+def memory_size() -> int:
+    """Bytes of memory that this machine has, or that the container may use."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63
+    text = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.is_file() else "max"
+    return min(physical, int(text)) if text.isdigit() else physical
+
+
+def require_room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise `ShapeError` if one tensor would take more than half of the memory: an op holds its operand and its result.
+
+    So it does if a size is negative.
+
+    A tensor that doesn't is no guarantee that a program fits, but none that is absurd comes through.
+    """
+    if shape and min(shape) < 0:
+        raise ShapeError(f"there is no tensor of {dtype.name}{list(shape)}: a size is negative")
+    needed = math.prod(shape) * dtype.itemsize
+    if needed > ALWAYS_ALLOWED and needed > memory_size() // 2:
+        raise ShapeError(
+            f"one tensor of {dtype.name}{list(shape)} would take {_text(needed)}; this machine has "
+            f"{_text(memory_size())} of memory, of which one tensor may take half"
+        )
+
+
+def require_table(*sizes: int) -> None:
+    """Raise `ShapeError` if a table of weights or positions of this shape, which an op works with, is absurd."""
+    if math.prod(sizes) > LARGEST_TABLE:
+        shape = " x ".join(map(str, sizes))
+        raise ShapeError(f"it takes a table of {shape} numbers; at most {LARGEST_TABLE} are computed")
+
+
+def _text(size: int) -> str:
+    power = min(max(size, 1).bit_length() // 10, len(_UNITS) - 1)
+    return f"{size / 1024**power:.3g} {_UNITS[power]}"

@@ -1,0 +1,591 @@
+"""ONNX models that are malformed or mean harm: an error that a person understands, soon, and with little memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import signal
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import AttributeProto, ModelProto, TensorProto, helper
+from onnx.backend.test.case.node import collect_testcases
+
+from cellbridge.converter import from_onnx, to_onnx
+from cellbridge.converter.onnx_in import table, walk
+from cellbridge.runtime import CellbridgeError, ConversionError
+from cellbridge.runtime.ir.verify import verify
+from tests.converter.test_onnx_in import model
+from tests.limits import limited
+from tests.mutation import changed_bytes, changed_json, changed_proto
+
+HUGE = 10**12
+FLOATS = np.ones(3, np.float32)
+RELU = "net (float[3] x) => (float[3] y) { y = Relu(x) }"
+
+Case = tuple[Callable[[], ModelProto], str]
+CASES: dict[str, Case] = {}
+
+
+def case(message: str) -> Callable[[Callable[[], ModelProto]], Callable[[], ModelProto]]:
+    """Enter a model, and what the error says."""
+
+    def enter(make: Callable[[], ModelProto]) -> Callable[[], ModelProto]:
+        CASES[make.__name__] = make, message
+        return make
+
+    return enter
+
+
+def edited(edit: Callable[[Any], Any], graph: str = RELU, **initializers: Any) -> ModelProto:
+    """A model with a change that onnx's text can't say."""
+    made = model(graph, **initializers)
+    edit(made.graph)
+    return made
+
+
+def text_case(name: str, graph: str, message: str, **initializers: Any) -> None:
+    CASES[name] = lambda: model(graph, **initializers), message
+
+
+# ---- the graph ----
+
+text_case(
+    "a cycle",
+    "net (float[3] x) => (float[3] y) { a = Add(b, x) b = Relu(a) y = Relu(b) }",
+    "value 'b' is used before anything computes it",
+)
+text_case(
+    "a value assigned twice", "net (float[3] x) => (float[3] y) { y = Relu(x) y = Neg(x) }", "'y' is assigned twice"
+)
+text_case("an input assigned", "net (float[3] x) => (float[3] x) { x = Relu(x) }", "'x' is assigned twice")
+text_case(
+    "a domain that is not imported",
+    "net (float[3] x) => (float[3] y) { y = com.acme.Relu(x) }",
+    "the model imports no version of domain 'com.acme'",
+)
+
+
+def edited_opset(version: int) -> ModelProto:
+    made = model(RELU)
+    made.opset_import[0].version = version
+    return made
+
+
+@case("the model is of opset -3; opsets 1 to [0-9]+ can be read")
+def an_opset_before_all_others() -> ModelProto:
+    return edited_opset(-3)
+
+
+@case("the model is of opset 999")
+def an_opset_from_the_future() -> ModelProto:
+    return edited_opset(999)
+
+
+@case("no graph")
+def no_graph() -> ModelProto:
+    return ModelProto(ir_version=9)
+
+
+@case("two inputs are named 'x'")
+def inputs_of_one_name() -> ModelProto:
+    return edited(lambda graph: graph.input.append(graph.input[0]))
+
+
+@case("'w' is assigned twice")
+def initializers_of_one_name() -> ModelProto:
+    return edited(lambda graph: graph.initializer.append(graph.initializer[0]), w=FLOATS)
+
+
+# ---- functions ----
+
+
+def functions(count: int, calls: int, last: str = "Relu") -> ModelProto:
+    """A chain of functions, each calling the next so many times."""
+    made = model("net (float[3] x) => (float[3] y) { y = Relu(x) }")
+    made.opset_import.append(helper.make_opsetid("f", 1))
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("f", 1)]
+    for i in range(count):
+        name, domain = (f"f{i + 1}", "f") if i < count - 1 else (last, "f" if last != "Relu" else "")
+        values = ["x", *(f"a{k}" for k in range(calls))]
+        nodes = [helper.make_node(name, [values[k]], [values[k + 1]], domain=domain) for k in range(calls)]
+        made.functions.append(helper.make_function("f", f"f{i}", ["x"], [values[-1]], nodes, opsets))
+    made.graph.node[0].CopyFrom(helper.make_node("f0", ["x"], ["y"], domain="f"))
+    return made
+
+
+@case("in a circle: f0 -> f1 -> f2 -> f0")
+def functions_in_a_circle() -> ModelProto:
+    return functions(3, 1, "f0")
+
+
+@case("in a circle: f0 -> f0")
+def a_function_that_calls_itself() -> ModelProto:
+    return functions(1, 2, "f0")
+
+
+@case("more than 40 deep")
+def functions_too_deep() -> ModelProto:
+    return functions(3000, 1)
+
+
+@case("with its functions put in line, the model has [0-9]+ nodes; at most 50000")
+def functions_that_double() -> ModelProto:
+    return functions(39, 2)
+
+
+@case("two functions of the model have the same domain, name and overload")
+def functions_of_one_name() -> ModelProto:
+    made = functions(1, 1)
+    made.functions.append(made.functions[0])
+    return made
+
+
+@case("2 operands, the function takes 1")
+def too_many_operands_of_a_function() -> ModelProto:
+    made = functions(1, 1)
+    made.graph.node[0].input.append("x")
+    return made
+
+
+# ---- types and sizes ----
+
+
+@case("input 'x': .* would take .* of memory")
+def an_input_of_terabytes() -> ModelProto:
+    return model(f"net (float[{HUGE}] x) => (float[{HUGE}] y) {{ y = Relu(x) }}")
+
+
+@case("dimension 'x_0' has the size -7")
+def a_negative_size() -> ModelProto:
+    return edited(lambda graph: setattr(graph.input[0].type.tensor_type.shape.dim[0], "dim_value", -7))
+
+
+@case("77 is no ONNX element type")
+def an_unknown_dtype() -> ModelProto:
+    return edited(lambda graph: setattr(graph.input[0].type.tensor_type, "elem_type", 77))
+
+
+@case("dimension 'x_0': its name has 100000 characters")
+def a_name_of_a_dimension_without_end() -> ModelProto:
+    return edited(lambda graph: setattr(graph.input[0].type.tensor_type.shape.dim[0], "dim_param", "n" * 100000))
+
+
+# ---- tensors ----
+
+
+@case("initializer 'w': its data don't fit float32")
+def data_that_are_too_short() -> ModelProto:
+    return edited(lambda graph: graph.initializer[0].dims.__setitem__(0, 5), w=FLOATS)
+
+
+@case("initializer 'w': its data don't fit float32")
+def data_of_terabytes() -> ModelProto:
+    return edited(lambda graph: graph.initializer[0].dims.__setitem__(0, HUGE), w=FLOATS)
+
+
+@case(r"initializer 'w': shape \[-3\] has negative sizes")
+def data_of_a_negative_size() -> ModelProto:
+    return edited(lambda graph: graph.initializer[0].dims.__setitem__(0, -3), w=FLOATS)
+
+
+@case("initializer 'w': 99 is no ONNX element type")
+def data_of_an_unknown_dtype() -> ModelProto:
+    return edited(lambda graph: setattr(graph.initializer[0], "data_type", 99), w=FLOATS)
+
+
+@case("initializer 'w'.*int4")
+def four_bits_of_terabytes() -> ModelProto:
+    def edit(graph: Any) -> None:
+        graph.initializer.add(name="w", data_type=TensorProto.INT4, dims=[HUGE], raw_data=b"\x00")
+
+    return edited(edit)
+
+
+@case("a sparse tensor of shape .* with 1 values is too large to be stored dense")
+def a_sparse_tensor_of_terabytes() -> ModelProto:
+    def edit(graph: Any) -> None:
+        values, indices = (helper.make_tensor(n, t, [1], [1]) for n, t in (("s", TensorProto.FLOAT), ("i", 7)))
+        graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [HUGE]))
+
+    return edited(edit)
+
+
+# ---- attributes ----
+
+
+def attribute_case(name: str, graph: str, message: str, edit: Callable[[AttributeProto], Any]) -> None:
+    CASES[name] = lambda: edited(lambda g: edit(g.node[0].attribute[0]), graph), message
+
+
+SOFTMAX = "net (float[3] x) => (float[3] y) { y = Softmax<axis = 0>(x) }"
+TRANSPOSE = "net (float[3, 2] x) => (float[2, 3] y) { y = Transpose<perm = [1, 0]>(x) }"
+
+
+def _text(attribute: AttributeProto) -> None:
+    attribute.CopyFrom(helper.make_attribute(attribute.name, "text"))
+
+
+attribute_case("a string for a number", SOFTMAX, "attribute 'axis' must be int, given string", _text)
+attribute_case("a string for numbers", TRANSPOSE, "attribute 'perm' must be ints, given string", _text)
+attribute_case("an unknown attribute", SOFTMAX, r"attribute 'wrong'", lambda a: setattr(a, "name", "wrong"))
+attribute_case("a type of attribute that there is not", SOFTMAX, "given undefined", lambda a: setattr(a, "type", 0))
+attribute_case("numbers without end", TRANSPOSE, "permutation", lambda a: a.ints.extend([0] * 10**6))
+text_case("an attribute left out", "net (float[3] x) => (float[3] y) { y = Concat(x, x) }", "the attribute 'axis'")
+
+# ---- what is computed on import ----
+
+text_case(
+    "a constant of terabytes",
+    "net (float[3] x) => (float y) { c = ConstantOfShape(n) y = ReduceSum(c) }",
+    "would take 3.64 TB; this machine has",
+    n=np.array([HUGE]),
+)
+text_case(
+    "a range of terabytes",
+    "net (float[3] x) => (int64[n] y) { y = Range(a, b, c) }",
+    "would take 7.28 TB",
+    a=np.array(0), b=np.array(HUGE), c=np.array(1),
+)  # fmt: skip
+text_case(
+    "expanded to terabytes", "net (float[1] x) => (float[n] y) { y = Expand(x, n) }", "would take", n=np.array([HUGE])
+)
+text_case("tiled to terabytes", "net (float[3] x) => (float[n] y) { y = Tile(x, n) }", "would take", n=np.array([HUGE]))
+text_case(
+    "padded to terabytes", "net (float[3] x) => (float[n] y) { y = Pad(x, n) }", "would take", n=np.array([HUGE, 0])
+)
+text_case(
+    "resized to terabytes",
+    "net (float[1, 1, 2, 2] x) => (float[a, b, c, d] y) { y = Resize(x, , , n) }",
+    "would take|a table of",
+    n=np.array([1, 1, HUGE, 2]),
+)
+text_case(
+    "one-hot of terabytes",
+    "net (int64[3] x) => (float[3, n] y) { y = OneHot(x, n, v) }",
+    "would take",
+    n=np.array(HUGE), v=np.array([0, 1], np.float32),
+)  # fmt: skip
+text_case(
+    "doubled without end",
+    "net (float[3] x) => (float[n] y) { a0 = Identity(n) "
+    + "".join(f"a{i + 1} = Concat<axis = 0>(a{i}, a{i})" for i in range(50))
+    + " y = Cast<to = 1>(a50) }",
+    "would take",
+    n=np.array([1, 2]),
+)
+text_case(
+    "symbolic sizes doubled without end",
+    "net (float[n] x) => (float[k] y) { a0 = Shape(x) "
+    + "".join(f"a{i + 1} = Concat<axis = 0>(a{i}, a{i})" for i in range(50))
+    + " y = Cast<to = 1>(a50) }",
+    "would take",
+)
+text_case(
+    "a split into a million million pieces",
+    "net (float[3] x) => (float[3] y) { y = Split<num_outputs = 1000000000000>(x) }",
+    "needed sizes, or 1 to 65536 outputs, given 1000000000000",
+)
+text_case(
+    "a transform of a million points",
+    "net (float[1, 3, 1] x) => (float[1, n, 2] y) { y = DFT(x, n) }",
+    "a table of 1000000 x 1000000 numbers",
+    n=np.array(10**6),
+)
+text_case(
+    "a sequence of a million million pieces",
+    "net (float[1] x) => (float y) { e = Expand(x, n) s = SplitToSequence(e) y = SequenceAt(s, z) }",
+    "would take|pieces of a sequence",
+    n=np.array([10**9 * 2]), z=np.array(0),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_hostile_models_are_refused(name: str) -> None:
+    make, message = CASES[name]
+    hostile = make()
+    with limited(seconds=20), pytest.raises(CellbridgeError, match=message) as raised:
+        from_onnx(hostile)
+    assert len(str(raised.value)) < 10_000, "nobody reads it all"
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field of a protobuf message: bytes, or a message within it."""
+    length = len(content)
+    varint = b""
+    while length >= 128:
+        varint, length = varint + bytes([length % 128 + 128]), length // 128
+    return bytes([*_varint(number << 3 | 2)]) + varint + bytes([length]) + content
+
+
+def _varint(number: int) -> list[int]:
+    return [number] if number < 128 else [number % 128 + 128, number // 128]
+
+
+@pytest.mark.parametrize("depth", [200, 20_000])
+def test_sub_graphs_nested_without_end(tmp_path: Path, depth: int) -> None:
+    graph = b""
+    for _ in range(depth):
+        branch = field(1, b"then_branch") + field(6, graph) + bytes([160, 1, 5])  # name, g, type = GRAPH
+        graph = field(1, field(4, b"If") + field(5, branch))  # node: op_type, attribute
+        if len(graph) > 2**22:
+            break
+    (tmp_path / "m.onnx").write_bytes(bytes([8, 9]) + field(7, graph))
+    with limited(), pytest.raises(ConversionError, match="is no ONNX model, or is cut off"):
+        from_onnx(tmp_path / "m.onnx")
+
+
+LOOPS = """net (float[3] x) => (float[3] y) {
+    s = SequenceConstruct(x)
+    r = Loop(m, , s) <body = outer (int64 i, bool c, seq(float[3]) a) => (bool c2, seq(float[3]) z) {
+        c2 = Identity(c)
+        z = Loop(m, , a) <body = inner (int64 k, bool d, seq(float[3]) e) => (bool d2, seq(float[3]) f) {
+            d2 = Identity(d)
+            f = Identity(e)
+        } >
+    } >
+    y = SequenceAt(r, n)
+}"""
+
+
+def test_loops_in_loops_that_are_put_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = model(LOOPS, m=np.array(200), n=np.array(0))
+    monkeypatch.setattr(walk, "MOST", 2000)
+    with limited(), pytest.raises(ConversionError, match="put in line, the model has more than 2000 nodes"):
+        from_onnx(hostile)
+
+
+# ---- what looks odd and is fine ----
+
+
+def test_products_of_sums_of_sizes_are_left_to_the_run() -> None:
+    count = 20
+    inputs = ", ".join(f"float[a{i}, b{i}] x{i}" for i in range(count))
+    sums = "".join(f"s{i} = Shape(x{i}) t{i} = ReduceSum<keepdims = 0>(s{i})" for i in range(count))
+    products = "p0 = Identity(t0)" + "".join(f"p{i} = Mul(p{i - 1}, t{i})" for i in range(1, count))
+    hostile = model(f"net ({inputs}) => (float y) {{ {sums} {products} y = Cast<to = 1>(p{count - 1}) }}")
+    with limited():
+        program = from_onnx(hostile)
+    assert program(*[np.ones((1, 1), np.float32)] * count) == 2.0**count
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["9**9**9", "(" * 400 + "n" + ")" * 400, "-" * 900 + "n", "n//0", "n%0", "-5", "import", "a b", "__import__('os')",
+     "max(" * 50 + "n" + ",1)" * 50, "*".join(["(a+b+c)"] * 30), "9" * 999],
+)  # fmt: skip
+def test_names_of_dimensions_are_never_more_than_names(name: str) -> None:
+    def edit(graph: Any) -> None:
+        for info in (*graph.input, *graph.output):
+            info.type.tensor_type.shape.dim[0].dim_param = name
+
+    with limited():
+        program = from_onnx(edited(edit))
+    assert program(FLOATS).shape == (3,)
+
+
+def test_a_size_of_minus_one_is_unknown() -> None:
+    hostile = edited(lambda graph: setattr(graph.input[0].type.tensor_type.shape.dim[0], "dim_value", -1))
+    assert from_onnx(hostile)(np.ones(5, np.float32)).shape == (5,)
+
+
+def test_names_of_nodes_are_no_paths_without_end() -> None:
+    with limited():
+        program = from_onnx(edited(lambda graph: setattr(graph.node[0], "name", "/a" * 10**5 + "/Relu")))
+    assert len(program.calls) == 1
+
+
+def test_metadata_are_data() -> None:
+    def edit(graph: Any) -> None:
+        graph.node[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="[" * 10**6)
+        graph.node[0].metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value="__import__('os').abort()")
+
+    with limited():
+        assert len(from_onnx(edited(edit)).calls) == 1
+
+
+# ---- files ----
+
+
+def external(location: str, **entries: Any) -> ModelProto:
+    def edit(graph: Any) -> None:
+        tensor = graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in {"location": location, **entries}.items():
+            tensor.external_data.add(key=key, value=str(value))
+
+    return edited(edit, "net (float[3] x) => (float[3] y) { y = Add(x, w) }", w=FLOATS)
+
+
+@pytest.mark.parametrize(
+    "location", ["../secret", "folder/../../secret", "{folder}/../secret", "link", "folder/link", "loop", "", ".",
+                 "folder", "pipe", "a\0b", "x" * 5000, "/dev/zero", "/proc/self/mem"],
+)  # fmt: skip
+def test_external_data_outside_of_the_folder(tmp_path: Path, location: str) -> None:
+    (tmp_path / "secret").write_bytes(FLOATS.tobytes())
+    home = tmp_path / "home"
+    (home / "folder").mkdir(parents=True)
+    (home / "link").symlink_to(tmp_path / "secret")
+    (home / "folder" / "link").symlink_to("../../secret")
+    (home / "loop").symlink_to("loop")
+    os.mkfifo(home / "pipe")
+    onnx.save(external(location.format(folder=home)), home / "model.onnx")
+    with limited(), pytest.raises(ConversionError, match=r"'w': its data .* is no file in the folder of the model"):
+        from_onnx(home / "model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"offset": 1}, "needs 12 bytes at 1, w.bin holds 12"),
+        ({"offset": 2**60}, "needs 12 bytes at 1152921504606846976"),
+        ({"offset": -4}, "offset '-4', needed a number of bytes"),
+        ({"offset": "9" * 5000}, "needed a number of bytes"),
+        ({"length": 11}, "takes 12 bytes, its external data has length 11"),
+        ({"length": 10**13}, "takes 12 bytes"),
+        ({"length": "twelve"}, "length 'twelve', needed a number of bytes"),
+    ],
+)
+def test_external_data_beyond_the_file(tmp_path: Path, entries: Any, message: str) -> None:
+    (tmp_path / "w.bin").write_bytes(FLOATS.tobytes())
+    onnx.save(external("w.bin", **entries), tmp_path / "model.onnx")
+    with limited(), pytest.raises(ConversionError, match=message):
+        from_onnx(tmp_path / "model.onnx")
+
+
+def test_external_data_in_a_file_of_holes(tmp_path: Path) -> None:
+    with open(tmp_path / "w.bin", "wb") as file:
+        file.truncate(2**42)
+    made = external("w.bin")
+    made.graph.initializer[0].dims[0] = 2**40
+    onnx.save(made, tmp_path / "model.onnx")
+    with limited(), pytest.raises(CellbridgeError, match="would take 4 TB"):
+        from_onnx(tmp_path / "model.onnx")
+
+
+def test_every_truncation_is_refused_or_is_a_model(tmp_path: Path) -> None:
+    whole = model(RELU).SerializeToString()
+    (tmp_path / "m.onnx").write_bytes(whole)
+    for length in range(len(whole)):
+        (tmp_path / "m.onnx").write_bytes(whole[:length])
+        with limited(), pytest.raises(CellbridgeError):
+            from_onnx(tmp_path / "m.onnx")
+
+
+def test_the_limits_hold() -> None:
+    with pytest.raises(MemoryError), limited(memory=2**28):
+        np.ones(2**28)
+    with pytest.raises(TimeoutError), limited(seconds=0.05):
+        signal.pause()
+
+
+# ---- any change ----
+
+BRANCHES = """net (float[n, 3] x, bool c) => (float[n, 3] y, int64[m, 2] k) {
+    s = Shape(x)
+    t = Relu(x)
+    r = If(c) <then_branch = a () => (float[n, 3] p) { p = Neg(t) }, else_branch = b () => (float[n, 3] q) { q = Add(t, w) }>
+    y = Reshape(r, s)
+    i = NonZero(y)
+    k = Transpose<perm = [1, 0]>(i)
+}"""  # noqa: E501
+LAYERS = """net (float[batch, 3, 9, 9] x) => (float[batch, 4] y) {
+    a = Conv<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x, kernel)
+    b = MaxPool<kernel_shape = [2, 2]>(a)
+    s = Shape<start = 0, end = 1>(b)
+    e = Concat<axis = 0>(s, rest)
+    d = Reshape(b, e)
+    y = Gemm<transB = 1>(d, w)
+}"""
+
+
+@functools.cache
+def bases() -> tuple[bytes, ...]:
+    """Models to be changed: sizes, branches, loops, functions, layers, our own metadata."""
+    own = ModelProto()
+    program = from_onnx(model(BRANCHES, w=FLOATS))
+    with tempfile.TemporaryDirectory() as folder:
+        to_onnx(program, f"{folder}/m.onnx")
+        own.CopyFrom(onnx.load(f"{folder}/m.onnx"))
+    rng = np.random.default_rng(0)
+    kernel, w = rng.standard_normal((4, 3, 3, 3)).astype(np.float32), rng.standard_normal((4, 16)).astype(np.float32)
+    made = (
+        model(BRANCHES, w=FLOATS), model(LOOPS, m=np.array(3), n=np.array(0)), functions(3, 2), own,
+        model(LAYERS, kernel=kernel, w=w, rest=np.array([-1])),
+    )  # fmt: skip
+    return tuple(m.SerializeToString() for m in made)
+
+
+def _changed(base: bytes, random: Random) -> bytes | ModelProto:
+    if random.random() < 0.2:
+        return changed_bytes(base, random)
+    made = ModelProto.FromString(base)
+    if made.metadata_props and random.random() < 0.5:
+        entry = random.choice(made.metadata_props)
+        entry.value = json.dumps(changed_json(json.loads(entry.value), random))
+    else:
+        changed_proto(made, random)
+    return made
+
+
+def _survives(folder: Path, hostile: bytes | ModelProto) -> None:
+    """Whatever is in a model, there is a program that keeps the rules, or one of our errors."""
+    path_or_proto: Any = hostile
+    if isinstance(hostile, bytes):
+        path_or_proto = folder / "m.onnx"
+        path_or_proto.write_bytes(hostile)
+    with limited(seconds=20, memory=2**31):
+        try:
+            program = from_onnx(path_or_proto)
+        except CellbridgeError:
+            return
+        verify(program)
+
+
+@settings(
+    max_examples=1000, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(random=st.randoms(use_true_random=False))
+def test_changed_models(tmp_path: Path, random: Random) -> None:
+    _survives(tmp_path, _changed(random.choice(bases()), random))
+
+
+@pytest.mark.parametrize("error", [KeyError, AssertionError, RuntimeError])
+def test_what_nobody_foresaw_would_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fault(context: Any, x: Any) -> Any:
+        raise error("planted")
+
+    entry = table.TABLE["", "Relu"]
+    monkeypatch.setitem(table.TABLE, ("", "Relu"), dataclasses.replace(entry, function=fault))
+    with pytest.raises(error, match="planted"):
+        _survives(tmp_path, model(RELU))
+
+
+@functools.cache
+def backend_models() -> tuple[bytes, ...]:
+    """Models of onnx's own tests, which use every operator."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # onnx computes what it expects with overflows and divisions by zero
+        found = [case.model for case in collect_testcases(None) if case.model is not None]
+    return tuple(m.SerializeToString() for m in found if m.ByteSize() < 50_000)
+
+
+@pytest.mark.slow
+@settings(max_examples=30_000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(random=st.randoms(use_true_random=False))
+def test_many_changed_models(tmp_path: Path, random: Random) -> None:
+    _survives(tmp_path, _changed(random.choice(random.choice((bases(), backend_models()))), random))

@@ -1,0 +1,26 @@
+"""What a case of a family is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+Built = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model.
+
+    Attributes:
+        name: of the case; unique.
+        family: that it stands for.
+        build: makes the module, positional and keyword inputs.
+    """
+
+    name: str
+    family: str
+    build: Callable[[], Built]

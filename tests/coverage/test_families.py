@@ -1,0 +1,49 @@
+"""Every case of every family, in both modes; what can't be stands in `families_gaps.toml`, with the reason."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.coverage import torchvision_operators
+
+torchvision_operators.declare()
+pytest.importorskip("timm")
+pytest.importorskip("diffusers")
+pytest.importorskip("transformers")
+
+from tests.coverage.families import CASES, try_family  # noqa: E402
+from tests.coverage.family_cases.case import Case  # noqa: E402
+
+GAPS: dict[tuple[str, str], dict[str, Any]] = {
+    (gap["case"], mode): gap
+    for gap in tomllib.loads(Path(__file__).with_name("families_gaps.toml").read_text(encoding="utf-8"))["gap"]
+    for mode in gap["modes"]
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["eval", "train"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_parity_holds(case: Case, mode: str) -> None:
+    why = try_family(case, train=mode == "train")
+    gap = GAPS.get((case.name, mode))
+    if gap is None:
+        assert why == ""
+    else:
+        assert why, f"{case.name} holds in {mode} mode: strike it from families_gaps.toml"
+        assert re.search(gap["says"], why), f"it fails otherwise than families_gaps.toml says:\n{why}"
+
+
+def test_names_of_cases_are_unique() -> None:
+    names = [case.name for case in CASES]
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_gaps_name_cases_and_give_reasons() -> None:
+    assert {name for name, _ in GAPS} <= {case.name for case in CASES}
+    assert all(gap["reason"].strip() and gap["says"] for gap in GAPS.values())

@@ -1,0 +1,32 @@
+"""Limits under which hostile input must be refused: of time, and of memory beyond what the process has already."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+PAGE = resource.getpagesize()
+
+
+@contextlib.contextmanager
+def limited(seconds: float = 10, memory: int = 2**30) -> Iterator[None]:
+    """Raise `TimeoutError` after `seconds`; let no more than `memory` bytes be allocated."""
+
+    def late(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"not done after {seconds} s")
+
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * PAGE
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    handler = signal.signal(signal.SIGALRM, late)
+    resource.setrlimit(resource.RLIMIT_AS, (held + memory, hard))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.signal(signal.SIGALRM, handler)
