@@ -129,6 +129,7 @@ def _trace(
         warnings.simplefilter("ignore")
         exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _detach_no_grad_regions(exported.graph_module)
+        _renorm_in_sight(exported.graph_module)
         table = _decompositions()
         default = torch.export.default_decompositions()
         if any(map(_updates_statistics_unseen, exported.graph.nodes)):
@@ -203,6 +204,14 @@ def _detach_no_grad_regions(module: torch.fx.GraphModule) -> None:
         with region.graph.inserting_before(output):
             output.args = (tuple(region.graph.call_function(DETACH, (value,)) for value in output.args[0]),)
         region.recompile()
+
+
+def _renorm_in_sight(module: torch.fx.GraphModule) -> None:
+    """Let an embedding scale its weights themselves, not a detached alias: gradients go on to them (see the table)."""
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.embedding_renorm_.default and node.args[0].target is DETACH:
+            node.replace_input_with(node.args[0], node.args[0].args[0])
+    module.recompile()
 
 
 def _on_complex(module: torch.nn.Module) -> set[Any]:

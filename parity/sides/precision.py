@@ -192,6 +192,10 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
+# what these draw they write into their second operand: slopes where the first is at most 0, and 1 elsewhere
+_SLOPES = frozenset({torch.ops.aten.rrelu_with_noise.default, torch.ops.aten.rrelu_with_noise_.default})
+
+
 class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records what torch draws at random, Cell by Cell; or replays what was recorded.
 
@@ -210,15 +214,19 @@ class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if not _draws(func, args, kwargs):
             return func(*args, **kwargs)
+        rectified = args[0].clone() if func in _SLOPES else None
         result = func(*args, **kwargs)
         assert isinstance(result, torch.Tensor), f"{func} draws in a way that can't be replayed"
+        drawn = result if rectified is None else args[1]
         cell = self.cell()
         draw = Draw(*cell, self._counts.get(cell, 0))
         self._counts[cell] = draw.number + 1
         recorded = self.replay.get(draw)
-        if recorded is not None and recorded.shape == tuple(result.shape):
-            result.copy_(torch.from_numpy(np.array(recorded)))
-        self.recorded[draw] = as_array(result).copy()
+        if recorded is not None and recorded.shape == tuple(drawn.shape):
+            drawn.copy_(torch.from_numpy(np.array(recorded)))
+            if rectified is not None:
+                result.copy_(torch.where(rectified <= 0, rectified * drawn, rectified))
+        self.recorded[draw] = as_array(drawn).copy()
         return result
 
 

@@ -252,8 +252,6 @@ def test_agrees_with_torch(family: str, dtype: torch.dtype) -> None:
     ("module", "args", "reason"),
     [
         (Function(lambda x: F.interpolate(x, size=5, mode="bilinear", antialias=True)), (IMAGE,), "antialias"),
-        (nn.Embedding(5, 3, scale_grad_by_freq=True), (TOKENS,), "scale_grad_by_freq"),
-        (nn.EmbeddingBag(5, 3, mode="max"), (TOKENS,), "mode='max'"),
     ],
 )
 def test_what_is_not_covered_is_refused(module: nn.Module, args: tuple[Any, ...], reason: str) -> None:

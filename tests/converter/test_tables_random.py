@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cellbridge.converter.capture.export import from_torch
-from cellbridge.runtime.errors import UnsupportedOperators
 from cellbridge.runtime.ops.random import RANDOM_OPS
 from tests.converter.capturing import Each, Function, assert_matches_torch
 from tests.converter.test_tables_neural import ATTENDS, IMAGE, SEQUENCE, K, Q, V, data, self_attention, twice
@@ -113,16 +111,3 @@ def test_batch_norm_counts_a_batch_that_varies() -> None:
     batch = torch.export.Dim("batch", min=2, max=64)
     module = nn.BatchNorm2d(4)
     assert_matches_torch(module, IMAGE, train=True, dynamic_shapes=({0: batch},), other_args=(data(5, 4, 8, 7),))
-
-
-@pytest.mark.parametrize(
-    ("module", "reason"),
-    [
-        (nn.RReLU(), "slopes are drawn"),
-        (Function(lambda x: torch.multinomial(x[0, 0].softmax(-1), 2)), "multinomial"),
-        (Function(lambda x: torch.normal(x, 1.0)), "randn_like"),
-    ],
-)
-def test_draws_that_cannot_be_replayed_are_refused(module: nn.Module, reason: str) -> None:
-    with pytest.raises(UnsupportedOperators, match=reason):
-        from_torch(module, (IMAGE,), train=True)

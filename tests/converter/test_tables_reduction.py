@@ -152,7 +152,3 @@ def test_symbolic_sizes(check):
         dynamic_shapes=[{0: BATCH}],
         others=(normal(8, 4),),
     )  # fmt: skip
-
-
-def test_unsupported_norm(unsupported):
-    assert "norm of order 0.5" in unsupported(lambda x: x.norm(0.5), X)

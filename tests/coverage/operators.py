@@ -255,7 +255,7 @@ def differences(expected: Any, actual: Any, dtype: torch.dtype, scale: float = 1
             finite = np.isfinite(wide) if floating else np.ones(wide.shape, bool)
             if floating and not np.array_equal(finite, np.isfinite(found)):
                 return f"result {i} is finite elsewhere than torch's"
-            error = np.abs(found.astype(np.float64) - wide.astype(np.float64))[finite]
+            error = np.abs(found[finite].astype(np.float64) - wide[finite].astype(np.float64))
             return f"result {i} differs by {error.max(initial=0):.2g}"
     return ""
 

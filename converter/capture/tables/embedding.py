@@ -24,14 +24,17 @@ def embedding(
     sparse=False) -> Tensor
     """
     rows = ops.embedding(weight, indices, padding_index=padding_idx if padding_idx >= 0 else None)
-    if not scale_grad_by_freq:
-        return rows
+    return _shared_gradient(weight, indices, rows) if scale_grad_by_freq else rows
+
+
+def _shared_gradient(weight: Traced, indices: Traced, rows: Any) -> Any:
+    """Rows that pass on their gradient divided by how often they are looked up."""
     flat = shaping.reshape(cast(indices, INT64), shape=(product(indices.shape),))
     zeros = creation.full_like(weight, 0.0, weight.shape[:1])
     counts = indexing.index_add(zeros, flat, creation.full_like(weight, 1.0, flat.shape), axis=0)
     often = shaping.reshape(indexing.take(counts, indices, axis=0), shape=(*indices.shape, 1))
     fixed = boundary.stop_gradient(rows)
-    return fixed + (rows - fixed) / often  # the rows, with a share of the gradient
+    return fixed + (rows - fixed) / often
 
 
 @aten("aten.embedding_bag.default", "aten.embedding_bag.padding_idx")
@@ -44,13 +47,15 @@ def embedding_bag(
     sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor,
     Tensor)
     """
-    if scale_grad_by_freq or mode == MAXIMUM or any(context.used[1:]):
-        raise Unsupported("scale_grad_by_freq=True" if scale_grad_by_freq else "mode='max', or its inner results")
+    if any(context.used[1:]):
+        raise Unsupported("its inner results")
     bags, features = context.shape
     count = indices.shape[0]
     if padding_idx is not None:
         padding_idx = padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx
     rows = ops.embedding(weight, indices, padding_index=padding_idx)
+    if scale_grad_by_freq:  # torch divides by the counts of other rows where one comes twice
+        rows = _shared_gradient(weight, indices, rows)
     share = creation.full_like(weight, 1.0, (count,)) if per_sample_weights is None else per_sample_weights
     if padding_idx is not None:
         nothing = context.builder.constant(0.0, weight.dtype)
@@ -64,12 +69,24 @@ def embedding_bag(
         shaping.reshape(positions, shape=(count, 1)), shaping.reshape(cast(starts, INT64), shape=(1, bags))
     )
     bag = reduction.reduce_sum(cast(begun, INT64), axes=(1,)) - 1
+    if mode == MAXIMUM:
+        return _largest(context, rows, share, bag), None, None, None
     zeros = creation.full_like(weight, 0.0, (bags, features))
     summed = indexing.index_add(zeros, bag, rows * shaping.reshape(share, shape=(count, 1)), axis=0)
     if mode == MEAN:
         sizes = indexing.index_add(creation.full_like(weight, 0.0, (bags,)), bag, share, axis=0)
         summed = summed / shaping.reshape(elementwise.clamp(sizes, minimum=1.0), shape=(bags, 1))
     return summed, None, None, None
+
+
+def _largest(context: Context, rows: Any, share: Any, bag: Any) -> Any:
+    """The largest elements of each bag, 0 for one without; rows with a share of 0 don't count."""
+    lowest, zero = operands(context, rows.dtype, float("-inf"), 0.0)
+    counted = comparison.greater(shaping.reshape(share, shape=(rows.shape[0], 1)), zero)
+    places = shaping.expand(shaping.reshape(bag, shape=(rows.shape[0], 1)), shape=rows.shape)
+    empty = creation.full_like(rows, float("-inf"), context.shape)
+    found = indexing.scatter(empty, places, elementwise.where(counted, rows, lowest), axis=0, reduction="max")
+    return elementwise.where(comparison.equal(found, lowest), zero, found)
 
 
 @aten("aten.embedding_renorm.default")
@@ -85,7 +102,8 @@ def embedding_renorm(context: Context, self: Traced, indices: Traced, max_norm: 
     zero, one, most = operands(context, self.dtype, 0.0, 1.0, max_norm)
     too_long = comparison.logical_and(comparison.greater(looked_up, zero), comparison.greater(norms, most))
     scale = elementwise.where(too_long, most / (norms + 1e-7), one)
-    return self * shaping.reshape(scale, shape=(self.shape[0], 1))
+    scaled = boundary.stop_gradient(self * shaping.reshape(scale, shape=(self.shape[0], 1)))
+    return scaled + (self - boundary.stop_gradient(self))  # torch scales in place, unseen by the gradient
 
 
 @aten("aten.bilinear.default")
