@@ -114,14 +114,15 @@ def _converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = ()
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, seed), dynamic)
         from ..converter import from_torch
-        from .engine import captured
-        from .options import Options
 
         progress.stage("capture", None)
         arguments = user_file.module, user_file.args, user_file.kwargs
         with _quiet(verbose):
             if dtype is None:
                 return from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
+            from .engine import captured
+            from .options import Options
+
             return captured(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
@@ -99,9 +100,10 @@ def check(
     if round_trip:
         shown.stage("convert back", None)
         back = ways_back(program)
-    report = _judged(module, program, back, args, keywords, chosen, shown, opset)
+    conversions = _Conversions(module, program, back, opset, chosen, shown)
+    report = conversions.judged(args, keywords)
     if not (chosen.fail_fast and not report.ok):
-        _at_other_sizes(report, module, program, back, args, keywords, dynamic_shapes, chosen, shown, opset)
+        conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
     if exported_dtype != chosen.dtype:
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
@@ -114,49 +116,57 @@ def check(
     return report
 
 
-def _judged(
-    module: torch.nn.Module,
-    program: Program,
-    back: Mapping[str, torch.nn.Module],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    options: Options,
-    progress: Progress,
-    opset: int | None,
-) -> Report:
-    """The program in the interpreter and in ONNX Runtime, and torch modules made of it, held against the module."""
-    reference = _torch_side("torch", module, args, kwargs, options)
-    interpreter = InterpreterSide("interpreter", program, args, kwargs, working_dtype=options.dtype, seed=options.seed)
-    dtype = ONNXRUNTIME_DTYPES[options.dtype]
-    provider = options.provider
-    runtime = ExportedSide("onnxruntime", program, args, kwargs, dtype=dtype, provider=provider, opset=opset)
-    made = [
-        _torch_side(name, network, args, kwargs, options, from_onnx=name == FROM_ONNX) for name, network in back.items()
-    ]
-    return judged(reference, [interpreter, runtime, *made], options, progress)
+@dataclass(frozen=True)
+class _Conversions:
+    """What a module became, ready to be judged on any inputs.
 
+    Attributes:
+        module: the reference.
+        program: what it was captured as; judged in the interpreter and in ONNX Runtime.
+        back: torch modules made of the program, by the names of the sides that they are.
+        opset: of the ONNX model.
+    """
 
-def _at_other_sizes(
-    report: Report,
-    module: torch.nn.Module,
-    program: Program,
-    back: Mapping[str, torch.nn.Module],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    dynamic_shapes: Any,
-    options: Options,
-    progress: Progress,
-    opset: int | None,
-) -> None:
-    """Judge a program with dynamic dimensions at other sizes, too, and add that to the report."""
-    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    for sizes in other_sizes(program, tensors, dynamic_shapes):
-        label = described(sizes)
-        try:
-            inputs = resized(program, args, kwargs, sizes)
-            report.join_sizes(_judged(module, program, back, *inputs, options, progress, opset), label)
-        except UsageError as error:
-            report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
+    module: torch.nn.Module
+    program: Program
+    back: Mapping[str, torch.nn.Module]
+    opset: int | None
+    options: Options
+    progress: Progress
+
+    def judged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
+        """All of them, held against the module."""
+        options, dtype = self.options, self.options.dtype
+        made = [
+            _torch_side(name, network, args, kwargs, options, from_onnx=name == FROM_ONNX)
+            for name, network in self.back.items()
+        ]
+        sides: list[Side] = [
+            InterpreterSide("interpreter", self.program, args, kwargs, working_dtype=dtype, seed=options.seed),
+            ExportedSide(
+                "onnxruntime",
+                self.program,
+                args,
+                kwargs,
+                dtype=ONNXRUNTIME_DTYPES[dtype],
+                provider=options.provider,
+                opset=self.opset,
+            ),
+            *made,
+        ]
+        return judged(_torch_side("torch", self.module, args, kwargs, options), sides, options, self.progress)
+
+    def judge_at_other_sizes(
+        self, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+    ) -> None:
+        """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        for sizes in other_sizes(self.program, tensors, dynamic_shapes):
+            label = described(sizes)
+            try:
+                report.join_sizes(self.judged(*resized(self.program, args, kwargs, sizes)), label)
+            except UsageError as error:
+                report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
 
 def captured(

@@ -31,15 +31,22 @@ class Gradients:
 
 
 def as_array(tensor: Any) -> Array:
-    """A NumPy array with the data of an array, of a `Tensor` or of a torch tensor (bfloat16 too)."""
+    """A NumPy array with the data of an array, of a `Tensor` or of a torch tensor (bfloat16 too).
+
+    Complex numbers of shape S become pairs of reals, (*S, 2).
+    """
     if isinstance(tensor, (np.ndarray, np.generic)):
-        return np.asarray(tensor)
+        array = np.asarray(tensor)
+        return np.stack([array.real, array.imag], axis=-1) if array.dtype.kind == "c" else array
     if hasattr(tensor, "asnumpy"):
         return np.asarray(tensor.asnumpy())
     detached = tensor.detach().cpu()
     if str(detached.dtype) == "torch.bfloat16":
         return np.asarray(detached.float().numpy().astype(BFLOAT16))
-    return np.asarray(detached.resolve_conj().resolve_neg().numpy())
+    resolved = detached.resolve_conj().resolve_neg()
+    if resolved.is_complex():
+        return np.stack([np.asarray(part.numpy()) for part in (resolved.real, resolved.imag)], axis=-1)
+    return np.asarray(resolved.numpy())
 
 
 def flat_inputs(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:

@@ -60,6 +60,10 @@ class Operand(ABC):
         def __neg__(self) -> Any: ...
 
 
+class Compound:
+    """What is made of several operands: it has operators of its own, which the operators of operands give way to."""
+
+
 class Traced(Operand):
     """A value of the program that `builder` is building."""
 
@@ -89,31 +93,31 @@ class Traced(Operand):
         return self.builder.append(op, inputs, attributes)
 
     def __add__(self, other: Any) -> Any:
-        return _op("add")(self, other)
+        return _combined("add", self, other)
 
     def __radd__(self, other: Any) -> Any:
         return _op("add")(other, self)
 
     def __sub__(self, other: Any) -> Any:
-        return _op("sub")(self, other)
+        return _combined("sub", self, other)
 
     def __rsub__(self, other: Any) -> Any:
         return _op("sub")(other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return _op("mul")(self, other)
+        return _combined("mul", self, other)
 
     def __rmul__(self, other: Any) -> Any:
         return _op("mul")(other, self)
 
     def __truediv__(self, other: Any) -> Any:
-        return _op("div")(self, other)
+        return _combined("div", self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
         return _op("div")(other, self)
 
     def __matmul__(self, other: Any) -> Any:
-        return _op("matmul")(self, other)
+        return _combined("matmul", self, other)
 
     def __neg__(self) -> Any:
         return _op("neg")(self)
@@ -245,3 +249,7 @@ def _op(name: str) -> Op:
     from .ops.registry import get
 
     return get(name)
+
+
+def _combined(name: str, a: Operand, b: Any) -> Any:
+    return NotImplemented if isinstance(b, Compound) else _op(name)(a, b)

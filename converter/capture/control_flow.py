@@ -10,11 +10,11 @@ from torch import fx
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, INT64, Type
-from ...runtime.ops import control_flow, data_dependent, shaping
+from ...runtime.ops import control_flow, data_dependent, loops, shaping
 from ...runtime.subprograms import finished, inlined, traced
 from ...runtime.tracing import Traced
 from .dims import as_dim
-from .table import MISSING, Context, Unsupported, cast, scalar
+from .table import MISSING, TABLE, Context, Unsupported, cast, scalar
 
 if TYPE_CHECKING:
     from .translate import Translator
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 HigherOrder = Callable[..., Any]
 
 HIGHER_ORDER: dict[str, HigherOrder] = {}
+
+# what may be given anything, complex numbers too, which sub-programs don't take
+CALLED_IN_PLACE = frozenset(
+    {
+        "tag_activation_checkpoint",
+        "wrap",
+        "wrap_activation_checkpoint",
+        "strict_mode",
+        "invoke_subgraph",
+        "with_effects",
+    }
+)
 
 NO_LIMIT = 2**63 - 1
 
@@ -34,6 +46,16 @@ def higher_order(*names: str) -> Callable[[HigherOrder], HigherOrder]:
         return translation
 
     return enter
+
+
+@higher_order("with_effects")
+def with_effects(translator: Translator, context: Context, token: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """with_effects(token, op, *args, **kwargs): keeps operators with side effects, checks of values say, in order."""
+    translation = TABLE.get(str(operator))
+    if translation is None:
+        raise Unsupported("")
+    result = translation(context, *args, **kwargs)
+    return token, *(result if isinstance(result, tuple) else (result,))
 
 
 @higher_order("cond")
@@ -81,7 +103,7 @@ def while_loop(
     (going,) = inlined(context.builder, condition, given)
     limit = context.builder.constant(NO_LIMIT, INT64)
     symbols = _new_symbols(context)
-    return _tuple(control_flow.loop(limit, going, *given, body=step, carried=len(carried), symbols=symbols))
+    return _tuple(loops.loop(limit, going, *given, body=step, carried=len(carried), symbols=symbols))
 
 
 @higher_order("scan")
@@ -93,7 +115,7 @@ def scan(
     given = _operands(context, every)
     slices = _first_slices(every, given, range(len(init), len(init) + len(xs)))
     (body,) = complete(subprogram(translator, combine_fn, every, given, "body", slices))
-    return _tuple(control_flow.scan(*given, body=body, carried=len(init), scanned=len(xs)))
+    return _tuple(loops.scan(*given, body=body, carried=len(init), scanned=len(xs)))
 
 
 @higher_order("map_impl", "map")
@@ -120,7 +142,7 @@ def associative_scan(
 
     rest = [_rows(x, 1, x.shape[0]) for x in given[:count]]
     body = traced(step, types, "body")
-    result = _tuple(control_flow.scan(*first, *rest, *given[count:], body=body, carried=count, scanned=count))
+    result = _tuple(loops.scan(*first, *rest, *given[count:], body=body, carried=count, scanned=count))
     starts = (shaping.reshape(x, shape=(1, *x.shape)) for x in first)
     return tuple(shaping.concat(start, later, axis=0) for start, later in zip(starts, result[count:], strict=True))
 

@@ -15,13 +15,16 @@ from torch.utils import _pytree as pytree
 from ...runtime import tree
 from ...runtime.calling import as_array
 from ...runtime.errors import ConversionError, UsageError
+from ...runtime.ir.dims import Dim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Buffer, Constant, Parameter, Type
 from ...runtime.ir.verify import verify
+from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
 from . import tables  # noqa: F401  (fills the table)
 from .attributes import changes_told
 from .cell_hooks import watch
+from .complex_table import COMPLEX, is_complex
 from .containers import open_containers
 from .dims import as_dim, symbol_names, with_dims
 from .known_numbers import KnownNumbers, UnseenDraws, known_settings, least_draws
@@ -49,7 +52,9 @@ def from_torch(
 
     Args:
         module: any module that `torch.export` takes; it is left as it was.
-        args: positional example inputs; their tensors' dtypes and shapes become those of the program.
+        args: positional example inputs; their tensors' dtypes and shapes become those of the program, except that a
+            complex tensor of shape S, input or output, parameter or buffer, is one of reals of shape (*S, 2) there, as
+            `torch.view_as_real` gives it. A call of the program takes complex arrays and tensors too.
         kwargs: keyword example inputs.
         dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it; a name does for a `Dim`.
         train: capture train mode (batch statistics, dropout) instead of eval mode.
@@ -61,6 +66,9 @@ def from_torch(
         UsageError: the inputs don't fit the module.
         UnsupportedOperators: operators without a translation; all are listed with Cell path and source line.
         ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
+
+    Warns:
+        UserWarning: the module changes one of its inputs in place, which the program leaves as they are.
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")
@@ -122,8 +130,11 @@ def _trace(
         exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _detach_no_grad_regions(exported.graph_module)
         table = _decompositions()
+        default = torch.export.default_decompositions()
         if any(map(_updates_statistics_unseen, exported.graph.nodes)):
-            table = table | {INSTANCE_NORM: torch.export.default_decompositions()[INSTANCE_NORM]}
+            table = table | {INSTANCE_NORM: default[INSTANCE_NORM]}
+        # what has a translation for real tensors only is taken apart where it is applied to complex ones
+        table = table | {op: default[op] for op in _on_complex(exported.graph_module) if op in default}
         # makes in-place operators functional, too
         taken_apart: torch.export.ExportedProgram = exported.run_decompositions(table)
         return taken_apart
@@ -194,6 +205,18 @@ def _detach_no_grad_regions(module: torch.fx.GraphModule) -> None:
         region.recompile()
 
 
+def _on_complex(module: torch.nn.Module) -> set[Any]:
+    """The operators that are applied to complex tensors, but lack a translation for those."""
+    graphs = [m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
+    return {
+        node.target
+        for graph in graphs
+        for node in graph.nodes
+        if node.op == "call_function" and str(node.target) in TABLE and str(node.target) not in COMPLEX
+        if any(is_complex(n.meta.get("val")) for n in (node, *node.all_input_nodes))
+    }
+
+
 @functools.cache
 def _decompositions() -> dict[Any, Any]:
     """How torch takes apart the operators that the table lacks; those it has stay whole.
@@ -237,8 +260,8 @@ def _program(
         if spec.kind is InputKind.USER_INPUT:
             if isinstance(fake, torch.Tensor):
                 shape = tuple(as_dim(size, names) for size in fake.shape)
-                inputs.append(builder.new_value(spec.arg.name, Type(_dtype(fake, spec.arg.name), shape)))
-                arguments.append(inputs[-1])
+                inputs.append(builder.new_value(spec.arg.name, _type(fake, spec.arg.name, shape)))
+                arguments.append(_numbers(inputs[-1], fake))
             else:
                 arguments.append(as_dim(fake, names) if isinstance(fake, torch.SymInt) else fake)
         elif spec.kind is InputKind.PARAMETER:
@@ -247,7 +270,7 @@ def _program(
             arguments.append(states.buffer(spec.target))
         elif spec.kind is InputKind.CONSTANT_TENSOR:
             arguments.append(states.constant(spec.target, exported.constants[spec.target]))
-        elif spec.kind is InputKind.TOKEN:  # of an operator with a side effect, which the table has none of
+        elif spec.kind is InputKind.TOKEN:  # of an operator with a side effect
             arguments.append(None)
         else:
             raise ConversionError(f"the model takes an input of a kind that can't be converted: {spec}")
@@ -259,15 +282,18 @@ def _program(
             results.append(value)
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             states.update(spec.target, value)
-        else:
-            what = "a parameter" if spec.kind is OutputKind.PARAMETER_MUTATION else "an input"
+        elif spec.kind is OutputKind.USER_INPUT_MUTATION:
+            message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
+            warnings.warn(message, UserWarning, stacklevel=3)
+        elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
             raise ConversionError(
-                f"the model changes {spec.target!r}, {what}, in place\n"
+                f"the model changes {spec.target!r}, a parameter, in place\n"
                 "  what to do: return the changed tensor instead; "
                 "where only the first call changes it, call the model once before it is converted"
             )
     out_spec = exported.call_spec.out_spec
     assert out_spec is not None
+    results = [x.pair() if isinstance(x, Complex) else x for x in results]
     stand_ins = [torch.empty(0) if isinstance(x, Traced) else x for x in results]
     program = Program(
         inputs=tuple(x.value for x in inputs),
@@ -306,35 +332,46 @@ class _State:
             self.buffers[name] = Buffer(traced.value, as_array(buffer).copy())
 
     def _value(self, name: str, tensor: torch.Tensor) -> Traced:
-        return self.builder.new_value(name, Type(_dtype(tensor, name), tuple(tensor.shape)))
+        return self.builder.new_value(name, _type(tensor, name, tuple(tensor.shape)))
 
-    def parameter(self, target: str) -> Traced:
-        return Traced(self.builder, self.parameters[self.canonical[id(self.all_parameters[target])]].value)
+    def parameter(self, target: str) -> Traced | Complex:
+        tensor = self.all_parameters[target]
+        return _numbers(Traced(self.builder, self.parameters[self.canonical[id(tensor)]].value), tensor)
 
-    def buffer(self, target: str) -> Traced:
-        return Traced(self.builder, self.buffers[self._buffer_name(target)].value)
+    def buffer(self, target: str) -> Traced | Complex:
+        buffer = self.buffers[self._buffer_name(target)]
+        return _numbers(Traced(self.builder, buffer.value), self.module_buffers[target])
 
     def _buffer_name(self, target: str) -> str:
         return self.canonical[id(self.module_buffers[target])]
 
-    def constant(self, target: str, data: Any) -> Traced:
+    def constant(self, target: str, data: Any) -> Traced | Complex:
         """A tensor that the model made or held outside of its parameters and buffers."""
         traced = self._value(target, data)
         self.builder.constants.append(Constant(traced.value, as_array(data).copy()))
-        return traced
+        return _numbers(traced, data)
 
-    def update(self, target: str, value: Traced) -> None:
+    def update(self, target: str, value: Any) -> None:
+        if isinstance(value, Complex):
+            value = value.pair()
         name = self._buffer_name(target)
         before = self.buffers[name]
         # torch infers wider running statistics for half precision than the buffer that it copies them to
         self.buffers[name] = Buffer(before.value, before.data, cast(value, before.value.dtype).value)
 
 
-def _dtype(tensor: torch.Tensor, name: str) -> Any:
+def _type(tensor: torch.Tensor, name: str, shape: tuple[Dim, ...]) -> Type:
+    """The type of the value that stands for a tensor: complex numbers are pairs of reals."""
     try:
-        return numpy_dtype(tensor.dtype)
+        dtype = numpy_dtype(tensor.dtype)
     except Unsupported as reason:
         raise ConversionError(f"tensor {name!r}: {reason} can't be converted") from None
+    return Type(dtype, (*shape, 2) if tensor.is_complex() else shape)
+
+
+def _numbers(traced: Traced, tensor: torch.Tensor) -> Traced | Complex:
+    """What a value that stands for a tensor is to translations."""
+    return Complex.of_pair(traced) if tensor.is_complex() else traced
 
 
 def _structure(tree_: Any) -> tree.Structure:

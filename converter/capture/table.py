@@ -21,6 +21,7 @@ import torch
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.types import BFLOAT16, Type
 from ...runtime.ops import creation, elementwise
+from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
 
 Translation = Callable[..., Any]
@@ -39,15 +40,18 @@ class Context:
 
     Attributes:
         builder: of the program under construction.
-        types: dtype and shape of each output, as torch inferred them; None for an output that isn't a tensor.
+        types: dtype and shape of each output, as torch inferred them; None for an output that isn't a tensor. Of a
+            complex one, those of its parts.
         used: for each output, whether anything takes it; one that nothing takes may be given as None.
         operands: the positional arguments as torch has them: fake tensors know how they lie in memory.
+        is_complex: whether the first output is complex.
     """
 
     builder: Builder
     types: tuple[Type | None, ...]
     used: tuple[bool, ...]
     operands: tuple[Any, ...] = ()
+    is_complex: bool = False
 
     @property
     def type(self) -> Type:
@@ -89,16 +93,14 @@ def aten(*targets: str) -> Callable[[Translation], Translation]:
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
-    """The NumPy dtype of a torch dtype; `Unsupported` for quantized and complex ones."""
+    """The NumPy dtype of a torch dtype, of the parts for a complex one; `Unsupported` for quantized ones."""
     if dtype == torch.bfloat16:
         return BFLOAT16
-    name = str(dtype).removeprefix("torch.")
+    name = str(dtype.to_real() if dtype.is_complex else dtype).removeprefix("torch.")
     try:
         found: np.dtype[Any] = np.dtype(name)
     except TypeError:
         raise Unsupported(f"dtype {dtype}") from None
-    if found.kind == "c":
-        raise Unsupported(f"dtype {dtype}")
     return found
 
 
@@ -110,7 +112,10 @@ def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
 
 
 def promoted(*operands: Any) -> np.dtype[Any]:
-    """The dtype to which torch promotes tensors (0-dimensional ones weakly), Python numbers and symbolic sizes."""
+    """The dtype to which torch promotes tensors (0-dimensional ones weakly), Python numbers and symbolic sizes.
+
+    Of complex ones it is that of the parts.
+    """
     stand_ins = [_stand_in(x) for x in operands]
     result = stand_ins[0]
     for other in stand_ins[1:]:
@@ -122,6 +127,8 @@ def promoted(*operands: Any) -> np.dtype[Any]:
 
 def _stand_in(operand: Any) -> Any:
     """Something of the same dtype and kind that torch can be asked about."""
+    if isinstance(operand, Complex):
+        return torch.empty((1,) * operand.ndim, dtype=torch_dtype(operand.dtype).to_complex(), device="meta")
     if isinstance(operand, Number):
         return 1.0
     if isinstance(operand, Traced):

@@ -17,8 +17,10 @@ from ...runtime.ir.dims import Dim
 from ...runtime.ir.types import Source, Type
 from ...runtime.ops import boundary as boundary_ops
 from ...runtime.ops import shaping
+from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
-from .control_flow import HIGHER_ORDER, Incomplete
+from .complex_table import COMPLEX, is_complex
+from .control_flow import CALLED_IN_PLACE, HIGHER_ORDER, Incomplete
 from .dims import as_dim
 from .marks import BOUNDARY, Marker
 from .numbers import ELEMENT, computed, element
@@ -121,17 +123,21 @@ class Translator:
             return self._lacks(node, Unsupported("on numbers"), cell, source) if result is None else result
 
     def _translate(self, node: fx.Node, args: Any, kwargs: Any, cell: int, source: Source) -> Any:
-        translation = TABLE.get(str(node.target))
-        if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in HIGHER_ORDER:
-            translation = functools.partial(HIGHER_ORDER[str(node.target)], self)
+        name = str(node.target)
+        leaves = pytree.tree_leaves((args, kwargs))
+        of_complex = is_complex(node.meta.get("val")) or any(isinstance(leaf, Complex) for leaf in leaves)
+        translation = (COMPLEX if of_complex else TABLE).get(name)
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and (not of_complex or name in CALLED_IN_PLACE):
+            translation = functools.partial(HIGHER_ORDER[name], self) if name in HIGHER_ORDER else None
         try:
             if translation is None:
-                raise Unsupported("")
-            if any(leaf is MISSING for leaf in pytree.tree_leaves((args, kwargs))):
+                raise Unsupported("on complex numbers" if of_complex else "")
+            if any(leaf is MISSING for leaf in leaves):
                 return MISSING
-            types = self._types(node.meta.get("val"))
+            value = node.meta.get("val")
+            types = self._types(value)
             operands = fx.map_arg(node.args, lambda n: n.meta.get("val"))
-            context = Context(self.builder, types, _used(node, len(types)), operands)
+            context = Context(self.builder, types, _used(node, len(types)), operands, is_complex(value))
             result = translation(context, *args, **kwargs)
         except Incomplete:
             return MISSING
@@ -165,6 +171,8 @@ class Translator:
         """Hold what the ops inferred against what torch inferred."""
         results = result if isinstance(result, (tuple, list)) else (result,)
         for expected, traced in zip(types, results, strict=False):
+            if isinstance(traced, Complex):
+                self._check(node, (expected,) * 2, (traced.real, traced.imaginary), source)
             if expected is None or not isinstance(traced, Traced):
                 continue
             same = traced.dtype == expected.dtype and len(traced.shape) == len(expected.shape)
@@ -191,6 +199,8 @@ class Translator:
         # a call's input boundaries belong to the Cell itself: what it computes of them is inside
         with self.builder.at(call, self.builder.source):
             slot = self.marker.slots[call, position, is_output]
+            if isinstance(x, Complex):
+                return Complex.of_pair(boundary_ops.boundary(x.pair(), call=call, kind=kind, slot=slot))
             return boundary_ops.boundary(x, call=call, kind=kind, slot=slot)
 
     def _resolve(self, argument: Any, environment: Mapping[fx.Node, Any]) -> Any:

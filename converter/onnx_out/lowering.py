@@ -99,7 +99,10 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
     rule = get(node.op).onnx_rule
     assert rule is not None
     try:
-        result = rule(graph, *("" if v is None else tensors[v] for v in node.inputs), **node.attributes)
+        if _is_empty(node):
+            result: tuple[str, ...] | str = tuple(_nothing(graph, value.type) for value in node.outputs)
+        else:
+            result = rule(graph, *("" if v is None else tensors[v] for v in node.inputs), **node.attributes)
     except (ConversionError, ShapeError, TypeError, ValueError) as error:
         raise ConversionError(f"{where(program, node)} can't be written in ONNX: {error}") from error
     for value, tensor in zip(node.outputs, result if isinstance(result, tuple) else (result,), strict=True):
@@ -109,6 +112,17 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
         if reading.axis is not None:
             value = node.outputs[reading.output]
             graph.sizes.bind(tensors[value], value.shape)
+
+
+def _is_empty(node: Node) -> bool:
+    """Whether a node computes tensors of no elements: for those, some kernels of ONNX Runtime fail."""
+    shapes = [value.shape for value in node.outputs]
+    known = all(isinstance(size, int) for shape in shapes for size in shape)
+    return known and all(0 in shape for shape in shapes) and node.op != "boundary"
+
+
+def _nothing(graph: Graph, type: Type) -> str:
+    return str(graph.op("Expand", graph.constant(0, type.dtype), graph.dims(type.shape)))
 
 
 def _all_nodes(nodes: Iterable[Node]) -> Iterable[Node]:

@@ -16,9 +16,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...runtime.calling import as_array
 from .records import Array, Draw
 
-_FLOATING = (torch.float32, torch.float16, torch.bfloat16)
+_WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {
+    torch.complex64: torch.complex128,
+    torch.complex32: torch.complex128,
+}
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.scalar_tensor)
 _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+_COMPLEX_CASTS = (torch.Tensor.cfloat, torch.Tensor.chalf)  # type: ignore[attr-defined]
 
 
 class DoublePrecision(TorchFunctionMode):
@@ -51,6 +55,8 @@ class DoublePrecision(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func in _CASTS:
             return args[0].double()
+        if func in _COMPLEX_CASTS:
+            return args[0].cdouble()
         if func is torch.nn.functional.rms_norm and args[3:] in ((), (None,)) and kwargs.get("eps") is None:
             # in half precision, too, torch computes with float32's
             eps = torch.finfo(torch.float64 if self.working_dtype == torch.float64 else torch.float32).eps
@@ -61,10 +67,18 @@ class DoublePrecision(TorchFunctionMode):
             made = func(*args, **kwargs)
             from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
             return made.float().double() if from_python and made.dtype == torch.float64 else made
-        args, kwargs = pytree.tree_map_only(
-            torch.dtype, lambda dtype: torch.float64 if dtype in _FLOATING else dtype, (args, kwargs)
-        )
+        args, kwargs = pytree.tree_map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
         return func(*args, **kwargs)
+
+
+def is_inexact(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds floating-point or complex numbers."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def converted(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor in a floating-point dtype; a complex one with parts of that dtype (of float32 for bfloat16)."""
+    return tensor.to(dtype.to_complex() if tensor.is_complex() else dtype)
 
 
 class KeptGradients(TorchFunctionMode):
@@ -124,13 +138,12 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
     clones: dict[int, torch.Tensor] = {}
     try:
         for parameter, data in parameters.items():
-            if data.is_floating_point() and not data.dtype == through == dtype:
-                parameter.data = data.to(through).to(dtype)
+            if is_inexact(data) and not data.dtype == through == dtype:
+                parameter.data = converted(converted(data, through), dtype)
         for owner, name, buffer in buffers:
             if id(buffer) not in clones:
-                clones[id(buffer)] = (
-                    buffer.to(through).to(dtype, copy=True) if buffer.is_floating_point() else buffer.clone()
-                )
+                rounded = converted(converted(buffer, through), dtype) if is_inexact(buffer) else buffer
+                clones[id(buffer)] = rounded.clone() if rounded is buffer else rounded
             owner._buffers[name] = clones[id(buffer)]
         module.train(train)
         yield

@@ -17,7 +17,16 @@ from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.types import CellCall
 from .control_flow import ControlFlowInPython
-from .precision import DoublePrecision, Draws, KeptGradients, StableSorts, default_dtype, in_dtype
+from .precision import (
+    DoublePrecision,
+    Draws,
+    KeptGradients,
+    StableSorts,
+    converted,
+    default_dtype,
+    in_dtype,
+    is_inexact,
+)
 from .records import (
     INPUT,
     INPUT_GRADIENT,
@@ -70,7 +79,7 @@ class TorchSide:
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
         named = self.module.named_parameters()
-        return {name: ParameterInfo(as_array(p.to(self.working_dtype)), p.requires_grad) for name, p in named}
+        return {name: ParameterInfo(as_array(converted(p, self.working_dtype)), p.requires_grad) for name, p in named}
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
@@ -127,9 +136,9 @@ class TorchSide:
 
         def fresh(tensor: torch.Tensor) -> torch.Tensor:
             copy = tensor.detach().clone()
-            if copy.is_floating_point():
+            if is_inexact(copy):
                 # through the working dtype, so that every precision starts from the same numbers
-                copy = copy.to(self.working_dtype).to(dtype).requires_grad_(grads)
+                copy = converted(converted(copy, self.working_dtype), dtype).requires_grad_(grads)
                 leaves.append(copy)
             return copy
 
@@ -146,7 +155,7 @@ class TorchSide:
 
     def _backward(self, recorder: _Recorder, outputs: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
         roots = [
-            (out, torch.from_numpy(np.array(cotangent)).to(out.dtype))
+            (out, _as_tensor(cotangent, out))
             for out, cotangent in zip(outputs, recorder.records.cotangents, strict=True)
             if cotangent is not None and out.requires_grad
         ]
@@ -175,12 +184,18 @@ def _loss_gradients(
     found = dict(zip(map(id, differentiable), gradients, strict=True))
     return [
         None
-        if not out.is_floating_point()
-        else np.zeros(tuple(out.shape))
+        if not is_inexact(out)
+        else as_array(torch.zeros_like(out)).astype(np.float64)
         if found.get(id(out)) is None
         else as_array(found[id(out)]).astype(np.float64)
         for out in outputs
     ]
+
+
+def _as_tensor(array: Array, like: torch.Tensor) -> torch.Tensor:
+    """An array in the dtype of a tensor; pairs of reals as complex numbers if that is complex."""
+    tensor = torch.from_numpy(np.array(array))
+    return (torch.view_as_complex(tensor) if like.is_complex() else tensor).to(like.dtype)
 
 
 def _shared_parameters(
@@ -279,14 +294,17 @@ class _Recorder:
         reference had), not of a gradient.
         """
         recorded = None if self.run.feed is None else self.run.feed.values.get(key)
-        passed = tensor.detach()
-        if recorded is not None and (key.kind in (INPUT, OUTPUT) or recorded.shape == tuple(tensor.shape)):
+        whole = tensor.detach().resolve_conj()
+        like = torch.view_as_real(whole) if tensor.is_complex() else whole
+        passed = like
+        if recorded is not None and (key.kind in (INPUT, OUTPUT) or recorded.shape == tuple(like.shape)):
             passed = torch.from_numpy(np.array(recorded))
-        if self.run.jitter is not None and tensor.is_floating_point():
-            unit = torch.finfo(tensor.dtype).eps
+        if self.run.jitter is not None and like.is_floating_point():
+            unit = torch.finfo(like.dtype).eps
             noise = self.generator.uniform(-0.5, 0.5, tuple(passed.shape))
             passed = passed.double() * torch.from_numpy(1.0 + unit * noise)
-        return passed.to(tensor.dtype) if passed.dtype != tensor.dtype else passed
+        passed = passed.to(like.dtype) if passed.dtype != like.dtype else passed
+        return torch.view_as_complex(passed) if tensor.is_complex() else passed
 
     def gradient(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
         """Record a gradient on its way back through a boundary; what goes on from there."""

@@ -63,8 +63,13 @@ def or_logical(name: str, logical: str) -> Rule:
 # ---- ops ----
 
 
-def unary(infer: Rule, kernel: Rule, *, vjp: Rule | None = None, no_vjp: str = "", onnx: str | Rule) -> Declare:
-    """Declare an op; `no_vjp` says why it has no gradient, `onnx` is a rule or the one ONNX operator that the op is."""
+def unary(
+    infer: Rule, kernel: Rule, *, vjp: Rule | None = None, no_vjp: str = "", onnx: str | Rule | None, no_onnx: str = ""
+) -> Declare:
+    """Declare an op; `onnx` is a rule or the one ONNX operator that the op is.
+
+    `no_vjp` says why it has no gradient, `no_onnx` why it has no ONNX form (None).
+    """
 
     def declare(declaration: Callable[..., Any]) -> Op:
         op = operator(declaration)
@@ -74,13 +79,16 @@ def unary(infer: Rule, kernel: Rule, *, vjp: Rule | None = None, no_vjp: str = "
             op.no_vjp(no_vjp)
         else:
             op.vjp(vjp)
-        op.onnx(one_operator(onnx) if isinstance(onnx, str) else onnx)
+        if onnx is None:
+            op.no_onnx(no_onnx)
+        else:
+            op.onnx(one_operator(onnx) if isinstance(onnx, str) else onnx)
         return op
 
     return declare
 
 
-def binary(infer: Rule, kernel: Rule, *, vjp: Rule, onnx: str | Rule) -> Declare:
+def binary(infer: Rule, kernel: Rule, *, vjp: Rule, onnx: str | Rule | None, no_onnx: str = "") -> Declare:
     """As `unary`, on two operands that broadcast; `vjp` gives cotangents of the operands as they are broadcast."""
 
     def summed_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | None, ...]:
@@ -89,7 +97,7 @@ def binary(infer: Rule, kernel: Rule, *, vjp: Rule, onnx: str | Rule) -> Declare
         cotangents = vjp(g, y, a, b)
         return tuple(None if c is None else unbroadcast(c, x) for c, x in zip(cotangents, (a, b), strict=True))
 
-    return unary(infer, kernel, vjp=summed_vjp, onnx=onnx)
+    return unary(infer, kernel, vjp=summed_vjp, onnx=onnx, no_onnx=no_onnx)
 
 
 def zero(like: Tensor) -> Array:

@@ -1,7 +1,8 @@
-"""The gamma function's logarithm and that one's derivatives in NumPy, in float64: series for large arguments.
+"""The gamma function's logarithm and that one's derivatives in NumPy, of float64 numbers: series for large arguments.
 
 NIST Digital Library of Mathematical Functions: Stirling's series 5.11.1, that of digamma 5.11.2, recurrence 5.5.1,
-reflection 5.5.3; Euler-Maclaurin for the Hurwitz zeta function 25.11.5.
+reflection 5.5.3 and 5.15.6; Euler-Maclaurin for the Hurwitz zeta function 25.11.5. All but `zeta` are written without a
+look at the elements, so that `onnx_arrays` can write them as ONNX.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+Array = Any  # an array, or what stands for one: see `onnx_arrays`
 
 SHIFT = 10
 """Where the series are used: smaller arguments are brought above it by recurrence."""
@@ -21,56 +22,115 @@ BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
 def lgamma(x: Array) -> Array:
-    """log |gamma(x)|; infinite at 0 and the negative integers."""
-    positive = np.where(x < 0.5, 1 - x, x)
-    product, large = np.ones_like(x), positive
+    """log |gamma(x)|; infinite at 0, the negative integers and both infinities."""
+    positive = np.where(x < 0.5, 1.0 - x, x)
+    product, large = 1.0 + 0.0 * positive, positive
     for _ in range(SHIFT):
         below = large < SHIFT
         product = np.where(below, product * large, product)
-        large = np.where(below, large + 1, large)
-    series = sum(b / ((2 * k + 2) * (2 * k + 1) * large ** (2 * k + 1)) for k, b in enumerate(BERNOULLI))
-    result = (large - 0.5) * np.log(large) - large + 0.5 * math.log(2 * math.pi) + series - np.log(product)
-    result = np.where(np.isposinf(x), x, result)
-    return np.where(x < 0.5, math.log(math.pi) - np.log(np.abs(_sine(x))) - result, result)
+        large = np.where(below, large + 1.0, large)
+    result = (large - 0.5) * np.log(large) - large + 0.5 * math.log(2 * math.pi) + stirling(large) - np.log(product)
+    reflected = math.log(math.pi) - np.log(np.absolute(_sine(x))) - result
+    return np.where(np.absolute(x) == np.inf, np.inf, np.where(x < 0.5, reflected, result))
+
+
+def stirling(x: Array) -> Array:
+    """The series of log gamma(x) after its elementary part, for x from `SHIFT` on."""
+    return _in_inverse_squares(x, [b / ((2 * k + 2) * (2 * k + 1)) for k, b in enumerate(BERNOULLI)]) / x
 
 
 def digamma(x: Array) -> Array:
     """The derivative of `lgamma`; NaN at the negative integers, infinite at 0."""
-    positive = np.where(x < 0.5, 1 - x, x)
-    total, large = np.zeros_like(x), positive
+    positive = np.where(x < 0.5, 1.0 - x, x)
+    total, large = 0.0 * positive, positive
     for _ in range(SHIFT):
         below = large < SHIFT
-        total = np.where(below, total - 1 / large, total)
-        large = np.where(below, large + 1, large)
-    series = sum(b / ((2 * k + 2) * large ** (2 * k + 2)) for k, b in enumerate(BERNOULLI))
-    result = total + np.log(large) - 0.5 / large - series
-    reflected = result - math.pi * np.cos(math.pi * (x % 2)) / _sine(x)
+        total = np.where(below, total - 1.0 / large, total)
+        large = np.where(below, large + 1.0, large)
+    series = _in_inverse_squares(large, [b / (2 * k + 2) for k, b in enumerate(BERNOULLI)]) / (large * large)
+    result = np.where(large == np.inf, np.inf, total + np.log(large) - 0.5 / large - series)
+    reflected = result - math.pi * _cosine(x) / _sine(x)
     result = np.where(x < 0.5, reflected, result)
-    result = np.where((x < 0) & (x == np.floor(x)), np.nan, result)
-    return np.where(x == 0, -np.copysign(np.inf, x), result)
+    result = np.where((x < 0.0) & (x == np.floor(x)), np.nan, result)
+    return np.where(x == 0.0, -1.0 / x, result)  # the sign of the infinity is that of the zero, the other way round
 
 
 def polygamma(order: int, x: Array) -> Array:
-    """The derivative of `digamma` of an order of at least 1; below 0 it is NaN for orders above 1."""
-    value: Array = (-1.0) ** (order + 1) * math.factorial(order) * _hurwitz_zeta(order + 1, np.where(x < 0, 1 - x, x))
-    if order == 1:
-        return np.where(x < 0, (math.pi / _sine(x)) ** 2 - value, value)
-    return np.where(x < 0, np.nan, value)
+    """The derivative of `digamma` of an order of at least 1, below 0 by reflection; infinite at 0 and the integers."""
+    sign = (-1.0) ** (order + 1)
+    value = sign * math.factorial(order) * _zeta_above_zero(order + 1.0, np.where(x < 0.0, 1.0 - x, x))
+    # psi_n(1 - x) - (-1)^n psi_n(x) = (-1)^n d^n/dx^n (pi cot(pi x)), where 1 - x is what has been computed
+    cotangent = _cosine(x) / _sine(x)
+    derivative = math.pi ** (order + 1) * _horner(cotangent, _cotangent_derivative(order))
+    reflected = (-1.0) ** order * value - derivative
+    whole = (x <= 0.0) & (x == np.floor(x))
+    return np.where(whole, sign * np.inf, np.where(x < 0.0, reflected, value))
 
 
-def _hurwitz_zeta(s: int, x: Array) -> Array:
-    """The sum of (x + k)**-s over all k from 0, for s above 1 and x from 0."""
-    total = sum((x + k) ** -float(s) for k in range(SHIFT))
-    end = x + SHIFT
-    total = total + end ** (1.0 - s) / (s - 1) + 0.5 * end ** -float(s)
-    rising = float(s)
+def _cotangent_derivative(order: int) -> list[float]:
+    """The derivative of cot of an order as a polynomial in c = cot, lowest power first: -(1 + c^2) d/dc each time."""
+    polynomial = [0.0, 1.0]
+    for _ in range(order):
+        slope = [k * c for k, c in enumerate(polynomial)][1:]
+        polynomial = [0.0] * (len(slope) + 2)
+        for k, c in enumerate(slope):
+            polynomial[k] -= c
+            polynomial[k + 2] -= c
+    return polynomial
+
+
+def zeta(s: np.ndarray[Any, Any], q: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The Hurwitz zeta function: the sum of (q + k)**-s over all k from 0.
+
+    Infinite for s = 1 and where a term is, NaN for s below 1, and below q = 0 for an s that isn't whole.
+    """
+    s, q = np.broadcast_arrays(s, q)
+    steps = np.ceil(np.where((q < 0) & np.isfinite(q) & (s == np.floor(s)), -q, 0))
+    total = np.zeros_like(q)
+    for k in range(int(steps.max(initial=0))):  # up to the first term that isn't below 0
+        total = total + np.where(k < steps, (q + k) ** -s, 0.0)
+    total = total + _zeta_above_zero(s, q + steps)
+    total = np.where((q <= 0) & (s != np.floor(s)), np.nan, total)
+    total = np.where((q <= 0) & (q == np.floor(q)), np.inf, total)
+    return np.where(s == 1, np.inf, np.where(s < 1, np.nan, np.where(np.isnan(s) | np.isnan(q), np.nan, total)))
+
+
+def _zeta_above_zero(s: Any, q: Array) -> Array:
+    total: Array = 0.0
+    for k in range(SHIFT):
+        total = total + (q + float(k)) ** -s
+    end = q + float(SHIFT)
+    power = end**-s
+    total = total + power * end / (s - 1.0) + 0.5 * power
+    factor = s * power / end
     for k, b in enumerate(BERNOULLI, start=1):
-        total = total + b / math.factorial(2 * k) * rising * end ** (1.0 - s - 2 * k)
-        rising *= (s + 2 * k - 1) * (s + 2 * k)
-    return np.asarray(total)
+        total = total + b / math.factorial(2 * k) * factor
+        factor = factor * (s + 2.0 * k - 1.0) * (s + 2.0 * k) / (end * end)
+    return np.where(q == np.inf, 0.0, total)
+
+
+def _in_inverse_squares(x: Array, coefficients: list[float]) -> Array:
+    return _horner(1.0 / (x * x), coefficients)
+
+
+def _horner(x: Array, coefficients: list[float]) -> Array:
+    """A polynomial, lowest power first."""
+    result: Array = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        result = result * x + coefficient
+    return result
 
 
 def _sine(x: Array) -> Array:
     """sin(pi * x), 0 at the integers."""
-    rest = x % 2
-    return np.where(x == np.floor(x), 0.0, np.sin(math.pi * rest))
+    return np.where(x == np.floor(x), 0.0, np.sin(math.pi * _turn(x)))
+
+
+def _cosine(x: Array) -> Array:
+    """cos(pi * x)."""
+    return np.cos(math.pi * _turn(x))
+
+
+def _turn(x: Array) -> Array:
+    """x less the even number at or below it."""
+    return x - 2.0 * np.floor(0.5 * x)

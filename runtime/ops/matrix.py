@@ -1,4 +1,7 @@
-"""Inverses, determinants and factors of square matrices, the last two axes of an operand."""
+"""Inverses, determinants and Cholesky factors of square matrices, the last two axes of an operand.
+
+With `paired`, numbers are complex: pairs of reals along a last axis of 2.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +9,44 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
-from . import elementwise, linear, shaping
-from .common import broadcast_shapes, in_float32, same_dtype, unbroadcast
-from .declaring import floating
-from .registry import Array, Tensor, Type, operator, require
+from ..errors import ConversionError, ShapeError
+from ..ir.types import FLOAT32, is_half
+from . import reduction, shaping, triangular
+from .common import broadcast_shapes, same_dtype, unbroadcast
+from .complex_numbers import Complex
+from .matrices import (
+    Numbers,
+    adjoint,
+    conjugate,
+    each,
+    lower,
+    matmul,
+    on_numbers,
+    real,
+    square,
+    transposed,
+)  # fmt: skip
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 _NOT_STANDARD = "standard ONNX has no operator for it"
 
 
-def _square(x: Type) -> Type:
-    floating(x)
-    require(x.rank >= 2 and x.shape[-1] == x.shape[-2], f"needed square matrices, given shape {x.shape}")
-    return x
-
-
-def _transposed(x: Any) -> Any:
-    return shaping.transpose(x, permutation=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
-
-
-def _as_matrices(g: Any) -> Any:
-    """One number for each matrix as 1x1 matrices."""
-    return shaping.reshape(g, shape=(*g.shape, 1, 1))
+def _for_each_matrix(g: Any) -> Any:
+    """One number for each matrix, as 1x1 matrices."""
+    return each(g, lambda part: shaping.reshape(part, shape=(*part.shape, 1, 1)))
 
 
 @operator
-def inverse(x: Tensor) -> Tensor:
+def inverse(x: Tensor, *, paired: bool = False) -> Tensor:
     """The inverse of each matrix (..., n, n); `ShapeError` if one is singular. ATen linalg_inv."""
 
 
-inverse.infer(_square)
+_one_to_one = Numbers("n", "n")
+inverse.infer(_one_to_one.infer(square))
 
 
 @inverse.kernel
+@_one_to_one.kernel
 def _(x: Array) -> Array:
     try:
         return np.linalg.inv(x)
@@ -47,31 +55,36 @@ def _(x: Array) -> Array:
 
 
 @inverse.vjp
-@in_float32
-def _(g: Tensor, y: Tensor, x: Tensor) -> Any:
-    return elementwise.neg(linear.matmul(linear.matmul(_transposed(y), g), _transposed(y)))
+@_one_to_one.vjp
+def _(g: Any, y: Any, x: Any) -> Any:
+    return -matmul(matmul(adjoint(y), g), adjoint(y))
 
 
 inverse.no_onnx(_NOT_STANDARD)
 
 
 @operator
-def solve(a: Tensor, b: Tensor) -> Tensor:
+def solve(a: Tensor, b: Tensor, *, paired: bool = False) -> Tensor:
     """The X with a @ X = b, for matrices a (..., n, n) and b (..., n, k) whose first axes broadcast.
 
     `ShapeError` if a matrix is singular. ATen linalg_solve.
     """
 
 
+_two_to_one = Numbers("nn", "n")
+
+
 @solve.infer
+@_two_to_one.infer
 def _(a: Type, b: Type) -> Type:
-    _square(a)
+    square(a)
     same_dtype(a, b)
     require(b.rank >= 2 and a.shape[-1] == b.shape[-2], f"needed b of as many rows as a, given shape {b.shape}")
     return b.with_shape((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
 
 
 @solve.kernel
+@_two_to_one.kernel
 def _(a: Array, b: Array) -> Array:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     try:
@@ -81,78 +94,136 @@ def _(a: Array, b: Array) -> Array:
 
 
 @solve.vjp
-@in_float32
-def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Any:
-    of_b = solve(_transposed(a), g)
-    of_a = elementwise.neg(linear.matmul(of_b, _transposed(y)))
-    return unbroadcast(of_a, a), unbroadcast(of_b, b)
+@_two_to_one.vjp
+def _(g: Any, y: Any, a: Any, b: Any) -> Any:
+    of_b = on_numbers(solve, adjoint(a), g)
+    of_a = -matmul(of_b, adjoint(y))
+    return each(of_a, lambda part: unbroadcast(part, real(a))), each(of_b, lambda part: unbroadcast(part, real(b)))
 
 
 solve.no_onnx(_NOT_STANDARD)
 
 
 @operator
-def determinant(x: Tensor) -> Tensor:
-    """The determinant of each matrix (..., n, n); its gradient needs an inverse. ATen linalg_det."""
+def determinant(x: Tensor, *, paired: bool = False) -> Tensor:
+    """The determinant of each matrix (..., n, n): ATen linalg_det, ONNX Det-11."""
 
 
 @determinant.infer
+@_one_to_one.infer
 def _(x: Type) -> Type:
-    return _square(x).with_shape(x.shape[:-2])
+    return square(x).with_shape(x.shape[:-2])
 
 
 @determinant.kernel
+@_one_to_one.kernel
 def _(x: Array) -> Array:
-    return np.asarray(np.linalg.det(x), x.dtype)
+    return np.asarray(np.linalg.det(x))
 
 
 @determinant.vjp
-@in_float32
-def _(g: Tensor, y: Tensor, x: Tensor) -> Any:
-    return _as_matrices(g * y) * _transposed(inverse(x))
+@_one_to_one.vjp
+def _(g: Any, y: Any, x: Any) -> Any:
+    return _for_each_matrix(g) * conjugate(on_numbers(cofactors, x))
 
 
-determinant.no_onnx("ONNX Det-11 has no kernel in ONNX Runtime for the CPU")
+@determinant.onnx
+def _(graph: OnnxGraph, x: str, *, paired: bool) -> Any:
+    if paired:
+        raise ConversionError("standard ONNX has no operator for the determinant of a complex matrix")
+    dtype = graph.type(x).dtype
+    return graph.op("Cast", graph.op("Det", graph.cast(x, FLOAT32)), to=dtype) if is_half(dtype) else graph.op("Det", x)
 
 
 @operator
-def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sign of the determinant of each matrix (..., n, n), and the logarithm of its absolute value. ATen slogdet."""
+def cofactors(x: Tensor, *, paired: bool = False) -> Tensor:
+    """The matrix of cofactors of each matrix (..., n, n): the derivative of its determinant by its elements.
+
+    It is det(x) times the transposed inverse, where there is one.
+    """
+
+
+cofactors.infer(_one_to_one.infer(square))
+
+
+@cofactors.kernel
+@_one_to_one.kernel
+def _(x: Array) -> Array:
+    # the cofactors of u @ diag(s) @ v, each of the product of which is known also where x is singular
+    u, s, v = np.linalg.svd(x)
+    others = np.where(np.eye(x.shape[-1], dtype=bool), 1, s[..., None, :]).prod(axis=-1)
+    phase = np.linalg.det(u) * np.linalg.det(v)
+    return np.asarray(phase[..., None, None] * np.conj((u * others[..., None, :]) @ v))
+
+
+@cofactors.vjp
+@_one_to_one.vjp
+def _(g: Any, y: Any, x: Any) -> Any:
+    # y is the determinant times the transposed inverse, which x has to have here
+    y, w = conjugate(y), conjugate(transposed(on_numbers(inverse, x)))
+    share = each(g * y, lambda part: reduction.reduce_sum(part, axes=(-2, -1), keepdims=True))
+    return share * w - matmul(matmul(y, transposed(g)), w)
+
+
+cofactors.no_onnx(_NOT_STANDARD)
+
+
+@operator
+def log_determinant(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
+    """Sign of the determinant of each matrix (..., n, n), and the logarithm of its absolute value. ATen slogdet.
+
+    The sign of a complex number is that number divided by its absolute value, which is always real.
+    """
+
+
+_signed = Numbers("n", "nr")
 
 
 @log_determinant.infer
+@_signed.infer
 def _(x: Type) -> tuple[Type, Type]:
-    value = _square(x).with_shape(x.shape[:-2])
+    value = square(x).with_shape(x.shape[:-2])
     return value, value
 
 
 @log_determinant.kernel
+@_signed.kernel
 def _(x: Array) -> tuple[Array, Array]:
     sign, logarithm = np.linalg.slogdet(x)
-    return np.asarray(sign, x.dtype), np.asarray(logarithm, x.dtype)
+    return np.asarray(sign), np.asarray(logarithm)
 
 
 @log_determinant.vjp
-@in_float32
-def _(g: Any, y: Any, x: Tensor) -> Any:
-    return None if g[1] is None else _as_matrices(g[1]) * _transposed(inverse(x))
+@_signed.vjp
+def _(g: Any, y: Any, x: Any) -> Any:
+    # a real sign is constant; turned by an angle t, a complex one has the derivative sign * i dt
+    of_sign, of_logarithm = g
+    share = 0.0 if of_logarithm is None else of_logarithm
+    if isinstance(x, Complex) and of_sign is not None:
+        angle = (of_sign * y[0].conjugate()).imaginary
+        share = Complex(angle * 0.0 if of_logarithm is None else of_logarithm, angle)
+    if of_logarithm is None and not isinstance(share, Complex):
+        return None
+    return _for_each_matrix(share) * adjoint(on_numbers(inverse, x))
 
 
 log_determinant.no_onnx(_NOT_STANDARD)
 
 
 @operator
-def cholesky(x: Tensor) -> Tensor:
+def cholesky(x: Tensor, *, paired: bool = False) -> Tensor:
     """The lower triangular L with L @ L.T = x, for symmetric positive definite matrices x (..., n, n).
 
-    `ShapeError` if a matrix isn't positive definite. ATen linalg_cholesky.
+    Only the lower triangle of `x` is read. The gradient is that by a matrix that stays symmetric. Complex matrices are
+    Hermitian: L is multiplied with its adjoint. `ShapeError` if a matrix isn't positive definite. ATen linalg_cholesky.
     """
 
 
-cholesky.infer(_square)
+cholesky.infer(_one_to_one.infer(square))
 
 
 @cholesky.kernel
+@_one_to_one.kernel
 def _(x: Array) -> Array:
     try:
         return np.linalg.cholesky(x)
@@ -161,13 +232,13 @@ def _(x: Array) -> Array:
 
 
 @cholesky.vjp
-@in_float32
-def _(g: Tensor, y: Tensor, x: Tensor) -> Any:
+@_one_to_one.vjp
+def _(g: Any, y: Any, x: Any) -> Any:
     # I. Murray, "Differentiation of the Cholesky decomposition" (2016), equation 9
-    inner = shaping.triangle(linear.matmul(_transposed(y), g), k=0, upper=False)
-    inner = inner - shaping.triangle(shaping.triangle(inner, k=0, upper=True), k=0, upper=False) * 0.5
-    whole = linear.matmul(linear.matmul(_transposed(inverse(y)), inner), inverse(y))
-    return (whole + _transposed(whole)) * 0.5
+    inner = matmul(adjoint(y), g)
+    inner = (lower(inner) + adjoint(lower(inner, -1))) * 0.5
+    left = on_numbers(triangular.solve_triangular, adjoint(y), inner, upper=True)
+    return adjoint(on_numbers(triangular.solve_triangular, adjoint(y), adjoint(left), upper=True))
 
 
 cholesky.no_onnx(_NOT_STANDARD)

@@ -18,7 +18,7 @@ from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 DType = np.dtype[Any]
 Shape = tuple[Dim, ...]
 
-_NO_OPERAND = "a random draw has no operand to send a gradient to"
+NO_OPERAND = "a random draw has no operand to send a gradient to"
 _PRECISION = {FLOAT64: 53, FLOAT32: 24, FLOAT16: 11, BFLOAT16: 8}
 _SMALLEST = {FLOAT64: 2.0**-1022, FLOAT32: 2.0**-126, FLOAT16: 2.0**-14, BFLOAT16: 2.0**-126}
 _generator = np.random.default_rng()
@@ -48,7 +48,8 @@ def observed(observer: Callable[[str, Array], Array]) -> Iterator[None]:
         _observed.by = before
 
 
-def _drawn(op: str, array: Array) -> Array:
+def drawn(op: str, array: Array) -> Array:
+    """What was drawn for an op, or what an observer puts in its place."""
     return array if _observed.by is None else _observed.by(op, array)
 
 
@@ -63,6 +64,11 @@ def drawing_from(value: int | None) -> Iterator[None]:
         yield
     finally:
         _generator = before
+
+
+def generator() -> np.random.Generator:
+    """Where draws come from."""
+    return _generator
 
 
 def _floating(shape: Shape, dtype: DType) -> Type:
@@ -90,10 +96,10 @@ def _(*, shape: Shape, probability: float, dtype: DType) -> Type:
 
 @bernoulli.kernel
 def _(*, shape: tuple[int, ...], probability: float, dtype: DType) -> Array:
-    return _drawn("bernoulli", np.asarray(_generator.random(shape) < probability).astype(dtype))
+    return drawn("bernoulli", np.asarray(_generator.random(shape) < probability).astype(dtype))
 
 
-bernoulli.no_vjp(_NO_OPERAND)
+bernoulli.no_vjp(NO_OPERAND)
 
 
 @bernoulli.onnx
@@ -123,10 +129,10 @@ def _(*, shape: tuple[int, ...], low: float, high: float, dtype: DType) -> Array
     # As many random bits as the dtype holds: a draw of more bits could be rounded to 1.
     steps = 2 ** _PRECISION[as_dtype(dtype)]
     draws = _generator.integers(0, steps, size=shape) / steps
-    return _drawn("uniform", np.asarray(draws * (high - low) + low).astype(dtype))
+    return drawn("uniform", np.asarray(draws * (high - low) + low).astype(dtype))
 
 
-uniform.no_vjp(_NO_OPERAND)
+uniform.no_vjp(NO_OPERAND)
 
 
 @uniform.onnx
@@ -147,10 +153,10 @@ def _(*, shape: Shape, mean: float, deviation: float, dtype: DType) -> Type:
 
 @normal.kernel
 def _(*, shape: tuple[int, ...], mean: float, deviation: float, dtype: DType) -> Array:
-    return _drawn("normal", np.asarray(_generator.normal(mean, deviation, size=shape)).astype(dtype))
+    return drawn("normal", np.asarray(_generator.normal(mean, deviation, size=shape)).astype(dtype))
 
 
-normal.no_vjp(_NO_OPERAND)
+normal.no_vjp(NO_OPERAND)
 
 
 @normal.onnx
@@ -172,10 +178,10 @@ def _(*, shape: Shape, rate: float, dtype: DType) -> Type:
 @exponential.kernel
 def _(*, shape: tuple[int, ...], rate: float, dtype: DType) -> Array:
     draws = _generator.exponential(1.0 / rate, size=shape).astype(dtype)
-    return _drawn("exponential", np.asarray(np.maximum(draws, np.asarray(_SMALLEST[as_dtype(dtype)], dtype))))
+    return drawn("exponential", np.asarray(np.maximum(draws, np.asarray(_SMALLEST[as_dtype(dtype)], dtype))))
 
 
-exponential.no_vjp(_NO_OPERAND)
+exponential.no_vjp(NO_OPERAND)
 
 
 @exponential.onnx
@@ -198,10 +204,10 @@ def _(*, shape: Shape, low: int, high: int, dtype: DType) -> Type:
 
 @integers.kernel
 def _(*, shape: tuple[int, ...], low: int, high: int, dtype: DType) -> Array:
-    return _drawn("integers", np.asarray(_generator.integers(low, high, size=shape)).astype(dtype))
+    return drawn("integers", np.asarray(_generator.integers(low, high, size=shape)).astype(dtype))
 
 
-integers.no_vjp(_NO_OPERAND)
+integers.no_vjp(NO_OPERAND)
 
 
 @integers.onnx
@@ -225,7 +231,7 @@ def _(probability: Type) -> Type:
 @bernoulli_each.kernel
 def _(probability: Array) -> Array:
     mask = np.asarray(_generator.random(probability.shape) < probability).astype(probability.dtype)
-    return _drawn("bernoulli_each", mask)
+    return drawn("bernoulli_each", mask)
 
 
 @bernoulli_each.vjp
@@ -245,5 +251,10 @@ def drawn_like(x: Tensor, draw: Op, shape: Shape | None = None, **attributes: An
     return x.builder.create(draw, **complete) if isinstance(x, Traced) else draw(**complete)
 
 
-RANDOM_OPS = frozenset({"bernoulli", "bernoulli_each", "exponential", "integers", "normal", "uniform"})
+RANDOM_OPS = frozenset(
+    {
+        "bernoulli", "bernoulli_each", "binomial", "cauchy", "exponential", "geometric", "integers", "log_normal",
+        "multinomial", "normal", "normal_each", "poisson", "random_permutation", "uniform",
+    }
+)  # fmt: skip
 """Names of the ops whose result is drawn, and can be replayed instead."""

@@ -71,7 +71,8 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
 
 @reduce_mean.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
-    return reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
+    kind = reduced_type(graph.type(x), axes, keepdims)
+    return _of_nothing(graph, x, axes, kind) or reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
 
 
 @operator
@@ -244,12 +245,22 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, correction: int, keepdims:
 @variance.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, correction: int, keepdims: bool) -> Any:
     type = graph.type(x)
+    if nothing := _of_nothing(graph, x, axes, reduced_type(type, axes, keepdims)):
+        return nothing
     count = dims.product(type.shape[axis] for axis in normalize_axes(axes, type.rank))
     deviation = graph.op("Sub", x, reduce_onnx(graph, "ReduceMean", x, axes, True, type.rank))
     squares = graph.op("Mul", deviation, deviation)
     total = reduce_onnx(graph, "ReduceSum", squares, axes, keepdims, type.rank)
     divisor = graph.cast(graph.dims((dims.maximum(count - correction, 0),)), type.dtype)
     return graph.op("Div", total, graph.op("Squeeze", divisor))
+
+
+def _of_nothing(graph: OnnxGraph, x: str, axes: Axes, reduced: Type) -> Any:
+    """NaN where no element makes up a mean, which ONNX Runtime doesn't give; None where there are elements."""
+    shape = graph.type(x).shape
+    if all(shape[axis] != 0 for axis in normalize_axes(axes, len(shape))):
+        return None
+    return graph.op("Expand", graph.constant(np.nan, reduced.dtype), graph.dims(reduced.shape))
 
 
 def reduced_type(x: Type, axes: Axes, keepdims: bool) -> Type:

@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.dims import Dim
 from ..ir.types import BOOL, INT64
 from . import creation, indexing
-from .common import normalize_axis
+from .common import normalize_axis, same_dtype
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
 
@@ -124,6 +124,55 @@ def _(graph: OnnxGraph, x: str, *, k: Dim, axis: int, largest: bool, sorted: boo
     if graph.type(x).rank == 0:
         return x, graph.constant(0, np.int64)
     return graph.op("TopK", x, graph.dims((k,)), outputs=2, axis=axis, largest=int(largest), sorted=1)
+
+
+@operator
+def searchsorted(boundaries: Tensor, x: Tensor, *, right: bool = False) -> Tensor:
+    """Where in an ordered vector the values would be put in (int64): ATen `searchsorted`.
+
+    Args:
+        boundaries: (..., n), ascending along the last axis; a vector for values of any shape.
+        x: (..., k), values of the same dtype.
+        right: after the boundaries that are equal to the value, otherwise before. NaN comes after all.
+    """
+
+
+@searchsorted.infer
+def _(boundaries: Type, x: Type, *, right: bool) -> Type:
+    same_dtype(boundaries, x)
+    fits = boundaries.rank == 1 or boundaries.shape[:-1] == x.shape[:-1]
+    require(boundaries.rank >= 1 and fits, "needed a vector of boundaries, or one for each row of values")
+    return x.with_dtype(INT64)
+
+
+@searchsorted.kernel
+def _(boundaries: Array, x: Array, *, right: bool) -> Any:
+    side: Any = "right" if right else "left"
+    if boundaries.ndim == 1:
+        return _after_all(x, np.searchsorted(boundaries, x, side), boundaries)
+    found = np.empty(x.shape, np.int64)
+    for row in np.ndindex(x.shape[:-1]):
+        found[row] = np.searchsorted(boundaries[row], x[row], side)
+    return _after_all(x, found, boundaries)
+
+
+def _after_all(x: Array, found: Any, boundaries: Array) -> Any:
+    return np.where(x != x, boundaries.shape[-1], found).astype(np.int64)
+
+
+searchsorted.no_vjp("it gives integers")
+
+
+@searchsorted.onnx
+def _(graph: OnnxGraph, boundaries: str, x: str, *, right: bool) -> Any:
+    kind = graph.type(boundaries)
+    if kind.rank > 1:  # (..., 1, n) against (..., k, 1)
+        boundaries = graph.op("Unsqueeze", boundaries, graph.constant([-2], np.int64))
+    values = graph.op("Unsqueeze", x, graph.constant([-1], np.int64))
+    # a boundary that isn't above (or not even equal to) the value comes before it, and so do all where it is NaN
+    beyond = graph.op("Greater" if right else "GreaterOrEqual", boundaries, values)
+    before = graph.op("Cast", graph.op("Not", beyond), to=INT64)
+    return graph.op("ReduceSum", before, graph.constant([-1], np.int64), keepdims=0)
 
 
 def _order(x: Array, axis: int, descending: bool) -> Array:

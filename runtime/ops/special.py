@@ -1,81 +1,86 @@
-"""Special functions of statistics: the inverse of erf, the gamma function's logarithm and its derivatives."""
+"""Special functions of statistics and physics, each a function of float64 numbers that serves as kernel and as ONNX."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import elementwise, error_function, gamma_function
+from ..ir.types import FLOAT64
+from . import bessel_functions, elementwise, gamma_function, incomplete_gamma, normal_distribution, trigonometry
 from .common import in_float32
-from .declaring import floating
-from .registry import Array, Tensor, Type, operator, require
+from .comparison import equal
+from .declaring import Declare, binary, floating, unary
+from .elementwise import exp, where
+from .onnx_arrays import written_by
+from .registry import Array, Rule, Tensor, Type, get, operator, require
 
-_NOT_STANDARD = "no combination of standard ONNX operators is accurate"
+_MANY_TERMS = "ONNX has no such function, and its series has as many terms as the operands ask for"
 
 
-@operator
+def _widened(function: Callable[..., Array]) -> Rule:
+    """A kernel that computes in float64 and rounds once."""
+
+    def kernel(*inputs: Array, **attributes: Any) -> Array:
+        wide = (x.astype(FLOAT64, copy=False) for x in inputs)
+        return np.asarray(function(*wide, **attributes)).astype(inputs[0].dtype, copy=False)
+
+    return kernel
+
+
+def _special(function: Callable[[Any], Any], vjp: Rule) -> Declare:
+    return unary(floating, _widened(function), vjp=in_float32(vjp), onnx=written_by(function))
+
+
+# ---- the error function and the normal distribution ----
+
+
+@_special(normal_distribution.erfinv, lambda g, y, x: g * (exp(y * y) * (math.sqrt(math.pi) / 2)))
 def erfinv(x: Tensor) -> Tensor:
     """The number of which erf is `x`; infinite at -1 and 1, NaN outside of them. ATen erfinv."""
 
 
-erfinv.infer(floating)
+@_special(normal_distribution.erfcx, lambda g, y, x: g * (x * y * 2.0 - 2.0 / math.sqrt(math.pi)))
+def erfcx(x: Tensor) -> Tensor:
+    """exp(x**2) * erfc(x). ATen special_erfcx."""
 
 
-@erfinv.kernel
-def _(x: Array) -> Array:
-    # S. Winitzki, "A handy approximation for the error function and its inverse" (2008), then Halley's method
-    wide = np.abs(x.astype(np.float64, copy=False))
-    logarithm = np.log1p(-wide * wide)
-    a = 0.147
-    middle = 2 / (math.pi * a) + logarithm / 2
-    y = np.sqrt(-logarithm / a / (np.sqrt(middle * middle - logarithm / a) + middle))
-    for _ in range(3):
-        error = np.where(wide < 0.5, error_function.erf(y) - wide, (1 - wide) - error_function.erfc(y))
-        step = error / (2 / math.sqrt(math.pi) * np.exp(-y * y))
-        y = y - step / (1 + y * step)
-    y = np.where(wide == 1, np.inf, y)
-    return np.copysign(y, x).astype(x.dtype, copy=False)
+@_special(normal_distribution.ndtri, lambda g, y, x: g * (exp(y * y * 0.5) * math.sqrt(2.0 * math.pi)))
+def ndtri(x: Tensor) -> Tensor:
+    """The number below which a normally distributed one lies with probability `x`. ATen special_ndtri."""
 
 
-@erfinv.vjp
-@in_float32
-def _(g: Tensor, y: Tensor, x: Tensor) -> Any:
-    return g * (elementwise.exp(y * y) * (math.sqrt(math.pi) / 2))
+@_special(
+    normal_distribution.log_ndtr,
+    lambda g, y, x: g * (math.sqrt(2.0 / math.pi) / erfcx(x * (-1.0 / math.sqrt(2.0)))),
+)
+def log_ndtr(x: Tensor) -> Tensor:
+    """The logarithm of the probability that a normally distributed number is below `x`. ATen special_log_ndtr."""
 
 
-erfinv.no_onnx(_NOT_STANDARD)
+def _entropy(x: Any) -> Any:
+    value = -x * np.log(np.where(x > 0.0, x, 1.0))
+    return np.where(x < 0.0, -np.inf, np.where(x == 0.0, 0.0, value))
 
 
-@operator
+@_special(_entropy, lambda g, y, x: -(g * (elementwise.log(x) + 1.0)))
+def entr(x: Tensor) -> Tensor:
+    """-x log(x); 0 at 0, -infinite below. ATen special_entr."""
+
+
+# ---- the gamma function ----
+
+
+@_special(gamma_function.lgamma, lambda g, y, x: g * get("polygamma")(x, order=0))
 def lgamma(x: Tensor) -> Tensor:
     """log |gamma(x)|. ATen lgamma."""
 
 
-lgamma.infer(floating)
-
-
-@lgamma.kernel
-def _(x: Array) -> Array:
-    return gamma_function.lgamma(x.astype(np.float64, copy=False)).astype(x.dtype, copy=False)
-
-
-@lgamma.vjp
-@in_float32
-def _(g: Tensor, y: Tensor, x: Tensor) -> Any:
-    return g * polygamma(x, order=0)
-
-
-lgamma.no_onnx(_NOT_STANDARD)
-
-
 @operator
 def polygamma(x: Tensor, *, order: int) -> Tensor:
-    """The derivative of digamma of an order; that of order 0 is digamma, the derivative of `lgamma`.
-
-    Below 0, NaN for orders above 1. ATen polygamma.
-    """
+    """The derivative of digamma of an order; that of order 0 is digamma, the derivative of `lgamma`. ATen polygamma."""
 
 
 @polygamma.infer
@@ -84,11 +89,12 @@ def _(x: Type, *, order: int) -> Type:
     return floating(x)
 
 
-@polygamma.kernel
-def _(x: Array, *, order: int) -> Array:
-    wide = x.astype(np.float64, copy=False)
-    y = gamma_function.digamma(wide) if order == 0 else gamma_function.polygamma(order, wide)
-    return y.astype(x.dtype, copy=False)
+def _polygamma(x: Any, *, order: int) -> Any:
+    return gamma_function.digamma(x) if order == 0 else gamma_function.polygamma(order, x)
+
+
+polygamma.kernel(_widened(_polygamma))
+polygamma.onnx(written_by(_polygamma))
 
 
 @polygamma.vjp
@@ -97,4 +103,116 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, order: int) -> Any:
     return g * polygamma(x, order=order + 1)
 
 
-polygamma.no_onnx(_NOT_STANDARD)
+@binary(
+    floating,
+    _widened(gamma_function.zeta),
+    vjp=in_float32(lambda g, y, s, q: (None, -(g * s * get("zeta")(s + 1.0, q)))),
+    onnx=None,
+    no_onnx=_MANY_TERMS,
+)
+def zeta(s: Tensor, q: Tensor) -> Tensor:
+    """The Hurwitz zeta function, the sum of (q + k)**-s over all k from 0; gradient of `q` only. ATen special_zeta."""
+
+
+def _incomplete_vjp(sign: float) -> Rule:
+    """The gradient of `x`, x**(a - 1) exp(-x) / gamma(a); none flows to `a`, as in torch."""
+
+    def vjp(g: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[None, Any]:
+        return None, g * exp((a - 1.0) * elementwise.log(x) - x - lgamma(a)) * sign
+
+    return in_float32(vjp)
+
+
+@binary(floating, _widened(incomplete_gamma.lower), vjp=_incomplete_vjp(1.0), onnx=None, no_onnx=_MANY_TERMS)
+def igamma(a: Tensor, x: Tensor) -> Tensor:
+    """The regularized lower incomplete gamma function P(a, x); gradient of `x` only. ATen igamma."""
+
+
+@binary(floating, _widened(incomplete_gamma.upper), vjp=_incomplete_vjp(-1.0), onnx=None, no_onnx=_MANY_TERMS)
+def igammac(a: Tensor, x: Tensor) -> Tensor:
+    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x). ATen igammac."""
+
+
+# ---- Bessel functions ----
+
+
+def _over(y: Tensor, x: Tensor, at_zero: float) -> Any:
+    """y / x, and its limit at 0."""
+    zero, one = (np.asarray(number, x.dtype) for number in (0.0, 1.0))
+    is_zero = equal(x, zero)
+    return where(is_zero, np.asarray(at_zero, x.dtype), y / where(is_zero, one, x))
+
+
+@_special(bessel_functions.i0, lambda g, y, x: g * get("i1")(x))
+def i0(x: Tensor) -> Tensor:
+    """The modified Bessel function I0. ATen i0."""
+
+
+@_special(bessel_functions.i0e, lambda g, y, x: g * (get("i1e")(x) - elementwise.sign(x) * y))
+def i0e(x: Tensor) -> Tensor:
+    """exp(-|x|) I0(x). ATen special_i0e."""
+
+
+@_special(bessel_functions.i1, lambda g, y, x: g * (i0(x) - _over(y, x, 0.5)))
+def i1(x: Tensor) -> Tensor:
+    """The modified Bessel function I1. ATen special_i1."""
+
+
+@_special(bessel_functions.i1e, lambda g, y, x: g * (i0e(x) - elementwise.sign(x) * y - _over(y, x, 0.5)))
+def i1e(x: Tensor) -> Tensor:
+    """exp(-|x|) I1(x). ATen special_i1e."""
+
+
+@_special(bessel_functions.k0, lambda g, y, x: -(g * get("modified_bessel_k1")(x)))
+def modified_bessel_k0(x: Tensor) -> Tensor:
+    """The modified Bessel function K0; infinite at 0, NaN below. ATen special_modified_bessel_k0."""
+
+
+@_special(bessel_functions.k1, lambda g, y, x: -(g * (modified_bessel_k0(x) + y / x)))
+def modified_bessel_k1(x: Tensor) -> Tensor:
+    """The modified Bessel function K1; infinite at 0, NaN below. ATen special_modified_bessel_k1."""
+
+
+@_special(bessel_functions.k0e, lambda g, y, x: g * (y - get("scaled_modified_bessel_k1")(x)))
+def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
+    """exp(x) K0(x). ATen special_scaled_modified_bessel_k0."""
+
+
+@_special(bessel_functions.k1e, lambda g, y, x: g * (y - scaled_modified_bessel_k0(x) - y / x))
+def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
+    """exp(x) K1(x). ATen special_scaled_modified_bessel_k1."""
+
+
+@_special(bessel_functions.j0, lambda g, y, x: -(g * get("bessel_j1")(x)))
+def bessel_j0(x: Tensor) -> Tensor:
+    """The Bessel function J0. ATen special_bessel_j0."""
+
+
+@_special(bessel_functions.j1, lambda g, y, x: g * (bessel_j0(x) - _over(y, x, 0.5)))
+def bessel_j1(x: Tensor) -> Tensor:
+    """The Bessel function J1. ATen special_bessel_j1."""
+
+
+@_special(bessel_functions.y0, lambda g, y, x: -(g * get("bessel_y1")(x)))
+def bessel_y0(x: Tensor) -> Tensor:
+    """The Bessel function Y0; -infinite at 0, NaN below. ATen special_bessel_y0."""
+
+
+@_special(bessel_functions.y1, lambda g, y, x: g * (bessel_y0(x) - y / x))
+def bessel_y1(x: Tensor) -> Tensor:
+    """The Bessel function Y1; -infinite at 0, NaN below. ATen special_bessel_y1."""
+
+
+@_special(bessel_functions.spherical_j0, lambda g, y, x: g * _over(trigonometry.cos(x) - y, x, 0.0))
+def spherical_bessel_j0(x: Tensor) -> Tensor:
+    """sin(x) / x, 1 at 0. ATen special_spherical_bessel_j0."""
+
+
+@unary(
+    floating,
+    _widened(bessel_functions.airy_ai),
+    no_vjp="torch has no derivative of it either",
+    onnx=written_by(bessel_functions.airy_ai),
+)
+def airy_ai(x: Tensor) -> Tensor:
+    """The Airy function Ai. ATen special_airy_ai."""

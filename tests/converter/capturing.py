@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cellbridge.converter.capture.export import from_torch
+from cellbridge.parity.sides.precision import converted, is_inexact
 from cellbridge.runtime.calling import as_array, flat_inputs, gradient_program
 from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.program import Program
@@ -80,9 +81,11 @@ def assert_matches_torch(
 ) -> Program:
     """Capture `module` on `args`, run both (on `other_args` if given) and compare all there is to compare.
 
-    Floating-point tensors are taken in `dtype`. Errors are measured against the largest element of each tensor.
+    Floating-point tensors are taken in `dtype`, complex ones with parts in it. Errors are measured against the largest
+    element of each tensor.
     """
-    module = copy.deepcopy(module).to(dtype).train(train)
+    module = copy.deepcopy(module).train(train)
+    module._apply(lambda x: converted(x, dtype) if is_inexact(x) else x)
     args = _prepared(args, dtype)
     program = from_torch(module, args, train=train, dynamic_shapes=dynamic_shapes)
     args = args if other_args is None else _prepared(other_args, dtype)
@@ -90,8 +93,8 @@ def assert_matches_torch(
 
     with Draws() as draws:
         labels, outputs = _tensors(module(*args))
-    cotangents = [torch.randn_like(x) for x in outputs if x.is_floating_point()]
-    seeded = zip((x for x in outputs if x.is_floating_point()), cotangents, strict=True)
+    cotangents = [torch.randn_like(x) for x in outputs if is_inexact(x)]
+    seeded = zip((x for x in outputs if is_inexact(x)), cotangents, strict=True)
     differentiable = [(x, c) for x, c in seeded if x.requires_grad]
     if differentiable:
         torch.autograd.backward(*([pair[i] for pair in differentiable] for i in (0, 1)))
@@ -116,7 +119,7 @@ def assert_matches_torch(
         *(
             (f"gradient of input {path}", x.grad, v)
             for path, x, v in zip(paths, inputs, backward.input_gradients, strict=True)
-            if x.is_floating_point()
+            if is_inexact(x)
         ),
         *((f"gradient of {n}", p.grad, backward.parameter_gradients[n]) for n, p in module.named_parameters()),
     ]
@@ -151,7 +154,7 @@ def _prepared(args: Any, dtype: torch.dtype) -> Any:
     def prepare(x: Any) -> Any:
         if not isinstance(x, Tensor):
             return x
-        return x.detach().to(dtype).clone().requires_grad_() if x.is_floating_point() else x.clone()
+        return converted(x.detach(), dtype).clone().requires_grad_() if is_inexact(x) else x.clone()
 
     return pytree.tree_map(prepare, args)
 

@@ -310,11 +310,41 @@ def test_all_unsupported_operators_are_listed() -> None:
 REFUSED: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "a branch on a tensor": (lambda x: x if x.sum() > 0 else -x, r"test_capture\.py:\d+: .*what to do: .*torch\.where"),
     "a size from a tensor": (lambda x: x[: int(x.abs().sum().item())], r"test_capture\.py:\d+: .*what to do: .*"),
-    "an input changed in place": (
-        lambda x: x.add_(1),
-        "changes 'args_0', an input, in place.*return the changed tensor instead",
-    ),
 }
+
+
+class Counting(nn.Module):
+    """Changes a parameter of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+def test_a_parameter_changed_in_place_is_refused() -> None:
+    with pytest.raises(ConversionError, match="changes 'calls', a parameter, in place"):
+        from_torch(Counting(), (X,))
+
+
+def test_an_input_changed_in_place_is_left_as_it_is() -> None:
+    def changing(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        x.mul_(2).add_(y)
+        return x, x.sum() - y
+
+    x, y = X.clone(), X.flip(0)
+    with pytest.warns(UserWarning, match="changes its input 'args_0' in place; the program leaves it as it is") as told:
+        program = from_torch(Function(changing), (x, y))
+    assert len(told) == 1
+    assert torch.equal(x, X)
+    given = X.numpy().copy()
+    results = program(given, y)
+    np.testing.assert_array_equal(given, X.numpy())
+    for actual, expected in zip(results, changing(X.clone(), y), strict=True):
+        np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -350,7 +380,7 @@ def test_a_graph_module_is_captured_with_its_cells() -> None:
     assert [call.path for call in program.calls] == ["", "0", "1"]
 
 
-class Counting(nn.Module):
+class CountsCalls(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.inner = nn.Linear(2, 2)
@@ -362,7 +392,7 @@ class Counting(nn.Module):
 
 
 def test_a_number_that_forward_changes_is_told():
-    module = Counting()
+    module = CountsCalls()
     with pytest.warns(UserWarning, match=r"inner\.calls \(from 0 to 1\)"):
         from_torch(module, (torch.ones(1, 2),))
     assert module.inner.calls == 0

@@ -265,11 +265,25 @@ def test_assertions_are_dropped(check):
     assert [node.op for node in program.nodes if node.op != "boundary"] == ["cast", "cast", "add", "stop_gradient"]
 
 
+def test_memory_is_read_by_strides(check):
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    check(
+        lambda x: [
+            x.as_strided((2, 2), (1, 2)),
+            x.as_strided((3, 2), (0, 5), 4),
+            x.transpose(0, 2).as_strided((4, 3), (1, 4), 2),
+            (x + 1).permute(2, 0, 1).contiguous().as_strided((5,), (4,)),
+            torch.as_strided_scatter(x, x[0, :2, :2], (2, 2), (1, 7)).sin(),
+        ],
+        x,
+    )
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
         (lambda x: x.view(torch.int64), "aten.view.dtype"),
-        (lambda x: x.as_strided((2, 2), (1, 2)), "aten.as_strided"),
+        (lambda x: x[:, :1].as_strided((2, 2), (1, 2)), "of a part of a tensor"),
     ],
 )
 def test_what_depends_on_memory_is_refused(unsupported, function, reason):

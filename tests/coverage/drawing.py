@@ -17,6 +17,8 @@ from cellbridge.runtime.ops.random import RANDOM_OPS
 
 Array = np.ndarray[Any, Any]
 
+SLOPES = torch.ops.aten.rrelu_with_noise.default
+
 
 class Draws(TorchDispatchMode):
     """Keeps what torch draws while it runs, in order; with `replay`, gives it again instead of drawing."""
@@ -29,6 +31,15 @@ class Draws(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **(kwargs or {}))
+        if func is SLOPES and not args[4]:  # not in train mode
+            return func(*args)
+        if func is SLOPES:  # what it draws it writes into its second operand
+            noise = next(self.replay) if self.replay is not None else args[1]
+            if self.replay is None:
+                func(*args, **(kwargs or {}))
+                self.recorded.append(noise.clone())
+            args[1].copy_(noise)  # for the backward pass
+            return torch.where(args[0] <= 0, args[0] * noise, args[0])
         if self.replay is not None:
             found = next(self.replay)
             return args[0].copy_(found) if func._schema.is_mutable else found.clone()
@@ -59,7 +70,9 @@ class Replaying:
         wanted = [v for v in backward.input_gradients if v is not None]
         results = iter(execute(backward.program, [*inputs, *map(real, cotangents)], wanted=wanted, draws=self.draws))
         given = [next(results) if v is not None else None for v in backward.input_gradients]
-        floating = [(x, g) for x, g, t in zip(inputs, given, tensors, strict=True) if t.is_floating_point()]
+        floating = [
+            (x, g) for x, g, t in zip(inputs, given, tensors, strict=True) if t.is_floating_point() or t.is_complex()
+        ]
         return [np.zeros_like(x) if g is None else g for x, g in floating]
 
     @contextlib.contextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ops import activation as ops
-from ....runtime.ops import comparison, elementwise, rectifier, shaping
+from ....runtime.ops import comparison, elementwise, random, rectifier, reduction, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ..table import Context, aten, cast, operands
 
 
 def _unary(target: str, op: Any, schema: str) -> None:
@@ -63,7 +63,9 @@ def leaky_relu(context: Context, self: Traced, negative_slope: float = 0.01) -> 
 @aten("aten.prelu.default")
 def prelu(context: Context, self: Traced, weight: Traced) -> Any:
     """prelu(Tensor self, Tensor weight) -> Tensor"""
-    return rectifier.prelu(self, shaping.reshape(weight, shape=(1,)) if weight.ndim == 0 else weight)
+    x = self if self.ndim else shaping.reshape(self, shape=(1,))
+    y = rectifier.prelu(x, weight if weight.ndim else shaping.reshape(weight, shape=(1,)))
+    return y if self.ndim else shaping.reshape(y, shape=())
 
 
 @aten("aten.rrelu.default")
@@ -71,8 +73,11 @@ def rrelu(context: Context, self: Traced, lower: float = 0.125, upper: float = 1
     """rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator?
     generator=None) -> Tensor
     """
-    if training:
-        raise Unsupported("train mode, where slopes are drawn")
+    if training:  # eager torch draws a slope for each element that is negative or 0, and takes 1 for the others
+        drawn = context.builder.create(
+            random.uniform, shape=self.shape, low=float(lower), high=float(upper), dtype=self.dtype
+        )
+        return elementwise.where(comparison.less_equal(self, 0.0), self * drawn, self)
     return rectifier.leaky_relu(self, negative_slope=(lower + upper) / 2)
 
 
@@ -131,6 +136,16 @@ def softmax(context: Context, self: Traced, dim: int, dtype: Any = None) -> Any:
 def log_softmax(context: Context, self: Traced, dim: int, dtype: Any = None) -> Any:
     """log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     return _along(context, ops.log_softmax, self, dim)
+
+
+@aten("aten._safe_softmax.default")
+def safe_softmax(context: Context, self: Traced, dim: int, dtype: Any = None) -> Any:
+    """_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor: 0 where all along the axis is -infinite"""
+    x = cast(self, context.dtype)
+    axis = normalize_axis(dim, x.ndim)
+    zero, lowest = operands(context, x.dtype, 0.0, float("-inf"))
+    some = reduction.reduce_any(comparison.not_equal(x, lowest), axes=(axis,) if x.ndim else None, keepdims=True)
+    return elementwise.where(some, ops.softmax(elementwise.where(some, x, zero), axis=axis), zero)
 
 
 def _along(context: Context, op: Any, x: Traced, dim: int) -> Any:

@@ -59,8 +59,12 @@ def copy(context: Context, self: Traced, src: Traced, non_blocking: bool = False
     "aten._assert_async.msg",
     "aten._functional_assert_scalar.default",
     "aten._functional_assert_async.msg",
+    "aten._linalg_check_errors.default",
     "aten.sym_constrain_range.default",
     "aten.sym_constrain_range_for_size.default",
 )
 def assertion(context: Context, *_: Any, **__: Any) -> None:
-    """_assert_tensor_metadata(Tensor a, ...) -> (): holds for the example inputs, and nothing depends on it."""
+    """_assert_tensor_metadata(Tensor a, ...) -> (): holds for the example inputs, and nothing depends on it.
+
+    What linear algebra failed at raises an error of its own when the program runs.
+    """

@@ -31,7 +31,21 @@ def places_of(mask: Traced, count: str) -> list[Any]:
 @aten("aten.nonzero.default")
 def nonzero(context: Context, self: Traced) -> Any:
     """nonzero(Tensor self) -> Tensor"""
+    if context.shape[0] == 0:
+        return context.builder.create(creation.full, shape=context.shape, value=0, dtype=INT64)
     return data_dependent.nonzero(self, symbols=(counted(context.shape[0]),))
+
+
+@aten("aten.nonzero_static.default")
+def nonzero_static(context: Context, self: Traced, *, size: int, fill_value: int = -1) -> Any:
+    """nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
+    if self.ndim == 0 or size == 0:
+        return context.builder.create(creation.full, shape=context.shape, value=0, dtype=INT64)
+    count = context.builder.new_symbol()
+    found = data_dependent.nonzero(self, symbols=(count,))
+    filler = context.builder.create(creation.full, shape=(size, self.ndim), value=fill_value, dtype=INT64)
+    rows = shaping.concat(found, filler, axis=0)
+    return part(rows, 0, 0, size)
 
 
 @aten("aten.argwhere.default")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ....runtime import ops
 from ....runtime.ir.types import is_floating
-from ....runtime.ops import comparison, elementwise, rounding
+from ....runtime.ops import comparison, elementwise, float_parts, rounding
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast, operands
 
@@ -57,6 +57,32 @@ def exp2(context: Context, self: Traced) -> Any:
     """exp2(Tensor self) -> Tensor"""
     x = cast(self, context.dtype)
     return elementwise.pow(*operands(context, x.dtype, 2.0, x))
+
+
+@aten("aten.signbit.default")
+def signbit(context: Context, self: Traced) -> Any:
+    """signbit(Tensor self) -> Tensor"""
+    return self if self.dtype.kind == "b" else float_parts.signbit(self)
+
+
+@aten("aten.frexp.Tensor")
+def frexp(context: Context, self: Traced) -> Any:
+    """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
+    return float_parts.frexp(self)
+
+
+@aten("aten.copysign.Tensor", "aten.copysign.Scalar")
+def copysign(context: Context, self: Traced, other: Any) -> Any:
+    """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, like = operands(context, context.dtype, self, other)
+    size = elementwise.abs(x)
+    return elementwise.where(float_parts.signbit(like), -size, size)
+
+
+@aten("aten.nextafter.default")
+def nextafter(context: Context, self: Traced, other: Traced) -> Any:
+    """nextafter(Tensor self, Tensor other) -> Tensor"""
+    return float_parts.nextafter(*operands(context, context.dtype, self, other))
 
 
 @aten("aten.round.decimals")

@@ -6,10 +6,11 @@ from typing import Any
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
-from ....runtime.ops import comparison, creation, elementwise, indexing, linear, reduction, shaping
+from ....runtime.ops import boundary, comparison, creation, elementwise, indexing, linear, reduction, shaping
 from ....runtime.ops import embeddings as ops
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ..table import Context, Unsupported, aten, cast, operands
+from .reduction import norm_of
 
 SUM, MEAN, MAXIMUM = 0, 1, 2
 
@@ -22,9 +23,15 @@ def embedding(
     """embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool
     sparse=False) -> Tensor
     """
-    if scale_grad_by_freq:
-        raise Unsupported("scale_grad_by_freq=True")
-    return ops.embedding(weight, indices, padding_index=padding_idx if padding_idx >= 0 else None)
+    rows = ops.embedding(weight, indices, padding_index=padding_idx if padding_idx >= 0 else None)
+    if not scale_grad_by_freq:
+        return rows
+    flat = shaping.reshape(cast(indices, INT64), shape=(product(indices.shape),))
+    zeros = creation.full_like(weight, 0.0, weight.shape[:1])
+    counts = indexing.index_add(zeros, flat, creation.full_like(weight, 1.0, flat.shape), axis=0)
+    often = shaping.reshape(indexing.take(counts, indices, axis=0), shape=(*indices.shape, 1))
+    fixed = boundary.stop_gradient(rows)
+    return fixed + (rows - fixed) / often  # the rows, with a share of the gradient
 
 
 @aten("aten.embedding_bag.default", "aten.embedding_bag.padding_idx")
@@ -63,6 +70,22 @@ def embedding_bag(
         sizes = indexing.index_add(creation.full_like(weight, 0.0, (bags,)), bag, share, axis=0)
         summed = summed / shaping.reshape(elementwise.clamp(sizes, minimum=1.0), shape=(bags, 1))
     return summed, None, None, None
+
+
+@aten("aten.embedding_renorm.default")
+def embedding_renorm(context: Context, self: Traced, indices: Traced, max_norm: float, norm_type: float) -> Any:
+    """embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor
+
+    The rows that are looked up, scaled down to the norm where theirs is greater.
+    """
+    flat = shaping.reshape(cast(indices, INT64), shape=(product(indices.shape),))
+    ones = creation.full_like(self, 1.0, flat.shape)
+    looked_up = indexing.index_add(creation.full_like(self, 0.0, self.shape[:1]), flat, ones, axis=0)
+    norms = norm_of(context, self, norm_type, 1, False)
+    zero, one, most = operands(context, self.dtype, 0.0, 1.0, max_norm)
+    too_long = comparison.logical_and(comparison.greater(looked_up, zero), comparison.greater(norms, most))
+    scale = elementwise.where(too_long, most / (norms + 1e-7), one)
+    return self * shaping.reshape(scale, shape=(self.shape[0], 1))
 
 
 @aten("aten.bilinear.default")

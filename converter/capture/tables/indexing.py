@@ -8,7 +8,7 @@ import numpy as np
 
 from ....runtime.ir.dims import Dim, SymbolicDim, product, symbol
 from ....runtime.ir.types import BOOL, INT64
-from ....runtime.ops import elementwise, indexing, shaping
+from ....runtime.ops import creation, elementwise, indexing, shaping
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast
@@ -35,6 +35,11 @@ def take(context: Context, self: Traced, index: Traced) -> Any:
 @aten("aten.gather.default")
 def gather(context: Context, self: Traced, dim: int, index: Traced, *, sparse_grad: bool = False) -> Any:
     """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
+    if 0 in index.shape:  # of any rank
+        return creation.full_like(self, 0, shape=index.shape)
+    if self.ndim == 0 or index.ndim == 0:  # a tensor without dimensions counts as one of one element
+        flat = (shaping.reshape(t, shape=(product(t.shape),)) for t in (self, index))
+        return shaping.reshape(indexing.gather(*flat, axis=0), shape=index.shape)
     return indexing.gather(self, index, axis=normalize_axis(dim, self.ndim))
 
 

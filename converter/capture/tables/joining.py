@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ....runtime.ir.dims import Dim, product
-from ....runtime.ops import padding, shaping
+from ....runtime.ops import indexing, padding, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast
+from ..table import Context, Unsupported, aten, cast
 
 
 @aten("aten.cat.default", "aten.concat.default", "aten.concatenate.default")
@@ -96,4 +98,19 @@ def _padded(x: Traced, amounts: list[Dim], mode: str, value: Any = 0) -> Any:
     """Amounts come in pairs (before, after), those of the last axis first."""
     untouched = [0] * (x.ndim - len(amounts) // 2)
     before, after = ((*untouched, *reversed(amounts[side::2])) for side in (0, 1))
+    if mode == "replicate" and any(isinstance(amount, int) and amount < 0 for amount in amounts):
+        return _held(x, before, after)
     return padding.pad(x, before=before, after=after, mode=mode, value=value)
+
+
+def _held(x: Traced, before: tuple[Dim, ...], after: tuple[Dim, ...]) -> Any:
+    """Replicating where edges are cropped: each place reads the nearest one that there is in the whole tensor."""
+    for axis, (b, a) in enumerate(zip(before, after, strict=True)):
+        size = x.shape[axis]
+        if (b, a) == (0, 0):
+            continue
+        if not isinstance(size, int) or not isinstance(b, int) or not isinstance(a, int):
+            raise Unsupported("symbolic sizes beside a negative amount")
+        places = np.minimum(np.maximum(np.arange(size + b + a) - b, 0), size - 1)
+        x = indexing.take(x, x.builder.constant(places), axis=axis)
+    return x

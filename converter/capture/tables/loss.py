@@ -119,7 +119,7 @@ def multilabel_margin_loss(context: Context, self: Traced, target: Traced, reduc
     The sum over classes y that are targets and classes i that aren't, of max(0, 1 - (x_y - x_i)) / number of classes.
     Targets end at the first -1. (torch's own decomposition takes those after it as well.)
     """
-    rows, classes = (1, self.shape[0]) if self.ndim == 1 else self.shape
+    rows, classes = (1, *self.shape, 1)[:2] if self.ndim < 2 else self.shape
     x, labels = (shaping.reshape(t, shape=(rows, classes)) for t in (self, cast(target, INT64)))
     counts = scanning.cumprod(cast(comparison.greater_equal(labels, 0), x.dtype), axis=1)
     chosen = elementwise.where(comparison.greater(counts, 0.0), labels, context.builder.constant(0, INT64))

@@ -6,6 +6,7 @@ dtype and rounded to the input's at the end.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -107,9 +108,12 @@ def batch_norm(
     """_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
     running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
     """
-    # the saved statistics are without elements when not training: nothing uses them
     operands = _in_one_dtype(input, running_mean, running_var, weight, bias)
-    return cast(ops.batch_norm(*operands, eps=eps), context.dtype), None, None
+    saved = [
+        context.builder.create(creation.full, shape=kind.shape, value=0, dtype=kind.dtype) if used and kind else None
+        for kind, used in zip(context.types[1:3], context.used[1:3], strict=True)
+    ]  # without elements when not training
+    return cast(ops.batch_norm(*operands, eps=eps), context.dtype), *saved
 
 
 @aten("aten._native_batch_norm_legit.no_stats")
@@ -147,6 +151,26 @@ def batch_norm_train(
         running_mean * (1.0 - momentum) + mean * momentum,
         running_var * (1.0 - momentum) + variance * _bessel(context, input, mean.dtype) * momentum,
     )
+
+
+@aten("aten._batch_norm_with_update_functional.default")
+def batch_norm_with_update(
+    context: Context, input: Traced, weight: Any, bias: Any, running_mean: Traced, running_var: Traced,
+    momentum: float, eps: float,
+) -> Result:  # fmt: skip
+    """_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
+    running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor
+    running_var_out): the fourth is room that only other devices need
+    """
+    chosen = (0, 1, 2, 4, 5)
+    inner = replace(context, types=tuple(context.types[i] for i in chosen), used=tuple(context.used[i] for i in chosen))
+    y, mean, deviation, *updated = batch_norm_train(
+        inner, input, weight, bias, running_mean, running_var, True, momentum, eps
+    )
+    room = context.types[3]
+    assert room is not None
+    reserve = context.builder.create(creation.full, shape=room.shape, value=0, dtype=room.dtype)
+    return y, mean, deviation, reserve, *updated
 
 
 def _with_own_statistics(x: Traced, weight: Any, bias: Any, eps: float) -> Any:

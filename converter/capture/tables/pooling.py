@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....runtime.ops import adaptive_pooling
+import numpy as np
+
+from ....runtime.ir.dims import product
+from ....runtime.ir.types import INT64
+from ....runtime.ops import adaptive_pooling, indexing, shaping, sorting
 from ....runtime.ops import pooling as ops
 from ....runtime.tracing import Traced
-from ..table import Context, aten
+from ..table import Context, Unsupported, aten, cast, operands
+from .slicing import part
 from .spatial import batched, both_sides, per_dimension, unbatched
 
 
@@ -79,6 +84,74 @@ def _enter_adaptive(count: int) -> None:
         aten(f"aten._adaptive_avg_pool{count}d.default")(avg_pool)
 
 
+def _enter_max_pool_backward(count: int) -> None:
+    def backward(
+        context: Context, grad_output: Traced, self: Traced, kernel_size: Any, stride: Any, padding: Any,
+        dilation: Any, ceil_mode: bool, indices: Traced,
+    ) -> Traced:  # fmt: skip
+        """max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2]
+        padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor
+        """
+        g, places = batched(grad_output, count), batched(indices, count)
+        return unbatched(ops.max_pool_gradient(g, places, size=self.shape[self.ndim - count :]), self)
+
+    aten(f"aten.max_pool{count}d_with_indices_backward.default")(backward)
+
+
+def _enter_fractional_max_pool(count: int) -> None:
+    def fractional(
+        context: Context, self: Traced, kernel_size: Any, output_size: Any, random_samples: Traced
+    ) -> tuple[Traced, Traced]:
+        """fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor,
+        Tensor)
+
+        Along each dimension of size n, the i-th of m windows of size k begins at floor((i + u) a) - floor(u a) with a =
+        (n - k) / (m - 1), the last one at n - k; u is that dimension's random number.
+        """
+        x = batched(self, count)
+        planes, sizes = x.shape[:2], x.shape[2:]
+        kernel, wanted = per_dimension(kernel_size, count), per_dimension(output_size, count)
+        if not all(isinstance(n, int) for n in (*sizes, *wanted)):
+            raise Unsupported("symbolic sizes")
+        order = range(count) if count == 3 else reversed(range(count))  # in 2d, the first number is of the width
+        places: Any = context.builder.constant(0, INT64)
+        for axis, number in enumerate(order):
+            sample = part(random_samples, 2, number, number + 1)  # (batch, channels, 1)
+            starts = _starts(context, sample, sizes[axis], wanted[axis], kernel[axis])
+            taps = context.builder.constant(np.arange(kernel[axis]), INT64)
+            at = shaping.reshape(starts, shape=(*planes, wanted[axis], 1)) + taps
+            shape = [*planes, *[1] * (2 * count)]
+            shape[2 + axis], shape[2 + count + axis] = wanted[axis], kernel[axis]
+            places = places * operands(context, INT64, sizes[axis])[0] + shaping.reshape(at, shape=tuple(shape))
+        windows = (*planes, product(wanted), product(kernel))
+        places = shaping.reshape(places, shape=windows)
+        flat = shaping.reshape(x, shape=(*planes, product(sizes)))
+        found = indexing.gather(flat, shaping.reshape(places, shape=(*planes, windows[2] * windows[3])), axis=2)
+        best = sorting.argmax(shaping.reshape(found, shape=windows), axis=3, keepdims=True)
+        chosen = shaping.reshape(indexing.gather(places, best, axis=3), shape=(*planes, windows[2]))
+        values = indexing.gather(flat, chosen, axis=2)
+        results = (shaping.reshape(t, shape=(*planes, *wanted)) for t in (values, chosen))
+        values, chosen = (unbatched(t, self) for t in results)
+        return values, chosen
+
+    aten(f"aten.fractional_max_pool{count}d.default")(fractional)
+
+
+def _starts(context: Context, sample: Any, size: Any, count: int, kernel: int) -> Any:
+    """Where the windows of a fractional pooling begin: (batch, channels, count)."""
+    last = context.builder.constant(np.full((1, 1, 1), size - kernel), INT64)
+    if count == 1:
+        return shaping.expand(last, shape=sample.shape)
+    (step,) = operands(context, sample.dtype, size - kernel)
+    step = step / operands(context, sample.dtype, count - 1)[0]
+    numbers = context.builder.constant(np.arange(count - 1), sample.dtype)
+    begins = cast((numbers + sample) * step, INT64) - cast(sample * step, INT64)
+    return shaping.concat(begins, shaping.expand(last, shape=sample.shape), axis=2)
+
+
+for _count in (2, 3):
+    _enter_max_pool_backward(_count)
+    _enter_fractional_max_pool(_count)
 for _count in (1, 2, 3):
     _enter_max_pool(_count)
     _enter_avg_pool(_count)

@@ -19,9 +19,11 @@ from typing import Any
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ops import random as ops
+from ....runtime.ops import random_distributions as distributions
 from ....runtime.ops import shaping
+from ....runtime.ops.common import broadcast_shapes
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ..table import Context, Unsupported, aten, cast, operands
 
 LONG = 4  # torch's number for int64, the default of the schema; the dtype itself is that of `context`
 
@@ -138,9 +140,57 @@ def randint_like_low(context: Context, self: Traced, low: Any, high: Any, *, dty
 
 
 @aten("aten.normal.Tensor_float", "aten.normal.float_Tensor", "aten.normal.Tensor_Tensor")
-def normal_tensor(context: Context, *operands: Any) -> Traced:
-    """normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor"""
-    raise Unsupported("a mean or deviation for each element: write mean + deviation * torch.randn_like(mean)")
+def normal_tensor(context: Context, mean: Any, std: Any = 1.0) -> Any:
+    """normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"""
+    shape = broadcast_shapes(*(x.shape for x in (mean, std) if isinstance(x, Traced)))
+    mean, std = (shaping.expand(x, shape=shape) for x in operands(context, context.dtype, mean, std))
+    return distributions.normal_each(mean, std)
+
+
+@aten("aten.cauchy.default")
+def cauchy(context: Context, self: Traced, median: float = 0.0, sigma: float = 1.0) -> Any:
+    """cauchy(Tensor self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor"""
+    return _drawn(context, distributions.cauchy, median=float(median), scale=float(sigma))
+
+
+@aten("aten.log_normal.default")
+def log_normal(context: Context, self: Traced, mean: float = 1.0, std: float = 2.0) -> Any:
+    """log_normal(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor"""
+    return _drawn(context, distributions.log_normal, mean=float(mean), deviation=float(std))
+
+
+@aten("aten.geometric.default")
+def geometric(context: Context, self: Traced, p: float) -> Any:
+    """geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
+    return _drawn(context, distributions.geometric, probability=float(p))
+
+
+@aten("aten.poisson.default")
+def poisson(context: Context, self: Traced) -> Any:
+    """poisson(Tensor self, Generator? generator=None) -> Tensor"""
+    return distributions.poisson(self)
+
+
+@aten("aten.binomial.default")
+def binomial(context: Context, count: Traced, prob: Traced) -> Any:
+    """binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor"""
+    return distributions.binomial(*operands(context, context.dtype, count, prob))
+
+
+@aten("aten.multinomial.default")
+def multinomial(context: Context, self: Traced, num_samples: int, replacement: bool = False) -> Any:
+    """multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor"""
+    return distributions.multinomial(self, count=num_samples, replacement=replacement)
+
+
+@aten("aten.randperm.default", "aten.randperm.generator")
+def randperm(context: Context, n: Any, *, dtype: Any = LONG) -> Any:
+    """randperm(SymInt n, *, ScalarType? dtype=long) -> Tensor"""
+    return context.builder.create(distributions.random_permutation, size=n, dtype=context.dtype)
+
+
+def _drawn(context: Context, op: Any, **parameters: Any) -> Any:
+    return context.builder.create(op, shape=context.shape, dtype=context.dtype, **parameters)
 
 
 def _uniform(context: Context, low: float, high: float) -> Traced:

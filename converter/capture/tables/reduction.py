@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ....runtime.ir.types import BOOL
-from ....runtime.ops import comparison, elementwise, reduction, shaping
+from ....runtime.ir.dims import product
+from ....runtime.ir.types import BOOL, INT64
+from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping
+from ....runtime.ops.common import normalize_axes
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
 
@@ -147,13 +149,13 @@ def var_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any
 @aten("aten.std.default")
 def std(context: Context, self: Traced, unbiased: bool = True) -> Any:
     """std(Tensor self, bool unbiased=True) -> Tensor"""
-    return _root(context, _variance(self, None, int(unbiased), False))
+    return root_of(context, _variance(self, None, int(unbiased), False))
 
 
 @aten("aten.std.dim")
 def std_dim(context: Context, self: Traced, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
     """std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
-    return _root(context, _variance(self, dim, int(unbiased), keepdim))
+    return root_of(context, _variance(self, dim, int(unbiased), keepdim))
 
 
 @aten("aten.std.correction")
@@ -161,20 +163,24 @@ def std_correction(
     context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Any:
     """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    return _root(context, _variance(self, dim, correction, keepdim))
+    return root_of(context, _variance(self, dim, correction, keepdim))
 
 
 @aten("aten.std_mean.correction")
 def std_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"""
     variance, mean = var_mean(context, self, dim, correction=correction, keepdim=keepdim)
-    return _root(context, variance), mean
+    return root_of(context, variance), mean
 
 
 def _variance(x: Traced, dim: Any, correction: Any, keepdim: bool) -> Any:
     count = 1 if correction is None else correction
     if count != int(count):
-        raise Unsupported(f"correction {correction}")
+        number = product(x.shape[axis] for axis in normalize_axes(axes_of(dim), x.ndim))
+        if not isinstance(number, int):
+            raise Unsupported(f"correction {correction} with symbolic sizes")
+        biased = reduction.variance(x, axes=axes_of(dim), correction=0, keepdims=keepdim)
+        return biased * (number / max(number - count, 0) if number > count else math.inf)
     return reduction.variance(x, axes=axes_of(dim), correction=int(count), keepdims=keepdim)
 
 
@@ -186,13 +192,13 @@ def linalg_vector_norm(
     context: Context, self: Traced, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Any:
     """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)"""
-    return _norm(context, self, ord, dim, keepdim)
+    return norm_of(context, self, ord, dim, keepdim)
 
 
 @aten("aten.norm.Scalar")
 def norm(context: Context, self: Traced, p: Any = 2) -> Any:
     """norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
-    return _norm(context, self, p, None, False)
+    return norm_of(context, self, p, None, False)
 
 
 @aten("aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dim_dtype", "aten.norm.ScalarOpt_dtype")
@@ -200,7 +206,7 @@ def norm_dim(
     context: Context, self: Traced, p: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Any:
     """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
-    return _norm(context, self, 2 if p is None else p, dim, keepdim)
+    return norm_of(context, self, 2 if p is None else p, dim, keepdim)
 
 
 @aten("aten.cdist.default", "aten._cdist_forward.default")
@@ -208,30 +214,47 @@ def cdist(context: Context, x1: Traced, x2: Traced, p: float = 2.0, compute_mode
     """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
     rows = shaping.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
     columns = shaping.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
-    return _norm(context, rows - columns, p, -1, False)
+    return norm_of(context, rows - columns, p, -1, False)
 
 
-def _norm(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> Any:
+def norm_of(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> Any:
     """(sum |x|^p)^(1/p), and its limits for p = 0 and infinity; the gradient where the norm is 0 is 0."""
     x, axes = cast(self, context.dtype), axes_of(dim)
     if p == 0:
         (zero,) = operands(context, x.dtype, 0)
         return reduction.reduce_sum(cast(comparison.not_equal(x, zero), x.dtype), axes=axes, keepdims=keepdim)
     if p == 2:
-        return _root(context, reduction.reduce_sum(x * x, axes=axes, keepdims=keepdim))
+        return root_of(context, reduction.reduce_sum(x * x, axes=axes, keepdims=keepdim))
     size = elementwise.abs(x)
     if p == 1:
         return reduction.reduce_sum(size, axes=axes, keepdims=keepdim)
     if math.isinf(p):
         extremum = reduction.reduce_max if p > 0 else reduction.reduce_min
         return extremum(size, axes=axes, keepdims=keepdim)
-    if p < 1:
-        raise Unsupported(f"norm of order {p}")
-    total = reduction.reduce_sum(elementwise.pow(size, p), axes=axes, keepdims=keepdim)
+    if p > 1:
+        powers = elementwise.pow(size, p)
+    else:  # its derivative is infinite at 0, where ATen's is 0
+        zero, one, at_zero = operands(context, x.dtype, 0.0, 1.0, 0.0 if p > 0 else math.inf)
+        is_zero = comparison.equal(size, zero)
+        powers = elementwise.where(is_zero, at_zero, elementwise.pow(elementwise.where(is_zero, one, size), p))
+    total = reduction.reduce_sum(powers, axes=axes, keepdims=keepdim)
+    if p < 0:
+        return elementwise.pow(total, 1.0 / p)
     return _zero_at_zero(context, total, lambda t: elementwise.pow(t, 1.0 / p))
 
 
-def _root(context: Context, x: Traced) -> Any:
+@aten("aten._pdist_forward.default")
+def pdist(context: Context, self: Traced, p: float = 2.0) -> Any:
+    """_pdist_forward(Tensor self, float p=2.) -> Tensor: the distance of each row to each that comes after it"""
+    rows = self.shape[0]
+    if not isinstance(rows, int):
+        raise Unsupported("symbolic sizes")
+    first, second = (context.builder.constant(i, INT64) for i in np.triu_indices(rows, 1))
+    difference = indexing.take(self, first, axis=0) - indexing.take(self, second, axis=0)
+    return norm_of(context, difference, p, -1, False)
+
+
+def root_of(context: Context, x: Traced) -> Any:
     """Square root with the gradient 0, not infinity, at 0, as ATen defines it for norms and standard deviations."""
     return _zero_at_zero(context, x, elementwise.sqrt)
 

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from ....runtime.ir.dims import product
-from ....runtime.ir.types import is_floating
-from ....runtime.ops import creation, indexing, rounding, shaping
+from ....runtime.ir.types import INT64, is_floating
+from ....runtime.ops import creation, elementwise, indexing, rounding, scanning, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, torch_dtype
+from ..table import Context, aten, cast, operands, torch_dtype
 from .slicing import part
 
 
@@ -80,6 +80,13 @@ def _neutral(x: Traced, reduce: str) -> Any:
 
 
 def _scattered(x: Traced, dim: int, index: Traced, src: Traced, reduction: str) -> Any:
+    if 0 in index.shape:  # of any rank
+        return x
+    if x.ndim == 0 or index.ndim == 0:  # a tensor without dimensions counts as one of one element
+        flat = (shaping.reshape(t, shape=(product(t.shape),)) for t in (x, index, src))
+        lying, places, updates = flat
+        written = indexing.scatter(lying, places, _trimmed(updates, places), axis=0, reduction=reduction)
+        return shaping.reshape(written, shape=x.shape)
     return indexing.scatter(x, index, _trimmed(src, index), axis=normalize_axis(dim, x.ndim), reduction=reduction)
 
 
@@ -122,6 +129,18 @@ def index_fill(context: Context, self: Traced, dim: int, index: Traced, value: A
     return index_copy(context, self, dim, index, source)
 
 
+@aten("aten.index_reduce.default")
+def index_reduce(
+    context: Context, self: Traced, dim: int, index: Traced, source: Traced, reduce: str, *, include_self: bool = True
+) -> Any:
+    """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)"""
+    x, axis, rows, updates = _slices(self, dim, index, source)
+    lines = shaping.reshape(rows, shape=(*[1] * axis, rows.shape[0], *[1] * (x.ndim - axis - 1)))
+    places = shaping.expand(lines, shape=updates.shape)
+    reduced = scatter_reduce(context, x, axis, places, updates, reduce, include_self=include_self)
+    return shaping.reshape(reduced, shape=self.shape)
+
+
 def _slices(x: Traced, dim: int, index: Traced, source: Traced) -> tuple[Any, int, Any, Any]:
     """The operands with at least one dimension, `dim` counted from the front, and the index a vector."""
     axis = normalize_axis(dim, x.ndim)
@@ -130,3 +149,30 @@ def _slices(x: Traced, dim: int, index: Traced, source: Traced) -> tuple[Any, in
         x, source = (shaping.reshape(t, shape=(1,)) for t in (x, source))
     shape = (*x.shape[:axis], rows.shape[0], *x.shape[axis + 1 :])
     return x, axis, rows, shaping.reshape(source, shape=shape)
+
+
+# ---- elements of the whole tensor, counted through ----
+
+
+@aten("aten.put.default")
+def put(context: Context, self: Traced, index: Traced, source: Traced, accumulate: bool = False) -> Any:
+    """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
+    flat, places, updates = (shaping.reshape(t, shape=(product(t.shape),)) for t in (self, index, source))
+    written = indexing.scatter(flat, places, updates, axis=0, reduction="add" if accumulate else "none")
+    return shaping.reshape(written, shape=self.shape)
+
+
+@aten("aten.masked_scatter.default")
+def masked_scatter(context: Context, self: Traced, mask: Traced, source: Traced) -> Any:
+    """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor: where it holds, the next of the source"""
+    x, chosen = (shaping.expand(t, shape=context.shape) for t in (self, mask))
+    flat = shaping.reshape(cast(chosen, INT64), shape=(product(context.shape),))
+    (one,) = operands(context, INT64, 1)
+    # how many were chosen before; past the last one, whatever isn't taken
+    before = scanning.cumsum(flat, axis=0) - flat
+    count = product(source.shape)
+    if count == 0:
+        return x
+    last = operands(context, INT64, count)[0] - one
+    taken = indexing.take(shaping.reshape(source, shape=(count,)), elementwise.minimum(before, last), axis=0)
+    return elementwise.where(chosen, shaping.reshape(taken, shape=context.shape), x)

@@ -6,11 +6,21 @@ import sys
 from typing import Any
 
 from ....runtime.ir.dims import Dim, SymbolicDim, maximum, minimum
-from ....runtime.ops import creation, indexing, reduction, shaping
+from ....runtime.ir.types import INT64
+from ....runtime.ops import (
+    comparison,
+    creation,
+    data_dependent,
+    elementwise,
+    indexing,
+    reduction,
+    rounding,
+    shaping,
+)
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.diagonals import diagonal_of, with_diagonal
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ..table import Context, Unsupported, aten, cast, operands
 
 
 def part(x: Traced, axis: int, start: Dim, stop: Dim, step: int = 1) -> Any:
@@ -54,12 +64,38 @@ def slice_tensor(
     """slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""
     axis = normalize_axis(dim, self.ndim)
     first, last = bounds(self.shape[axis], start, end)
+    if _told_by_bounds(context.shape[axis], start, end, *self.shape):
+        return _cut_when_run(context, self, axis, start, end, step)
     if step == 1:  # torch knows the length, also where a symbolic bound may lie beyond the end
         last = first + context.shape[axis]
     return part(self, axis, first, last, step)
 
 
-@aten("aten.narrow.default")
+def _told_by_bounds(length: Dim, *known: Any) -> bool:
+    """Whether a length is a symbol of its own, which only the values of the bounds tell."""
+    if not isinstance(length, SymbolicDim) or str(length) not in length.symbols():
+        return False
+    return not any(str(length) in dim.symbols() for dim in known if isinstance(dim, SymbolicDim))
+
+
+def _cut_when_run(context: Context, x: Traced, axis: int, start: Any, end: Any, step: int) -> Any:
+    """A slice with bounds that depend on data: its length is computed, by Python's rules."""
+    size, zero, stride = operands(context, INT64, x.shape[axis], 0, step)
+    bounds = []
+    for bound, absent in ((start, 0), (end, x.shape[axis])):
+        given = absent if bound is None or (isinstance(bound, int) and bound >= sys.maxsize) else bound
+        place = operands(context, INT64, given)[0]
+        place = elementwise.where(comparison.less(place, zero), place + size, place)
+        bounds.append(elementwise.minimum(elementwise.maximum(place, zero), size))
+    first, last = bounds
+    rounded = last - first + stride - operands(context, INT64, 1)[0]
+    count = rounding.floor_divide(elementwise.maximum(rounded, zero), stride)
+    data_dependent.read_sizes(count, symbols=(str(context.shape[axis]),))
+    numbers = context.builder.create(creation.arange, stop=context.shape[axis], dtype=INT64)
+    return indexing.take(x, first + numbers * stride, axis=axis)
+
+
+@aten("aten.narrow.default", "aten.narrow_copy.default")
 def narrow(context: Context, self: Traced, dim: int, start: Dim, length: Dim) -> Any:
     """narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
     axis = normalize_axis(dim, self.ndim)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ....runtime.ir.dims import product
-from ....runtime.ir.types import BOOL
-from ....runtime.ops import comparison, indexing, scanning, shaping, sorting
+from ....runtime.ir.types import BOOL, INT64, is_floating
+from ....runtime.ops import (
+    comparison,
+    creation,
+    elementwise,
+    indexing,
+    padding,
+    reduction,
+    rounding,
+    scanning,
+    shaping,
+    sorting,
+)
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast
+from ..table import Context, aten, cast, operands
 from .slicing import part
 
 # ---- extrema with their indices; the gradient goes to the element at the index ----
@@ -38,7 +50,62 @@ def median_dim(context: Context, self: Traced, dim: int, keepdim: bool = False) 
 def median(context: Context, self: Traced) -> Any:
     """median(Tensor self) -> Tensor"""
     flat = shaping.reshape(self, shape=(product(self.shape),))
-    return _kth(context, flat, 0, (flat.shape[0] - 1) // 2)[0]
+    return _of_all(context, flat, lambda: _kth(context, flat, 0, (flat.shape[0] - 1) // 2)[0])
+
+
+@aten("aten.nanmedian.dim")
+def nanmedian_dim(context: Context, self: Traced, dim: int, keepdim: bool = False) -> Any:
+    """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    axis = normalize_axis(dim, self.ndim)
+    if self.ndim == 0 or not is_floating(self.dtype):
+        return median_dim(context, self, dim, keepdim)
+    numbers = cast(comparison.equal(self, self), INT64)
+    infinity = operands(context, self.dtype, float("inf"))[0]
+    order = sorting.sort(elementwise.where(comparison.isnan(self), infinity, self), axis=axis)[1]
+    # NaN last, after infinities too
+    apart = sorting.sort(indexing.gather(numbers, order, axis=axis), axis=axis, descending=True)[1]
+    order = indexing.gather(order, apart, axis=axis)
+    count = reduction.reduce_sum(numbers, axes=(axis,), keepdims=True)
+    one, two, zero = operands(context, INT64, 1, 2, 0)
+    middle = elementwise.maximum(rounding.floor_divide(count - one, two), zero)
+    return _chosen(context, self, indexing.gather(order, middle, axis=axis), axis)
+
+
+@aten("aten.nanmedian.default")
+def nanmedian(context: Context, self: Traced) -> Any:
+    """nanmedian(Tensor self) -> Tensor"""
+    flat = shaping.reshape(self, shape=(product(self.shape),))
+    return _of_all(context, flat, lambda: nanmedian_dim(context, flat, 0)[0])
+
+
+def _of_all(context: Context, x: Traced, median: Callable[[], Any]) -> Any:
+    """The median of a vector; NaN if it has no element."""
+    if x.shape[0] == 0:
+        return context.builder.constant(float("nan"), context.dtype)
+    return median()
+
+
+@aten("aten.mode.default")
+def mode(context: Context, self: Traced, dim: int = -1, keepdim: bool = False) -> Any:
+    """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
+
+    The smallest of the most frequent elements, and where it stands last.
+    """
+    if self.ndim == 0:
+        return self, context.builder.constant(0, INT64)
+    axis = normalize_axis(dim, self.ndim)
+    number = cast(self, INT64) if self.dtype == BOOL else self
+    values, order = sorting.sort(number, axis=axis)
+    size = self.shape[axis]
+    places = context.builder.create(creation.arange, stop=size, dtype=INT64)
+    places = shaping.reshape(places, shape=(size, *[1] * (self.ndim - axis - 1)))
+    differs = comparison.not_equal(part(values, axis, 1, size), part(values, axis, 0, size - 1))
+    none = [0] * self.ndim
+    before = tuple(1 if i == axis else 0 for i in range(self.ndim))
+    begins = padding.pad(cast(differs, INT64), before=before, after=tuple(none), value=0.0) * places
+    count = places - scanning.cummax(begins, axis=axis)[0]  # how many equal ones stand before each
+    chosen = indexing.gather(order, sorting.argmax(count, axis=axis, keepdims=True), axis=axis)
+    return _chosen(context, self, chosen, axis)
 
 
 @aten("aten.kthvalue.default")
@@ -117,6 +184,12 @@ def cumprod(context: Context, self: Traced, dim: int, *, dtype: Any = None) -> A
     return scanning.cumprod(cast(self, context.dtype), axis=normalize_axis(dim, self.ndim))
 
 
+@aten("aten.logcumsumexp.default")
+def logcumsumexp(context: Context, self: Traced, dim: int) -> Any:
+    """logcumsumexp(Tensor self, int dim) -> Tensor"""
+    return scanning.logcumsumexp(self, axis=normalize_axis(dim, self.ndim))
+
+
 @aten("aten.cummax.default")
 def cummax(context: Context, self: Traced, dim: int) -> Any:
     """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
@@ -140,10 +213,14 @@ def diff(
 ) -> Any:
     """diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
     axis = normalize_axis(dim, self.ndim)
+    if n == 0:
+        return self
     parts = [cast(x, context.dtype) for x in (prepend, self, append) if x is not None]
     x = shaping.concat(*parts, axis=axis) if len(parts) > 1 else parts[0]
     for _ in range(n):
         size = x.shape[axis]
+        if size == 0:
+            break
         later, earlier = part(x, axis, 1, size), part(x, axis, 0, size - 1)
         x = comparison.not_equal(later, earlier) if x.dtype == BOOL else later - earlier
     return x

@@ -1,44 +1,78 @@
-"""`as_strided`: reading a tensor's memory by strides of one's own."""
+"""ATen operators that read a tensor's memory by strides: their elements are found at computed places."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
-from ....runtime.ir.dims import Dim
+from ....runtime.ir.dims import Dim, product
 from ....runtime.ir.types import INT64
-from ....runtime.ops import indexing, shaping
+from ....runtime.ops import creation, indexing, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten
+from ..table import Context, Unsupported, aten, cast, operands
 
 
 @aten("aten.as_strided.default", "aten.as_strided_copy.default")
-def as_strided(
-    context: Context, self: Traced, size: list[Dim], stride: list[Dim], storage_offset: Dim | None = None
-) -> Any:
+def as_strided(context: Context, self: Traced, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)"""
-    memory = _memory(context, self)
-    positions = np.full((), _fixed(storage_offset or 0))
-    for count, step in zip(size, stride, strict=True):
-        positions = positions[..., None] + np.arange(_fixed(count)) * _fixed(step)
-    if positions.size and positions.max() >= memory.shape[0]:
-        raise Unsupported("which reads memory outside of its operand")
-    return indexing.take(memory, context.builder.constant(positions, INT64), axis=0)
+    memory, _, begin = _memory(context, self)
+    return indexing.take(memory, _places(context, context.shape, stride, storage_offset, memory, begin), axis=0)
 
 
-def _memory(context: Context, self: Traced) -> Any:
-    """The elements in the order in which torch keeps them."""
-    laid_out, sizes = context.operands[0], [_fixed(size) for size in self.shape]
-    order = sorted(range(self.ndim), key=lambda axis: (-laid_out.stride(axis), -sizes[axis]))
-    if laid_out.storage_offset() or not laid_out.permute(order).is_contiguous():
-        raise Unsupported("of a part of a tensor")
-    x = shaping.transpose(self, permutation=order) if order != sorted(order) else self
-    return shaping.reshape(x, shape=(math.prod(sizes),))
+@aten("aten.as_strided_scatter.default")
+def as_strided_scatter(
+    context: Context, self: Traced, src: Traced, size: Any, stride: Any, storage_offset: Any = None
+) -> Any:
+    """as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)"""
+    memory, order, begin = _memory(context, self)
+    places = _places(context, src.shape, stride, storage_offset, memory, begin)
+    flat = (product(src.shape),)
+    places, updates = (shaping.reshape(x, shape=flat) for x in (places, cast(src, self.dtype)))
+    written = indexing.scatter(memory, places, updates, axis=0)
+    written = shaping.reshape(written, shape=tuple(self.shape[axis] for axis in order))
+    return shaping.transpose(written, permutation=tuple(order.index(axis) for axis in range(self.ndim)))
 
 
-def _fixed(number: Dim) -> int:
-    if not isinstance(number, int):
-        raise Unsupported("with sizes that vary")
-    return number
+@aten("aten.resize.default")
+def resize(context: Context, self: Traced, size: Any) -> Any:
+    """resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor"""
+    memory, _, _ = _memory(context, self)
+    held, wanted = product(self.shape), product(context.shape)
+    if not isinstance(held, int) or not isinstance(wanted, int):
+        raise Unsupported("symbolic sizes")
+    if wanted > held:  # what is new isn't defined
+        memory = shaping.concat(memory, creation.full_like(memory, 0, shape=(wanted - held,)), axis=0)
+    kept = shaping.slice(memory, starts=(0,), stops=(wanted,), steps=(1,), axes=(0,))
+    return shaping.reshape(kept, shape=context.shape)
+
+
+def _memory(context: Context, x: Traced) -> tuple[Any, list[int], int]:
+    """The elements of a tensor in the order in which they lie in memory; the order of its axes there; where they begin.
+
+    Raises:
+        Unsupported: other elements lie between them.
+    """
+    laid_out = context.operands[0]
+    try:
+        order = sorted(range(x.ndim), key=lambda axis: (-laid_out.stride(axis), -laid_out.shape[axis]))
+        dense = laid_out.permute(order).is_contiguous()
+    except (TypeError, RuntimeError):  # symbolic strides have no order
+        order, dense = list(range(x.ndim)), laid_out.is_contiguous()
+    if not dense:
+        raise Unsupported("of a part of a tensor, whose memory holds other elements too")
+    lying = x if order == list(range(x.ndim)) else shaping.transpose(x, permutation=tuple(order))
+    return shaping.reshape(lying, shape=(product(x.shape),)), order, int(laid_out.storage_offset())
+
+
+def _places(context: Context, shape: Any, strides: Any, offset: Dim | None, memory: Traced, begin: int) -> Any:
+    """Where in memory each element lies: the offset plus, for each axis, the index times the stride."""
+    start = 0 if offset is None else offset - begin
+    dims = (start, *shape, *strides, memory.shape[0])
+    if all(isinstance(dim, int) for dim in dims) and 0 not in shape:
+        last = start + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+        if start < 0 or last >= memory.shape[0]:  # type: ignore[operator]
+            raise Unsupported("which reads memory outside of its operand")
+    (places,) = operands(context, INT64, start)
+    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        steps = context.builder.create(creation.arange, stop=size, dtype=INT64) * operands(context, INT64, stride)[0]
+        places = places + shaping.reshape(steps, shape=(size, *[1] * (len(shape) - axis - 1)))
+    return places

@@ -9,7 +9,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import BOOL, INT64, Type
-from ....runtime.ops import control_flow, shaping
+from ....runtime.ops import control_flow, loops, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..context import Context
@@ -84,9 +84,7 @@ def loop(context: Context, M: Any = None, cond: Any = None, *v_initial: Any, bod
     symbols = tuple(context.builder.new_symbol() for _ in range(changing + stacked))
     limit = _scalar(context, known(np.array(NO_LIMIT)) if M is None else M, INT64)
     going = _scalar(context, known(np.array(True)) if cond is None else cond, BOOL)
-    return _tuple(
-        control_flow.loop(limit, going, *carried, *captured, body=program, carried=len(carried), symbols=symbols)
-    )
+    return _tuple(loops.loop(limit, going, *carried, *captured, body=program, carried=len(carried), symbols=symbols))
 
 
 def _loop_body(context: Context, initial: tuple[Any, ...], body: Any) -> tuple[Draft, list[Traced]]:
@@ -189,9 +187,7 @@ def _scanned(context: Context, carried: list[Traced], slices: list[Any], body: A
         raise Unsupported("a body that gives sequences or optionals") from None
     captured = union(draft)
     program = draft.program(captured)
-    return _tuple(
-        control_flow.scan(*carried, *slices, *captured, body=program, carried=len(carried), scanned=len(slices))
-    )
+    return _tuple(loops.scan(*carried, *slices, *captured, body=program, carried=len(carried), scanned=len(slices)))
 
 
 def _batched(context: Context, operands: Any, body: Any, count: int, directions: Any) -> Any:

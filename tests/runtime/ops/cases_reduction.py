@@ -79,6 +79,21 @@ CASES = [
     OpCase("argmax", (_X,), {}, lambda x: x.argmax(), "all", differentiable=False),
     OpCase("argmin", (_TIES,), {"axis": 1}, lambda x: x.argmin(1), "ties", differentiable=False),
     OpCase("argmin", (_X,), {"keepdims": True}, lambda x: x.argmin(keepdim=True), "all_kept", differentiable=False),
+    OpCase(
+        "searchsorted",
+        (np.array([-1.0, 0.0, 0.0, 2.5]), np.array([[0.0, -3.0, 2.5], [9.0, -1.0, 1.0]])),
+        {"right": False},
+        torch.searchsorted,
+        differentiable=False,
+    ),
+    OpCase(
+        "searchsorted",
+        (np.array([[-1.0, 0.0, 2.0], [1.0, 2.0, 3.0]]), np.array([[0.0, 5.0], [2.0, -1.0]])),
+        {"right": True},
+        lambda b, x: torch.searchsorted(b, x, right=True),
+        "rows_right",
+        differentiable=False,
+    ),
     OpCase("sort", (_X,), {"axis": 1}, lambda x: x.sort(1), "ascending"),
     OpCase(
         "sort",

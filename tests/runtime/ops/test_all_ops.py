@@ -37,6 +37,7 @@ DIFFERENTIABLE = [case for case in CASES if case.differentiable]
 WITH_TORCH = [case for case in CASES if case.torch is not None]
 IN_ONNX = [case for case in CASES if not case.skip_onnx and ops.get(case.op).onnx_rule is not None]
 FIRST_IS_FIXED = {  # cases that can't have a symbolic first dimension
+    "determinant-singular": "the matrix is square",
     "expand-both": "it is expanded to a known one",
     "index_add-middle": "the indices are as many by chance",
     "linear-vector": "it is contracted with a known one",
@@ -51,6 +52,10 @@ FIRST_IS_FIXED = {  # cases that can't have a symbolic first dimension
 }
 NOT_THE_DERIVATIVE = {  # the gradient is torch's, not that of each element alone
     "cholesky",  # the matrix stays symmetric
+    "cholesky-complex",
+    "cholesky_solve",  # neither triangle of the factor is left out
+    "cholesky_solve-upper",
+    "eigh",
     "embedding-padding",  # a row gets no gradient
 }
 HALVES = ("float16", "bfloat16")

@@ -1,0 +1,109 @@
+"""ATen decompositions of matrices: QR, eigenvalues, singular values, and what is computed by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....runtime.ops import matrix_functions, orthogonal, spectral
+from ....runtime.ops.complex_numbers import Complex
+from ....runtime.ops.matrices import adjoint, each, identity_like, lower, on_numbers
+from ....runtime.tracing import Traced
+from ..complex_table import of_complex
+from ..table import Context, cast
+from .linear_algebra import of_any, zeros
+
+
+def factors(op: Any, x: Any, kinds: str, **attributes: Any) -> tuple[Any, ...]:
+    """What an op gives for a real or a complex tensor; a letter for each result: n as the operand is, r real."""
+    if isinstance(x, Complex):
+        results = op(x.pair(), paired=True, **attributes)
+    else:
+        results, kinds = op(x, **attributes), kinds.replace("n", "r")
+    return tuple(y if kind == "r" else Complex.of_pair(y) for y, kind in zip(results, kinds, strict=True))
+
+
+# ---- QR ----
+
+
+@of_any("aten.linalg_qr.default")
+def qr(context: Context, a: Any, mode: str = "reduced") -> Any:
+    """linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)"""
+    q, r = factors(orthogonal.qr, a, "nn", complete=mode == "complete")
+    if mode == "r":  # torch gives an empty q
+        q = Complex.of_real(_empty(context)) if isinstance(a, Complex) else _empty(context)
+    return q, r
+
+
+def _empty(context: Context) -> Any:
+    return zeros(context, (0,), context.dtype)
+
+
+@of_any("aten.geqrf.default")
+def geqrf(context: Context, self: Any) -> Any:
+    """geqrf(Tensor self) -> (Tensor a, Tensor tau)"""
+    return factors(orthogonal.householder_qr, self, "nn")
+
+
+@of_any("aten.linalg_householder_product.default", "aten.orgqr.default")
+def householder_product(context: Context, input: Any, tau: Any) -> Any:
+    """linalg_householder_product(Tensor input, Tensor tau) -> Tensor"""
+    return orthogonal.reflected(input, tau, each(input, lambda x: x * 0.0) + identity_like(input))
+
+
+@of_any("aten.ormqr.default")
+def ormqr(context: Context, self: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False) -> Any:
+    """ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor"""
+    if left:
+        return orthogonal.reflected(self, input2, input3, transpose=transpose)
+    return adjoint(orthogonal.reflected(self, input2, adjoint(input3), transpose=not transpose))
+
+
+# ---- eigenvalues and singular values ----
+
+
+@of_any("aten._linalg_eigh.default")
+def eigh(context: Context, a: Any, uplo: str = "L", compute_v: bool = True) -> Any:
+    """_linalg_eigh(Tensor A, str UPLO='L', bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)"""
+    return factors(spectral.eigh, adjoint(a) if uplo.upper() == "U" else a, "rn")
+
+
+@of_complex("aten.linalg_eig.default")
+def eig(context: Context, self: Any) -> Any:
+    """linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)"""
+    values, vectors = spectral.eig(self.pair(), paired=True) if isinstance(self, Complex) else spectral.eig(self)
+    return Complex.of_pair(values), Complex.of_pair(vectors)
+
+
+@of_complex("aten.linalg_eigvals.default", "aten._linalg_eigvals.default")
+def eigvals(context: Context, self: Any) -> Any:
+    """linalg_eigvals(Tensor self) -> Tensor"""
+    return eig(context, self)[0]
+
+
+@of_any("aten._linalg_svd.default")
+def svd(
+    context: Context, a: Any, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
+) -> Any:
+    """_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (U, S, Vh)"""
+    return factors(spectral.svd, a, "nrn", full=full_matrices and compute_uv)
+
+
+# ---- pseudoinverse, exponential ----
+
+
+@of_any("aten.linalg_pinv.atol_rtol_tensor")
+def pinv(
+    context: Context, self: Any, *, atol: Traced | None = None, rtol: Traced | None = None, hermitian: bool = False
+) -> Any:
+    """linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"""
+    bounds = [None if bound is None else cast(bound, context.dtype) for bound in (atol, rtol)]
+    x = lower(self) + adjoint(lower(self, -1)) if hermitian else self  # of which only a triangle is read
+    if isinstance(x, Complex):
+        return Complex.of_pair(matrix_functions.pseudo_inverse(x.pair(), *bounds, paired=True))
+    return matrix_functions.pseudo_inverse(x, *bounds)
+
+
+@of_any("aten.linalg_matrix_exp.default", "aten.matrix_exp.default")
+def matrix_exp(context: Context, self: Any) -> Any:
+    """linalg_matrix_exp(Tensor self) -> Tensor"""
+    return on_numbers(matrix_functions.matrix_exp, self)

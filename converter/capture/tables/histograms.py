@@ -1,0 +1,221 @@
+"""ATen operators that sort values into bins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....runtime.ir.dims import product, symbol
+from ....runtime.ir.types import BOOL, INT64
+from ....runtime.ops import comparison, creation, data_dependent, elementwise, indexing, reduction, shaping
+from ....runtime.ops import sorting as ops
+from ....runtime.tracing import Traced
+from ..table import Context, Unsupported, aten, cast, operands, promoted
+from .data_dependent import counted
+from .slicing import part
+
+# ---- the place of a value among boundaries ----
+
+
+@aten("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
+def searchsorted(
+    context: Context, sorted_sequence: Traced, self: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Traced | None = None,
+) -> Any:  # fmt: skip
+    """searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str?
+    side=None, Tensor? sorter=None) -> Tensor
+    """
+    if sorter is not None:
+        sorted_sequence = indexing.gather(sorted_sequence, sorter, axis=sorted_sequence.ndim - 1)
+    return _searched(context, sorted_sequence, self, right or side == "right")
+
+
+@aten("aten.bucketize.Tensor", "aten.bucketize.Scalar")
+def bucketize(context: Context, self: Any, boundaries: Traced, *, out_int32: bool = False, right: bool = False) -> Any:
+    """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
+    return _searched(context, boundaries, self, right)
+
+
+def _searched(context: Context, boundaries: Traced, values: Any, right: bool) -> Any:
+    boundaries, x = operands(context, promoted(boundaries, values), boundaries, values)
+    shape = x.shape if x.ndim else (1,) * boundaries.ndim
+    found = ops.searchsorted(boundaries, shaping.reshape(x, shape=shape), right=right)
+    return cast(shaping.reshape(found, shape=context.shape), context.dtype)
+
+
+# ---- counts ----
+
+
+@aten("aten.histc.default")
+def histc(context: Context, self: Traced, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
+    """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"""
+    x = shaping.reshape(cast(self, context.dtype), shape=(product(self.shape),))
+    if x.shape[0] == 0 and min == max:
+        return creation.full_like(x, 0, shape=(bins,))
+    low, high = _limits(context, x) if min == max else operands(context, x.dtype, min, max)
+    place = _whole((x - low) * operands(context, x.dtype, bins)[0] / (high - low))
+    return _counted(context, x, place, low, high, bins, None)
+
+
+def _limits(context: Context, x: Traced) -> tuple[Any, Any]:
+    """The bounds of the data where those given are equal, one apart on either side if the data are all alike."""
+    lowest, highest = reduction.reduce_min(x), reduction.reduce_max(x)
+    alike = comparison.equal(lowest, highest)
+    one, zero = operands(context, x.dtype, 1, 0)
+    apart = elementwise.where(alike, one, zero)
+    return lowest - apart, highest + apart
+
+
+def _whole(x: Traced) -> Any:
+    return cast(x, INT64)
+
+
+def _counted(context: Context, x: Traced, place: Any, low: Any, high: Any, bins: int, weight: Traced | None) -> Any:
+    """How many elements (or how much of the weight) lie in each bin; the last one has its right bound."""
+    last, nothing = operands(context, INT64, bins - 1, 0)
+    inside = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
+    place = elementwise.where(inside, elementwise.minimum(elementwise.maximum(place, nothing), last), nothing)
+    share = cast(inside, x.dtype)
+    if weight is not None:
+        share = share * shaping.reshape(cast(weight, x.dtype), shape=x.shape)
+    return indexing.index_add(creation.full_like(x, 0, shape=(bins,)), place, share, axis=0)
+
+
+@aten("aten.histogram.bin_ct")
+def histogram(
+    context: Context, self: Traced, bins: int = 100, *, range: Any = None, weight: Traced | None = None,
+    density: bool = False,
+) -> Any:  # fmt: skip
+    """histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) ->
+    (Tensor hist, Tensor bin_edges)
+    """
+    x = shaping.reshape(self, shape=(product(self.shape),))
+    low, high = _bounds(context, x, range)
+    return _histogram(context, x, _edges(context, low, high, bins), weight, density)
+
+
+def _bounds(context: Context, x: Traced, range: Any) -> tuple[Any, Any]:
+    if range is not None:
+        low, high = range
+        return tuple(operands(context, x.dtype, *((low - 0.5, high + 0.5) if low == high else (low, high))))
+    if x.shape[0] == 0:
+        return tuple(operands(context, x.dtype, 0, 1))
+    lowest, highest = reduction.reduce_min(x), reduction.reduce_max(x)
+    half, zero = operands(context, x.dtype, 0.5, 0)
+    apart = elementwise.where(comparison.equal(lowest, highest), half, zero)
+    return lowest - apart, highest + apart
+
+
+def _edges(context: Context, low: Any, high: Any, bins: int) -> Any:
+    """`bins + 1` evenly spaced numbers, as torch's linspace: counted from the nearer end."""
+    number = context.builder.constant(np.arange(bins + 1), low.dtype)
+    count = context.builder.constant(bins, low.dtype)
+    step = (high - low) / count
+    nearer = context.builder.constant(np.arange(bins + 1) < (bins + 1) // 2, BOOL)
+    return elementwise.where(nearer, low + step * number, high - step * (count - number))
+
+
+def _histogram(context: Context, x: Traced, edges: Any, weight: Traced | None, density: bool) -> tuple[Any, Any]:
+    bins = edges.shape[0] - 1
+    (one,) = operands(context, INT64, 1)
+    place = ops.searchsorted(edges, x, right=True) - one
+    low, high = (shaping.reshape(part(edges, 0, i, i + 1), shape=()) for i in (0, bins))
+    counts = _counted(context, x, place, low, high, bins, weight)
+    if density:
+        widths = part(edges, 0, 1, bins + 1) - part(edges, 0, 0, bins)
+        counts = counts / reduction.reduce_sum(counts) / widths
+    return counts, edges
+
+
+@aten("aten.histogram.bins_tensor")
+def histogram_of_edges(
+    context: Context, self: Traced, bins: Traced, *, weight: Traced | None = None, density: bool = False
+) -> Any:
+    """histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist,
+    Tensor bin_edges)
+    """
+    return _histogram(context, shaping.reshape(self, shape=(product(self.shape),)), bins, weight, density)
+
+
+@aten("aten._histogramdd_bin_edges.default")
+def histogramdd_edges(
+    context: Context, self: Traced, bins: Any, *, range: Any = None, weight: Traced | None = None, density: bool = False
+) -> Any:
+    """_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False)
+    -> Tensor[]
+    """
+    columns = _columns(self)
+    limits = [None if range is None else range[2 * i : 2 * i + 2] for i, _ in enumerate(columns)]
+    bounds = [_bounds(context, x, limit) for x, limit in zip(columns, limits, strict=True)]
+    return [_edges(context, *bound, count) for bound, count in zip(bounds, bins, strict=True)]
+
+
+@aten("aten._histogramdd_from_bin_cts.default")
+def histogramdd(
+    context: Context, self: Traced, bins: Any, *, range: Any = None, weight: Traced | None = None, density: bool = False
+) -> Any:
+    """_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool
+    density=False) -> Tensor
+    """
+    edges = histogramdd_edges(context, self, bins, range=range)
+    return histogramdd_of_edges(context, self, edges, weight=weight, density=density)
+
+
+@aten("aten._histogramdd_from_bin_tensors.default")
+def histogramdd_of_edges(
+    context: Context, self: Traced, bins: Any, *, weight: Traced | None = None, density: bool = False
+) -> Any:
+    """_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor
+
+    Elements outside of any bin don't count; counts of all bins together are one histogram of flattened places.
+    """
+    columns = _columns(self)
+    (one,) = operands(context, INT64, 1)
+    rows = columns[0].shape[0]
+    inside = context.builder.create(creation.full, shape=(rows,), value=True, dtype=BOOL)
+    place: Any = context.builder.create(creation.full, shape=(rows,), value=0, dtype=INT64)
+    for x, edges in zip(columns, bins, strict=True):
+        count = edges.shape[0] - 1
+        low, high = (shaping.reshape(part(edges, 0, i, i + 1), shape=()) for i in (0, count))
+        within = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
+        inside = comparison.logical_and(inside, within)
+        last, size = operands(context, INT64, count - 1, count)
+        found = elementwise.minimum(ops.searchsorted(edges, x, right=True) - one, last)
+        place = place * size + found
+    (nothing,) = operands(context, INT64, 0)
+    share = cast(inside, self.dtype)
+    if weight is not None:
+        share = share * shaping.reshape(cast(weight, self.dtype), shape=(rows,))
+    cells = creation.full_like(self, 0, shape=(product(context.shape),))
+    counts = indexing.index_add(cells, elementwise.where(inside, place, nothing), share, axis=0)
+    counts = shaping.reshape(counts, shape=context.shape)
+    if density:
+        counts = counts / reduction.reduce_sum(counts)
+        for axis, edges in enumerate(bins):
+            widths = part(edges, 0, 1, edges.shape[0]) - part(edges, 0, 0, edges.shape[0] - 1)
+            counts = counts / shaping.reshape(widths, shape=(edges.shape[0] - 1, *[1] * (len(bins) - axis - 1)))
+    return counts
+
+
+def _columns(x: Traced) -> list[Any]:
+    """The coordinates along each of the dimensions of the last axis."""
+    count = x.shape[-1]
+    if not isinstance(count, int):
+        raise Unsupported("a symbolic number of dimensions")
+    rows = product(x.shape[:-1])
+    table = shaping.reshape(x, shape=(rows, count))
+    return [shaping.reshape(part(table, 1, i, i + 1), shape=(rows,)) for i, _ in enumerate([None] * count)]
+
+
+@aten("aten.bincount.default")
+def bincount(context: Context, self: Traced, weights: Traced | None = None, minlength: int = 0) -> Any:
+    """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
+    x = cast(self, INT64)
+    least, one = operands(context, INT64, minlength, 1)
+    largest = reduction.reduce_max(shaping.concat(x + one, shaping.reshape(least, shape=(1,)), axis=0))
+    name = counted(context.shape[0])
+    data_dependent.read_sizes(largest, symbols=(name,))
+    zeros = context.builder.create(creation.full, shape=(symbol(name),), value=0, dtype=context.dtype)
+    ones = context.builder.create(creation.full, shape=x.shape, value=1, dtype=context.dtype)
+    return indexing.index_add(zeros, x, ones if weights is None else cast(weights, context.dtype), axis=0)

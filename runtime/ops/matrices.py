@@ -1,0 +1,230 @@
+"""What ops on matrices share: rules written once for real and for complex matrices, and a little algebra for them.
+
+A rule is written for tensors of any kind of number: `adjoint(q) @ g`. Of an op with the attribute `paired`, a complex
+matrix (m, n) is a tensor (m, n, 2); its kernel is given a complex array, its gradient rule `Complex` tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import is_floating
+from . import creation, linear, reduction, shaping
+from .common import in_float32
+from .complex_numbers import Complex, as_complex, as_pairs
+from .registry import Op, Rule, Type, require
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Which operands and results of an op are complex if it is `paired`; decorates the op's rules accordingly.
+
+    Each operand or result is a letter: n is complex if the op is paired, c always, r never (i too: an integer).
+    """
+
+    operands: str
+    results: str
+
+    def infer(self, rule: Rule) -> Rule:
+        """A rule for types, given and giving those of the parts."""
+
+        @functools.wraps(rule)
+        def paired_or_not(*types: Any, paired: bool = False, **attributes: Any) -> Any:
+            bare = [self._bare(t, letter, paired) for t, letter in zip(types, self.operands, strict=False)]
+            inferred = rule(*bare, **attributes)
+            results = inferred if isinstance(inferred, tuple) else (inferred,)
+            return tuple(
+                t.with_shape((*t.shape, 2)) if _complex(letter, paired) else t
+                for t, letter in zip(results, self.results, strict=True)
+            )
+
+        return paired_or_not
+
+    def _bare(self, type: Type | None, letter: str, paired: bool) -> Type | None:
+        if type is None or not _complex(letter, paired):
+            return type
+        require(type.rank > 0 and type.shape[-1] == 2, f"needed pairs of reals, a last axis of 2, given {type.shape}")
+        return type.with_shape(type.shape[:-1])
+
+    def kernel(self, rule: Rule) -> Rule:
+        """A kernel, given and giving complex arrays."""
+
+        @functools.wraps(rule)
+        def paired_or_not(*arrays: Any, paired: bool = False, **attributes: Any) -> Any:
+            dtype = next(x.dtype for x in arrays if x is not None and is_floating(x.dtype))
+            numbers = (
+                as_complex(x) if x is not None and _complex(letter, paired) else x
+                for x, letter in zip(arrays, self.operands, strict=False)
+            )
+            computed = rule(*numbers, **attributes)
+            results = computed if isinstance(computed, tuple) else (computed,)
+            return tuple(
+                as_pairs(y, dtype)
+                if _complex(letter, paired)
+                else np.asarray(y)
+                if letter == "i"
+                else np.asarray(y, dtype)
+                for y, letter in zip(results, self.results, strict=True)
+            )
+
+        return paired_or_not
+
+    def vjp(self, rule: Rule) -> Rule:
+        """A gradient rule, given and giving `Complex` tensors; half precision is computed in float32."""
+
+        @in_float32
+        @functools.wraps(rule)
+        def paired_or_not(g: Any, y: Any, *inputs: Any, paired: bool = False, **attributes: Any) -> Any:
+            several = isinstance(y, tuple)
+            gs, ys = (g, y) if several else ((g,), (y,))
+            gs, ys = (
+                [_wrapped(x, letter, paired) for x, letter in zip(xs, self.results, strict=True)] for xs in (gs, ys)
+            )
+            operands = [_wrapped(x, letter, paired) for x, letter in zip(inputs, self.operands, strict=False)]
+            found = rule(tuple(gs) if several else gs[0], tuple(ys) if several else ys[0], *operands, **attributes)
+            if not isinstance(found, tuple):
+                return _unwrapped(found, self.operands[0], paired)
+            return tuple(_unwrapped(x, letter, paired) for x, letter in zip(found, self.operands, strict=False))
+
+        return paired_or_not
+
+
+def _complex(letter: str, paired: bool) -> bool:
+    return letter == "c" or (letter == "n" and paired)
+
+
+def _wrapped(x: Any, letter: str, paired: bool) -> Any:
+    return Complex.of_pair(x) if x is not None and _complex(letter, paired) else x
+
+
+def _unwrapped(x: Any, letter: str, paired: bool) -> Any:
+    if x is None:
+        return None
+    if _complex(letter, paired):
+        return Complex.of_real(x).pair()
+    return x.real if isinstance(x, Complex) else x
+
+
+def on_numbers(op: Op, *operands: Any, **attributes: Any) -> Any:
+    """Apply an op with the attribute `paired` to real tensors, or to `Complex` ones if any of them is."""
+    if not any(isinstance(x, Complex) for x in operands):
+        return op(*operands, **attributes)
+    return Complex.of_pair(op(*(Complex.of_real(x).pair() for x in operands), paired=True, **attributes))
+
+
+# ---- algebra of matrices, real or complex, which are the last two axes of a tensor ----
+
+
+def square(x: Type) -> Type:
+    """The type of square matrices; `ShapeError` for any other."""
+    matrix(x)
+    require(x.shape[-1] == x.shape[-2], f"needed square matrices, given shape {x.shape}")
+    return x
+
+
+def matrix(x: Type) -> Type:
+    """The type of matrices of floating-point numbers; `ShapeError` for any other."""
+    require(is_floating(x.dtype), f"needed floating-point numbers, given {x}; cast first")
+    require(x.rank >= 2, f"needed matrices, given shape {x.shape}")
+    return x
+
+
+def each(x: Any, function: Any) -> Any:
+    """A function of real tensors, applied to a real tensor or to both parts of a complex one."""
+    return x.each(function) if isinstance(x, Complex) else function(x)
+
+
+def part(x: Any, rows: Any, columns: Any, *, first_row: Any = 0, first_column: Any = 0) -> Any:
+    """The block of matrices up to a row and a column."""
+    bounds = {"starts": (first_row, first_column), "stops": (rows, columns), "steps": (1, 1)}
+    axes = (x.ndim - 2, x.ndim - 1)
+    return each(x, lambda y: shaping.slice(y, **bounds, axes=axes))
+
+
+def joined(a: Any, b: Any, *, axis: int) -> Any:
+    """Two tensors, both real or both complex, one after the other along an axis."""
+    if isinstance(a, Complex):
+        return Complex(shaping.concat(a.real, b.real, axis=axis), shaping.concat(a.imaginary, b.imaginary, axis=axis))
+    return shaping.concat(a, b, axis=axis)
+
+
+def real(x: Any) -> Any:
+    """The real part."""
+    return x.real if isinstance(x, Complex) else x
+
+
+def conjugate(x: Any) -> Any:
+    """The complex conjugate; of a real tensor, itself."""
+    return x.conjugate() if isinstance(x, Complex) else x
+
+
+def transposed(x: Any) -> Any:
+    """The matrices with rows and columns exchanged."""
+    rank = x.ndim
+    return each(x, lambda part: shaping.transpose(part, permutation=(*range(rank - 2), rank - 1, rank - 2)))
+
+
+def adjoint(x: Any) -> Any:
+    """The transposed complex conjugate of each matrix; of a real one, the transposed."""
+    return transposed(conjugate(x))
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """The product of matrices; first axes broadcast."""
+    return a @ b if isinstance(a, Complex) or isinstance(b, Complex) else linear.matmul(a, b)
+
+
+def lower(x: Any, k: int = 0) -> Any:
+    """The matrices with what is above the diagonal `k` set to zero."""
+    return each(x, lambda part: shaping.triangle(part, k=k, upper=False))
+
+
+def upper(x: Any, k: int = 0) -> Any:
+    """The matrices with what is below the diagonal `k` set to zero."""
+    return each(x, lambda part: shaping.triangle(part, k=k, upper=True))
+
+
+def identity_like(x: Any) -> Any:
+    """The real matrix of the shape and dtype of each of `x`, with ones on its diagonal."""
+    ones = creation.full_like(real(x), 1, shape=tuple(x.shape[-2:]))
+    return lower(upper(ones))
+
+
+def as_columns(s: Any) -> Any:
+    """Vectors (..., n) as columns (..., n, 1): they scale the rows of a matrix that they are multiplied with."""
+    return each(s, lambda part: shaping.reshape(part, shape=(*part.shape, 1)))
+
+
+def as_rows(s: Any) -> Any:
+    """Vectors (..., n) as rows (..., 1, n): they scale the columns of a matrix that they are multiplied with."""
+    return each(s, lambda part: shaping.reshape(part, shape=(*part.shape[:-1], 1, part.shape[-1])))
+
+
+def off_diagonal(x: Any) -> Any:
+    """Square matrices with zeros on the diagonal."""
+    return lower(x, -1) + upper(x, 1)
+
+
+def on_diagonal(s: Any, like: Any) -> Any:
+    """Vectors (..., n) as diagonals of matrices, square as `like`."""
+    return as_rows(s) * identity_like(like)
+
+
+def diagonal(x: Any) -> Any:
+    """The diagonals of matrices (..., m, n) with m <= n."""
+    return each(x, lambda part: reduction.reduce_sum(part * identity_like(part), axes=(-1,)))
+
+
+def half_diagonal(x: Any) -> Any:
+    """x plus its adjoint, with the real part of the diagonal of `x` itself: of triangular `x`, a Hermitian matrix."""
+    return x + adjoint(x) - real(x) * identity_like(x)
+
+
+def differences(s: Any) -> Any:
+    """Of vectors (..., n), the numbers s[j] - s[i] at row i and column j, with ones on the diagonal."""
+    gaps = as_rows(s) - as_columns(s)
+    return gaps + identity_like(gaps)

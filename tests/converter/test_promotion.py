@@ -1,0 +1,103 @@
+"""Operands of different dtypes: dtype and values are torch's, for tensors, 0-dimensional ones and numbers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cellbridge.converter.capture.export import from_torch
+from cellbridge.runtime.calling import as_array
+from tests.converter.capturing import Function
+
+DTYPES = (
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+    torch.uint8, torch.bool,
+)  # fmt: skip
+NUMBERS = (3, -2, 2.5, True)
+SPACING = {"float64": 1e-14, "float32": 1e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "mul": operator.mul, "truediv": operator.truediv, "floordiv": operator.floordiv,
+    "mod": operator.mod, "pow": operator.pow, "eq": operator.eq, "lt": operator.lt, "and": operator.and_,
+    "lshift": operator.lshift, "rshift": operator.rshift,
+    "sub": operator.sub, "maximum": torch.maximum, "atan2": torch.atan2, "fmod": torch.fmod,
+    "where": lambda a, b: torch.where(a > 1, a, b), "copysign": torch.copysign, "xlogy": torch.xlogy,
+    "reversed sub": lambda a, b: b - a, "reversed truediv": lambda a, b: b / a,
+}  # fmt: skip
+
+
+def tensor(dtype: torch.dtype, *, flat: bool = False) -> Tensor:
+    values = torch.tensor([2.0, 1.0, 3.0]) if flat else torch.tensor(2.0)
+    return values.to(dtype)
+
+
+def takes(function: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
+    """Whether torch takes these operands, and infers the dtype that it then gives (not so for bool ** bool)."""
+    inferred = [x.to("meta") if isinstance(x, Tensor) else x for x in (a, b)]
+    try:
+        return bool(function(a, b).dtype == function(*inferred).dtype)
+    except (RuntimeError, TypeError, NotImplementedError):
+        return False
+
+
+QUICK = ("add", "truediv", "where")  # the others take some seconds each
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in FUNCTIONS]
+)
+def test_results_are_as_torch_promotes(name: str) -> None:
+    function = FUNCTIONS[name]
+    inputs = [tensor(dtype, flat=flat) for flat in (True, False) for dtype in DTYPES]
+    pairs = [(i, j) for i in range(len(inputs)) for j in range(len(inputs)) if takes(function, inputs[i], inputs[j])]
+    scalars = [(i, n) for i in range(len(inputs)) for n in NUMBERS if takes(function, inputs[i], n)]
+    assert pairs
+
+    def all_pairs(*tensors: Tensor) -> list[Tensor]:
+        return [
+            *(function(tensors[i], tensors[j]) for i, j in pairs),
+            *(function(tensors[i], number) for i, number in scalars),
+        ]
+
+    expected = all_pairs(*inputs)
+    actual = from_torch(Function(all_pairs), tuple(inputs))(*inputs)
+    for case, truth, array in zip([*pairs, *scalars], expected, actual, strict=True):
+        wanted = as_array(truth)
+        said = f"{name} of {[inputs[case[0]].dtype, case[1]]}"
+        assert (array.dtype, array.shape) == (wanted.dtype, wanted.shape), said
+        rtol = SPACING.get(wanted.dtype.name, 0)
+        np.testing.assert_allclose(array.astype(np.float64), wanted.astype(np.float64), rtol=rtol, err_msg=said)
+
+
+class Autocast(nn.Module):
+    """Matrix products in bfloat16, a sum in float32, and what comes out of the region."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        before = x @ x.T
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.inner(x)
+            with torch.autocast("cpu", enabled=False):
+                z = self.inner(y.float())[:, :3] if y.shape[1] == 4 else y.float() * 2
+            product = y @ y.T
+        return before, y, z, product
+
+
+def test_autocast_regions_keep_their_dtypes() -> None:
+    torch.manual_seed(0)
+    module, x = Autocast(), torch.randn(2, 4)
+    expected = module(x)
+    program = from_torch(module, (x,))
+    for truth, array in zip(expected, program(x), strict=True):
+        wanted = as_array(truth)
+        assert array.dtype == wanted.dtype
+        np.testing.assert_allclose(array.astype(np.float64), wanted.astype(np.float64), rtol=1.6e-2, atol=1e-2)
+    assert [y.dtype for y in expected] == [torch.float32, torch.bfloat16, torch.float32, torch.bfloat16]
