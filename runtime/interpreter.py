@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from .errors import CellbridgeError, ProgramError, ShapeError, UsageError
 from .ir.dims import Dim, SymbolicDim, evaluate, symbols_in
 from .ir.program import Program
 from .ir.sizes import Reading, symbols_used
-from .ir.types import Node, Value
+from .ir.types import Node, Type, Value
 from .memory import require_room
 from .ops.registry import Op, get
 from .ops.registry import evaluate as evaluate_op
@@ -26,7 +26,8 @@ Observer = Callable[[Node, Array], Array]
 class Step:
     """A node made ready to run: its op, whether attributes hold symbolic sizes, and the values that die with it.
 
-    `readings` are the symbols whose sizes are known once it has run, `sized` the outputs with symbolic dimensions.
+    `readings` are the symbols whose sizes are known once it has run, `sized` outputs with symbolic dimensions, which
+    must fit into memory: that is looked at before it runs.
     """
 
     node: Node
@@ -108,11 +109,20 @@ def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> li
         operands = {value for value in node.inputs if value is not None}
         last_uses = {value for value in operands | set(node.outputs) if value not in used_later} - kept
         told = tuple(program.symbol_readings.get(node, ()))
-        sized = tuple(value for value in node.outputs if value.type.sizes is None)
-        steps.append(Step(node, get(node.op), bool(symbols_used(node)), tuple(last_uses), told, sized))
+        steps.append(Step(node, get(node.op), bool(symbols_used(node)), tuple(last_uses), told))
         needed |= operands
         used_later |= operands
-    return steps[::-1]
+    checked: set[Type] = set()
+    return [_sized(step, checked) for step in reversed(steps)]
+
+
+def _sized(step: Step, checked: set[Type]) -> Step:
+    """The step with the outputs whose sizes must be looked at in each run: one of each type, in all steps together."""
+    told = {reading.symbol for reading in step.readings}
+    sized = [v for v in step.node.outputs if v.type.sizes is None and not told & symbols_in(v.shape)]
+    new = tuple(value for value in sized if value.type not in checked)
+    checked.update(value.type for value in new)
+    return replace(step, sized=new) if new else step
 
 
 def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:

@@ -81,7 +81,9 @@ class Stored:
         """A value as a tensor of the program that `builder` builds; a parameter as a buffer if it is `state`."""
         if isinstance(value, Traced) and value.builder is builder:
             return value
-        assert isinstance(value, Traced | Known), "sequences are sorted out before"
+        if not isinstance(value, Traced | Known):
+            kind = "nothing" if value is None else f"a {type(value).__name__.lower()}"
+            raise ConversionError(f"needed a tensor, given {kind}")
         around = self._around.get(builder)
         if around is not None and (isinstance(value, Traced) or self.trains(value)):
             value = self.tensor(around, value, state=state)

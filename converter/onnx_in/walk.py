@@ -220,8 +220,9 @@ class Walk:
         required = len([n for n in translation.operands if n not in translation.attributes]) - translation.variadic
         if len(taken) < required or (not translation.variadic and any(x is None for x in taken[:required])):
             raise ConversionError(f"needed the operands {', '.join(translation.operands[:required])}")
-        if translation.variadic and any(x is None for x in taken[len(translation.operands) - 1 :]):
-            raise ConversionError(f"an operand is left out among {translation.operands[-1]}")
+        last = translation.operands[-1] if translation.variadic else ""
+        if last and last not in translation.values and None in taken[len(translation.operands) - 1 :]:
+            raise ConversionError(f"an operand is left out among {last}")
         result = translation.function(context, *taken, **attributes)
         results = result if isinstance(result, tuple) else (result,)
         return tuple(known(x) if isinstance(x, np.ndarray) else x for x in results)

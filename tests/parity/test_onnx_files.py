@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from cellbridge import converter
 from cellbridge.parity.cli import main
 from cellbridge.parity.onnx_files import check_onnx, compare_onnx, generated_inputs
 from cellbridge.runtime.errors import UsageError
+from tests.limits import limited
 
 
 class Network(nn.Module):
@@ -156,3 +159,94 @@ def test_models_with_other_inputs_are_refused(path: str, tmp_path: Path) -> None
     with pytest.raises(UsageError, match="take 2 and 1 inputs"):
         compare_onnx(path, str(tmp_path / "relu.onnx"))
     assert invoked("run", str(tmp_path / "missing.onnx")).exit_code == 2
+
+
+# ---- bad files ----
+
+
+def refused(*arguments: str, exit_code: int = 2) -> str:
+    """What is said, and nothing is written."""
+    with limited(seconds=20):
+        result = CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+    assert result.exit_code == exit_code, result.output
+    assert "Traceback" not in result.output
+    return result.output
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04", b"\x08\x09:" + b"\xff" * 20])
+def test_what_is_no_model(tmp_path: Path, path: str, content: bytes) -> None:
+    (tmp_path / "broken.onnx").write_bytes(content)
+    assert "broken.onnx" in (said := refused("run", str(tmp_path / "broken.onnx"), exit_code=3)) or "no graph" in said
+    refused("compare", path, str(tmp_path / "broken.onnx"), exit_code=3)
+
+
+def test_a_device_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "zero.onnx").symlink_to("/dev/zero")
+    assert "it is no regular file" in refused("run", str(tmp_path / "zero.onnx"))
+
+
+def npy(header: bytes, content: bytes = b"") -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + content
+
+
+HEADER = b"{'descr': '<f4', 'fortran_order': False, 'shape': (%s)}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (npy(HEADER % b"10000000000000, 1, 1"), "would take 36.4 TB"),
+        (npy(HEADER % b"3,"), "scale must be float32[batch, 1, 1], given float32[3]"),
+        (npy(HEADER % b"1, 1, 1"), "not an .npz file of arrays"),
+        (npy(HEADER % b"-1, 1, 1"), "a size is negative"),
+        (npy(b"(" * 5000), "not an .npz file of arrays"),
+        (npy(b"{'descr': __import__('os').abort(), 'fortran_order': False, 'shape': (1,)}"), "not an .npz file"),
+        (npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (1, 1, 1)}\n", b"\x80\x04N."), "given object"),
+        (b"\x80\x04N.", "not an .npz file of arrays"),
+    ],
+)
+def test_arrays_that_can_not_be(path: str, tmp_path: Path, content: bytes, message: str) -> None:
+    arrays = tmp_path / "inputs.npz"
+    np.savez(arrays, tokens=np.array([[1, 10]]))
+    with zipfile.ZipFile(arrays, "a") as archive:
+        archive.writestr("scale.npy", content)
+    assert message in " ".join(refused("run", path, "--inputs", str(arrays)).split())
+
+
+def test_a_bomb_of_arrays(path: str, tmp_path: Path) -> None:
+    arrays = tmp_path / "inputs.npz"
+    with zipfile.ZipFile(arrays, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("tokens.npy", npy(HEADER % b"5000000, 1, 1", bytes(2 * 10**7)))
+        archive.writestr("scale.npy", npy(HEADER % b"5000000, 1, 1", bytes(2 * 10**7)))
+    with limited(memory=2**25):
+        assert "tokens must be int64, given float32" in invoked("run", path, "--inputs", str(arrays)).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["run", "net.onnx", "--json", "r", "--junit", "r"],
+            "--json and --junit are one file, r: give --junit another",
+        ),
+        (["run", "net.onnx", "--json", "net.onnx"], "MODEL and --json are one file"),
+        (["run", "net.onnx", "--json", "link"], "MODEL and --json are one file"),
+        (["run", "net.onnx", "--inputs", "i.npz", "--junit", "./i.npz"], "--inputs and --junit are one file"),
+        (["run", "net.py", "--json", "r", "--save-onnx", "../folder/r"], "--json and --save-onnx are one file"),
+        (["run", "net.py:model", "--save-onnx", "net.py"], "MODEL and --save-onnx are one file"),
+        (["export", "net.py", "-o", "net.py"], "MODEL and --output are one file"),
+        (["compare", "net.onnx", "net.onnx", "--json", "net.onnx"], "and --json are one file"),
+    ],
+)
+def test_files_are_not_overwritten_by_each_other(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    shutil.copy(path, "net.onnx")
+    Path("link").symlink_to("net.onnx")
+    Path("net.py").write_text("raise SystemExit")
+    before = sorted(folder.iterdir())
+    assert message in " ".join(refused(*arguments).split())
+    assert sorted(folder.iterdir()) == before

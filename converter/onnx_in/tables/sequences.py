@@ -34,6 +34,8 @@ def _position(position: Any, what: str) -> int:
 @onnx("SequenceConstruct", values=("inputs",), folds=False)
 def sequence_construct(context: Context, *inputs: Any) -> Any:
     """SequenceConstruct-11(*inputs) -> output_sequence"""
+    if None in inputs:
+        raise ShapeError("an item of the sequence is left out")
     return Sequence(inputs)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +202,16 @@ def test_damaged_files(ending: str) -> None:
         assert "Traceback" not in result.output
         codes.add(result.exit_code)
     assert 2 in codes
+
+
+def test_a_tensor_larger_than_its_file() -> None:
+    torch.save({"w": torch.ones(1).expand(10**12)}, "bomb.pt")
+    assert "w: one tensor of float32[1000000000000] would take 3.64 TB" in refused("bomb.pt", "-o", "o.ckpt")
+
+
+def test_a_compressed_checkpoint() -> None:
+    torch.save({"w": torch.zeros(10**6)}, "zeros.pt")
+    with zipfile.ZipFile("zeros.pt") as plain, zipfile.ZipFile("bomb.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in plain.namelist():
+            archive.writestr(name, plain.read(name))
+    assert "though torch.save doesn't compress" in refused("bomb.pt", "-o", "o.ckpt")
