@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....runtime.ops import matrix_functions, orthogonal, spectral
+from ....runtime.ops import boundary, matrix_functions, orthogonal, spectral
 from ....runtime.ops.complex_numbers import Complex
 from ....runtime.ops.matrices import adjoint, each, identity_like, lower, on_numbers
 from ....runtime.tracing import Traced
@@ -97,7 +97,10 @@ def pinv(
 ) -> Any:
     """linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"""
     bounds = [None if bound is None else cast(bound, context.dtype) for bound in (atol, rtol)]
-    x = lower(self) + adjoint(lower(self, -1)) if hermitian else self  # of which only a triangle is read
+    x = self
+    if hermitian:  # only a triangle is read, but the gradient is, as ATen's, that by the whole matrix
+        symmetric = lower(self) + adjoint(lower(self, -1))
+        x = self + each(symmetric - self, boundary.stop_gradient)
     if isinstance(x, Complex):
         return Complex.of_pair(matrix_functions.pseudo_inverse(x.pair(), *bounds, paired=True))
     return matrix_functions.pseudo_inverse(x, *bounds)
