@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import operator
 import re
@@ -25,11 +26,18 @@ def free_name(wanted: str, taken: Iterable[str]) -> str:
     name = re.sub(r"\W+", "_", wanted).strip("_") or "x"
     if name[0].isdigit() or keyword.iskeyword(name):
         name = f"x_{name}"
+    used = {*taken, "self"}
     found, count = name, 0
-    while found in {*taken, "self"}:
+    while found in used or _is_local(found, used):
         count += 1
         found = f"{name}_{count}"
     return found
+
+
+def _is_local(name: str, used: set[str]) -> bool:
+    """Whether it is what `torch.fx` calls a parameter named like a function of Python: `input_1` for `input`."""
+    numbered = re.fullmatch(r"(\w+?)_\d+", name)
+    return numbered is not None and numbered[1] in used and hasattr(builtins, numbered[1])
 
 
 def structured(program: Program) -> bool:

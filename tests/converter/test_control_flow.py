@@ -159,10 +159,15 @@ def test_parity_of_a_model_with_branches_and_loops() -> None:
 def test_all_operators_missing_in_branches_are_listed() -> None:
     class Unknown(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            j, y = torch.special.bessel_j0, torch.special.bessel_y0
-            return torch.cond(x.sum() > 0, lambda x: j(x), lambda x: y(x), (x,))
+            def factor(x: Tensor) -> Tensor:
+                return torch.linalg.ldl_factor(x @ x.T)[0].clone(memory_format=torch.contiguous_format)
+
+            def hashed(x: Tensor) -> Tensor:
+                return torch.hash_tensor(x).float() + x
+
+            return torch.cond(x.sum() > 0, hashed, factor, (x,))
 
     with pytest.raises(runtime.UnsupportedOperators) as refusal:
-        converter.from_torch(Unknown(), (torch.randn(3),))
-    assert "bessel_j0" in str(refusal.value)
-    assert "bessel_y0" in str(refusal.value)
+        converter.from_torch(Unknown(), (torch.randn(3, 3),))
+    assert "hash_tensor" in str(refusal.value)
+    assert "ldl_factor" in str(refusal.value)

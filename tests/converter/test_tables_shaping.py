@@ -273,10 +273,11 @@ def test_memory_is_read_by_strides(check):
             x.as_strided((3, 2), (0, 5), 4),
             x.transpose(0, 2).as_strided((4, 3), (1, 4), 2),
             (x + 1).permute(2, 0, 1).contiguous().as_strided((5,), (4,)),
-            torch.as_strided_scatter(x, x[0, :2, :2], (2, 2), (1, 7)).sin(),
         ],
         x,
     )
+    # torch's gradient of what is written into is the wrong way round: it flows where that was overwritten
+    check(lambda x: torch.as_strided_scatter(x, x[0, :2, :2], (2, 2), (1, 7)).sin(), x, gradients=False)
 
 
 @pytest.mark.parametrize(

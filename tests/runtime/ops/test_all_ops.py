@@ -78,7 +78,12 @@ def test_kernel_agrees_with_torch(case: OpCase, dtype: str) -> None:
 
 
 # each op of a sub-program rounds for itself
-ROUNDING_ONCE = [case for case in CASES if not any(isinstance(x, Program) for x in case.attributes.values())]
+ROUNDING_ONCE = [
+    case
+    for case in CASES
+    if not any(isinstance(x, Program) for x in case.attributes.values())
+    and case.op != "nextafter"  # the next number is another one in each dtype
+]
 
 
 @pytest.mark.parametrize("dtype", HALVES)
