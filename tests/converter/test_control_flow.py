@@ -159,15 +159,16 @@ def test_parity_of_a_model_with_branches_and_loops() -> None:
 def test_all_operators_missing_in_branches_are_listed() -> None:
     class Unknown(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            def factor(x: Tensor) -> Tensor:
-                return torch.linalg.ldl_factor(x @ x.T)[0].clone(memory_format=torch.contiguous_format)
+            def resized(x: Tensor) -> Tensor:
+                smooth = nn.functional.interpolate(x[None, None] * 2, size=(3, 3), mode="bilinear", antialias=True)
+                return smooth.sum((0, 1)) + 1
 
             def hashed(x: Tensor) -> Tensor:
                 return torch.hash_tensor(x).float() + x
 
-            return torch.cond(x.sum() > 0, hashed, factor, (x,))
+            return torch.cond(x.sum() > 0, hashed, resized, (x,))
 
     with pytest.raises(runtime.UnsupportedOperators) as refusal:
         converter.from_torch(Unknown(), (torch.randn(3, 3),))
     assert "hash_tensor" in str(refusal.value)
-    assert "ldl_factor" in str(refusal.value)
+    assert "upsample_bilinear2d_aa" in str(refusal.value)
