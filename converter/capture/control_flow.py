@@ -11,6 +11,7 @@ from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, INT64, Type
 from ...runtime.ops import control_flow, data_dependent, loops, shaping
+from ...runtime.ops.subprogram_rules import as_tuple
 from ...runtime.subprograms import finished, inlined, traced
 from ...runtime.tracing import Traced
 from .dims import as_dim
@@ -71,7 +72,7 @@ def cond(
         subprogram(translator, true, operands, given, "then"), subprogram(translator, false, operands, given, "else")
     )
     symbols = _new_symbols(context)
-    return _tuple(
+    return as_tuple(
         control_flow.cond(predicate, *given, then_branch=then_branch, else_branch=else_branch, symbols=symbols)
     )
 
@@ -103,7 +104,7 @@ def while_loop(
     (going,) = inlined(context.builder, condition, given)
     limit = context.builder.constant(NO_LIMIT, INT64)
     symbols = _new_symbols(context)
-    return _tuple(loops.loop(limit, going, *given, body=step, carried=len(carried), symbols=symbols))
+    return as_tuple(loops.loop(limit, going, *given, body=step, carried=len(carried), symbols=symbols))
 
 
 @higher_order("scan")
@@ -115,7 +116,7 @@ def scan(
     given = _operands(context, every)
     slices = _first_slices(every, given, range(len(init), len(init) + len(xs)))
     (body,) = complete(subprogram(translator, combine_fn, every, given, "body", slices))
-    return _tuple(loops.scan(*given, body=body, carried=len(init), scanned=len(xs)))
+    return as_tuple(loops.scan(*given, body=body, carried=len(init), scanned=len(xs)))
 
 
 @higher_order("map_impl", "map")
@@ -142,7 +143,7 @@ def associative_scan(
 
     rest = [_rows(x, 1, x.shape[0]) for x in given[:count]]
     body = traced(step, types, "body")
-    result = _tuple(loops.scan(*first, *rest, *given[count:], body=body, carried=count, scanned=count))
+    result = as_tuple(loops.scan(*first, *rest, *given[count:], body=body, carried=count, scanned=count))
     starts = (shaping.reshape(x, shape=(1, *x.shape)) for x in first)
     return tuple(shaping.concat(start, later, axis=0) for start, later in zip(starts, result[count:], strict=True))
 
@@ -246,7 +247,3 @@ def _is_data_dependent(name: str) -> bool:
 
 def _rows(x: Traced, start: Dim, stop: Dim) -> Any:
     return shaping.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(0,))
-
-
-def _tuple(x: Any) -> tuple[Any, ...]:
-    return x if isinstance(x, tuple) else (x,)

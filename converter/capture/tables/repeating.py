@@ -13,6 +13,7 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, FLOAT64, INT64
 from ....runtime.ops import comparison, elementwise, loops, reduction, rounding, shaping
 from ....runtime.ops.common import broadcast_shapes
+from ....runtime.ops.subprogram_rules import as_tuple
 from ....runtime.subprograms import traced
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast, operands
@@ -33,8 +34,7 @@ def repeated(
     types = [limit.value.type, *(x.value.type for x in (*state, *given))]
     body = traced(step, types, "steps")
     going = context.builder.constant(True, BOOL)
-    result = loops.loop(limit, going, *state, *given, body=body, carried=len(state))
-    return result if isinstance(result, tuple) else (result,)
+    return as_tuple(loops.loop(limit, going, *state, *given, body=body, carried=len(state)))
 
 
 # ---- orthogonal polynomials ----

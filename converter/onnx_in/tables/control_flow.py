@@ -11,6 +11,7 @@ from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import BOOL, INT64, Type
 from ....runtime.ops import control_flow, loops, shaping
 from ....runtime.ops.common import normalize_axis
+from ....runtime.ops.subprogram_rules import as_tuple
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..subprograms import MISSING, Draft, Inexpressible, union
@@ -38,10 +39,6 @@ def _scalar(context: Context, value: Any, dtype: np.dtype[Any]) -> Traced:
     return result
 
 
-def _tuple(result: Any) -> tuple[Any, ...]:
-    return result if isinstance(result, tuple) else (result,)
-
-
 @onnx("If", values=("cond",), folds=False)
 def if_(context: Context, cond: Any, *, then_branch: Any, else_branch: Any) -> Any:
     """If-1..25(cond) { then_branch, else_branch } -> *outputs"""
@@ -56,7 +53,7 @@ def if_(context: Context, cond: Any, *, then_branch: Any, else_branch: Any) -> A
     branches = [draft.program(operands) for draft in drafts]
     count = sum(_unlike(a, b) for a, b in zip(drafts[0].types, drafts[1].types, strict=True))
     symbols = tuple(context.builder.new_symbol() for _ in range(count))
-    return _tuple(
+    return as_tuple(
         control_flow.cond(
             _scalar(context, cond, BOOL), *operands, then_branch=branches[0], else_branch=branches[1], symbols=symbols
         )
@@ -84,7 +81,7 @@ def loop(context: Context, M: Any = None, cond: Any = None, *v_initial: Any, bod
     symbols = tuple(context.builder.new_symbol() for _ in range(changing + stacked))
     limit = _scalar(context, known(np.array(NO_LIMIT)) if M is None else M, INT64)
     going = _scalar(context, known(np.array(True)) if cond is None else cond, BOOL)
-    return _tuple(loops.loop(limit, going, *carried, *captured, body=program, carried=len(carried), symbols=symbols))
+    return as_tuple(loops.loop(limit, going, *carried, *captured, body=program, carried=len(carried), symbols=symbols))
 
 
 def _loop_body(context: Context, initial: tuple[Any, ...], body: Any) -> tuple[Draft, list[Traced]]:
@@ -187,7 +184,7 @@ def _scanned(context: Context, carried: list[Traced], slices: list[Any], body: A
         raise Unsupported("a body that gives sequences or optionals") from None
     captured = union(draft)
     program = draft.program(captured)
-    return _tuple(loops.scan(*carried, *slices, *captured, body=program, carried=len(carried), scanned=len(slices)))
+    return as_tuple(loops.scan(*carried, *slices, *captured, body=program, carried=len(carried), scanned=len(slices)))
 
 
 def _batched(context: Context, operands: Any, body: Any, count: int, directions: Any) -> Any:
