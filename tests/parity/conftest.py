@@ -1,7 +1,8 @@
-"""One thread for torch: the networks are small, and threads that wait for each other cost more than they bring."""
+"""What holds for all tests of parity."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,20 @@ import torch
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> Iterator[None]:
+    """One thread for torch: the networks are small, and threads that wait for each other cost more than they bring."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def _user_files_are_forgotten(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What loading a model file leaves in Python is undone: the next test's file may have the same name."""
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    written_here = str(tmp_path_factory.getbasetemp())
+    for name in set(sys.modules) - modules:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(written_here):
+            del sys.modules[name]

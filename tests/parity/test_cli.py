@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,14 +36,11 @@ def parity(*arguments: str) -> Result:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a model file in it."""
-    path = list(sys.path)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(GOOD)
-    yield tmp_path
-    sys.path[:] = path
-    sys.modules.pop("net", None)
+    return tmp_path
 
 
 class Engine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,10 +29,9 @@ Write = Callable[..., str]
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Writes a file into the current folder and gives its name; what loading leaves in Python is undone."""
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes a file into the current folder and gives its name."""
     monkeypatch.chdir(tmp_path)
-    path, modules = list(sys.path), set(sys.modules)
 
     def write(source: str, name: str = "net.py") -> str:
         file = tmp_path / name
@@ -40,11 +39,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         file.write_text(source)
         return name
 
-    yield write
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
-            del sys.modules[name]
+    return write
 
 
 def refused(target: str) -> str:
