@@ -73,9 +73,10 @@ class ExportedSide:
         known |= self.program.constant_data
         for node in boundaries:
             recorded = feed.values.get(_key(self.program, node))
-            if recorded is not None:
+            if recorded is not None and _fits(recorded, node.outputs[0]):
                 known[node.outputs[0]] = _as(recorded, node.outputs[0])
-        # what crosses a boundary in the program alone (a mask made for tracing only, say) isn't recorded: no cut there
+        # what crosses a boundary in the program alone (a mask made for tracing only, say) isn't recorded, or not in
+        # that shape: no cut there
         cut = isolated_program(self.program, fed=known)
         model = to_onnx(cut, opset=self.opset, draws_as_inputs=True)
         wanted = {node.name for node in model.graph.input}
@@ -163,6 +164,13 @@ def _in_element_type(array: Array, element_type: int) -> Array:
 def _key(program: Program, node: Node) -> Key:
     call = program.calls[node.attributes["call"]]
     return Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
+
+
+def _fits(array: Array, value: Value) -> bool:
+    """Whether an array has the shape of a value, as far as its dimensions are fixed."""
+    return len(array.shape) == len(value.shape) and all(
+        size == dim for size, dim in zip(array.shape, value.shape, strict=True) if isinstance(dim, int)
+    )
 
 
 def _as(array: Array, value: Value) -> Array:

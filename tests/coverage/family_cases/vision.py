@@ -136,20 +136,21 @@ CASES = [
     _timm("swinv2_tiny_window8_256", embed_dim=16, depths=(1, 1), num_heads=(2, 4), window_size=4, img_size=32),
     _timm("swin_s3_tiny_224", embed_dim=16, depths=(1, 1), num_heads=(2, 4), window_size=(4, 4), img_size=32),
     _timm("swinv2_cr_tiny_ns_224", embed_dim=16, depths=(1, 1), num_heads=(2, 4), window_size=4, img_size=32),
-    _timm("coatnet_pico_rw_224", size=64, img_size=64, embed_dim=(8, 16, 16, 32), depths=(1, 1, 1, 1), stem_width=8),
-    _timm("coatnet_nano_rw_224", size=64, img_size=64, embed_dim=(8, 16, 32, 32), depths=(1, 1, 1, 1), stem_width=8),
-    _timm("maxvit_pico_rw_256", size=64, img_size=64, embed_dim=(8, 16, 32, 32), depths=(1, 1, 1, 1), stem_width=8),
+    _timm("coatnet_pico_rw_224", size=64, img_size=64, embed_dim=(8, 32, 32, 64), depths=(1, 1, 1, 1), stem_width=8),
+    _timm("coatnet_nano_rw_224", size=64, img_size=64, embed_dim=(8, 32, 64, 64), depths=(1, 1, 1, 1), stem_width=8),
+    _timm("maxvit_pico_rw_256", size=64, img_size=64, embed_dim=(32, 32, 32, 64), depths=(1, 1, 1, 1), stem_width=8),
     _timm(
-        "maxxvit_rmlp_nano_rw_256", size=64, img_size=64, embed_dim=(8, 16, 32, 32), depths=(1, 1, 1, 1), stem_width=8
+        "maxxvit_rmlp_nano_rw_256", size=64, img_size=64, embed_dim=(32, 32, 32, 64), depths=(1, 1, 1, 1), stem_width=8
     ),
     _timm(
-        "coat_tiny", embed_dims=(16, 16, 16, 16), serial_depths=(1, 1, 1, 1), parallel_depth=1, num_heads=2, img_size=32
+        "coat_tiny", embed_dims=(64, 64, 64, 64), serial_depths=(1, 1, 1, 1), parallel_depth=1, num_heads=8, img_size=32
     ),
     _timm("convit_tiny", embed_dim=32, depth=2, num_heads=4, img_size=32, patch_size=8, local_up_to_layer=1),
     _timm(
         "crossvit_tiny_240",
         size=48,
         img_size=48,
+        img_scale=(1.0, 2 / 3),
         embed_dim=(16, 32),
         depth=((1, 1, 0),),
         num_heads=(2, 2),
@@ -161,9 +162,9 @@ CASES = [
     _timm("efficientvit_b0", size=64, widths=(8, 8, 16, 16, 32), depths=(1, 1, 1, 1, 1), head_dim=8),
     _timm("efficientvit_m0", size=64, img_size=64, embed_dim=(16, 16, 32), depth=(1, 1, 1), num_heads=(4, 4, 4)),
     _timm("fastvit_t8", size=64, layers=(1, 1, 1, 1), embed_dims=(8, 16, 16, 32)),
-    _timm("focalnet_tiny_srf", embed_dim=16, depths=(1, 1, 1, 1)),
+    _timm("focalnet.FocalNet", embed_dim=16, depths=(1, 1, 1, 1)),
     _timm(
-        "gcvit_xxtiny",
+        "gcvit.GlobalContextVit",
         size=64,
         img_size=64,
         embed_dim=16,
@@ -176,8 +177,8 @@ CASES = [
     _timm("mobilevit_xxs", size=64),
     _timm("mobilevitv2_050", size=64),
     _timm("mvitv2_tiny", size=64, img_size=64),
-    _timm("nest_tiny_jx", size=32, img_size=32, embed_dims=(8, 16, 16), num_heads=(1, 2, 2), depths=(1, 1, 1)),
-    _timm("nextvit_small", size=64, depths=(1, 1, 2, 1), stem_chs=(8, 8, 8)),
+    _timm("nest.Nest", size=32, img_size=32, embed_dims=(8, 16, 16), num_heads=(1, 2, 2), depths=(1, 1, 1)),
+    _timm("nextvit_small", size=64, depths=(1, 1, 5, 1), stem_chs=(8, 8, 8)),
     _timm(
         "pit_ti_224",
         size=64,
@@ -188,23 +189,22 @@ CASES = [
         depth=(1, 1, 1),
         heads=(1, 2, 2),
     ),
-    _timm("poolformer_s12", size=64, layers=(1, 1, 1, 1), embed_dims=(8, 16, 16, 32)),
-    _timm("poolformerv2_s12", size=64, layers=(1, 1, 1, 1), embed_dims=(8, 16, 16, 32)),
-    _timm("caformer_s18", size=64, depths=(1, 1, 1, 1), dims=(8, 16, 32, 32)),
-    _timm("convformer_s18", size=64, depths=(1, 1, 1, 1), dims=(8, 16, 16, 32)),
+    _timm("metaformer.MetaFormer", size=64, depths=(1, 1, 1, 1), dims=(8, 16, 16, 32)),
+    _timm("poolformer_s12", size=64),
+    _timm("caformer_s18", size=64),
+    _timm("convformer_s18", size=64),
     _timm("pvt_v2_b0", size=64, embed_dims=(8, 16, 16, 32), num_heads=(1, 2, 2, 2), depths=(1, 1, 1, 1)),
     _timm("repvit_m1", size=64, embed_dim=(8, 16, 16, 32), depth=(1, 1, 1, 1)),
     _timm("shvit_s1", size=64),
     _timm(
         "tiny_vit_5m_224",
         size=64,
-        img_size=64,
         embed_dims=(16, 16, 32, 32),
         depths=(1, 1, 1, 1),
         num_heads=(1, 2, 2, 2),
         window_sizes=(4, 4, 4, 2),
     ),
-    _timm("tnt_s_legacy_patch16_224", size=32, img_size=32, embed_dim=32, depth=1),
+    _timm("tnt_s_legacy_patch16_224", size=32, img_size=32, embed_dim=36, depth=1),
     _timm(
         "twins_pcpvt_small",
         size=64,
@@ -224,14 +224,14 @@ CASES = [
     ),
     _timm("visformer_tiny", size=64, img_size=64, embed_dim=32, depth=(1, 1, 1), num_heads=2, init_channels=8),
     _timm(
-        "volo_d1_224", size=64, img_size=64, embed_dims=(16, 32, 32, 32), num_heads=(2, 2, 2, 2), layers=(1, 1, 1, 1)
+        "volo.VOLO", size=64, img_size=64, embed_dims=(16, 32, 32, 32), num_heads=(2, 2, 2, 2), layers=(1, 1, 1, 1)
     ),
     _timm(
         "davit_tiny", size=64, depths=(1, 1, 1, 1), embed_dims=(8, 16, 16, 32), num_heads=(1, 2, 2, 4), window_size=2
     ),
-    _timm("mixer_s32_224", size=32, img_size=32, patch_size=8, num_blocks=2, embed_dim=32),
-    _timm("resmlp_12_224", size=32, img_size=32, patch_size=8, num_blocks=2, embed_dim=32),
-    _timm("gmlp_s16_224", size=32, img_size=32, patch_size=8, num_blocks=2, embed_dim=32),
+    _timm("mlp_mixer.MlpMixer", size=32, img_size=32, patch_size=8, num_blocks=2, embed_dim=32),
+    _timm("resmlp_12_224", size=32, img_size=32),
+    _timm("gmlp_ti16_224", size=32, img_size=32),
     _timm("samvit_base_patch16", **_VIT),
     _timm("fastvit_s12", size=64, layers=(1, 1, 1, 1), embed_dims=(8, 16, 16, 32)),
     _timm("naflexvit_base_patch16_gap", embed_dim=32, depth=2, num_heads=4, patch_size=8),
