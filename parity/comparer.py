@@ -82,7 +82,7 @@ class Comparer:
             reason = f"nothing was recorded here on the {self.side} side: the Cell or this output has no counterpart"
             return self._comparison(check, kind, name, key.call, {"status": NOT_COMPARED, "reason": reason})
         reference = self.noise.first.values.get(key, truth)
-        fields = judge(check, value, truth, reference, self.noise.error(key), self.tolerance, group_size)
+        fields = judge(check, value, truth, reference, self.noise.error(key, check), self.tolerance, group_size)
         return self._comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
 
     def _is_untracked(self, gradient: Key, records: Records) -> bool:
@@ -140,13 +140,13 @@ class Comparer:
                     share = (name, holder)
                     sides = (self.truth.shares[share], candidate.shares.get(share), self.noise.first.shares.get(share))
                     yield from self._parameter_gradient(
-                        check, name, holder, sides, self.noise.error(share), candidate.broken
+                        check, name, holder, sides, self.noise.error(share, check), candidate.broken
                     )
                 path = _common_ancestor(holders)
                 records = (self.truth, candidate, self.noise.first)
                 triple = tuple(_without_shares(t, r, name) for t, r in zip(triple, records, strict=True))  # type: ignore[assignment]
             yield from self._parameter_gradient(
-                check, name, path, triple, self.noise.error(("parameter", name)), candidate.broken
+                check, name, path, triple, self.noise.error(("parameter", name), check), candidate.broken
             )
 
     def _parameter_gradient(
@@ -182,7 +182,9 @@ class Comparer:
             else:
                 first = self.noise.first
                 reference = first.updates.get(name, first.buffers.get(name, truth))
-                fields = judge(check, value, truth, reference, self.noise.error(("update", name)), self.tolerance)
+                fields = judge(
+                    check, value, truth, reference, self.noise.error(("update", name), check), self.tolerance
+                )
             yield self.owners.get(name, ""), self._comparison(check, "buffer update", name, 0, fields)
 
     def _one_sided(self, truth: Array | None, value: Array | None) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .judge import error
+from .judge import epsilon, error
 from .sides.records import Array, Key, Records, Run, Side
 
 MOST_SAMPLES = 8
+MOST_DOUBLE_SAMPLES = 2
 
 
 class Noise:
@@ -17,9 +18,14 @@ class Noise:
     The first run is the reference as it is; the others apply a jitter of half a unit in the last place at every Cell
     boundary, so that the luck of a single run doesn't decide.
 
+    What is computed in float64 is held to these errors scaled to double precision. Where rounding errors grow so much
+    that those of the working dtype are as large as the values, they tell nothing about double precision: there the
+    reference in float64 is run again with a jitter, and its errors count too.
+
     Attributes:
         first: records of the first run.
-        samples: how many runs have been made.
+        samples: how many runs have been made in the working dtype.
+        double_samples: how many jittered runs have been made in float64.
     """
 
     def __init__(self, reference: Side, truth: Records, run: Run) -> None:
@@ -27,12 +33,20 @@ class Noise:
         self.truth = truth
         self.run = run
         self.samples = 0
+        self.double_samples = 0
         self._errors: dict[Key | tuple[str, str], float] = {}
+        self._double_errors: dict[Key | tuple[str, str], float] = {}
         self.first = self._sample(None)
 
-    def error(self, key: Key | tuple[str, str]) -> float:
-        """Largest error at a boundary, or of `("parameter", name)`, `("update", name)`, or a share `(name, path)`."""
-        return self._errors.get(key, 0.0)
+    def error(self, key: Key | tuple[str, str], check: str = "rounding") -> float:
+        """Largest error at a boundary, or of `("parameter", name)`, `("update", name)`, or a share `(name, path)`.
+
+        For "meaning", errors measured in float64 count as what they would be in the working dtype.
+        """
+        found = self._errors.get(key, 0.0)
+        if check == "rounding":
+            return found
+        return max(found, self._double_errors.get(key, 0.0) * epsilon(self.run.dtype) / epsilon("float64"))
 
     def sample(self) -> bool:
         """Make one more run; False if enough have been made."""
@@ -41,13 +55,25 @@ class Noise:
         self._sample(self.samples)
         return True
 
+    def sample_double(self) -> bool:
+        """Make one more run in float64, with a jitter; False if enough have been made."""
+        if self.double_samples >= MOST_DOUBLE_SAMPLES:
+            return False
+        self.double_samples += 1
+        run = replace(self.run, dtype="float64", jitter=self.double_samples)
+        self._measure(self.reference.run(run), self._double_errors)
+        return True
+
     def _sample(self, jitter: int | None) -> Records:
         records = self.reference.run(replace(self.run, jitter=jitter))
-        for key, value, truth in _pairs(records, self.truth):
-            if value.shape == truth.shape:
-                self._errors[key] = max(self._errors.get(key, 0.0), error(value, truth)[0])
+        self._measure(records, self._errors)
         self.samples += 1
         return records
+
+    def _measure(self, records: Records, errors: dict[Key | tuple[str, str], float]) -> None:
+        for key, value, truth in _pairs(records, self.truth):
+            if value.shape == truth.shape:
+                errors[key] = max(errors.get(key, 0.0), error(value, truth)[0])
 
 
 def _pairs(records: Records, truth: Records) -> Iterator[tuple[Key | tuple[str, str], Array, Array]]:

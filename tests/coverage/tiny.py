@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import torch
@@ -69,12 +70,17 @@ def model(name: str, /, **given: Any) -> torch.nn.Module:
 
 
 def randomized(module: torch.nn.Module) -> torch.nn.Module:
-    """The module with noise on its parameters: zeros and ones that an initializer left would hide faults."""
+    """The module with noise on its parameters: zeros and ones that an initializer left would hide faults.
+
+    Of wide layers, it is so small that values don't grow from layer to layer.
+    """
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in module.parameters():
-            if parameter.is_floating_point():
-                parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
+            if parameter.is_floating_point() and parameter.numel():
+                taken = parameter[0].numel() if parameter.ndim else 1
+                scale = min(0.05, 0.3 / math.sqrt(taken))
+                parameter += scale * torch.randn(parameter.shape, generator=generator)
     return module
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import nn
 
+from cellbridge.parity import check
 from cellbridge.parity.noise import MOST_SAMPLES, Noise
 from cellbridge.parity.sides.records import OUTPUT, Key, Run
 from cellbridge.parity.sides.torch_side import TorchSide
@@ -58,3 +60,38 @@ def test_parameters_and_updates_have_noise_too() -> None:
     noise = Noise(side, truth, Run("float32", True, truth.cotangents, truth.draws))
     assert 0 < noise.error(("parameter", "0.weight")) < 1e-4
     assert 0 < noise.error(("update", "1.running_mean")) < 1e-6
+
+
+class Wild(nn.Module):
+    """Layers that multiply every error by about ten: after nine of them, float32 has no digits left, float64 few."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(9))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.sin(30 * layer(x))
+        return x
+
+
+def test_where_errors_grow_to_the_size_of_the_values_double_precision_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
+    assert check(Wild(), (x,)).ok
+    monkeypatch.setattr("cellbridge.parity.noise.MOST_DOUBLE_SAMPLES", 0)
+    report = check(Wild(), (x,))
+    failed = [c for cell in report.cells.values() for c in cell.comparisons if c.status == "fail"]
+    assert failed
+    assert {(c.feeding, c.check) for c in failed} == {("end to end", "meaning")}
+
+
+def test_the_jitter_of_double_precision_is_a_rounding_error() -> None:
+    noise = _noise()
+    before = noise.error(ROOT, "meaning")
+    assert noise.sample_double()
+    assert noise.error(ROOT) == before <= noise.error(ROOT, "meaning") < 10 * before
+    assert noise.sample_double()
+    assert not noise.sample_double()
