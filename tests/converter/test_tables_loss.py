@@ -62,7 +62,9 @@ LOSSES: dict[str, Case] = {
     "margin ranking": (lambda a, b, t: F.margin_ranking_loss(a, b, t.detach(), margin=0.3), (A[:, 0], B[:, 0], SIGNS)),
     "hinge embedding": (lambda a, t: F.hinge_embedding_loss(a, t.detach(), margin=0.4), (A[:, 0], SIGNS)),
     "cosine similarity": (lambda a, b: F.cosine_similarity(a, b, dim=-1), (A, B)),
-    "cosine similarity of what is broadcast": (lambda a, b: F.cosine_similarity(a[None], b[:, None]), (A, B)),
+    "cosine similarity of what is broadcast": (
+        lambda a, b: F.cosine_similarity(a[None], b.detach()[:, None]), (A, B)
+    ),
     "cosine similarity of zeros": (F.cosine_similarity, (torch.zeros(2, 3), A[:2])),
     "poisson": (lambda a, t: F.poisson_nll_loss(a, t.detach(), full=True), (A, PROBABILITIES * 3)),
     "cosine embedding": (lambda a, b, t: F.cosine_embedding_loss(a, b, t.detach(), margin=0.1), (A, B, SIGNS)),
