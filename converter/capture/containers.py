@@ -10,11 +10,13 @@ import copy
 import dataclasses
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+
+from ...runtime.tree import TENSOR, Structure
 
 _TRANSPARENT = (tuple, list, dict, deque)
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -118,3 +120,34 @@ def _unflatten(values: Any, rest: _Rest) -> Any:
     own = {name: copy.copy(value) if isinstance(value, _TRANSPARENT) else value for name, value in rest.others.items()}
     vars(x).update(own | dict(zip(rest.names, values, strict=True)))
     return x
+
+
+def structure(value: Any) -> Structure:
+    """The structure of a call's arguments or result, as torch flattens it.
+
+    Containers that only torch knows (a dataclass, say) become dicts; their fields are those that torch takes leaves of.
+    """
+    if isinstance(value, torch.Tensor):
+        return TENSOR
+    entries, spec = pytree.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
+    if spec.is_leaf():
+        return Structure("constant", constant=value)
+    children = tuple(structure(child) for _, child in entries)
+    if isinstance(value, tuple):
+        # a named tuple has `_fields`, one of torch's own (of max, say) `__match_args__`
+        fields = tuple(getattr(value, "_fields", None) or getattr(value, "__match_args__", None) or ())
+        if not fields:
+            return Structure("tuple", children)
+        return Structure("namedtuple", children, fields, type(value).__name__)
+    if isinstance(value, list):
+        return Structure("list", children)
+    keys = tuple(_key(path[0]) for path, _ in entries)
+    return Structure("dict", children, keys, "" if isinstance(value, Mapping) else type(value).__name__)
+
+
+def _key(entry: Any) -> Any:
+    """The key, the attribute or the position that a pytree path entry stands for."""
+    match entry:
+        case pytree.MappingKey(key=key) | pytree.GetAttrKey(name=key) | pytree.SequenceKey(idx=key):
+            return key
+    return str(entry)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from cellbridge.converter.capture.complex_table import COMPLEX
-from cellbridge.converter.capture.export import _decompositions
 from cellbridge.converter.capture.numbers import ELEMENT
 from cellbridge.converter.capture.table import TABLE
+from cellbridge.converter.capture.torch_graph import decompositions
 
 NOT_TRANSLATED = {
     "aten._adaptive_avg_pool2d_backward.default": "of a backward pass: programs are differentiated by themselves",
@@ -29,7 +29,7 @@ def core() -> set[str]:
 
 
 def test_core_operators_are_translated_or_taken_apart() -> None:
-    known = set(TABLE) | set(COMPLEX) | {str(op) for op in _decompositions()} | {str(op) for op in ELEMENT}
+    known = set(TABLE) | set(COMPLEX) | {str(op) for op in decompositions()} | {str(op) for op in ELEMENT}
     missing = core() - known
     assert missing - set(NOT_TRANSLATED) == set()
     assert len(core()) > 150

@@ -223,9 +223,7 @@ CASES = [
         wss=(2, 2, 2, 1),
     ),
     _timm("visformer_tiny", size=64, img_size=64, embed_dim=32, depth=(1, 1, 1), num_heads=2, init_channels=8),
-    _timm(
-        "volo.VOLO", size=64, img_size=64, embed_dims=(16, 32, 32, 32), num_heads=(2, 2, 2, 2), layers=(1, 1, 1, 1)
-    ),
+    _timm("volo.VOLO", size=64, img_size=64, embed_dims=(16, 32, 32, 32), num_heads=(2, 2, 2, 2), layers=(1, 1, 1, 1)),
     _timm(
         "davit_tiny", size=64, depths=(1, 1, 1, 1), embed_dims=(8, 16, 16, 32), num_heads=(1, 2, 2, 4), window_size=2
     ),

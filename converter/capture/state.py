@@ -1,0 +1,81 @@
+"""Parameters, buffers and constants of a module, as the program under construction has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...runtime.calling import as_array
+from ...runtime.errors import ConversionError
+from ...runtime.ir.dims import Dim
+from ...runtime.ir.types import Buffer, Constant, Parameter, Type
+from ...runtime.ops.complex_numbers import Complex
+from ...runtime.tracing import Builder, Traced
+from .table import Unsupported, cast, numpy_dtype
+
+
+class State:
+    """Parameters, buffers and constants of a module as values of a program; a shared tensor is one value."""
+
+    def __init__(self, module: torch.nn.Module, builder: Builder) -> None:
+        self.builder = builder
+        self.parameters: dict[str, Parameter] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self.canonical: dict[int, str] = {}
+        self.module_buffers = dict(module.named_buffers(remove_duplicate=False))
+        self.all_parameters = dict(module.named_parameters(remove_duplicate=False))
+        for name, parameter in module.named_parameters():
+            self.canonical[id(parameter)] = name
+            aliases = tuple(n for n, p in self.all_parameters.items() if p is parameter and n != name)
+            value = self._value(name, parameter).value
+            self.parameters[name] = Parameter(value, as_array(parameter).copy(), parameter.requires_grad, aliases)
+        for name, buffer in module.named_buffers():
+            self.canonical[id(buffer)] = name
+            traced = self._value(name, buffer)
+            self.buffers[name] = Buffer(traced.value, as_array(buffer).copy())
+
+    def _value(self, name: str, tensor: torch.Tensor) -> Traced:
+        return self.builder.new_value(name, tensor_type(tensor, name, tuple(tensor.shape)))
+
+    def parameter(self, target: str) -> Traced | Complex:
+        """The parameter of that name, which may be one of several."""
+        tensor = self.all_parameters[target]
+        return as_numbers(Traced(self.builder, self.parameters[self.canonical[id(tensor)]].value), tensor)
+
+    def buffer(self, target: str) -> Traced | Complex:
+        """The buffer of that name, as it was before the call."""
+        buffer = self.buffers[self._buffer_name(target)]
+        return as_numbers(Traced(self.builder, buffer.value), self.module_buffers[target])
+
+    def _buffer_name(self, target: str) -> str:
+        return self.canonical[id(self.module_buffers[target])]
+
+    def constant(self, target: str, data: Any) -> Traced | Complex:
+        """A tensor that the model made or held outside of its parameters and buffers."""
+        traced = self._value(target, data)
+        self.builder.constants.append(Constant(traced.value, as_array(data).copy()))
+        return as_numbers(traced, data)
+
+    def update(self, target: str, value: Any) -> None:
+        """A buffer holds `value` after the call."""
+        if isinstance(value, Complex):
+            value = value.pair()
+        name = self._buffer_name(target)
+        before = self.buffers[name]
+        # torch infers wider running statistics for half precision than the buffer that it copies them to
+        self.buffers[name] = Buffer(before.value, before.data, cast(value, before.value.dtype).value)
+
+
+def tensor_type(tensor: torch.Tensor, name: str, shape: tuple[Dim, ...]) -> Type:
+    """The type of the value that stands for a tensor: complex numbers are pairs of reals."""
+    try:
+        dtype = numpy_dtype(tensor.dtype)
+    except Unsupported as reason:
+        raise ConversionError(f"tensor {name!r}: {reason} can't be converted") from None
+    return Type(dtype, (*shape, 2) if tensor.is_complex() else shape)
+
+
+def as_numbers(traced: Traced, tensor: torch.Tensor) -> Traced | Complex:
+    """What a value that stands for a tensor is to translations."""
+    return Complex.of_pair(traced) if tensor.is_complex() else traced

@@ -1,0 +1,177 @@
+"""The graph that `torch.export` gives of a module, with the operators that have a translation left whole."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from .cell_hooks import watch
+from .complex_table import COMPLEX, is_complex
+from .known_numbers import KnownNumbers, UnseenDraws, known_settings, least_draws
+from .marks import Marker
+from .refusals import explained
+from .table import TABLE
+
+DETACH = torch.ops.aten.detach.default
+# operators that torch knows how to take apart, but counts among those that stay whole
+TAKEN_APART = [torch.ops.aten.grid_sampler_2d.default, torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor]
+
+INSTANCE_NORM = torch.ops.aten.instance_norm.default
+
+
+def export(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, marker: Marker
+) -> torch.export.ExportedProgram:
+    """Trace a call of the module; where Python code draws random numbers, they must not change what is traced.
+
+    Raises:
+        ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
+    """
+    draws = UnseenDraws()
+    exported = _trace(module, args, kwargs, dynamic_shapes, marker)
+    if draws.sources():
+        with least_draws():
+            again = _trace(module, args, kwargs, dynamic_shapes, marker)
+        if not _are_the_same(exported, again):
+            draws.refuse()
+    return exported
+
+
+def _are_the_same(a: torch.export.ExportedProgram, b: torch.export.ExportedProgram) -> bool:
+    """Whether two traces of one module compute the same."""
+    if str(a.graph) != str(b.graph):
+        return False
+    pairs = [(x, b.constants[name]) for name, x in a.constants.items()]
+    return all(torch.equal(x, y) for x, y in pairs if isinstance(x, torch.Tensor))
+
+
+def _trace(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, marker: Marker
+) -> torch.export.ExportedProgram:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        stack.enter_context(explained(module, args, kwargs))
+        stack.enter_context(watch(module, marker))
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(_masks_unread())
+        stack.enter_context(_distributions_unchecked())
+        stack.enter_context(KnownNumbers())
+        stack.enter_context(known_settings(module))
+        warnings.simplefilter("ignore")
+        exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        _detach_no_grad_regions(exported.graph_module)
+        _renorm_in_sight(exported.graph_module)
+        table = decompositions()
+        default = torch.export.default_decompositions()
+        if any(map(_updates_statistics_unseen, exported.graph.nodes)):
+            table = table | {INSTANCE_NORM: default[INSTANCE_NORM]}
+        # what has a translation for real tensors only is taken apart where it is applied to complex ones
+        table = table | {op: default[op] for op in _on_complex(exported.graph_module) if op in default}
+        # makes in-place operators functional, too
+        taken_apart: torch.export.ExportedProgram = exported.run_decompositions(table)
+        return taken_apart
+
+
+def _called(module: torch.nn.Module) -> torch.nn.Module:
+    """A module that is called, hooks and all, when it is exported: a graph module's own nodes would be run instead."""
+    if not isinstance(module, torch.fx.GraphModule):
+        return module
+    caller = torch.nn.Module()
+    for held in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules", "training"):
+        vars(caller)[held] = vars(module)[held]
+    caller.forward = functools.wraps(module.forward)(lambda *args, **kwargs: module(*args, **kwargs))
+    return caller
+
+
+@contextlib.contextmanager
+def _masks_unread() -> Iterator[None]:
+    """Within the context, torch's transformer layers don't look into a mask to see whether it is the causal one.
+
+    That decides by the values of a tensor, which can't be exported, and only what is faster: not causal, as far as they
+    know, a mask is applied as it is.
+    """
+    layers = torch.nn.modules.transformer
+    detect = layers._detect_is_causal_mask
+    layers._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    try:
+        yield
+    finally:
+        layers._detect_is_causal_mask = detect
+
+
+@contextlib.contextmanager
+def _distributions_unchecked() -> Iterator[None]:
+    """Within the context, distributions don't look into their parameters, to raise an error for a negative scale, say.
+
+    That decides by the values of a tensor, which can't be exported.
+    """
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
+
+
+def _updates_statistics_unseen(node: torch.fx.Node) -> bool:
+    """Whether it is an instance norm that updates running statistics: its schema doesn't say that it changes them.
+
+    Taken apart, it shows.
+    """
+    if node.target is not INSTANCE_NORM:
+        return False
+    names = [argument.name for argument in INSTANCE_NORM._schema.arguments]
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    return bool(given["use_input_stats"]) and given["running_mean"] is not None
+
+
+def _detach_no_grad_regions(module: torch.fx.GraphModule) -> None:
+    """Detach what is computed under `torch.no_grad()`: `run_decompositions` forgets where such a region was."""
+    for node in module.graph.nodes:
+        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
+            continue
+        region = getattr(module, node.args[1].target)
+        (output,) = region.graph.find_nodes(op="output")
+        with region.graph.inserting_before(output):
+            output.args = (tuple(region.graph.call_function(DETACH, (value,)) for value in output.args[0]),)
+        region.recompile()
+
+
+def _renorm_in_sight(module: torch.fx.GraphModule) -> None:
+    """Let an embedding scale its weights themselves, not a detached alias: gradients go on to them (see the table)."""
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.embedding_renorm_.default and node.args[0].target is DETACH:
+            node.replace_input_with(node.args[0], node.args[0].args[0])
+    module.recompile()
+
+
+def _on_complex(module: torch.nn.Module) -> set[Any]:
+    """The operators that are applied to complex tensors, but lack a translation for those."""
+    graphs = [m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
+    return {
+        node.target
+        for graph in graphs
+        for node in graph.nodes
+        if node.op == "call_function" and str(node.target) in TABLE and str(node.target) not in COMPLEX
+        if any(is_complex(n.meta.get("val")) for n in (node, *node.all_input_nodes))
+    }
+
+
+@functools.cache
+def decompositions() -> dict[Any, Any]:
+    """How torch takes apart the operators that the table lacks; those it has stay whole.
+
+    Random operators stay whole too: their draws are recorded and replayed one for one.
+    """
+    default = torch.export.default_decompositions().items()  # type: ignore[no-untyped-call]
+    rules = dict(default) | torch._decomp.get_decompositions(TAKEN_APART)
+    return {
+        operator: rule
+        for operator, rule in rules.items()
+        if str(operator) not in TABLE and torch.Tag.nondeterministic_seeded not in operator.tags
+    }

@@ -1,0 +1,80 @@
+"""What a program can't hold of a module, and is told of in a warning."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cellbridge.converter.capture.export import from_torch
+from tests.converter.capturing import Function
+
+X = torch.linspace(-1, 2, 6).reshape(2, 3)
+
+
+def test_an_input_changed_in_place_is_left_as_it_is() -> None:
+    def changing(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        x.mul_(2).add_(y)
+        return x, x.sum() - y
+
+    x, y = X.clone(), X.flip(0)
+    with pytest.warns(UserWarning, match="changes its input 'args_0' in place; the program leaves it as it is") as told:
+        program = from_torch(Function(changing), (x, y))
+    assert len(told) == 1
+    assert torch.equal(x, X)
+    given = X.numpy().copy()
+    results = program(given, y)
+    np.testing.assert_array_equal(given, X.numpy())
+    for actual, expected in zip(results, changing(X.clone(), y), strict=True):
+        np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-6)
+
+
+class CountsCalls(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+        self.inner.calls = 0
+
+    def forward(self, x):
+        self.inner.calls += 1
+        return self.inner(x) * self.inner.calls
+
+
+def test_a_number_that_forward_changes_is_told():
+    module = CountsCalls()
+    with pytest.warns(UserWarning, match=r"inner\.calls \(from 0 to 1\)"):
+        from_torch(module, (torch.ones(1, 2),))
+    assert module.inner.calls == 0
+
+
+class Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return -g
+
+
+def test_a_backward_written_by_hand_is_told() -> None:
+    with pytest.warns(UserWarning, match="the backward of Reversed .* isn't captured"):
+        program = from_torch(Function(Reversed.apply), (X,))
+    np.testing.assert_allclose(program(X.numpy()), 2 * X.numpy())
+    leaf = X.clone().requires_grad_()
+    Reversed.apply(leaf).sum().backward()
+    assert leaf.grad is not None
+    assert (leaf.grad == -1).all(), "torch's own call is as it was"
+
+
+def test_a_checkpoint_is_not_told() -> None:
+    def checkpointed(x: Tensor) -> Any:
+        return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        from_torch(Function(checkpointed), (X,))
