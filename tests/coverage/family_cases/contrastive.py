@@ -69,7 +69,7 @@ CASES = [
     _case("FlavaModel"),
     _case("AltCLIPModel", text_config={"project_dim": 32}),
     _case("CLIPSegForImageSegmentation", extract_layers=[0, 1], reduce_dim=16, decoder_num_attention_heads=2),
-    _case("BridgeTowerModel"),
+    _case("BridgeTowerModel", hidden_size=64, vision_config={"hidden_size": 128}, text_config={"hidden_size": 64}),
     _case("Owlv2Model"),
     _case("GitForCausalLM"),
     _case("ViltModel"),

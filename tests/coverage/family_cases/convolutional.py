@@ -23,6 +23,7 @@ def _case(kind: str, /, size: int = 32, **given: Any) -> Case:
 
 
 _FOUR = {"layers": (1, 1, 1, 1)}
+_HALO = {"block_size": 2, "halo_size": 1}
 _SLIM = {"depths": (1, 1, 1, 1), "dims": (8, 16, 16, 32)}
 
 CASES = [
@@ -96,12 +97,12 @@ CASES = [
     _timm("lcnet_050"),
     _timm("semnasnet_075"),
     _timm("gernet_s"),
-    _timm("botnet26t_256", size=64),
-    _timm("halonet26t", size=64),
-    _timm("lambda_resnet26rpt_256", size=64),
-    _timm("bat_resnext26ts", size=64),
+    _timm("botnet26t_256", size=64, img_size=64, width_factor=0.25),
+    _timm("halonet26t", size=64, width_factor=0.25, self_attn_kwargs=_HALO),
+    _timm("lambda_resnet26rpt_256", size=64, img_size=64, width_factor=0.25),
+    _timm("bat_resnext26ts", size=64, width_factor=0.5, attn_kwargs={"block_size": 2}),
     _timm("gcresnet33ts", size=64),
-    _timm("eca_halonext26ts", size=64),
+    _timm("eca_halonext26ts", size=64, width_factor=0.25, self_attn_kwargs={**_HALO, "dim_head": 16}),
     _timm("mobileone_s0", size=32),
     _timm("hgnet_tiny", size=64),
     _timm("hgnetv2_b0", size=64),
@@ -116,7 +117,7 @@ CASES = [
     _case("BitModel", hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1], embedding_size=8, num_groups=2),
     _case("MobileNetV1Model", depth_multiplier=0.25),
     _case("MobileNetV2Model", depth_multiplier=0.35),
-    _case("EfficientNetModel", width_coefficient=0.25, depth_coefficient=0.25, hidden_dim=64),
+    _case("EfficientNetModel", width_coefficient=0.25, depth_coefficient=0.25, hidden_dim=320),
     _case("HGNetV2ForImageClassification", size=64),
     _case("TextNetModel", size=64),
 ]

@@ -73,7 +73,7 @@ def _sam_decoder() -> Built:
 
 
 def _owl() -> Built:
-    module = model("OwlViTForObjectDetection")
+    module = model("OwlViTForObjectDetection", projection_dim=32)
     return module, (), {"input_ids": ids(2, 7), "pixel_values": noise(1, 3, 32, 32)}
 
 
@@ -162,13 +162,23 @@ CASES = [
     _on(
         "UperNetForSemanticSegmentation", _convnext, auxiliary_in_channels=16, auxiliary_channels=8, pool_scales=[1, 2]
     ),
-    _on("MaskFormerForInstanceSegmentation", _swin, fpn_feature_size=16, mask_feature_size=16),
+    Case(
+        "MaskFormerForInstanceSegmentation",
+        "detection and segmentation",
+        lambda: _with(
+            "MaskFormerForInstanceSegmentation",
+            _swin,
+            fpn_feature_size=32,
+            mask_feature_size=16,
+            decoder_config=configuration(transformers.DetrConfig),
+        ),
+    ),
     _on(
         "Mask2FormerForUniversalSegmentation",
         _swin,
-        hidden_dim=16,
-        feature_size=16,
-        mask_feature_size=16,
+        hidden_dim=32,
+        feature_size=32,
+        mask_feature_size=32,
         dim_feedforward=24,
         encoder_feedforward_dim=24,
         num_queries=5,
@@ -251,8 +261,9 @@ CASES = [
             model(
                 "VitMatteForImageMatting",
                 backbone_config=configuration(transformers.VitDetConfig, num_channels=4, out_features=["stage2"]),
-                fusion_hidden_sizes=[16, 8, 8, 8],
-                convstream_hidden_sizes=[8, 8, 8],
+                hidden_size=32,
+                fusion_hidden_sizes=[16, 8, 8],
+                convstream_hidden_sizes=[8, 8],
             ),
             (),
             {"pixel_values": noise(2, 4, 32, 32)},

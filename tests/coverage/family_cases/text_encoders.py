@@ -13,6 +13,10 @@ def _text(kind: str, /, length: int = 7, **given: Any) -> Built:
     return model(kind, **given), (), {"input_ids": ids(2, length), "attention_mask": mask(2, length)}
 
 
+def _unmasked(kind: str, /, length: int = 7, **given: Any) -> Built:
+    return model(kind, **given), (), {"input_ids": ids(2, length)}
+
+
 def _case(kind: str, /, length: int = 7, label: str = "", **given: Any) -> Case:
     return Case(kind + label, "text encoders", partial(_text, kind, length, **given))
 
@@ -57,7 +61,19 @@ CASES = [
     _case("FNetModel"),
     _case("FunnelModel", block_sizes=[1, 1], num_decoder_layers=1, d_inner=48, length=8),
     _case("ConvBertModel", conv_kernel_size=3),
-    _case("NystromformerModel", num_landmarks=4, segment_means_seq_len=8, length=8),
+    # without a mask of its own: transformers makes one row of it for every token, while landmarks are fewer
+    Case(
+        "NystromformerModel",
+        "text encoders",
+        partial(_unmasked, "NystromformerModel", num_landmarks=4, segment_means_seq_len=8, length=8),
+    ),
+    _case(
+        "NystromformerModel",
+        label=" with as many landmarks as tokens",
+        num_landmarks=8,
+        segment_means_seq_len=8,
+        length=8,
+    ),
     _case("RoFormerModel", embedding_size=32),
     _case("MobileBertModel", true_hidden_size=16, intra_bottleneck_size=16),
     _case("SqueezeBertModel", q_groups=2, k_groups=2, v_groups=2, intermediate_groups=2, output_groups=2),
