@@ -115,7 +115,7 @@ def test_slices_written_by_index(check):
     check(
         lambda x, i, v: [
             x.index_add(0, i, v), x.index_add(0, torch.zeros_like(i), v, alpha=2), x.index_copy(0, i, v),
-            x.index_fill(1, i, 2.5), x.index_fill(-1, i, v.sum()),
+            x.index_fill(1, i, 2.5), x.index_fill(-1, torch.cat([i, i]), v.sum()),
         ],
         X, places, normal(2, 5, 6),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ....runtime.ir.dims import product
-from ....runtime.ir.types import INT64, is_floating
+from ....runtime.ir.types import BOOL, INT64, is_floating
 from ....runtime.ops import creation, elementwise, indexing, rounding, scanning, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
@@ -117,16 +117,23 @@ def index_copy(context: Context, self: Traced, dim: int, index: Traced, source: 
     return shaping.reshape(written, shape=self.shape) if self.ndim == 0 else written
 
 
-@aten("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
-def index_fill(context: Context, self: Traced, dim: int, index: Traced, value: Any) -> Any:
+@aten("aten.index_fill.int_Scalar")
+def index_fill(context: Context, self: Traced, dim: int, index: Traced, value: float) -> Any:
     """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
     axis = normalize_axis(dim, self.ndim)
     shape = (*self.shape[:axis], product(index.shape), *self.shape[axis + 1 :]) if self.ndim else ()
-    if isinstance(value, Traced):
-        source = shaping.expand(cast(value, self.dtype), shape=shape)
-    else:
-        source = creation.full_like(self, value, shape=shape)
-    return index_copy(context, self, dim, index, source)
+    return index_copy(context, self, dim, index, creation.full_like(self, value, shape=shape))
+
+
+@aten("aten.index_fill.int_Tensor")
+def index_fill_tensor(context: Context, self: Traced, dim: int, index: Traced, value: Traced) -> Any:
+    """index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
+    # a place that is named twice is filled once: it counts once in the gradient of `value`
+    axis = normalize_axis(dim, self.ndim)
+    lines = self.shape[axis : axis + 1]
+    filled = index_fill(context, creation.full_like(index, 0, shape=lines), 0, index, 1)
+    along = shaping.reshape(cast(filled, BOOL), shape=(*lines, *[1] * (self.ndim - axis - 1)))
+    return elementwise.where(along, cast(value, self.dtype), self)
 
 
 @aten("aten.index_reduce.default")
