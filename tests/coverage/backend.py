@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import tomllib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from onnx.backend.test.loader import load_model_tests
 from cellbridge import converter
 from cellbridge.runtime.ops.random import drawing_from
 
+GAPS = Path(__file__).with_name("backend_gaps.toml")
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 
 
@@ -33,6 +36,16 @@ def cases() -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # onnx computes what it expects with overflows and divisions by zero
         return {case.name: case for kind in KINDS for case in load_model_tests(kind=kind)}
+
+
+def gaps() -> dict[str, str]:
+    """The reasons by the name, or a glob of the names, of tests that don't pass."""
+    return tomllib.loads(GAPS.read_text())
+
+
+def expected_to_fail(name: str, known: dict[str, str]) -> bool:
+    """Whether a gap names the test."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in known)
 
 
 def run(case: Any) -> Outcome:

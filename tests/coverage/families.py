@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+from typing import Any
+
 import torch
 
 from cellbridge import parity
@@ -22,6 +26,7 @@ from tests.coverage.family_cases import (
 )
 from tests.coverage.family_cases.case import Case
 
+GAPS = Path(__file__).with_name("families_gaps.toml")
 CASES: list[Case] = [
     *text_encoders.CASES,
     *decoders.CASES,
@@ -36,6 +41,15 @@ CASES: list[Case] = [
     *diffusion.CASES,
     *others.CASES,
 ]
+
+
+def gaps_by_case() -> dict[str, dict[str, dict[str, Any]]]:
+    """The gaps (`says`, `reason`) of `families_gaps.toml` by case and mode."""
+    known: dict[str, dict[str, dict[str, Any]]] = {}
+    for gap in tomllib.loads(GAPS.read_text(encoding="utf-8"))["gap"]:
+        for mode in gap["modes"]:
+            known.setdefault(gap["case"], {})[mode] = gap
+    return known
 
 
 def try_family(case: Case, *, train: bool) -> str:

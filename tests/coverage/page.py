@@ -1,10 +1,12 @@
-"""Writes docs/coverage.md from the gap lists: `python -m tests.coverage.page`."""
+"""Writes docs/coverage.md from the gap lists, `python -m tests.coverage.page`; needs the extras `test` and `models`."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tests.coverage import gaps
+from tests.coverage import backend, gaps
 from tests.coverage.operators import database
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
@@ -14,21 +16,20 @@ TITLES = {
     "onnx": "ONNX Runtime",
     gaps.UNTAKEN: "Not taken by torch.export",
 }
+HEAD = [
+    "# Coverage",
+    "",
+    "What passes of other people's tests, and what doesn't, with the reason. This page is written by",
+    "`python -m tests.coverage.page` from the gap lists in `tests/coverage/`; slow tests (`pytest -m slow",
+    "tests/coverage`) hold those against what happens, both ways: what is listed must fail, what isn't listed",
+    "must pass.",
+    "",
+]
 
 
 def page() -> str:
     """The text of the page."""
-    return "\n".join(
-        [
-            "# Coverage",
-            "",
-            "What passes of other people's tests, and what doesn't, with the reason. This page is written by",
-            "`python -m tests.coverage.page` from the gap lists in `tests/coverage/`; tests hold those against what",
-            "happens, both ways: what is listed must fail, what isn't listed must pass.",
-            "",
-            *operators(),
-        ]
-    )
+    return "\n".join([*HEAD, *operators(), *backend_tests(), *families()])
 
 
 def operators() -> list[str]:
@@ -40,22 +41,80 @@ def operators() -> list[str]:
         "",
         f"{len(entries)} entries, of which `torch.export` takes {len(entries) - untaken}. Each is tried on its sample",
         "inputs in float32 and float64 (or what else it supports): results and gradients of the program, and results",
-        "of ONNX Runtime, against torch's. An entry fails if one of its samples does. The list was written from",
-        "runs of its parts; it is still to be held against the whole database: factors of matrices, most of which",
-        "ONNX has no operator for, aren't all listed yet.",
+        "of ONNX Runtime, against torch's. An entry fails if one of its samples does.",
         "",
         "| | entries | passed | share |",
         "| --- | ---: | ---: | ---: |",
+        *(_row(TITLES[share.kind], share.tried, share.passed) for share in gaps.shares(known, entries)),
     ]
-    for share in gaps.shares(known, entries):
-        lines.append(f"| {TITLES[share.kind]} | {share.tried} | {share.passed} | {share.share:.1%} |")
     for kind in (*gaps.KINDS, gaps.UNTAKEN):
         of_kind = [gap for gap in known if gap.kind == kind]
         if not of_kind:
             continue
         lines += ["", f"### {TITLES[kind]}: what doesn't pass" if kind != gaps.UNTAKEN else f"### {TITLES[kind]}", ""]
-        lines += [f"- {gap.reason}: {', '.join(f'`{entry}`' for entry in gap.entries)}" for gap in of_kind]
+        lines += _list({gap.reason: gap.entries for gap in of_kind})
     return [*lines, ""]
+
+
+def backend_tests() -> list[str]:
+    """The section about the tests of ONNX backends."""
+    known, names = backend.gaps(), list(backend.cases())
+    failing = [name for name in names if backend.expected_to_fail(name, known)]
+    by_reason: dict[str, list[str]] = {}
+    for pattern, reason in known.items():
+        by_reason.setdefault(reason, []).append(pattern)
+    return [
+        "## onnx's backend tests",
+        "",
+        "Models of `onnx.backend.test` (node, simple, pytorch-operator and pytorch-converted), read with `from_onnx`",
+        "and run by the interpreter, against the results that come with them.",
+        "",
+        "| | tests | passed | share |",
+        "| --- | ---: | ---: | ---: |",
+        _row("Interpreter", len(names), len(names) - len(failing)),
+        "",
+        "### Backend tests that don't pass",
+        "",
+        *_list(by_reason),
+        "",
+    ]
+
+
+def families() -> list[str]:
+    """The section about whole models."""
+    from tests.coverage.families import CASES, gaps_by_case
+
+    known = gaps_by_case()
+    lines = [
+        "## Families of architectures",
+        "",
+        "Models of transformers, timm and diffusers with small random configurations: captured, run and differentiated",
+        "by the interpreter, exported and run by ONNX Runtime, and compared with torch Cell by Cell, as `parity run`",
+        "does.",
+        "",
+        "| | models | in eval mode | in train mode |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    sizes = Counter(case.family for case in CASES)
+    for family, size in sizes.items():
+        failing = Counter(mode for case in CASES if case.family == family for mode in known.get(case.name, {}))
+        lines.append(f"| {family} | {size} | {size - failing['eval']} | {size - failing['train']} |")
+    failing = Counter(mode for modes in known.values() for mode in modes)
+    lines.append(f"| all | {len(CASES)} | {len(CASES) - failing['eval']} | {len(CASES) - failing['train']} |")
+    by_reason: dict[str, list[str]] = {}
+    for name, modes in known.items():
+        for reason in dict.fromkeys(gap["reason"] for gap in modes.values()):
+            only = "" if len(modes) == 2 else f" ({next(iter(modes))})"
+            by_reason.setdefault(reason, []).append(name + only)
+    return [*lines, "", "### Models that don't pass", "", *_list(by_reason), ""]
+
+
+def _row(title: str, tried: int, passed: int) -> str:
+    return f"| {title} | {tried} | {passed} | {passed / tried:.1%} |"
+
+
+def _list(by_reason: Mapping[str, Iterable[str]]) -> list[str]:
+    return [f"- {reason}: {', '.join(f'`{name}`' for name in names)}" for reason, names in by_reason.items()]
 
 
 if __name__ == "__main__":

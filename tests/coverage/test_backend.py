@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import tomllib
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -12,17 +10,15 @@ import pytest
 
 from tests.coverage import backend
 
-GAPS: dict[str, str] = tomllib.loads(Path(__file__).with_name("backend_gaps.toml").read_text())
+GAPS = backend.gaps()
 LEAST = 0.9  # the share that must pass
-
-
-def expected_to_fail(name: str, gaps: dict[str, str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in gaps)
 
 
 def stale(outcomes: list[backend.Outcome], gaps: dict[str, str]) -> list[str]:
     """What the gap list says that isn't so."""
-    wrong = [f"{o.name} fails: {o.problem}" for o in outcomes if o.problem and not expected_to_fail(o.name, gaps)]
+    wrong = [
+        f"{o.name} fails: {o.problem}" for o in outcomes if o.problem and not backend.expected_to_fail(o.name, gaps)
+    ]
     for pattern in gaps:
         matching = [o for o in outcomes if fnmatch.fnmatchcase(o.name, pattern)]
         wrong += [f"{o.name} passes, the gap {pattern!r} says it doesn't" for o in matching if not o.problem]

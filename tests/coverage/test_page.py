@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.coverage import page
+from tests.coverage import page, torchvision_operators
+
+STALE = "stale: run `python -m tests.coverage.page`"
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_the_sections_on_operators_and_onnx_are_up_to_date() -> None:
     pytest.importorskip("expecttest")
-    assert page.PAGE.read_text() == page.page(), "stale: run `python -m tests.coverage.page`"
+    assert "\n".join([*page.HEAD, *page.operators(), *page.backend_tests()]) in page.PAGE.read_text(), STALE
+
+
+def test_the_section_on_families_is_up_to_date() -> None:
+    torchvision_operators.declare()
+    for library in ("timm", "diffusers", "transformers"):
+        pytest.importorskip(library)
+    assert "\n".join(page.families()) in page.PAGE.read_text(), STALE
