@@ -1,4 +1,4 @@
-"""Attributes of modules that `forward` changes: what is captured is one call, and torch puts them back."""
+"""Attributes and buffers that `forward` sets anew: what is captured is one call, and torch puts them back."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ PLAIN = (bool, int, float, str)
 def changes_told(root: torch.nn.Module) -> Iterator[None]:
     """Within the context, a call of `root` that changes numbers or texts among modules' attributes is warned of.
 
-    A counter of calls, say, is fixed in what is captured: a `UserWarning` names it.
+    A counter of calls, say, is fixed in what is captured: a `UserWarning` names it. Likewise a buffer that the first
+    call makes, or replaces by one of another shape.
     """
     before = {path: _plain(module) for path, module in root.named_modules()}
-
+    shapes = {path: _shapes(module) for path, module in root.named_modules()}
     changed: list[str] = []
+    replaced: list[str] = []
 
     def compare(module: torch.nn.Module, args: Any, result: Any) -> None:
         for path, inner in root.named_modules():
@@ -28,6 +30,9 @@ def changes_told(root: torch.nn.Module) -> Iterator[None]:
             for name, value in before.get(path, {}).items():
                 if name in after and after[name] != value:
                     changed.append(f"{f'{path}.' if path else ''}{name} (from {value!r} to {after[name]!r})")
+            for name, shape in _shapes(inner).items():
+                if shapes.get(path, {}).get(name, shape) != shape:
+                    replaced.append(f"{f'{path}.' if path else ''}{name} (of shape {list(shape)})")
 
     handle = root.register_forward_hook(compare)
     try:
@@ -40,6 +45,18 @@ def changes_told(root: torch.nn.Module) -> Iterator[None]:
             UserWarning,
             stacklevel=4,
         )
+    if replaced:
+        warnings.warn(
+            f"forward replaces buffers, {', '.join(replaced)}: call the module once before it is converted, "
+            "so that it holds them already",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _shapes(module: torch.nn.Module) -> dict[str, tuple[int, ...]]:
+    """The shapes of the buffers that a module holds, () for one that isn't there yet."""
+    return {name: () if x is None else tuple(x.shape) for name, x in module._buffers.items()}
 
 
 def _plain(module: torch.nn.Module) -> dict[str, Any]:

@@ -33,6 +33,11 @@ _ADVICE = (
         "sequence and mask what comes after each length",
     ),
     (
+        re.compile(r"attempting to expand a dimension.*copy__default", re.DOTALL),
+        "forward replaces a buffer by one of another shape: call the module once before it is converted, so that it "
+        "holds it already",
+    ),
+    (
         re.compile(r"data-dependent|GuardOnDataDependentSymNode|Eq\(u\d+|u\d+", re.IGNORECASE),
         _DATA_DEPENDENT,
     ),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge.converter.capture.export import from_torch
+from cellbridge.runtime import ConversionError
 from tests.converter.capturing import Function
 
 X = torch.linspace(-1, 2, 6).reshape(2, 3)
@@ -78,3 +79,30 @@ def test_a_checkpoint_is_not_told() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         from_torch(Function(checkpointed), (X,))
+
+
+class Caches(nn.Module):
+    """Makes a table for the length that it is called with, and keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.zeros(1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.table.shape[0] != x.shape[-1]:
+            self.table = torch.arange(x.shape[-1], dtype=x.dtype)
+        return x * self.table
+
+
+def test_a_buffer_that_the_first_call_makes_is_told() -> None:
+    with pytest.raises(ConversionError, match="call the module once before"):
+        from_torch(Caches(), (X,))
+    module = nn.Sequential(Caches())
+    with pytest.warns(UserWarning, match=r"replaces buffers, 0.table \(of shape \[3\]\): call the module once before"):
+        program = from_torch(module, (X,))
+    module(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        again = from_torch(module, (X,))
+    for captured in (program, again):
+        np.testing.assert_array_equal(captured(X.numpy()), module(X).numpy())
