@@ -2,86 +2,24 @@
 
 from __future__ import annotations
 
-import io
-import logging
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime.errors import CellbridgeError, UsageError
+from ..runtime.errors import UsageError
 from . import files
+from .command import EXIT_CODES, Command, judging, quiet, shared
 from .dynamic_axes import with_dynamic_axes
 from .model_file import load
+from .notes import warnings_as_notes
 from .progress import TerminalProgress
 
 if TYPE_CHECKING:
     from ..runtime.ir.program import Program
     from .results import Report
-
-EXIT_CODES = """\b
-Exit codes:
-  0    parity holds (or what was asked for is done)
-  1    parity fails
-  2    the command line or the model file is wrong
-  3    the model can't be converted
-  70   a fault of parity itself: please report it
-  130  interrupted (Ctrl-C)
-"""
-INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class _Command(click.Command):
-    """A command whose errors are one message on stderr and an exit code; `-v` adds the traceback."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except CellbridgeError as error:
-            _say(error, str(error), ctx)
-            raise click.exceptions.Exit(error.exit_code) from error
-        except KeyboardInterrupt as error:
-            click.echo("interrupted; no file was left half-written", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from error
-        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
-            raise
-        except SystemExit as error:
-            if isinstance(error.__context__, BrokenPipeError):
-                raise  # rich ends Python where nobody reads its output
-            click.secho(f"error: the model ended Python (sys.exit) while it ran: {error}", err=True)
-            raise click.exceptions.Exit(2) from error
-        except Exception as error:
-            text = f"this is a fault of parity, not of your model: {type(error).__name__}: {error}"
-            _say(error, f"{text}\nPlease report it with the output of -v.", ctx)
-            raise click.exceptions.Exit(INTERNAL_ERROR) from error
-
-
-def _say(error: Exception, message: str, ctx: click.Context) -> None:
-    if ctx.params.get("verbose"):
-        click.echo("".join(traceback.format_exception(error)), err=True)
-    click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(message, err=True)
-
-
-@contextmanager
-def _quiet(verbose: bool) -> Iterator[None]:
-    """Leaves out, unless `verbose`, what torch logs and prints about a model that it refuses: the error says it."""
-    if verbose:
-        yield
-        return
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logging.disable(before)
 
 
 def _checked(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), **options: Any) -> Report:
@@ -91,7 +29,7 @@ def _checked(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), 
         user_file = with_dynamic_axes(load(model, seed), dynamic)
         from .engine import check
 
-        with _quiet(verbose):
+        with quiet(verbose):
             return check(
                 user_file.module,
                 user_file.args,
@@ -109,7 +47,7 @@ def _checked(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), 
 
 
 def _converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), dtype: str | None = None) -> Program:
-    """The program of a model file, in the dtypes that it has or in `dtype`."""
+    """The program of a model file, in the dtypes that it has or in `dtype`; what differs in it is told on stderr."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, seed), dynamic)
@@ -117,13 +55,17 @@ def _converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = ()
 
         progress.stage("capture", None)
         arguments = user_file.module, user_file.args, user_file.kwargs
-        with _quiet(verbose):
+        with quiet(verbose), warnings_as_notes() as notes:
             if dtype is None:
-                return from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
-            from .engine import captured
-            from .options import Options
+                program = from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
+            else:
+                from .engine import captured
+                from .options import Options
 
-            return captured(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
+                program = captured(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    return program
 
 
 def _show(report: Report, verbose: bool) -> None:
@@ -134,57 +76,10 @@ def _show(report: Report, verbose: bool) -> None:
     terminal.render(report, Console(), verbose)
 
 
-def _shared(function: Function) -> Function:
-    """The argument and options that every command has."""
-    for decorate in (
-        click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too."),
-        click.option("--seed", default=0, show_default=True, help="Of torch's random numbers, before MODEL is loaded."),
-        click.argument("model"),
-    ):
-        function = decorate(function)
-    return function
-
-
 @click.group(epilog=EXIT_CODES)
 @click.version_option(package_name="cellbridge", prog_name="parity")
 def main() -> None:
     """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
-
-
-def _judging(function: Function) -> Function:
-    """The options of the commands that judge."""
-    glob = "GLOB"
-    for decorate in (
-        click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML."),
-        click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md)."),
-        click.option("--inputs", metavar="FILE", help="Arrays by input name (.npz), for ONNX files."),
-        click.option(
-            "--provider",
-            type=click.Choice(["cpu", "cuda"]),
-            default="cpu",
-            show_default=True,
-            help="Where ONNX Runtime runs.",
-        ),
-        click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),
-        click.option(
-            "--skip", multiple=True, metavar=glob, help="Leave out Cells whose path matches; may be repeated."
-        ),
-        click.option(
-            "--only", multiple=True, metavar=glob, help="Judge only Cells whose path matches; may be repeated."
-        ),
-        click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, instead of the computed bar."),
-        click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar."),
-        click.option(
-            "--dtype",
-            type=click.Choice(["float32", "float64", "float16", "bfloat16"]),
-            default="float32",
-            show_default=True,
-            help="The dtype that rounding is judged in.",
-        ),
-        click.option("--no-grad", is_flag=True, help="Compare outputs only."),
-    ):
-        function = decorate(function)
-    return function
 
 
 def _require_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
@@ -215,14 +110,14 @@ def _finish(report: Report, verbose: bool, json_file: str | None, junit_file: st
     raise click.exceptions.Exit(0 if report.ok else 1)
 
 
-@main.command(cls=_Command, epilog=EXIT_CODES)
+@main.command(cls=Command, epilog=EXIT_CODES)
 @click.option("--train", is_flag=True, help="Compare in train mode: batch statistics, dropout, buffer updates.")
 @click.option("--round-trip", is_flag=True, help="Judge the torch modules made of the conversions too.")
 @click.option(
     "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
 )
-@_judging
-@_shared
+@judging
+@shared
 def run(
     model: str,
     seed: int,
@@ -262,12 +157,12 @@ def run(
     _finish(report, verbose, json_file, junit_file)
 
 
-@main.command(cls=_Command, epilog=EXIT_CODES)
+@main.command(cls=Command, epilog=EXIT_CODES)
 @click.argument("reference")
 @click.argument("candidate")
 @click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs and cotangents.")
-@_judging
+@judging
 def compare(
     reference: str,
     candidate: str,
@@ -294,7 +189,7 @@ def compare(
     _finish(report, verbose, json_file, junit_file)
 
 
-@main.command(cls=_Command, epilog=EXIT_CODES)
+@main.command(cls=Command, epilog=EXIT_CODES)
 @click.option("-o", "--output", required=True, metavar="FILE", help="The ONNX file to write.")
 @click.option("--no-check", is_flag=True, help="Write it without comparing it with torch.")
 @click.option("--no-grad", is_flag=True, help="Compare outputs only.")
@@ -313,7 +208,7 @@ def compare(
     "repeated. For a MODEL without dynamic_shapes.",
 )
 @click.option("--external-data", is_flag=True, help="Write the weights to FILE.data, as is always done above 2 GB.")
-@_shared
+@shared
 def export(
     model: str,
     seed: int,
@@ -355,9 +250,9 @@ def export(
     click.echo(f"wrote {output}" + (", unchecked" if no_check else ""))
 
 
-@main.command(cls=_Command, epilog=EXIT_CODES)
+@main.command(cls=Command, epilog=EXIT_CODES)
 @click.option("--ir", is_flag=True, help="Print the program, op by op.")
-@_shared
+@shared
 def inspect(model: str, seed: int, verbose: bool, ir: bool) -> None:
     """Show the Cells of MODEL as converted, their parameters and ops.
 
@@ -374,7 +269,7 @@ def inspect(model: str, seed: int, verbose: bool, ir: bool) -> None:
         inspection.render(program, Console())
 
 
-@main.command(cls=_Command, epilog=EXIT_CODES)
+@main.command(cls=Command, epilog=EXIT_CODES)
 @click.argument("source")
 @click.option("-o", "--output", "target", required=True, metavar="TARGET", help="The checkpoint to write.")
 @click.option("--map", "map_file", metavar="FILE", help="What names alone don't tell, in TOML; for both directions.")

@@ -18,6 +18,7 @@ from ..converter.onnx_out.export import to_onnx
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
+from .notes import warnings_as_notes
 from .options import Options
 from .porting import compare_port, framework_of
 from .progress import NoProgress, Progress
@@ -88,7 +89,8 @@ def check(
 
     shown.stage("capture", None)
     try:
-        program = captured(module, args, keywords, dynamic_shapes, chosen)
+        with warnings_as_notes() as notes:
+            program = captured(module, args, keywords, dynamic_shapes, chosen)
     except ConversionError as error:
         if framework is None or save_onnx is not None:
             raise
@@ -102,6 +104,7 @@ def check(
         back = ways_back(program)
     conversions = _Conversions(module, program, back, opset, chosen, shown)
     report = conversions.judged(args, keywords)
+    report.notes += notes
     if not (chosen.fail_fast and not report.ok):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
     if exported_dtype != chosen.dtype:

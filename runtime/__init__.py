@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .errors import (
         CellbridgeError,
         ConversionError,
+        ConversionWarning,
         ParityError,
         ProgramError,
         ShapeError,
@@ -85,6 +86,7 @@ __all__ = [
     "PYNATIVE_MODE",
     "CellbridgeError",
     "ConversionError",
+    "ConversionWarning",
     "DynamicLossScaleManager",
     "FixedLossScaleManager",
     "GradOperation",
@@ -179,7 +181,8 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "common.seed": "get_seed set_seed",
     "common.tensor": "Tensor",
     "context": "GRAPH_MODE PYNATIVE_MODE get_context jit set_context set_device",
-    "errors": "CellbridgeError ConversionError ParityError ProgramError ShapeError UnsupportedOperators UsageError",
+    "errors": "CellbridgeError ConversionError ConversionWarning ParityError ProgramError ShapeError "
+    "UnsupportedOperators UsageError",
     "functional.derivatives": "jacfwd jacrev jvp vjp",
     "functional.mapping": "vmap",
     "functional.shapes": "is_tensor",

@@ -52,3 +52,7 @@ class ParityError(CellbridgeError, AssertionError):
     """Two sides are not the same network."""
 
     exit_code = 1
+
+
+class ConversionWarning(UserWarning):
+    """A model was converted, but the program isn't the same in something that the text names."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from ...runtime.errors import ConversionWarning
+
 PLAIN = (bool, int, float, str)
 
 
@@ -16,8 +18,8 @@ PLAIN = (bool, int, float, str)
 def changes_told(root: torch.nn.Module) -> Iterator[None]:
     """Within the context, a call of `root` that changes numbers or texts among modules' attributes is warned of.
 
-    A counter of calls, say, is fixed in what is captured: a `UserWarning` names it. Likewise a buffer that the first
-    call makes, or replaces by one of another shape.
+    A counter of calls, say, is fixed in what is captured: a `ConversionWarning` names it. Likewise a buffer that the
+    first call makes, or replaces by one of another shape.
     """
     before = {path: _plain(module) for path, module in root.named_modules()}
     shapes = {path: _shapes(module) for path, module in root.named_modules()}
@@ -42,14 +44,14 @@ def changes_told(root: torch.nn.Module) -> Iterator[None]:
     if changed:
         warnings.warn(
             f"forward changes attributes of modules, {', '.join(changed)}: the program is what the first call does",
-            UserWarning,
+            ConversionWarning,
             stacklevel=4,
         )
     if replaced:
         warnings.warn(
             f"forward replaces buffers, {', '.join(replaced)}: call the module once before it is converted, "
             "so that it holds them already",
-            UserWarning,
+            ConversionWarning,
             stacklevel=4,
         )
 

@@ -10,7 +10,7 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
-from ...runtime.errors import ConversionError, UsageError
+from ...runtime.errors import ConversionError, ConversionWarning, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.verify import verify
 from ...runtime.ops.complex_numbers import Complex
@@ -55,7 +55,7 @@ def from_torch(
         ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
 
     Warns:
-        UserWarning: the module changes one of its inputs in place, which the program leaves as they are; changes
+        ConversionWarning: the module changes one of its inputs in place, which the program leaves as they are; changes
             numbers among its attributes, which are fixed; or has a backward pass written by hand
             (`torch.autograd.Function`), in place of which the program has the derivative of its forward.
     """
@@ -134,7 +134,7 @@ def _program(
             states.update(spec.target, value)
         elif spec.kind is OutputKind.USER_INPUT_MUTATION:
             message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
-            warnings.warn(message, UserWarning, stacklevel=3)
+            warnings.warn(message, ConversionWarning, stacklevel=3)
         elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
             raise ConversionError(
                 f"the model changes {spec.target!r}, a parameter, in place\n"

@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 
+from ...runtime.errors import ConversionWarning
+
 
 @contextlib.contextmanager
 def losses_told() -> Iterator[None]:
-    """Within the context, the `torch.autograd.Function`s that are applied are noted; a `UserWarning` names them.
+    """Within the context, the `torch.autograd.Function`s that are applied are noted; a `ConversionWarning` names them.
 
     A straight-through estimator or a reversed gradient is lost in what is captured: its gradient is the derivative of
     its forward. torch's own functions (of checkpoints, say) are derivatives themselves.
@@ -35,6 +37,6 @@ def losses_told() -> Iterator[None]:
         warnings.warn(
             f"the backward of {', '.join(applied)} (torch.autograd.Function) isn't captured: "
             "the program's gradient is the derivative of its forward",
-            UserWarning,
+            ConversionWarning,
             stacklevel=4,
         )

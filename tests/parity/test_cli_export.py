@@ -111,3 +111,12 @@ def test_external_data(net: Path) -> None:
     assert export(net, "--external-data").exit_code == 0
     assert net.with_name("net.onnx.data").exists()
     written(net)
+
+
+def test_what_the_program_lacks_is_told(net: Path) -> None:
+    net.write_text(
+        NET.replace("return self.fc(x)", "self.calls = getattr(self, 'calls', 0) + 1; x.mul_(2); return self.fc(x)")
+    )
+    result = export(net, "--no-check")
+    assert result.exit_code == 0
+    assert "note: the module changes its input 'x' in place" in result.stderr

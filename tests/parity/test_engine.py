@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import pytest
@@ -293,3 +294,27 @@ def test_the_modules_are_left_as_they_were() -> None:
     assert module.training
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     assert all(p.grad is None for p in module.parameters())
+
+
+class Negated(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:  # type: ignore[override]
+        return -g
+
+
+class WithBackward(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        warnings.warn("of the user's own", UserWarning, stacklevel=1)
+        return Negated.apply(x)
+
+
+def test_what_a_conversion_warns_of_is_a_note() -> None:
+    with pytest.warns(UserWarning, match="of the user's own"):
+        report = parity.check(WithBackward(), (torch.randn(2, 3),))
+    assert not report.ok
+    (note,) = report.notes
+    assert "the backward of Negated (torch.autograd.Function) isn't captured" in note

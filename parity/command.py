@@ -1,0 +1,123 @@
+"""What the subcommands of `parity` have in common: options, exit codes, and how errors are told."""
+
+from __future__ import annotations
+
+import io
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from typing import Any, TypeVar
+
+import click
+
+from ..runtime.errors import CellbridgeError
+
+EXIT_CODES = """\b
+Exit codes:
+  0    parity holds (or what was asked for is done)
+  1    parity fails
+  2    the command line or the model file is wrong
+  3    the model can't be converted
+  70   a fault of parity itself: please report it
+  130  interrupted (Ctrl-C)
+"""
+INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Command(click.Command):
+    """A command whose errors are one message on stderr and an exit code; `-v` adds the traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what is raised becomes a message."""
+        try:
+            return super().invoke(ctx)
+        except CellbridgeError as error:
+            _say(error, str(error), ctx)
+            raise click.exceptions.Exit(error.exit_code) from error
+        except KeyboardInterrupt as error:
+            click.echo("interrupted; no file was left half-written", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from error
+        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except SystemExit as error:
+            if isinstance(error.__context__, BrokenPipeError):
+                raise  # rich ends Python where nobody reads its output
+            click.secho(f"error: the model ended Python (sys.exit) while it ran: {error}", err=True)
+            raise click.exceptions.Exit(2) from error
+        except Exception as error:
+            text = f"this is a fault of parity, not of your model: {type(error).__name__}: {error}"
+            _say(error, f"{text}\nPlease report it with the output of -v.", ctx)
+            raise click.exceptions.Exit(INTERNAL_ERROR) from error
+
+
+def _say(error: Exception, message: str, ctx: click.Context) -> None:
+    if ctx.params.get("verbose"):
+        click.echo("".join(traceback.format_exception(error)), err=True)
+    click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+    click.echo(message, err=True)
+
+
+@contextmanager
+def quiet(verbose: bool) -> Iterator[None]:
+    """Leaves out, unless `verbose`, what torch logs and prints about a model that it refuses: the error says it."""
+    if verbose:
+        yield
+        return
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def shared(function: Function) -> Function:
+    """The argument and options that every command has."""
+    for decorate in (
+        click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too."),
+        click.option("--seed", default=0, show_default=True, help="Of torch's random numbers, before MODEL is loaded."),
+        click.argument("model"),
+    ):
+        function = decorate(function)
+    return function
+
+
+def judging(function: Function) -> Function:
+    """The options of the commands that judge."""
+    glob = "GLOB"
+    for decorate in (
+        click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML."),
+        click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md)."),
+        click.option("--inputs", metavar="FILE", help="Arrays by input name (.npz), for ONNX files."),
+        click.option(
+            "--provider",
+            type=click.Choice(["cpu", "cuda"]),
+            default="cpu",
+            show_default=True,
+            help="Where ONNX Runtime runs.",
+        ),
+        click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),
+        click.option(
+            "--skip", multiple=True, metavar=glob, help="Leave out Cells whose path matches; may be repeated."
+        ),
+        click.option(
+            "--only", multiple=True, metavar=glob, help="Judge only Cells whose path matches; may be repeated."
+        ),
+        click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, instead of the computed bar."),
+        click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar."),
+        click.option(
+            "--dtype",
+            type=click.Choice(["float32", "float64", "float16", "bfloat16"]),
+            default="float32",
+            show_default=True,
+            help="The dtype that rounding is judged in.",
+        ),
+        click.option("--no-grad", is_flag=True, help="Compare outputs only."),
+    ):
+        function = decorate(function)
+    return function
