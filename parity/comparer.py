@@ -198,18 +198,26 @@ class Comparer:
         return {"status": FAIL, "reason": reason, "shape": tuple(present.shape), "dtype": present.dtype.name}
 
     def _group_size(self, path: str, index: int | None) -> float:
-        """Size of the largest gradient at the boundary of a Cell."""
+        """Size of the largest gradient at the boundary of a Cell, or of the one that calls it.
+
+        What comes back through a Cell may be the small difference of large gradients that its caller computes with:
+        those of the keys of an attention that looks at one place only, say.
+        """
         return self._group_sizes.get((path, index), 0.0)
 
     @cached_property
     def _group_sizes(self) -> dict[tuple[str, int | None], float]:
         """By Cell and call, and (None) over all calls."""
-        sizes: dict[tuple[str, int | None], float] = {}
+        own: dict[tuple[str, int], float] = {}
         for key, value in self.truth.values.items():
             if key.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT):
-                largest = size(value)
-                for entry in ((key.path, key.call), (key.path, None)):
-                    sizes[entry] = max(sizes.get(entry, 0.0), largest)
+                own[key.path, key.call] = max(own.get((key.path, key.call), 0.0), size(value))
+        sizes: dict[tuple[str, int | None], float] = {}
+        for call in self.truth.calls:
+            calling = self.truth.calls[call.parent] if call.parent is not None else call
+            largest = max(own.get((c.path, c.index), 0.0) for c in (call, calling))
+            for entry in ((call.path, call.index), (call.path, None)):
+                sizes[entry] = max(sizes.get(entry, 0.0), largest)
         return sizes
 
     def _comparison(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -160,23 +161,26 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
             _restore(m, before)
 
 
-_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+_HOLDERS = (dict, OrderedDict, list)
+# what belongs to every module, but for the hooks: a library that installs hooks at the first call notes that it did in
+# an attribute, and would install them again if that alone were as before
+_OF_EVERY_MODULE = frozenset(name for name in vars(torch.nn.Module()) if "forward" not in name)
 
 
 def _attributes(module: torch.nn.Module) -> dict[str, tuple[Any, Any]]:
-    """A module's own attributes: each with what it holds now, if that is a dict or a list."""
+    """A module's own attributes and forward hooks: each with what it holds now, if that is a dict or a list."""
     own = {name: value for name, value in vars(module).items() if name not in _OF_EVERY_MODULE}
-    return {name: (value, value.copy() if type(value) in (dict, list) else None) for name, value in own.items()}
+    return {name: (value, value.copy() if type(value) in _HOLDERS else None) for name, value in own.items()}
 
 
 def _restore(module: torch.nn.Module, before: Mapping[str, tuple[Any, Any]]) -> None:
     for name in vars(module).keys() - _OF_EVERY_MODULE - before.keys():
         del vars(module)[name]
     for name, (value, held) in before.items():
-        if type(value) is dict:
+        if isinstance(value, dict) and held is not None:
             value.clear()
             value.update(held)
-        elif type(value) is list:
+        elif held is not None:
             value[:] = held
         vars(module)[name] = value
 

@@ -116,8 +116,12 @@ def _(graph: OnnxGraph, x: str, *, before: Shape, after: Shape, mode: str, value
     if mode == "circular":  # Pad has the mode "wrap" only from opset 19 on
         return _circular(graph, x, before, after)
     names = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
-    filler = [graph.constant(value, graph.type(x).dtype)] if mode == "constant" and value else []
-    return graph.op("Pad", x, graph.dims((*before, *after)), *filler, mode=names[mode])
+    options = [graph.constant(value, graph.type(x).dtype)] if mode == "constant" and value else []
+    if not options and mode == "constant" and graph.opset >= 18:
+        # all axes, said so: ONNX Runtime's optimizer leaves such a Pad alone. Otherwise it makes it the padding of the
+        # pool that follows, where what is padded isn't 0 (MaxPool) or isn't counted (AveragePool)
+        options = ["", graph.constant(np.arange(len(before)), np.int64)]
+    return graph.op("Pad", x, graph.dims((*before, *after)), *options, mode=names[mode])
 
 
 def _circular(graph: OnnxGraph, x: str, before: Shape, after: Shape) -> str:

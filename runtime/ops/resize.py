@@ -89,9 +89,10 @@ def _(
             indices, _ = _taps(old, new, scale, mode, align_corners, half_pixel, dtype)
             x = graph.op("Gather", x, graph.constant(indices[0], np.int64), axis=axis)
         return x
-    # until opset 18 there are no `axes`: batch and channels are given too
-    lead: tuple[Dim, ...] = () if graph.opset >= 18 else graph.type(x).shape[:2]
-    attributes: dict[str, Any] = {} if lead else {"axes": tuple(range(2, 2 + len(size)))}
+    # no `axes` (which there are from opset 18 on): where a Transpose comes before, ONNX Runtime's optimizer takes the
+    # scales or sizes for those of all axes
+    lead = graph.type(x).shape[:2]
+    attributes: dict[str, Any] = {}
     if mode == "nearest":
         attributes |= {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     elif mode == "nearest-exact":
@@ -111,7 +112,7 @@ def _(
             attributes["cubic_coeff_a"] = CUBIC_A
     if scales is not None and not align_corners:
         factors = [_onnx_scale(old, new, scale) for _, old, new, scale in _axes(sizes, size, scales, mode)]
-        result: str = graph.op("Resize", x, "", graph.constant([1.0] * len(lead) + factors, np.float32), **attributes)
+        result: str = graph.op("Resize", x, "", graph.constant([1.0, 1.0, *factors], np.float32), **attributes)
     else:
         result = graph.op("Resize", x, "", "", graph.dims((*lead, *size)), **attributes)
     return result

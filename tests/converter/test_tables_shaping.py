@@ -216,7 +216,15 @@ def test_parts_written(check):
         c.diagonal(1, 2, 0).zero_()
         d = torch.zeros_like(x[0])
         d.diagonal(-2).add_(y[0, 0, :4])
-        return a, b, c, d, x.slice_scatter(y[:, :2], 1, 1, 5, 2), x.select_scatter(y[0], 0, -1)
+        return (
+            a,
+            b,
+            c,
+            d,
+            x.slice_scatter(y[:, :2], 1, 1, 5, 2),
+            x.select_scatter(y[0], 0, -1),
+            x[:1].select_scatter(y[0], 0, 0),
+        )
 
     check(written, X, normal(4, 6, 5))
 

@@ -167,11 +167,10 @@ def select_scatter(context: Context, self: Traced, src: Traced, dim: int, index:
 
 
 def _written(x: Traced, src: Traced, axis: int, start: Dim, stop: Dim, step: int) -> Any:
+    if src.ndim < x.ndim:
+        src = shaping.reshape(src, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))
     if step == 1 and start == 0 and stop == x.shape[axis]:
         return src
-    shape = (*x.shape[:axis], (stop - start + (step - 1)) // step, *x.shape[axis + 1 :])
-    if src.ndim < x.ndim:
-        src = shaping.reshape(src, shape=shape)
     return indexing.slice_scatter(x, src, axis=axis, start=start, stop=stop, step=step)
 
 
