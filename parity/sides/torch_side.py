@@ -87,6 +87,8 @@ class TorchSide:
         recorder = _Recorder(run, self.shared)
         torch.manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
+            # each of them leads through torch's graph to the recorder, and Python's garbage collector doesn't see how
+            stack.callback(recorder.fed_outputs.clear)
             stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=self.train))
             args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
             if dtype == torch.float64:

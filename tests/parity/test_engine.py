@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import warnings
+import weakref
 from typing import Any
 
 import pytest
@@ -318,3 +320,12 @@ def test_what_a_conversion_warns_of_is_a_note() -> None:
     assert not report.ok
     (note,) = report.notes
     assert "the backward of Negated (torch.autograd.Function) isn't captured" in note
+
+
+def test_a_judged_network_is_let_go() -> None:
+    module, args = mixed()
+    parity.check(module, args)
+    held = [weakref.ref(parameter) for parameter in module.parameters()]
+    del module
+    gc.collect()
+    assert [reference() for reference in held] == [None] * len(held)
