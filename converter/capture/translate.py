@@ -73,7 +73,10 @@ class Translator:
             if node.target is operator.eq and node.users and all(_asserts(user) for user in node.users):
                 sides = [arg.meta.get("val") if isinstance(arg, fx.Node) else arg for arg in node.args]
                 if all(isinstance(side, (int, torch.SymInt)) for side in sides):
-                    dims = [as_dim(side, self.names) for side in sides]
+                    try:
+                        dims = [as_dim(side, self.names) for side in sides]
+                    except ConversionError:  # of a number that is no size: of a condition that counts as 0 or 1, say
+                        continue
                     for size, number in (dims, reversed(dims)):
                         if isinstance(number, int) and not isinstance(size, int):
                             self.equal[size] = number
@@ -107,11 +110,11 @@ class Translator:
 
     def _number(self, node: fx.Node, value: Any, environment: Mapping[fx.Node, Any]) -> Any:
         """A Python number that the model computes."""
+        if _only_asserted(node):
+            return None
         dim = None if isinstance(value, (torch.SymFloat, torch.SymBool)) else as_dim(value, self.names)
         if dim is not None and node.target not in ELEMENT:
             return dim
-        if isinstance(value, torch.SymBool) and all(_asserts(user) for user in node.users):
-            return None  # for a check of sizes that torch put in
         args = self._resolve(node.args, environment)
         if any(leaf is MISSING for leaf in pytree.tree_leaves(args)):
             return MISSING
@@ -252,6 +255,14 @@ class _Nested(Translator):
 
     def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
         return x
+
+
+def _only_asserted(node: fx.Node) -> bool:
+    """Whether a condition, or a number of which only conditions are made, serves checks alone."""
+    if isinstance(node.meta.get("val"), torch.SymBool):
+        return all(_asserts(user) or _only_asserted(user) for user in node.users)
+    is_number = isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat))
+    return is_number and bool(node.users) and all(_only_asserted(user) for user in node.users)
 
 
 def _asserts(node: fx.Node) -> bool:
