@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .judge import epsilon, error
+from .judge import ROUNDING_FACTOR, epsilon, error
 from .sides.records import Array, Key, Records, Run, Side
 
 MOST_SAMPLES = 8
@@ -16,7 +16,9 @@ class Noise:
     """Largest errors of the reference in the working dtype, over several runs.
 
     The first run is the reference as it is; the others apply a jitter of half a unit in the last place at every Cell
-    boundary, so that the luck of a single run doesn't decide.
+    boundary, so that the luck of a single run doesn't decide. End to end, the last ones apply as much as a Cell may be
+    off by itself, and their errors may be reached twice over: where values lie so close to a kink (of a ReLU, say)
+    that any Cell that passes may move them across, the reference may be moved across too.
 
     What is computed in float64 is held to these errors scaled to double precision. Where rounding errors grow so much
     that those of the working dtype are as large as the values, they tell nothing about double precision: there the
@@ -55,6 +57,9 @@ class Noise:
         self._sample(self.samples)
         return True
 
+    def _is_wide(self) -> bool:
+        return self.run.feed is None and self.samples >= MOST_SAMPLES // 2
+
     def sample_double(self) -> bool:
         """Make one more run in float64, with a jitter; False if enough have been made."""
         if self.double_samples >= MOST_DOUBLE_SAMPLES:
@@ -65,15 +70,16 @@ class Noise:
         return True
 
     def _sample(self, jitter: int | None) -> Records:
-        records = self.reference.run(replace(self.run, jitter=jitter))
-        self._measure(records, self._errors)
+        factor = ROUNDING_FACTOR if self._is_wide() else 1.0
+        records = self.reference.run(replace(self.run, jitter=jitter, jitter_units=0.5 * factor))
+        self._measure(records, self._errors, max(factor / 2, 1.0))
         self.samples += 1
         return records
 
-    def _measure(self, records: Records, errors: dict[Key | tuple[str, str], float]) -> None:
+    def _measure(self, records: Records, errors: dict[Key | tuple[str, str], float], factor: float = 1.0) -> None:
         for key, value, truth in _pairs(records, self.truth):
             if value.shape == truth.shape:
-                errors[key] = max(errors.get(key, 0.0), error(value, truth)[0])
+                errors[key] = max(errors.get(key, 0.0), error(value, truth)[0] / factor)
 
 
 def _pairs(records: Records, truth: Records) -> Iterator[tuple[Key | tuple[str, str], Array, Array]]:

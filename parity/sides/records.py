@@ -132,8 +132,9 @@ class Run:
         cotangents: of the root's outputs by slot position (float64 arrays); None to find them (by the loss, or drawn).
         draws: random draws to replay, by the Cell call that draws; what isn't there is drawn.
         feed: records whose values replace this side's at every boundary; None for end to end.
-        jitter: seed of a random error of up to half a unit in the last place, applied to every value at a boundary, as
-            another order of operations might make it; None for none.
+        jitter: seed of a random error, applied to every value at a boundary, as another order of operations might make
+            it; None for none.
+        jitter_units: how large that error may be, in units in the last place.
         slots: what the reference calls the slots of each boundary, which are paired by position; empty for the
             reference's first run.
         inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
@@ -145,6 +146,7 @@ class Run:
     draws: Mapping[Draw, Array] = field(default_factory=dict)
     feed: Records | None = None
     jitter: int | None = None
+    jitter_units: float = 0.5
     inner: bool = True
     slots: Mapping[tuple[str, int, str], Sequence[str]] = field(default_factory=dict)
 

@@ -72,7 +72,16 @@ def test_ties(check):
 
 def test_truths(check):
     check(lambda x: [x.any(), x.any(1), x.all(1), (x > 0).all(), (x > 0).any(-1, keepdim=True), x.any((0, 1))], N)
-    check(lambda x: [x.any(), x.all(0), x.to(torch.uint8).any(1), torch.all(x, dim=(0, 2)), torch.ops.aten._is_all_true(x > 0)], X)
+    check(
+        lambda x: [
+            x.any(),
+            x.all(0),
+            x.to(torch.uint8).any(1),
+            torch.all(x, dim=(0, 2)),
+            torch.ops.aten._is_all_true(x > 0),
+        ],
+        X,
+    )
 
 
 @pytest.mark.parametrize("correction", [0, 1, 2])
