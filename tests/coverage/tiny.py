@@ -42,6 +42,10 @@ SMALL: dict[str, Any] = {
 }
 
 
+# whether a layer is left out is drawn at random, in Python: torch.export refuses it
+NO_LAYER_DROPPED = dict.fromkeys(("layerdrop", "encoder_layerdrop", "decoder_layerdrop"), 0.0)
+
+
 def configuration(kind: type, **given: Any) -> Any:
     """A configuration of class `kind`, small wherever `given` doesn't say otherwise.
 
@@ -54,7 +58,8 @@ def configuration(kind: type, **given: Any) -> Any:
         if isinstance(of, type) and dataclasses.is_dataclass(of) and not isinstance(given.get(name), of)
     }
     small = {name: size for name, size in SMALL.items() if name in fields and _is_number(fields[name].default)}
-    return kind(**(small | inner | given))
+    whole = {name: rate for name, rate in NO_LAYER_DROPPED.items() if name in fields}
+    return kind(**(small | whole | inner | given))
 
 
 def _is_number(default: Any) -> bool:
