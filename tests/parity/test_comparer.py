@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
 
-from cellbridge.parity.comparer import _common_ancestor
+from cellbridge.parity.comparer import Comparer, _common_ancestor
+from cellbridge.parity.judge import Tolerance
+from cellbridge.parity.noise import Noise
+from cellbridge.parity.sides.records import OUTPUT_GRADIENT, Key, Run
+from cellbridge.parity.sides.torch_side import TorchSide
 
 
 @pytest.mark.parametrize(
@@ -16,3 +23,30 @@ from cellbridge.parity.comparer import _common_ancestor
 )
 def test_common_ancestor_is_a_prefix(paths: list[str], expected: str) -> None:
     assert _common_ancestor(paths) == expected
+
+
+class FarFromTheKeys(nn.Module):
+    """An attention that looks at the first place: what comes back to the keys is next to nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key, self.value = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = x @ self.key(x).mT + torch.tensor([60.0] + [0.0] * (x.shape[0] - 1))
+        return scores.softmax(-1) @ self.value(x)
+
+
+@pytest.mark.parametrize(("share", "passes"), [(1e-15, True), (1e-12, False)])
+def test_a_small_difference_of_large_gradients_inherits_their_rounding(share: float, passes: bool) -> None:
+    torch.manual_seed(0)
+    side = TorchSide("torch", FarFromTheKeys(), (torch.rand(3, 4),), {})
+    truth = side.run(Run("float64"))
+    run = Run("float32", True, truth.cotangents, truth.draws, feed=truth, slots=truth.slots)
+    noise, other = Noise(side, truth, run), side.run(Run("float64", True, truth.cotangents, truth.draws, feed=truth))
+    key = Key("key", 0, OUTPUT_GRADIENT, "result")
+    assert np.abs(truth.values[key]).max() < 1e-20 < np.abs(truth.values[Key("", 0, OUTPUT_GRADIENT, "result")]).max()
+    other.values[key] = truth.values[key] + share
+    compared = Comparer("other", "isolated", truth, noise, Tolerance("float32", None, None), {}, grads=True)
+    failed = [c.tensor for _, c in compared.compare("meaning", other) if c.status == "fail"]
+    assert failed == ([] if passes else ["key result"])

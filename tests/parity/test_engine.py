@@ -329,3 +329,23 @@ def test_a_judged_network_is_let_go() -> None:
     del module
     gc.collect()
     assert [reference() for reference in held] == [None] * len(held)
+
+
+class HooksItself(nn.Module):
+    """Installs a hook at its first call, and notes that it did, as transformers does to record hidden states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not getattr(self, "hooked", False):
+            self.inner.register_forward_hook(lambda module, args, result: 2 * result)
+            self.hooked = True
+        return self.inner(x)
+
+
+def test_hooks_that_the_first_call_installs_are_not_left_behind() -> None:
+    module = HooksItself()
+    assert parity.check(module, (torch.randn(2, 3),)).ok
+    assert not module.inner._forward_hooks
