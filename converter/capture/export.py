@@ -19,7 +19,7 @@ from . import tables  # noqa: F401  (fills the table)
 from .attributes import changes_told
 from .containers import open_containers, structure
 from .dims import as_dim, symbol_names, with_dims
-from .hand_written_backward import losses_told
+from .hand_written_backward import dropped_backward_told
 from .marks import Marker
 from .refusals import raise_if_eager_fails
 from .state import State, as_numbers, tensor_type
@@ -70,7 +70,7 @@ def from_torch(
     marker = Marker()
     module.train(train)
     try:
-        with changes_told(module), losses_told():
+        with changes_told(module), dropped_backward_told():
             exported = export(module, args, keywords, dynamic_shapes, marker)
     finally:
         for m, mode in modes.items():

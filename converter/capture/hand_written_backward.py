@@ -13,7 +13,7 @@ from ...runtime.errors import ConversionWarning
 
 
 @contextlib.contextmanager
-def losses_told() -> Iterator[None]:
+def dropped_backward_told() -> Iterator[None]:
     """Within the context, the `torch.autograd.Function`s that are applied are noted; a `ConversionWarning` names them.
 
     A straight-through estimator or a reversed gradient is lost in what is captured: its gradient is the derivative of
