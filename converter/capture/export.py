@@ -92,21 +92,16 @@ def _program(
     exported: torch.export.ExportedProgram,
 ) -> Program:
     graph = exported.graph_module
-    fakes = {n.name: n.meta.get("val") for n in graph.graph.nodes if n.op == "placeholder"}
-    specs = exported.graph_signature.input_specs
-    user_fakes = [
-        fakes[s.arg.name]
-        for s in specs
-        if s.kind is InputKind.USER_INPUT and isinstance(fakes.get(s.arg.name), torch.Tensor)
-    ]
+    fakes = [node.meta.get("val") for node in graph.graph.find_nodes(op="placeholder")]
+    specs = list(zip(exported.graph_signature.input_specs, fakes, strict=True))
+    user_fakes = [fake for spec, fake in specs if spec.kind is InputKind.USER_INPUT and isinstance(fake, torch.Tensor)]
     names = symbol_names(module, args, kwargs, dynamic_shapes, user_fakes)
     builder = Builder()
     translator = Translator(builder, marker, names)
     states = State(module, builder)
     inputs: list[Traced] = []
     arguments: list[Any] = []
-    for spec in specs:
-        fake = fakes.get(spec.arg.name)
+    for spec, fake in specs:
         if spec.kind is InputKind.USER_INPUT:
             if isinstance(fake, torch.Tensor):
                 shape = tuple(as_dim(size, names) for size in fake.shape)

@@ -12,12 +12,13 @@ import torch
 
 from .cell_hooks import watch
 from .complex_table import COMPLEX, is_complex
+from .functional import functional
 from .known_numbers import KnownNumbers, UnseenDraws, known_settings, least_draws
 from .marks import Marker
+from .prepare import prepare
 from .refusals import explained
 from .table import TABLE
 
-DETACH = torch.ops.aten.detach.default
 # operators that torch knows how to take apart, but counts among those that stay whole
 TAKEN_APART = [torch.ops.aten.grid_sampler_2d.default, torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor]
 
@@ -60,15 +61,18 @@ def _trace(
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_masks_unread())
         stack.enter_context(_distributions_unchecked())
-        stack.enter_context(KnownNumbers())
-        stack.enter_context(known_settings(module))
         warnings.simplefilter("ignore")
-        exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
-        _detach_no_grad_regions(exported.graph_module)
-        _renorm_in_sight(exported.graph_module)
+        with KnownNumbers(), known_settings(module):
+            exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        prepare(exported.graph_module)
+        unseen = any(map(_updates_statistics_unseen, exported.graph.nodes))
+        graph = None if unseen else functional(exported.graph)
+        if graph is not None:
+            exported.graph_module.graph = graph
+            return exported
         table = decompositions()
         default = torch.export.default_decompositions()
-        if any(map(_updates_statistics_unseen, exported.graph.nodes)):
+        if unseen:
             table = table | {INSTANCE_NORM: default[INSTANCE_NORM]}
         # what has a translation for real tensors only is taken apart where it is applied to complex ones
         table = table | {op: default[op] for op in _on_complex(exported.graph_module) if op in default}
@@ -128,26 +132,6 @@ def _updates_statistics_unseen(node: torch.fx.Node) -> bool:
     names = [argument.name for argument in INSTANCE_NORM._schema.arguments]
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
     return bool(given["use_input_stats"]) and given["running_mean"] is not None
-
-
-def _detach_no_grad_regions(module: torch.fx.GraphModule) -> None:
-    """Detach what is computed under `torch.no_grad()`: `run_decompositions` forgets where such a region was."""
-    for node in module.graph.nodes:
-        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
-            continue
-        region = getattr(module, node.args[1].target)
-        (output,) = region.graph.find_nodes(op="output")
-        with region.graph.inserting_before(output):
-            output.args = (tuple(region.graph.call_function(DETACH, (value,)) for value in output.args[0]),)
-        region.recompile()
-
-
-def _renorm_in_sight(module: torch.fx.GraphModule) -> None:
-    """Let an embedding scale its weights themselves, not a detached alias: gradients go on to them (see the table)."""
-    for node in module.graph.nodes:
-        if node.target is torch.ops.aten.embedding_renorm_.default and node.args[0].target is DETACH:
-            node.replace_input_with(node.args[0], node.args[0].args[0])
-    module.recompile()
 
 
 def _on_complex(module: torch.nn.Module) -> set[Any]:

@@ -280,6 +280,7 @@ def _used(node: fx.Node, count: int) -> tuple[bool, ...]:
 def _source(node: fx.Node) -> Source:
     """The line that the node comes from: the innermost frame of the user's own files, else of any file."""
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    frames = [f for f in frames if not f["file"].startswith("<eval_with_key>")]  # written by torch while it traced
     own = [f for f in frames if "site-packages" not in f["file"] and "/torch/" not in f["file"]]
     if not frames:
         return Source("", 0, "", str(node.target))

@@ -18,7 +18,7 @@ import timm  # noqa: E402  (imports torchvision)
 def image_model(
     name: str, size: int = 32, channels: int = 3, **given: Any
 ) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
-    """The model of that name with 5 classes, random weights and two images; `given` makes it smaller.
+    """The model of that name with 5 classes, random weights and four images; `given` makes it smaller.
 
     Where timm fixes the sizes of the models that it names, the name is that of a class, `module.Class`.
     """
@@ -28,4 +28,4 @@ def image_model(
         made = getattr(importlib.import_module(f"timm.models.{module}"), class_)(num_classes=5, **given)
     else:
         made = timm.create_model(name, pretrained=False, num_classes=5, **given)
-    return randomized(made), (noise(2, channels, size, size),), {}
+    return randomized(made), (noise(4, channels, size, size),), {}

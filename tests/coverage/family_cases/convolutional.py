@@ -15,7 +15,7 @@ def _timm(name: str, /, size: int = 32, **given: Any) -> Case:
 
 
 def _image(kind: str, /, size: int = 32, **given: Any) -> Built:
-    return model(kind, **given), (), {"pixel_values": noise(2, 3, size, size)}
+    return model(kind, **given), (), {"pixel_values": noise(4, 3, size, size)}
 
 
 def _case(kind: str, /, size: int = 32, **given: Any) -> Case:
