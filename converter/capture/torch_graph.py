@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from .cell_hooks import watch
 from .complex_table import COMPLEX, is_complex
 from .functional import functional
 from .known_numbers import KnownNumbers, UnseenDraws, known_settings, least_draws
+from .libraries import decided_without_values
 from .marks import Marker
 from .prepare import prepare
 from .refusals import explained
@@ -59,8 +59,7 @@ def _trace(
         stack.enter_context(explained(module, args, kwargs))
         stack.enter_context(watch(module, marker))
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(_masks_unread())
-        stack.enter_context(_distributions_unchecked())
+        stack.enter_context(decided_without_values())
         warnings.simplefilter("ignore")
         with KnownNumbers(), known_settings(module):
             exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
@@ -90,36 +89,6 @@ def _called(module: torch.nn.Module) -> torch.nn.Module:
         vars(caller)[held] = vars(module)[held]
     caller.forward = functools.wraps(module.forward)(lambda *args, **kwargs: module(*args, **kwargs))
     return caller
-
-
-@contextlib.contextmanager
-def _masks_unread() -> Iterator[None]:
-    """Within the context, torch's transformer layers don't look into a mask to see whether it is the causal one.
-
-    That decides by the values of a tensor, which can't be exported, and only what is faster: not causal, as far as they
-    know, a mask is applied as it is.
-    """
-    layers = torch.nn.modules.transformer
-    detect = layers._detect_is_causal_mask
-    layers._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
-    try:
-        yield
-    finally:
-        layers._detect_is_causal_mask = detect
-
-
-@contextlib.contextmanager
-def _distributions_unchecked() -> Iterator[None]:
-    """Within the context, distributions don't look into their parameters, to raise an error for a negative scale, say.
-
-    That decides by the values of a tensor, which can't be exported.
-    """
-    before = torch.distributions.Distribution._validate_args
-    torch.distributions.Distribution.set_default_validate_args(False)
-    try:
-        yield
-    finally:
-        torch.distributions.Distribution.set_default_validate_args(before)
 
 
 def _updates_statistics_unseen(node: torch.fx.Node) -> bool:
