@@ -41,4 +41,5 @@ def through_onnx(program: Program) -> Program:
         else before
         for name, before in program.parameters.items()
     }
-    return read.replace(parameters=read.parameters | parameters, arguments=program.arguments, result=program.result)
+    # in the order as it was, by which the modules of a shared parameter are told apart
+    return read.replace(parameters=parameters | read.parameters | parameters, arguments=program.arguments, result=program.result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,6 +41,7 @@ class Translator:
         self.numbers = {(call.path, call.index): number for number, call in enumerate(marker.calls)}
         self.missing: list[tuple[str, str, str]] = []
         self.inside = 0  # the call that the marks seen so far lead into
+        self.ahead = Counter(call for call, _, is_output in marker.slots if not is_output)  # marks of inputs to come
         self.equal: dict[Dim, int] = {}  # sizes that the exported graph asserts to be a number
 
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
@@ -196,7 +198,9 @@ class Translator:
 
     def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
         kind = "output" if is_output else "input"
-        self.inside = self._after(call, is_output)
+        self.ahead[call] -= not is_output
+        if is_output or not self.ahead[call]:
+            self.inside = self._after(call, is_output)
         if x is MISSING:
             return x
         # a call's input boundaries belong to the Cell itself: what it computes of them is inside
@@ -219,12 +223,13 @@ class Translator:
         """Number of the innermost known call that the node ran in.
 
         Torch's module stack is believed only within the call that the marks lead into: it counts calls apart for a
-        module with two names, and it stops short in a `no_grad` region.
+        module with two names, and it stops short in a `no_grad` region. A view of what was changed in place is made
+        anew where it is used, as the input of a call that hasn't begun.
         """
         for key, (path, _) in reversed((node.meta.get("nn_module_stack") or {}).items()):
             index = _CALL_INDEX.search(key)
             number = self.numbers.get((path, int(index[1]) if index else 0))
-            if number is not None:
+            if number is not None and not self.ahead[number]:
                 return number if self.inside in self._ancestors(number) else self.inside
         return self.inside
 

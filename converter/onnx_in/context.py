@@ -61,7 +61,7 @@ class Context:
         return result
 
     def by_value(self, operator: str, *operands: Any, types: tuple[Type | None, ...] = (), **options: Any) -> Any:
-        """Apply the recipe of an ONNX operator, now if the contents it needs are known, else when the program runs.
+        """Apply the recipe of an ONNX operator, now if what it needs is known, else when the program runs.
 
         Args:
             operator: name of the recipe.
@@ -81,7 +81,11 @@ class Context:
                 x if x is None else x.contents() if structural and isinstance(x, Known) else self.tensor(x)
                 for x, structural in pairs
             ]
-            return recipe.function(*taken, **options)
+            try:
+                return recipe.function(*taken, **options)
+            except ShapeError:  # sizes that can't be told to fit before the program runs
+                if all(isinstance(size, int) for x in taken if isinstance(x, Traced) for size in x.shape):
+                    raise
         tensors = [None if x is None else self.tensor(x) for x, _ in pairs]
         return by_value(
             *tensors,

@@ -6,6 +6,7 @@ from typing import Any
 
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
+STOP_GRADIENT = "cellbridge.stop_gradient"  # metadata of an ONNX Identity that no gradient flows through
 GRADIENT_KINDS = {"input": "input_gradient", "output": "output_gradient", "parameter": "parameter_gradient"}
 
 
@@ -64,5 +65,7 @@ def _(g: Tensor, y: Tensor, x: Tensor) -> None:
 
 
 @stop_gradient.onnx
-def _(graph: OnnxGraph, x: str) -> str:
-    return x
+def _(graph: OnnxGraph, x: str) -> Any:
+    result = graph.op("Identity", x)
+    graph.note(STOP_GRADIENT, "true")
+    return result

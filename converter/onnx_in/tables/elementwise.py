@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....runtime.errors import ShapeError
-from ....runtime.ops import comparison, elementwise, rounding, shaping, trigonometry
+from ....runtime.ops import boundary, comparison, elementwise, rounding, shaping, trigonometry
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..context import Context
@@ -61,6 +61,8 @@ for _name, _op in _UNARY.items():
 @onnx("Identity", values=("input",), folds=False)
 def identity(context: Context, input: Any) -> Any:
     """Identity-1..25(input) -> output"""
+    if boundary.STOP_GRADIENT in context.notes:
+        return boundary.stop_gradient(context.tensor(input))
     return input
 
 

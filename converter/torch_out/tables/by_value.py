@@ -8,10 +8,16 @@ import numpy as np
 
 from ....runtime.ir.types import as_dtype
 from ...capture.table import torch_dtype
+from ..by_value import by_value
 from ..table import Context, no_torch_form, torch_form
 
-no_torch_form("by_value", "its result has a shape that values of the run decide, by the rules of an ONNX operator")
 no_torch_form("by_value_gradient", "torch differentiates by itself")
+
+
+@torch_form("by_value")
+def _(context: Context, *operands: Any, operator: str, options: Any, types: Any) -> Any:
+    result = context.call(by_value, operator, options, *operands)
+    return result if len(types) == 1 else tuple(result[i] for i in range(len(types)))
 
 
 @torch_form("bitcast")

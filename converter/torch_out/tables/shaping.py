@@ -70,7 +70,7 @@ def _(context: Context, x: Any, src: Any, *, axis: int, start: Any, stop: Any, s
 def _(context: Context, x: Any, *, before: Any, after: Any, mode: str, value: float) -> Any:
     """Where `F.pad` takes it, by that; else axis by axis."""
     widths = list(zip(before, after, strict=True))
-    padded = [axis for axis, width in enumerate(widths) if width != (0, 0)]
+    padded = [axis for axis, width in enumerate(widths) if any(not isinstance(size, int) or size for size in width)]
     if not padded:
         return x
     spatial = context.x.rank - padded[0]
