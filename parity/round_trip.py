@@ -42,4 +42,6 @@ def through_onnx(program: Program) -> Program:
         for name, before in program.parameters.items()
     }
     # in the order as it was, by which the modules of a shared parameter are told apart
-    return read.replace(parameters=parameters | read.parameters | parameters, arguments=program.arguments, result=program.result)
+    return read.replace(
+        parameters=parameters | read.parameters | parameters, arguments=program.arguments, result=program.result
+    )

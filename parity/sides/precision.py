@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -122,13 +122,37 @@ def _grouped_mm(
     return torch.stack([mat_a[:, group] @ mat_b[group] for group in groups])
 
 
+class Working:
+    """What the tensors of a module are in a working dtype.
+
+    That dtype takes the place of the one that most of the module's parameters have. A tensor of another dtype is what
+    the module's code computes with on purpose, and stays as it is.
+    """
+
+    def __init__(self, module: torch.nn.Module, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        sizes: Counter[torch.dtype] = Counter()
+        for parameter in module.parameters():
+            if is_inexact(parameter):
+                sizes[parameter.dtype.to_real()] += parameter.numel()
+        self.replaced = sizes.most_common(1)[0][0] if sizes else None
+
+    def __call__(self, tensor: torch.Tensor, run_dtype: torch.dtype | None = None) -> torch.Tensor:
+        """The tensor, rounded to the working dtype if it is to be; then in the dtype of a run in another one."""
+        if not is_inexact(tensor):
+            return tensor
+        if self.replaced is None or tensor.dtype.to_real() == self.replaced:
+            tensor = converted(tensor, self.dtype)
+        return tensor if run_dtype is None or run_dtype == self.dtype else converted(tensor, run_dtype)
+
+
 @contextlib.contextmanager
 def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtype, train: bool) -> Iterator[None]:
     """Within the context, `module` has floating-point parameters and buffers of `dtype` and runs in the given mode.
 
-    They are rounded to the dtype `through` first, so that the module is the same in every precision. Afterwards it is
-    as it was: the same parameter objects with the same data, buffers untouched, and attributes, in which modules keep
-    what they computed once (in this dtype), as they were.
+    They are rounded to the dtype `through` first, so that the module is the same in every precision (but see
+    `Working`). Afterwards it is as it was: the same parameter objects with the same data, buffers untouched, and
+    attributes, in which modules keep what they computed once (in this dtype), as they were.
     """
     attributes = {m: _attributes(m) for m in module.modules()}
     parameters = {p: p.data for p in module.parameters()}
@@ -137,13 +161,13 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
     buffers = [(m, name, b) for m in module.modules() for name, b in m._buffers.items() if b is not None]
     modes = {m: m.training for m in module.modules()}
     clones: dict[int, torch.Tensor] = {}
+    working = Working(module, through)
     try:
         for parameter, data in parameters.items():
-            if is_inexact(data) and not data.dtype == through == dtype:
-                parameter.data = converted(converted(data, through), dtype)
+            parameter.data = working(data, dtype)
         for owner, name, buffer in buffers:
             if id(buffer) not in clones:
-                rounded = converted(converted(buffer, through), dtype) if is_inexact(buffer) else buffer
+                rounded = working(buffer, dtype)
                 clones[id(buffer)] = rounded.clone() if rounded is buffer else rounded
             owner._buffers[name] = clones[id(buffer)]
         module.train(train)

@@ -22,6 +22,7 @@ from .precision import (
     Draws,
     KeptGradients,
     StableSorts,
+    Working,
     converted,
     default_dtype,
     in_dtype,
@@ -78,8 +79,8 @@ class TorchSide:
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
-        named = self.module.named_parameters()
-        return {name: ParameterInfo(as_array(converted(p, self.working_dtype)), p.requires_grad) for name, p in named}
+        working, named = Working(self.module, self.working_dtype), self.module.named_parameters()
+        return {name: ParameterInfo(as_array(working(p)), p.requires_grad) for name, p in named}
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
