@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -22,8 +22,8 @@ from .containers import is_stateful, open_containers
 class Visitor(Protocol):
     """What is told of the calls; the tensors it returns take the place of the ones it was given."""
 
-    def enter(self, number: int, call: CellCall, module: torch.nn.Module) -> None:
-        """A Cell is called; `number` counts the calls of the whole run from 0 (the root)."""
+    def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
+        """A Cell is called with tensors of these names; `number` counts the calls of the run from 0 (the root)."""
 
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor goes into the Cell; `position` counts the call's tensors, `slot` names this one."""
@@ -79,12 +79,14 @@ class _Watcher:
             index = self.calls_of.get(path, 0)
             self.calls_of[path] = index + 1
             parent = self.stack[-1][0] if self.stack else None
-            self.visitor.enter(number, CellCall(path, type(module).__name__, index, parent), module)
             passed: list[tuple[torch.Tensor, torch.Tensor, int]] = []
             open_containers((args, kwargs))
             closed = None if is_root else is_stateful
             leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=closed)
-            for position, (place, slot) in enumerate(input_slots(module, args, kwargs, closed)):
+            places = input_slots(module, args, kwargs, closed)
+            call = CellCall(path, type(module).__name__, index, parent)
+            self.visitor.enter(number, call, module, [slot for _, slot in places])
+            for position, (place, slot) in enumerate(places):
                 original = leaves[place]
                 leaves[place] = self.visitor.input(number, position, slot, original)
                 passed.append((original, leaves[place], leaves[place]._version))

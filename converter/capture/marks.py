@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from ...runtime.ir.types import CellCall
@@ -37,7 +39,7 @@ class Marker:
         self.calls: list[CellCall] = []
         self.slots: dict[tuple[int, int, bool], str] = {}
 
-    def enter(self, number: int, call: CellCall, module: torch.nn.Module) -> None:
+    def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
         """Keep the call; the root's call starts a new tracing run."""
         if number == 0:
             self.calls.clear()

@@ -45,7 +45,7 @@ def _inline_regions(module: fx.GraphModule) -> None:
         with module.graph.inserting_before(node):
             results: Any = module.graph.graph_copy(region.graph, values)
             if not enabled:
-                results = [_detached(module.graph, value) for value in results]
+                results = [_detached(module.graph, value, node) for value in results]
         for item in list(node.users):
             item.replace_all_uses_with(results[item.args[1]])
             module.graph.erase_node(item)
@@ -53,11 +53,12 @@ def _inline_regions(module: fx.GraphModule) -> None:
         module.graph.erase_node(held)
 
 
-def _detached(graph: fx.Graph, value: Any) -> Any:
+def _detached(graph: fx.Graph, value: Any, region: fx.Node) -> Any:
     if not isinstance(value, fx.Node) or not isinstance(value.meta.get("val"), torch.Tensor):
         return value
     node = graph.call_function(_DETACH, (value,))
-    node.meta = {key: of_value for key, of_value in value.meta.items() if key != "unbacked_bindings"}
+    told = {key: region.meta[key] for key in ("nn_module_stack", "stack_trace") if key in region.meta}
+    node.meta = {"val": value.meta["val"], **told}
     return node
 
 

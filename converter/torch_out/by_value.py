@@ -22,7 +22,7 @@ def by_value(operator: str, options: Options, *operands: Tensor | None) -> Any:
 
     Args:
         operator: name of its recipe.
-        options: its attributes.
+        options: its attributes, with dtypes of torch.
         *operands: those of the operator; None for an absent one.
 
     Returns:
@@ -32,9 +32,10 @@ def by_value(operator: str, options: Options, *operands: Tensor | None) -> Any:
     pairs = list(zip(operands, structural, strict=True))
     given = tuple(_nested(x.tolist()) if fixed and x is not None else None for x, fixed in pairs)
     tensors = [x for x, fixed in pairs if x is not None and not fixed]
+    attributes = tuple((key, numpy_dtype(x) if isinstance(x, torch.dtype) else x) for key, x in options)
     types = tuple(None if x is None or fixed else Type(numpy_dtype(x.dtype), tuple(x.shape)) for x, fixed in pairs)
     devices = [x.device for x in operands if x is not None]
-    return _written(operator, options, types, given, devices[0])(*tensors)
+    return _written(operator, attributes, types, given, devices[0])(*tensors)
 
 
 @functools.lru_cache(maxsize=256)

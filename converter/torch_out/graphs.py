@@ -73,6 +73,10 @@ class Holdings:
         return [*own, *self.constants, *self.borrowed, *self.bodies, *dir(fx.GraphModule)]
 
 
+# names that the code of a graph uses, which a parameter would hide
+_USED_IN_CODE = ("slice", "getattr", "torch", "device", "inf", "nan", "math", "operator")
+
+
 class GraphWriter:
     """Writes one call.
 
@@ -144,7 +148,8 @@ class GraphWriter:
         count = len(self.flow.entries)
         names: list[str] = []
         for value, slot in zip(self.interface.parameters[:count], self.interface.slots, strict=False):
-            names.append(free_name(slot, [*names, *self.interface.symbols]))
+            wanted = f"x_{slot}" if slot in _USED_IN_CODE else slot
+            names.append(free_name(wanted, [*names, *self.interface.symbols]))
             self.proxies[value] = self._placeholder(names[-1])
         carried = self.interface.parameters[count:]
         if carried:

@@ -15,7 +15,18 @@ from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
-from .records import Array, Draw, Key, ParameterInfo, Records, Run, drawn_cotangents, fed_value, native_abilities
+from .records import (
+    Array,
+    Draw,
+    Key,
+    ParameterInfo,
+    Records,
+    Run,
+    drawn_cotangents,
+    fed_value,
+    native_abilities,
+    reference_slot,
+)
 
 
 class InterpreterSide:
@@ -126,13 +137,9 @@ class _Observer:
         return fed_value(self.run.feed, key, array)
 
     def _reference_slot(self, node: Node) -> str:
-        """The slot as the reference calls it: tensors of a call are paired by position."""
-        slot = str(node.attributes["slot"])
         call, kind = self.program.calls[node.attributes["call"]], node.attributes["kind"].removesuffix("_gradient")
         own = self.slots.get((node.attributes["call"], kind), [])
-        reference = self.run.slots.get((call.path, call.index, kind), [])
-        position = own.index(slot) if slot in own else len(reference)
-        return reference[position] if position < len(reference) and slot not in reference else slot
+        return reference_slot(str(node.attributes["slot"]), own, self.run.slots.get((call.path, call.index, kind), []))
 
     def _source(self, node: Node) -> str:
         """The line of the op that computed what crosses the boundary."""

@@ -199,3 +199,16 @@ def fed_value(feed: Records | None, key: Key, like: Array) -> Array:
     if recorded is None or recorded.shape != like.shape:
         return like
     return recorded.astype(like.dtype, copy=False)
+
+
+def reference_slot(slot: str, own: Sequence[str], reference: Sequence[str]) -> str:
+    """What the reference calls a slot of a call: tensors are paired by name; what no name pairs, by position.
+
+    Args:
+        slot: one of `own`.
+        own: the slots of the call, in order.
+        reference: those of the same call of the reference.
+    """
+    unpaired = [name for name in reference if name not in own]
+    alone = [name for name in own if name not in reference]
+    return dict(zip(alone, unpaired, strict=False)).get(slot, slot)

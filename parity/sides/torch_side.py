@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from .records import (
     Run,
     drawn_cotangents,
     native_abilities,
+    reference_slot,
 )
 
 
@@ -236,6 +237,7 @@ class _Recorder:
         self.shared = shared
         self.originals: list[tuple[torch.nn.Module, dict[str, Any]]] = []
         self.records = Records()
+        self.slots: list[Sequence[str]] = []
         self.running: list[tuple[str, int]] = []
         self.fed_outputs: list[torch.Tensor] = []
         self.generator = np.random.default_rng(run.jitter)
@@ -244,9 +246,10 @@ class _Recorder:
         """Path and number of the Cell call that is running."""
         return self.running[-1] if self.running else ("", 0)
 
-    def enter(self, number: int, call: CellCall, module: torch.nn.Module) -> None:
+    def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
         """Keep the call; give a Cell that shares parameters stand-ins for them, to see its share of their gradients."""
         self.records.calls.append(call)
+        self.slots.append(slots)
         self.running.append((call.path, call.index))
         names = self.shared.get(module)
         if names:
@@ -278,7 +281,11 @@ class _Recorder:
         self, number: int, kind: str, gradient_kind: str, position: int, slot: str, tensor: torch.Tensor
     ) -> torch.Tensor:
         call = self.records.calls[number]
-        slot = self._reference_slot(call, kind, position, slot)
+        reference = self.run.slots.get((call.path, call.index, kind), [])
+        if kind == INPUT:
+            slot = reference_slot(slot, self.slots[number], reference)
+        elif position < len(reference):
+            slot = reference[position]
         key = Key(call.path, call.index, kind, slot)
         self._record(key, tensor)
         passed = self.passed_on(key, tensor)
@@ -291,11 +298,6 @@ class _Recorder:
     def _record(self, key: Key, tensor: torch.Tensor) -> None:
         if self.run.inner or not key.path:
             self.records.add(key, as_array(tensor).copy())
-
-    def _reference_slot(self, call: CellCall, kind: str, position: int, slot: str) -> str:
-        """The slot as the reference calls it: tensors of a call are paired by position."""
-        slots = self.run.slots.get((call.path, call.index, kind), [])
-        return slots[position] if position < len(slots) else slot
 
     def passed_on(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
         """What goes on from a boundary: the tensor, or the recorded value in its place, with or without jitter.

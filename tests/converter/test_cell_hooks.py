@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ class Log:
         self.calls: list[CellCall] = []
         self.factor = factor
 
-    def enter(self, number: int, call: CellCall, module: nn.Module) -> None:
+    def enter(self, number: int, call: CellCall, module: nn.Module, slots: Sequence[str]) -> None:
         if number == 0:
             self.lines, self.calls = [], []
         self.calls.append(call)

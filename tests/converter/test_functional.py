@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from cellbridge.converter import to_torch
 from cellbridge.converter.capture import torch_graph
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.converter.capture.functional import functional
@@ -89,6 +90,27 @@ def test_regions_without_gradients_are_written_in_place_with_what_they_hold() ->
     program = from_torch(module, (X,))
     assert_close("the result", program(X), module(X).detach().numpy(), 1e-5)
     assert all("eval_with_key" not in str(node.source) for node in program.nodes)
+
+
+class ViewOfChanged(nn.Module):
+    """Hands a view of what it changed to a Cell: torch makes the view anew where the Cell takes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x * 2
+        y.t().mul_(0.5)  # so that torch has to trace again
+        y *= 3
+        return self.norm(y.reshape(4, 2, 2)), y
+
+
+def test_the_view_that_a_cell_takes_is_made_outside_of_it() -> None:
+    assert not traced_once(ViewOfChanged(), X)
+    program = from_torch(ViewOfChanged(), (X,))
+    assert [str(program.calls[node.cell]) for node in program.nodes if node.op == "reshape"] == ["(root)"]
+    assert torch.allclose(to_torch(program)(X)[0], ViewOfChanged()(X)[0])
 
 
 def view_changed(x: Tensor) -> Tensor:

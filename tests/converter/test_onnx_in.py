@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import torch
 
-from cellbridge.converter import from_onnx
+from cellbridge.converter import from_onnx, from_torch, to_onnx, to_torch
 from cellbridge.runtime import ConversionError, Program, UnsupportedOperators, UsageError
 from cellbridge.runtime.ir.dims import symbol
 
@@ -110,6 +111,34 @@ def test_sizes_that_only_the_run_tells_still_broadcast() -> None:
     np.testing.assert_allclose(gradients.inputs[0], [*y, 0, 0])
     np.testing.assert_allclose(gradients.inputs[1], x[:3])
     np.testing.assert_allclose(program(x, floats(1), np.array([4])).shape, (4,))
+
+
+def test_sizes_that_only_the_run_tells_in_torch() -> None:
+    graph = """net (float[a, 3] x, int64[2] sizes) => (float[b, 3] first, float[c] rest) {
+        one = Constant<value_ints = [-1]>()
+        first, second = Split<axis = 0>(x, sizes)
+        rest = Reshape(second, one)
+    }"""
+    module = to_torch(from_onnx(model(graph)))
+    for split in ([1, 4], [3, 2], [5, 0]):
+        x = torch.from_numpy(floats(5, 3)).requires_grad_()
+        first, rest = module(x, torch.tensor(split))
+        assert torch.equal(first, x[: split[0]])
+        assert torch.equal(rest, x[split[0] :].flatten())
+        (first.sum() + 2 * rest.sum()).backward()
+        assert x.grad is not None
+        assert x.grad[:, 0].tolist() == [1.0] * split[0] + [2.0] * split[1]
+
+
+def test_no_gradient_comes_back_through_what_was_detached() -> None:
+    class Detaching(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * x.exp().detach()
+
+    x = torch.linspace(-1, 1, 5)
+    read = from_onnx(to_onnx(from_torch(Detaching(), (x,)), optimize=False))
+    _, gradients = read.value_and_grad(x)
+    np.testing.assert_allclose(gradients.inputs[0], x.exp(), rtol=1e-6)
 
 
 def test_results_keep_their_order() -> None:

@@ -349,3 +349,42 @@ def test_hooks_that_the_first_call_installs_are_not_left_behind() -> None:
     module = HooksItself()
     assert parity.check(module, (torch.randn(2, 3),)).ok
     assert not module.inner._forward_hooks
+
+
+class InDouble(nn.Module):
+    """Computes a part in float64, with a buffer of its own for it."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("transform", torch.linspace(-1, 1, 16, dtype=torch.float64).reshape(4, 4) * scale)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.linear(x).double() @ self.transform).float()
+
+
+def test_a_buffer_of_another_dtype_is_computed_with_as_it_is() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 4)
+    right, wrong = InDouble(), InDouble(scale=1 + 1e-4)
+    wrong.linear.load_state_dict(right.linear.state_dict())
+    assert parity.check(right, (x,), round_trip=True).ok
+    assert parity.compare(right, right, (x,)).ok
+    assert not parity.compare(right, wrong, (x,)).ok
+
+
+def test_tensors_of_a_call_are_paired_by_name_where_one_side_has_more() -> None:
+    class Inner(nn.Module):
+        def forward(self, x: Tensor, mask: Tensor | None = None, scale: Tensor | None = None) -> Tensor:
+            return (x if mask is None else x * mask) * scale
+
+    class Outer(nn.Module):
+        def __init__(self, *, masked: bool) -> None:
+            super().__init__()
+            self.inner = Inner()
+            self.masked = masked
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner(x, torch.ones(3, 1) if self.masked else None, scale=x.sum(0))
+
+    assert parity.compare(Outer(masked=False), Outer(masked=True), (torch.randn(3, 4),)).ok

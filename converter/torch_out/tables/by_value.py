@@ -16,7 +16,9 @@ no_torch_form("by_value_gradient", "torch differentiates by itself")
 
 @torch_form("by_value")
 def _(context: Context, *operands: Any, operator: str, options: Any, types: Any) -> Any:
-    result = context.call(by_value, operator, options, *operands)
+    # a graph can hold dtypes of torch alone
+    written = tuple((key, torch_dtype(x) if isinstance(x, np.dtype) else x) for key, x in options)
+    result = context.call(by_value, operator, written, *operands)
     return result if len(types) == 1 else tuple(result[i] for i in range(len(types)))
 
 

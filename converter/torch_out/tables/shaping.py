@@ -37,7 +37,7 @@ def _(context: Context, *xs: Any, axis: int) -> Any:
 def _(context: Context, x: Any, *, starts: Any, stops: Any, steps: Any, axes: Any) -> Any:
     index: list[Any] = [slice(None)] * context.x.rank
     for start, stop, step, axis in zip(starts, stops, steps, axes, strict=True):
-        index[axis] = slice(start or None, stop, step if step != 1 else None)
+        index[axis] = slice(None if isinstance(start, int) and start == 0 else start, stop, step if step != 1 else None)
     return context.call(operator.getitem, x, tuple(index))
 
 
