@@ -10,6 +10,7 @@ from ..converter.onnx_in.importing import from_onnx
 from ..converter.onnx_out.export import to_onnx
 from ..converter.torch_out.export import to_torch
 from ..runtime.ir.program import Program
+from ..runtime.ops.random import RANDOM_OPS
 
 FROM_IR, FROM_ONNX = "torch from IR", "torch from ONNX"
 
@@ -17,13 +18,14 @@ FROM_IR, FROM_ONNX = "torch from IR", "torch from ONNX"
 def ways_back(program: Program) -> dict[str, torch.nn.Module]:
     """The torch modules, by the names of the sides that they are.
 
-    An ONNX model updates no buffers, so that in train mode there is no way by ONNX.
+    There is no way by ONNX in train mode, as an ONNX model updates no buffers, nor for a program that draws random
+    numbers, which an ONNX model draws anew.
 
     Raises:
         UnsupportedOperators: an op has no form in torch or in ONNX, or an operator none in the IR.
     """
     made = {FROM_IR: to_torch(program)}
-    if not program.train:
+    if not program.train and all(node.op not in RANDOM_OPS for node in program.nodes):
         made[FROM_ONNX] = to_torch(through_onnx(program))
     return made
 

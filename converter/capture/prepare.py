@@ -57,8 +57,8 @@ def _detached(graph: fx.Graph, value: Any, region: fx.Node) -> Any:
     if not isinstance(value, fx.Node) or not isinstance(value.meta.get("val"), torch.Tensor):
         return value
     node = graph.call_function(_DETACH, (value,))
-    told = {key: region.meta[key] for key in ("nn_module_stack", "stack_trace") if key in region.meta}
-    node.meta = {"val": value.meta["val"], **told}
+    told: dict[str, Any] = {key: region.meta[key] for key in ("nn_module_stack", "stack_trace") if key in region.meta}
+    node.meta = told | {"val": value.meta["val"]}
     return node
 
 

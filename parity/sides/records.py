@@ -7,6 +7,7 @@ the one that another side recorded there, so that every Cell computes on the sam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -209,6 +210,16 @@ def reference_slot(slot: str, own: Sequence[str], reference: Sequence[str]) -> s
         own: the slots of the call, in order.
         reference: those of the same call of the reference.
     """
-    unpaired = [name for name in reference if name not in own]
-    alone = [name for name in own if name not in reference]
+    names = {_identifier(name): name for name in reference}
+    found = names.get(_identifier(slot))
+    if found is not None:
+        return found
+    taken = {_identifier(name) for name in own}
+    unpaired = [name for plain, name in names.items() if plain not in taken]
+    alone = [name for name in own if _identifier(name) not in names]
     return dict(zip(alone, unpaired, strict=False)).get(slot, slot)
+
+
+def _identifier(slot: str) -> str:
+    """The slot as a module that was made of a program names its parameter: `states_0` for `states[0]`."""
+    return re.sub(r"\W+", "_", slot).strip("_")

@@ -141,6 +141,21 @@ def test_no_gradient_comes_back_through_what_was_detached() -> None:
     np.testing.assert_allclose(gradients.inputs[0], x.exp(), rtol=1e-6)
 
 
+def test_what_a_mask_chooses_is_written_back() -> None:
+    class Masked(torch.nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            y = x.clone()
+            y[mask] = x[mask] * 2 + 1
+            return y
+
+    x, mask = torch.linspace(-1, 1, 12).reshape(4, 3), torch.tensor([True, False, False, True])
+    read = from_onnx(to_onnx(from_torch(Masked(), (x, mask)), optimize=False))
+    for chosen in (mask, ~mask, torch.ones(4, dtype=torch.bool), torch.zeros(4, dtype=torch.bool)):
+        expected = Masked()(x, chosen)
+        np.testing.assert_allclose(read(x, chosen), expected)
+        assert torch.equal(to_torch(read)(x, chosen), expected)
+
+
 def test_results_keep_their_order() -> None:
     program = from_onnx(model("net (float[4] x) => (float[2] b, float[2] a) { a, b = Split<num_outputs = 2>(x) }"))
     x = floats(4)

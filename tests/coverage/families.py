@@ -53,11 +53,11 @@ def gaps_by_case() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def try_family(case: Case, *, train: bool) -> str:
-    """Convert a model and compare all sides, outputs and gradients: why it fails, or "" where parity holds."""
+    """Convert a model and compare all sides, the ways back to torch too: why it fails, or "" where parity holds."""
     torch.manual_seed(0)
     module, args, kwargs = case.build()
     try:
-        parity.check(module, args, kwargs, train=train).raise_if_failed()
+        parity.check(module, args, kwargs, train=train, round_trip=True).raise_if_failed()
     except CellbridgeError as error:
         return f"{type(error).__name__}: {error}"
     return ""

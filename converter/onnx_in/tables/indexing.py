@@ -58,7 +58,19 @@ def scatter_elements(
 def scatter_nd(context: Context, data: Traced, indices: Traced, updates: Traced, *, reduction: str = "none") -> Any:
     """ScatterND-11..18(data, indices, updates) -> output"""
     _check(reduction)
+    depth = indices.shape[-1]
+    if isinstance(depth, int):
+        updates = _of_shape(updates, (*indices.shape[:-1], *data.shape[depth:]))
     return indexing.scatter_nd(data, cast(indices, INT64), updates, reduction=reduction)
+
+
+def _of_shape(x: Traced, shape: tuple[Any, ...]) -> Traced:
+    """`x` in a shape that it must have when the program runs, if its sizes are others by name only."""
+    pairs = zip(x.shape, shape, strict=False)
+    if x.shape == shape or x.ndim != len(shape) or any(a != b for a, b in pairs if {type(a), type(b)} == {int}):
+        return x
+    result: Traced = shaping.reshape(x, shape=shape)
+    return result
 
 
 def _check(reduction: str) -> None:
