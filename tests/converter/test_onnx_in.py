@@ -130,6 +130,14 @@ def test_sizes_that_only_the_run_tells_in_torch() -> None:
         assert x.grad[:, 0].tolist() == [1.0] * split[0] + [2.0] * split[1]
 
 
+def test_attributes_with_dtypes_in_torch() -> None:
+    graph = """net (int64[2] sizes) => (int64[a, b] y) {
+        y = ConstantOfShape<value = int64[1] {7}>(sizes)
+    }"""
+    module = to_torch(from_onnx(model(graph)))
+    assert torch.equal(module(torch.tensor([2, 3])), torch.full((2, 3), 7))
+
+
 def test_no_gradient_comes_back_through_what_was_detached() -> None:
     class Detaching(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

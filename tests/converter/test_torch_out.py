@@ -467,3 +467,37 @@ def test_branches_are_exported_again() -> None:
     again = to_torch(from_torch(to_torch(from_torch(original, (x,))), (x,)))
     for sign in (1, -1):
         assert_same_step(original, again, (sign * x.abs(),), absent_is_zero=True)
+
+
+def test_a_parameter_does_not_hide_what_code_uses() -> None:
+    class Inner(nn.Module):
+        def forward(self, slice: Tensor) -> Tensor:
+            return slice[:, 1:]
+
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner(x * 2)[1:]
+
+    x = torch.randn(3, 3)
+    assert torch.equal(to_torch(from_torch(Outer(), (x,)))(x), Outer()(x))
+
+
+def test_what_a_cell_without_gradients_gives_to_the_next() -> None:
+    class Frozen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.frozen, self.head = nn.Linear(3, 3), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.no_grad():
+                y = self.frozen(x)
+            return self.head(y)
+
+    net, x = Frozen(), torch.randn(4, 3)
+    program = from_torch(net, (x,))
+    assert [str(program.calls[node.cell]) for node in program.nodes if node.op == "stop_gradient"] == ["(root)"]
+    assert torch.allclose(to_torch(program)(x), net(x))
