@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,7 +110,7 @@ class Seen:
         self.calls: list[CellCall] = []
         self.tensors: list[tuple[int, str, Tensor]] = []
 
-    def enter(self, number: int, call: CellCall, module: nn.Module) -> None:
+    def enter(self, number: int, call: CellCall, module: nn.Module, slots: Sequence[str]) -> None:
         self.calls.append(call)
 
     def input(self, number: int, position: int, slot: str, tensor: Tensor) -> Tensor:
