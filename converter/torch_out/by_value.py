@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ...runtime.ir.types import Type
+from ...runtime.ops.by_value import contents
 from ...runtime.recipes.registry import get_recipe
 from ...runtime.subprograms import traced
 from ..capture.table import numpy_dtype
@@ -30,7 +31,7 @@ def by_value(operator: str, options: Options, *operands: Tensor | None) -> Any:
     """
     structural = get_recipe(operator).flags(len(operands))
     pairs = list(zip(operands, structural, strict=True))
-    given = tuple(_nested(x.tolist()) if fixed and x is not None else None for x, fixed in pairs)
+    given = tuple(contents(x) if fixed else None for x, fixed in pairs)
     tensors = [x for x, fixed in pairs if x is not None and not fixed]
     attributes = tuple((key, numpy_dtype(x) if isinstance(x, torch.dtype) else x) for key, x in options)
     types = tuple(None if x is None or fixed else Type(numpy_dtype(x.dtype), tuple(x.shape)) for x, fixed in pairs)
@@ -52,7 +53,3 @@ def _written(
         return made if isinstance(made, tuple) else (made,)
 
     return to_torch(traced(applied, [type for type in types if type is not None], operator)).to(device)
-
-
-def _nested(items: Any) -> Any:
-    return tuple(_nested(item) for item in items) if isinstance(items, list) else items

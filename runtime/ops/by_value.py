@@ -122,8 +122,8 @@ by_value_gradient.no_vjp("second derivatives of an operator whose shape is a val
 by_value_gradient.no_onnx("ONNX Runtime only runs forward")
 
 
-def _contents(x: Array | None) -> Any:
-    """The elements as Python numbers: one, or a tuple (of tuples)."""
+def contents(x: Any) -> Any:
+    """The elements of an array or a torch tensor as Python numbers: one, or a tuple (of tuples); None for None."""
     return None if x is None else _nested(x.tolist())
 
 
@@ -135,7 +135,7 @@ def _applied(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | Non
     """The recipe on tensors, and on the contents of arrays where it wants those."""
     recipe = get_recipe(operator)
     chosen = [
-        _contents(array) if structural else x
+        contents(array) if structural else x
         for x, array, structural in zip(tensors, arrays, recipe.flags(len(arrays)), strict=True)
     ]
     return recipe.function(*chosen, **options)
