@@ -1,8 +1,8 @@
 """Measure against peers and write `benchmarks/RESULTS.md`.
 
-    python -m benchmarks            all of it, some minutes; nothing else should run on the machine
-    python -m benchmarks --quick    one repetition on a small model, printed and not kept: does it work?
-    python -m benchmarks --conversion   that topic alone, in place of its section in RESULTS.md
+    python -m benchmarks                 all topics, about two hours; nothing else should run on the machine
+    python -m benchmarks TOPIC ...       these alone; the other sections of RESULTS.md stay
+    python -m benchmarks --quick         one repetition on a small model, printed and not kept: does it work?
 
 This process imports neither torch nor NumPy: the peak memory that the kernel reports for a child includes that of the
 process which started it.
@@ -11,53 +11,90 @@ process which started it.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from . import conversion, eager_training, interpreter, tables, whole_process
-from .tables import Row
+from . import conversion, coverage, eager_training, families, interpreter, tables, whole_process
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 
 
+@dataclass(frozen=True)
+class Topic:
+    """A section of RESULTS.md.
+
+    Attributes:
+        title: of the section.
+        explanation: what is measured.
+        measure: measures, quickly or in full, and gives the table.
+    """
+
+    title: str
+    explanation: str
+    measure: Callable[[bool], str]
+
+
+def _whole_process(quick: bool) -> str:
+    return tables.table(
+        [row for model in _models(quick) for row in whole_process.measure(ROOT, model, 1 if quick else 7)]
+    )
+
+
+def _interpreter(quick: bool) -> str:
+    return tables.table(
+        [row for model in _models(quick) for row in interpreter.measure(ROOT, model, 1 if quick else 30)]
+    )
+
+
+def _eager_training(quick: bool) -> str:
+    return tables.table(eager_training.measure(ROOT, 1 if quick else 50))
+
+
+def _conversion(quick: bool) -> str:
+    models = _models(quick) if quick else (*conversion.FIXTURES, *conversion.LARGE, conversion.BILLION)
+    return tables.table(conversion.measure(ROOT, models, 1 if quick else 3))
+
+
+def _families(quick: bool) -> str:
+    rows = families.measure(ROOT, ["state_spaces"], 2) if quick else families.measure(ROOT, families.MODULES)
+    return tables.table(rows)
+
+
+def _models(quick: bool) -> tuple[str, ...]:
+    return ("lstm_classifier",) if quick else ("resnet18", "minilm")
+
+
+TOPICS = {
+    "parity-run": Topic(whole_process.TITLE, whole_process.EXPLANATION, _whole_process),
+    "interpreter": Topic(interpreter.TITLE, interpreter.EXPLANATION, _interpreter),
+    "eager-training": Topic(eager_training.TITLE, eager_training.EXPLANATION, _eager_training),
+    "conversion": Topic(conversion.TITLE, conversion.EXPLANATION, _conversion),
+    "families": Topic(families.TITLE, families.EXPLANATION, _families),
+    "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure against peers.")
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help=f"{', '.join(TOPICS)}; all where none is given")
     parser.add_argument("--quick", action="store_true", help="one repetition on a small model, printed and not kept")
-    parser.add_argument("--conversion", action="store_true", help="measure conversion alone, and keep the other topics")
     given = parser.parse_args()
-    quick: bool = given.quick
-    if given.conversion:
-        rows = conversion.measure(ROOT, (*conversion.FIXTURES, *conversion.LARGE, conversion.BILLION), repetitions=3)
-        topic = tables.section(conversion.TITLE, conversion.EXPLANATION, rows)
-        RESULTS.write_text(tables.with_section(RESULTS.read_text(encoding="utf-8"), topic), encoding="utf-8")
-        print(topic)
-        return
-    models = ["lstm_classifier"] if quick else ["resnet18", "minilm"]
-    machine = tables.machine()  # before the measurements, for its load average
-    whole: list[Row] = []
-    inside: list[Row] = []
-    for model in models:
-        print(f"measuring {model}: whole process", flush=True)
-        whole += whole_process.measure(ROOT, model, repetitions=1 if quick else 7)
-    for model in models:
-        print(f"measuring {model}: interpreter", flush=True)
-        inside += interpreter.measure(ROOT, model, repetitions=1 if quick else 30)
-    print("measuring eager training", flush=True)
-    eager = eager_training.measure(ROOT, repetitions=1 if quick else 50)
-    converted = models if quick else (*conversion.FIXTURES, *conversion.LARGE, conversion.BILLION)
-    conversions = conversion.measure(ROOT, tuple(converted), repetitions=1 if quick else 3)
-    text = tables.document(
-        machine,
-        {
-            whole_process.TITLE: (whole_process.EXPLANATION, whole),
-            interpreter.TITLE: (interpreter.EXPLANATION, inside),
-            eager_training.TITLE: (eager_training.EXPLANATION, eager),
-            conversion.TITLE: (conversion.EXPLANATION, conversions),
-        },
-    )
-    print(text)
-    if not quick:
-        RESULTS.write_text(text, encoding="utf-8")
+    unknown = [name for name in given.topics if name not in TOPICS]
+    if unknown:
+        parser.error(f"no topic {', '.join(unknown)}; there are {', '.join(TOPICS)}")
+    sections = []
+    for name in given.topics or TOPICS:
+        topic = TOPICS[name]
+        print(f"measuring {name}", flush=True)
+        moment = tables.moment()  # before the measurements, for its load average
+        measured = topic.measure(given.quick)
+        sections.append(tables.section(topic.title, f"{topic.explanation} {moment}", measured))
+        print(sections[-1], flush=True)
+        if not given.quick:
+            text = RESULTS.read_text(encoding="utf-8")
+            RESULTS.write_text(tables.document(text, tables.machine(), sections[-1:]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -91,21 +91,31 @@ def _in_a_process(root: Path, model: str, side: str) -> Conversion:
 def convert(model: str, side: str, folder: Path) -> Conversion:
     """Convert the model once."""
     import onnx
-    import torch
 
-    convert_by = _ours if side == "ours" else _torch
-    convert_by((torch.nn.Linear(2, 2), (torch.ones(1, 2),), {}), folder / "warm.onnx")
+    warm_up(side, folder)
     module, args, kwargs = built(model)
     held = _memory("VmRSS")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts from here
     start = time.perf_counter()
-    convert_by((module, args, kwargs), folder / "model.onnx")
+    convert_by(side)((module, args, kwargs), folder / "model.onnx")
     seconds = time.perf_counter() - start
     peak = _memory("VmHWM")
     tensors = [*module.parameters(), *module.buffers()]
     weights = sum(tensor.numel() * tensor.element_size() for tensor in tensors) / MEBIBYTE
     nodes = onnx.load(folder / "model.onnx", load_external_data=False).graph.node
     return Conversion(len(nodes), seconds, peak - held, weights)
+
+
+def convert_by(side: str) -> Callable[[Model, Path], None]:
+    """How one of the `SIDES` converts a model into a file."""
+    return _ours if side == "ours" else _torch
+
+
+def warm_up(side: str, folder: Path) -> None:
+    """Convert a small model, so that what a side does only once isn't counted."""
+    import torch
+
+    convert_by(side)((torch.nn.Linear(2, 2), (torch.ones(1, 2),), {}), folder / "warm.onnx")
 
 
 def _ours(model: Model, path: Path) -> None:

@@ -7,10 +7,15 @@ import importlib.metadata
 import os
 import platform
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+HEAD = """\
+# Measured
+
+Written by `python -m benchmarks`. Ours and the peer take turns in the same run; numbers are medians, ratios are \
+ours / peer, the median over the turns."""
 PACKAGES = ("torch", "numpy", "onnxruntime-gpu", "onnxruntime", "onnx", "onnxscript", "transformers")
 HEADER = """\
 | model | measured | ours | peer | ratio | range of ratios | target | met |
@@ -56,33 +61,31 @@ def _three_digits(number: float) -> str:
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def document(machine: str, topics: Mapping[str, tuple[str, Sequence[Row]]]) -> str:
-    """The text of `RESULTS.md`: per title an explanation and rows."""
-    parts = [
-        "# Measured",
-        "Written by `python -m benchmarks`. Ours and the peer take turns in the same run; numbers are medians, ratios "
-        "are ours / peer, the median over the turns.",
-        machine,
-    ]
-    parts += [section(title, explanation, rows) for title, (explanation, rows) in topics.items()]
-    return "\n\n".join(parts) + "\n"
+def table(rows: Sequence[Row]) -> str:
+    """Rows as a Markdown table."""
+    return HEADER + "\n".join(map(str, rows))
 
 
-def section(title: str, explanation: str, rows: Sequence[Row]) -> str:
-    """The text on one topic."""
-    return "\n\n".join([f"## {title}", explanation, HEADER + "\n".join(map(str, rows))])
+def section(title: str, explanation: str, measured: str) -> str:
+    """The text on one topic: `measured` is its table."""
+    return "\n\n".join([f"## {title}", explanation, measured])
 
 
-def with_section(text: str, section: str) -> str:
-    """`RESULTS.md` with a section in the place of the one of the same title, or at the end if there is none."""
-    title = section.partition("\n")[0]
-    parts = text.rstrip("\n").split("\n\n## ")
-    kept = [part for part in parts[1:] if f"## {part}".partition("\n")[0] != title]
-    return "\n\n".join([parts[0], *(f"## {part}" for part in kept), section]) + "\n"
+def document(text: str, facts: str, sections: Sequence[str]) -> str:
+    """The text of `RESULTS.md`: `text`, with these sections in the places of those of the same titles, or at the end.
+
+    Args:
+        text: what `RESULTS.md` says now.
+        facts: the machine that the sections were measured on.
+        sections: as `section` makes them.
+    """
+    kept = {f"## {part}".partition("\n")[0]: f"## {part}" for part in text.rstrip("\n").split("\n\n## ")[1:]}
+    kept.update({part.partition("\n")[0]: part for part in sections})
+    return "\n\n".join([HEAD, facts, *kept.values()]) + "\n"
 
 
 def machine() -> str:
-    """Date, machine and versions, as a Markdown list."""
+    """Machine and versions, as a Markdown list."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = [f"Python {platform.python_version()}"]
     for package in PACKAGES:
@@ -91,12 +94,15 @@ def machine() -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     facts = {
-        "Date": datetime.date.today().isoformat(),
         "Machine": f"{_cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, {platform.system()}",
-        "Load average at the start": f"{os.getloadavg()[0]:.2f}",
         "Versions": ", ".join(versions),
     }
     return "\n".join(f"- {name}: {fact}" for name, fact in facts.items())
+
+
+def moment() -> str:
+    """Date and load of the machine, as a sentence."""
+    return f"Measured on {datetime.date.today().isoformat()}; load average at the start {os.getloadavg()[0]:.2f}."
 
 
 def _cpu() -> str:

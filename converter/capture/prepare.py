@@ -7,6 +7,8 @@ from typing import Any, cast
 import torch
 from torch import fx
 
+from .marks import BOUNDARY
+
 _ATEN = torch.ops.aten
 _DETACH = _ATEN.detach.default
 # (input, probability, train)
@@ -56,6 +58,12 @@ def _inline_regions(module: fx.GraphModule) -> None:
 def _detached(graph: fx.Graph, value: Any, region: fx.Node) -> Any:
     if not isinstance(value, fx.Node) or not isinstance(value.meta.get("val"), torch.Tensor):
         return value
+    if value.target is BOUNDARY:
+        marked, *_, is_output = cast("tuple[Any, ...]", value.args)
+        if is_output:  # the mark stays the last: what the model hands out is what it marks
+            with graph.inserting_before(value):
+                value.replace_input_with(marked, _detached(graph, marked, region))
+            return value
     node = graph.call_function(_DETACH, (value,))
     told: dict[str, Any] = {key: region.meta[key] for key in ("nn_module_stack", "stack_trace") if key in region.meta}
     node.meta = told | {"val": value.meta["val"]}

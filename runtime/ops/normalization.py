@@ -295,11 +295,8 @@ def _(x: Type, weight: Type | None, bias: Type | None, *, eps: float) -> tuple[T
 def _(x: Array, weight: Array | None, bias: Array | None, *, eps: float) -> tuple[Array, Array, Array]:
     (batch, channels), plane = x.shape[:2], dims.product(x.shape[2:])
     count = x.dtype.type(batch * plane)
-    mean = pairwise_sum(x, _batch_axes(x)) / count
+    mean = (np.sum(x, axis=_batch_axes(x), dtype=np.float64) / count).astype(x.dtype)  # as ATen sums it
     centered = x - _channel_array(mean, x)
-    rest = pairwise_sum(centered, _batch_axes(x)) / count  # the rounding error of the mean; ATen sums in float64
-    mean += rest
-    centered -= _channel_array(rest, x)
     planes = centered.reshape(batch, channels, plane)
     variance = pairwise_sum(np.vecdot(planes, planes), (0,)) / count
     return _batch_normalized(centered, weight, bias, variance, eps), mean, variance

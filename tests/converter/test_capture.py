@@ -260,6 +260,28 @@ def test_of_a_hand_written_function_the_forward_is_captured() -> None:
     np.testing.assert_allclose(gradients.inputs[0], X.exp(), rtol=1e-6)
 
 
+class Halved(torch.autograd.Function):
+    """After its inner `no_grad`, gradients stay switched off for all that torch.export sees."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            half = x / 2
+        return half.exp()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:  # type: ignore[override]
+        return g / 2
+
+
+@pytest.mark.filterwarnings("ignore:the backward of Halved")
+def test_what_a_model_hands_out_is_marked_where_gradients_stay_off() -> None:
+    program = from_torch(Function(Halved.apply), (X,))
+    (result,) = program.outputs
+    assert program.producers[result].op == "boundary"
+    np.testing.assert_allclose(program(X), (X / 2).exp(), rtol=1e-6)
+
+
 def test_buffers_are_updated_in_train_mode_alone() -> None:
     module = nn.Sequential(nn.BatchNorm1d(3))
     program = assert_matches_torch(module, torch.cat([X, Y]), train=True)

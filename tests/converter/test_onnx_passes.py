@@ -134,8 +134,12 @@ def known_offset(self: Any, x: Any) -> Any:
         (Function(masked), (X,), {"Softmax": 1, "Where": 1, "Add": 1}),
         # 17: weights of a recurrent layer are arranged when the model is written
         (First(nn.LSTM(8, 5)), (X,), {"LSTM": 1, "Squeeze": 1}),
+        # 18: one element of an axis is taken at once
+        (Function(lambda self, x: (x[:, 1].exp(), x[0, -1])), (X,), {"Gather": 3, "Exp": 1}),
+        # 19: a part that keeps its axis isn't, nor one whose axis comes back
+        (Function(lambda self, x: (x[:, 1:2].exp(), x[:, 1].unsqueeze(1) + x)), (X,), {"Slice": 1, "Exp": 1, "Add": 1}),
     ],
-    ids=range(1, 18),
+    ids=range(1, 20),
 )  # fmt: skip
 def test_a_graph_becomes_smaller(module: nn.Module, args: tuple[Any, ...], expected: dict[str, int]) -> None:
     bn_buffers = [m for m in module.modules() if isinstance(m, nn.BatchNorm1d)]

@@ -45,7 +45,7 @@ def operators() -> list[str]:
         "",
         "| | entries | passed | share |",
         "| --- | ---: | ---: | ---: |",
-        *(_row(TITLES[share.kind], share.tried, share.passed) for share in gaps.shares(known, entries)),
+        *(row(TITLES[share.kind], share.tried, share.passed) for share in gaps.shares(known, entries)),
     ]
     for kind in (*gaps.KINDS, gaps.UNTAKEN):
         of_kind = [gap for gap in known if gap.kind == kind]
@@ -71,7 +71,7 @@ def backend_tests() -> list[str]:
         "",
         "| | tests | passed | share |",
         "| --- | ---: | ---: | ---: |",
-        _row("Interpreter", len(names), len(names) - len(failing)),
+        row("Interpreter", len(names), len(names) - len(failing)),
         "",
         "### Backend tests that don't pass",
         "",
@@ -110,7 +110,8 @@ def families() -> list[str]:
     return [*lines, "", "### Models that don't pass", "", *_list(by_reason), ""]
 
 
-def _row(title: str, tried: int, passed: int) -> str:
+def row(title: str, tried: int, passed: int) -> str:
+    """A row of a table of suites."""
     return f"| {title} | {tried} | {passed} | {passed / tried:.1%} |"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.coverage import page, torchvision_operators
+from tests.coverage import page, summary, torchvision_operators
 
 STALE = "stale: run `python -m tests.coverage.page`"
 
@@ -19,3 +19,11 @@ def test_the_section_on_families_is_up_to_date() -> None:
     for library in ("timm", "diffusers", "transformers"):
         pytest.importorskip(library)
     assert "\n".join(page.families()) in page.PAGE.read_text(), STALE
+
+
+def test_the_measured_coverage_is_up_to_date() -> None:
+    pytest.importorskip("expecttest")
+    for library in ("timm", "diffusers", "transformers"):
+        pytest.importorskip(library)
+    results = page.PAGE.parents[1] / "benchmarks" / "RESULTS.md"
+    assert summary.summary() in results.read_text(encoding="utf-8"), "stale: run `python -m benchmarks coverage`"

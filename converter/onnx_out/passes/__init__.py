@@ -10,10 +10,11 @@ from ..graph import Graph, live
 from .fold import fold
 from .fuse_batch_norm import fuse_batch_norm
 from .fuse_gemm import fuse_gemm
+from .select import select
 from .share import share
 from .simplify import simplify
 
-PASSES = (share, fold, simplify, share, fuse_batch_norm, fuse_gemm, fold)
+PASSES = (share, fold, simplify, share, fuse_batch_norm, fuse_gemm, select, fold)
 
 
 def optimize(graph: Graph, results: list[str]) -> None:

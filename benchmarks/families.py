@@ -1,0 +1,105 @@
+"""Nodes and converting time against `torch.onnx.export(dynamo=True)` over whole families of models.
+
+    python -m benchmarks.families MODULE COUNT
+
+converts the first so many models of a module of `tests/coverage/family_cases`, by each side, and prints a line of JSON
+for each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import conversion
+from .tables import Row
+
+if TYPE_CHECKING:
+    from tests.coverage.family_cases.case import Case
+
+TITLE = "Families of models to ONNX"
+EXPLANATION = (
+    "The models of `tests/coverage/family_cases`, small and in eval mode, converted once by `to_onnx(from_torch(...))` "
+    "and once by `torch.onnx.export(dynamo=True)`, in one process per module of cases, in alternating order. Ratios "
+    "are geometric means over the models that both convert; the first column says how many of them that are."
+)
+MODULES = (
+    "text_encoders", "decoders", "encoder_decoders", "mixtures", "state_spaces", "vision", "convolutional",
+    "detection", "speech", "contrastive", "diffusion", "others",
+)  # fmt: skip
+ALL = 1000  # more models than a module has
+
+
+def measure(root: Path, modules: Sequence[str], count: int = ALL) -> list[Row]:
+    """Rows for the families of the first so many models of these modules, and for all of them."""
+    found: list[dict[str, Any]] = []
+    for module in modules:
+        print(f"measuring {module}: families", flush=True)
+        command = [sys.executable, "-m", "benchmarks.families", module, str(count)]
+        done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
+        found += [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
+    families = list(dict.fromkeys(model["family"] for model in found))
+    rows = [row for family in families for row in _rows(family, [m for m in found if m["family"] == family])]
+    return [*rows, *_rows("all", found)]
+
+
+def _rows(name: str, models: list[dict[str, Any]]) -> list[Row]:
+    both = [model for model in models if model["ours"] and model["torch"]]
+    label = f"{name}: {len(both)} of {len(models)}"
+    if not both:
+        return []
+    means = [math.exp(sum(math.log(m["ours"][i] / m["torch"][i]) for m in both) / len(both)) for i in range(2)]
+    return [
+        Row(label, quantity, "of the peer's", [mean], [1.0], 1.0 if name == "all" else None)
+        for quantity, mean in zip(("nodes", "converting time"), means, strict=True)
+    ]
+
+
+def convert(case: Case, side: str) -> tuple[int, float] | None:
+    """Nodes and seconds of one conversion; None where the side refuses the model."""
+    import onnx
+    import torch
+
+    from cellbridge.runtime.errors import CellbridgeError
+
+    convert_by = conversion.convert_by(side)
+    torch.manual_seed(0)
+    module, args, kwargs = case.build()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        start = time.perf_counter()
+        try:
+            convert_by((module.eval(), args, kwargs), path)
+        except (CellbridgeError, torch.onnx.OnnxExporterError) as reason:
+            print(f"{case.name}: {side} refuses it: {str(reason)[:200]}", file=sys.stderr)
+            return None
+        seconds = time.perf_counter() - start
+        return len(onnx.load(path, load_external_data=False).graph.node), seconds
+
+
+def main(module: str, count: int) -> None:
+    from tests.coverage.torchvision_operators import declare
+
+    declare()
+    warnings.simplefilter("ignore")
+    cases: list[Case] = importlib.import_module(f"tests.coverage.family_cases.{module}").CASES
+    with tempfile.TemporaryDirectory() as folder:
+        for side in conversion.SIDES:
+            conversion.warm_up(side, Path(folder))
+    for number, case in enumerate(cases[:count]):
+        order = conversion.SIDES if number % 2 else conversion.SIDES[::-1]
+        taken = {side: convert(case, side) for side in order}
+        print(json.dumps({"case": case.name, "family": case.family, **taken}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
