@@ -56,8 +56,9 @@ def from_torch(
 
     Warns:
         ConversionWarning: the module changes one of its inputs in place, which the program leaves as they are; changes
-            numbers among its attributes, which are fixed; or has a backward pass written by hand
-            (`torch.autograd.Function`), in place of which the program has the derivative of its forward.
+            numbers among its attributes, which are fixed; checks values (`assert`, `if ...: raise`), which the program
+            doesn't; or has a backward pass written by hand (`torch.autograd.Function`), in place of which the program
+            has the derivative of its forward.
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")

@@ -12,6 +12,7 @@ import torch
 from .cell_hooks import watch
 from .complex_table import COMPLEX, is_complex
 from .functional import functional
+from .known_decisions import KnownDecisions
 from .known_numbers import KnownNumbers, UnseenDraws, known_settings, least_draws
 from .libraries import decided_without_values
 from .marks import Marker
@@ -33,13 +34,14 @@ def export(
     Raises:
         ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
     """
-    draws = UnseenDraws()
-    exported = _trace(module, args, kwargs, dynamic_shapes, marker)
+    draws, decisions = UnseenDraws(), KnownDecisions()
+    exported = _trace(module, args, kwargs, dynamic_shapes, marker, decisions)
     if draws.sources():
         with least_draws():
-            again = _trace(module, args, kwargs, dynamic_shapes, marker)
+            again = _trace(module, args, kwargs, dynamic_shapes, marker, decisions)
         if not _are_the_same(exported, again):
             draws.refuse()
+    decisions.tell()
     return exported
 
 
@@ -52,7 +54,12 @@ def _are_the_same(a: torch.export.ExportedProgram, b: torch.export.ExportedProgr
 
 
 def _trace(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, marker: Marker
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic_shapes: Any,
+    marker: Marker,
+    decisions: KnownDecisions,
 ) -> torch.export.ExportedProgram:
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
@@ -61,7 +68,7 @@ def _trace(
         stack.enter_context(torch.enable_grad())
         stack.enter_context(decided_without_values())
         warnings.simplefilter("ignore")
-        with KnownNumbers(), known_settings(module):
+        with KnownNumbers(), decisions, known_settings(module):
             exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         prepare(exported.graph_module)
         unseen = any(map(_updates_statistics_unseen, exported.graph.nodes))

@@ -42,6 +42,7 @@ class Translator:
         self.missing: list[tuple[str, str, str]] = []
         self.inside = 0  # the call that the marks seen so far lead into
         self.ahead = Counter(call for call, _, is_output in marker.slots if not is_output)  # marks of inputs to come
+        self.ending = {call for call, _, is_output in marker.slots if is_output}  # calls whose end a mark shows
         self.equal: dict[Dim, int] = {}  # sizes that the exported graph asserts to be a number
 
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
@@ -235,9 +236,8 @@ class Translator:
 
     def _after(self, call: int, is_output: bool) -> int:
         """The call that is running after a mark; one whose end no mark shows is left to torch's module stack."""
-        ending = {number for number, _, of_output in self.marker.slots if of_output}
         lineage = self._ancestors(call)[1:] if is_output else self._ancestors(call)
-        return next((number for number in lineage if number in ending), 0)
+        return next((number for number in lineage if number in self.ending), 0)
 
     def _ancestors(self, number: int) -> list[int]:
         """The call itself, its parent, and so on to the root."""

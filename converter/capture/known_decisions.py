@@ -1,0 +1,117 @@
+"""Decisions by the values of tensors that change nothing where a model runs as it should."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import re
+import sys
+import warnings
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ...runtime.errors import ConversionWarning
+
+# as it stands in the layers of transformers: nothing else in the branch, and no other branch
+_GUARD = re.compile(
+    r"""(?P<indent>[ ]*)
+    if[ ](?:(?P<negated>not)[ ]torch\.isfinite|torch\.isinf)\((?P<x>\w+)\)\.(?(negated)all|any)\(\):\n
+    (?P=indent)[ ]+ (?P<bound>\w+)[ ]=[ ]torch\.finfo\((?P=x)\.dtype\)\.max[ ]-[ ]1000\n
+    (?P=indent)[ ]+ (?P=x)[ ]=[ ]torch\.clamp\((?P=x),[ ]min=-(?P=bound),[ ]max=(?P=bound)\)\n
+    (?:[ ]*\n)*+ (?!(?P=indent)[ ]) (?!(?P=indent)el(?:se|if)\b)""",
+    re.VERBOSE,
+)
+
+
+class KnownDecisions(TorchFunctionMode):
+    """Within the context, the truth of a tensor is known where it stands in one of these; elsewhere torch decides.
+
+    - `assert` and `if ...: raise` check values: the check is taken as passed, and isn't part of what is captured.
+    - `if not torch.isfinite(x).all(): x = torch.clamp(x, ...)` clamps always. The bound is the largest number of the
+      dtype, less 1000: of float32 and wider exponents that is the largest number itself, so that what is finite stays
+      what it is, and its gradient too. In float16 it isn't, and the decision is torch's.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.checks: dict[str, None] = {}  # lines of those that were taken as passed
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.__bool__:
+            frame = _caller()
+            clamps = _says_to_clamp(frame)
+            if clamps is not None:
+                return clamps
+            passes = _checks("".join(linecache.getlines(frame.f_code.co_filename))).get(frame.f_lineno)
+            if passes is not None:
+                self.checks[_line(frame)] = None
+                return passes
+        return func(*args, **kwargs or {})
+
+    def tell(self) -> None:
+        """Warn of the checks that aren't part of what was captured, with a `ConversionWarning`."""
+        if self.checks:
+            warnings.warn(
+                "the program doesn't check the values that the model's code does:\n  " + "\n  ".join(self.checks),
+                ConversionWarning,
+                stacklevel=4,
+            )
+
+
+def _caller() -> FrameType:
+    """The frame whose code asks for the truth of a tensor."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_name == "__torch_function__" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def _line(frame: FrameType) -> str:
+    file = frame.f_code.co_filename
+    return f"{file}:{frame.f_lineno}: {linecache.getline(file, frame.f_lineno).strip()}"
+
+
+def _says_to_clamp(frame: FrameType) -> bool | None:
+    """The truth with which the guard that is running there clamps; None where there is no such."""
+    lines = linecache.getlines(frame.f_code.co_filename)[frame.f_lineno - 1 :]
+    guard = _GUARD.match("".join(lines))
+    if guard is None:
+        return None
+    largest = torch.finfo(frame.f_locals[guard["x"]].dtype).max
+    return not guard["negated"] if largest - 1000 == largest else None
+
+
+@functools.cache
+def _checks(code: str) -> dict[int, bool]:
+    """By line, the truth of tensors with which the checks in a file of Python pass."""
+    try:
+        module = ast.parse(code)
+    except SyntaxError:  # a cell of a notebook with its own commands, say
+        return {}
+    found: dict[int, bool] = {}
+    for statement in ast.walk(module):
+        if isinstance(statement, ast.Assert):
+            test, passes = statement.test, _truth(statement.test, True)
+        elif isinstance(statement, ast.If) and not statement.orelse and isinstance(statement.body[0], ast.Raise):
+            test, passes = statement.test, _truth(statement.test, False)
+        else:
+            continue
+        if passes is not None:
+            found.update(dict.fromkeys(range(test.lineno, (test.end_lineno or test.lineno) + 1), passes))
+    return found
+
+
+def _truth(test: ast.expr, wanted: bool) -> bool | None:
+    """The truth that every tensor must have for the test to be as wanted; None if not all the same one."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _truth(test.operand, not wanted)
+    if isinstance(test, ast.BoolOp):
+        truths = {_truth(operand, wanted) for operand in test.values}
+        return truths.pop() if len(truths) == 1 else None
+    inside = (node for node in ast.walk(test) if node is not test)
+    mixed = any(isinstance(n, (ast.BoolOp, ast.IfExp)) or isinstance(getattr(n, "op", None), ast.Not) for n in inside)
+    return None if mixed or isinstance(test, ast.IfExp) else wanted
