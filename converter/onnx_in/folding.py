@@ -6,6 +6,7 @@ dimensions, the elements of such tensors are symbolic sizes, on which a few oper
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -45,7 +46,7 @@ def fold(
     """
     if any(isinstance(x, Known) and x.symbolic for x in operands):
         rule = SIZES.get(op_type)
-        if rule is None or any(x is not None and x.data.size > MOST_SIZES for x in operands):
+        if rule is None or _lacks(rule, operands) or any(x is not None and x.data.size > MOST_SIZES for x in operands):
             return None
         try:
             return (rule(*operands, **attributes),)
@@ -86,6 +87,13 @@ def sizes(*operators: str) -> Callable[[Callable[..., Known]], Callable[..., Kno
         return rule
 
     return enter
+
+
+def _lacks(rule: Callable[..., Known], operands: Sequence[Known | None]) -> bool:
+    """Whether an operand is absent that the rule needs."""
+    parameters = list(inspect.signature(rule).parameters.values())
+    optional = {i for i, parameter in enumerate(parameters) if parameter.default is None}
+    return any(x is None and i not in optional for i, x in enumerate(operands))
 
 
 def _objects(x: Known) -> Array:

@@ -300,6 +300,9 @@ text_case(
     "would take",
 )
 text_case(
+    "the larger of a size and nothing", "net (float[n] x) => (int64[1] y) { s = Shape(x) y = Max(s, , s) }", "left out"
+)
+text_case(
     "a split into a million million pieces",
     "net (float[3] x) => (float[3] y) { y = Split<num_outputs = 1000000000000>(x) }",
     "needed sizes, or 1 to 65536 outputs, given 1000000000000",
