@@ -2,8 +2,8 @@
 
     python -m benchmarks.families MODULE COUNT
 
-converts the first so many models of a module of `tests/coverage/family_cases`, by each side, and prints a line of JSON
-for each.
+converts models of a module of `tests/coverage/family_cases`, up to so many, by each side, and prints a line of JSON for
+each.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 TITLE = "Families of models to ONNX"
 EXPLANATION = (
-    "The models of `tests/coverage/family_cases`, small and in eval mode, converted once by `to_onnx(from_torch(...))` "
-    "and once by `torch.onnx.export(dynamo=True)`, in one process per module of cases, in alternating order. Ratios "
+    "Models of `tests/coverage/family_cases`, up to 30 of each module, evenly spread, small and in eval mode, converted "
+    "once by `to_onnx(from_torch(...))` and once by `torch.onnx.export(dynamo=True)`, in one process per module of cases, in alternating order. Ratios "
     "are geometric means over the models that both convert; the first column says how many of them that are."
 )
 MODULES = (
     "text_encoders", "decoders", "encoder_decoders", "mixtures", "state_spaces", "vision", "convolutional",
     "detection", "speech", "contrastive", "diffusion", "others",
 )  # fmt: skip
-ALL = 1000  # more models than a module has
+MOST = 30  # models of a module
 
 
-def measure(root: Path, modules: Sequence[str], count: int = ALL) -> list[Row]:
-    """Rows for the families of the first so many models of these modules, and for all of them."""
+def measure(root: Path, modules: Sequence[str], count: int = MOST) -> list[Row]:
+    """Rows for the families of these modules, up to `count` models of each, and for all of them."""
     found: list[dict[str, Any]] = []
     for module in modules:
         print(f"measuring {module}: families", flush=True)
@@ -86,16 +86,21 @@ def convert(case: Case, side: str) -> tuple[int, float] | None:
         return len(onnx.load(path, load_external_data=False).graph.node), seconds
 
 
+def chosen(module: str, count: int) -> list[Case]:
+    """Up to so many cases of a module, evenly spread."""
+    cases: list[Case] = importlib.import_module(f"tests.coverage.family_cases.{module}").CASES
+    return cases[:: math.ceil(len(cases) / count)]
+
+
 def main(module: str, count: int) -> None:
     from tests.coverage.torchvision_operators import declare
 
     declare()
     warnings.simplefilter("ignore")
-    cases: list[Case] = importlib.import_module(f"tests.coverage.family_cases.{module}").CASES
     with tempfile.TemporaryDirectory() as folder:
         for side in conversion.SIDES:
             conversion.warm_up(side, Path(folder))
-    for number, case in enumerate(cases[:count]):
+    for number, case in enumerate(chosen(module, count)):
         order = conversion.SIDES if number % 2 else conversion.SIDES[::-1]
         taken = {side: convert(case, side) for side in order}
         print(json.dumps({"case": case.name, "family": case.family, **taken}), flush=True)
