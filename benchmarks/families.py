@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 TITLE = "Families of models to ONNX"
 EXPLANATION = (
     "Models of `tests/coverage/family_cases`, up to 30 of each module, evenly spread, small and in eval mode, "
-    "converted once by `to_onnx(from_torch(...))` and once by `torch.onnx.export(dynamo=True)`, in a process per module of "
-    "cases, in alternating order. Ratios are geometric means over the models that both convert; the first column says "
-    "how many of them that are."
+    "converted once by `to_onnx(from_torch(...))` and once by `torch.onnx.export(dynamo=True)`, in one process per "
+    "module of cases, in alternating order. Ratios are geometric means over the models that both convert; the first "
+    "column says how many of them that are."
 )
 MODULES = (
     "text_encoders", "decoders", "encoder_decoders", "mixtures", "state_spaces", "vision", "convolutional",
