@@ -247,6 +247,8 @@ def export(
                     f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True
                 )
                 raise click.exceptions.Exit(1)
+            for note in report.notes:
+                click.echo(f"note: {note}", err=True)
     click.echo(f"wrote {output}" + (", unchecked" if no_check else ""))
 
 

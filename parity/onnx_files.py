@@ -92,6 +92,7 @@ def compare_onnx(
     first, second = from_onnx(reference), from_onnx(candidate)
     arrays = _arrays(first, inputs, chosen.seed)
     others = _paired(first, second, arrays)
+    _require_same_dtypes(second, others, reference, candidate)
     alike = _interface(first) == _interface(second)
     notes = []
     if not alike:
@@ -175,6 +176,16 @@ def _paired(first: Program, second: Program, arrays: list[Array]) -> list[Array]
     if {value.name for value in second.inputs} == set(by_name):
         return [by_name[value.name] for value in second.inputs]
     return arrays
+
+
+def _require_same_dtypes(second: Program, others: list[Array], reference: str, candidate: str) -> None:
+    for value, array in zip(second.inputs, others, strict=True):
+        if value.dtype != array.dtype:
+            raise UsageError(
+                f"input {value.name!r} is {array.dtype.name} in {reference} and {value.dtype.name} in {candidate}\n"
+                "  what to do: compare files of one dtype; a model in half precision is held against the torch model "
+                "that it comes from by parity run --dtype float16"
+            )
 
 
 def _interface(program: Program) -> set[Any]:

@@ -59,6 +59,15 @@ def test_opset(net: Path) -> None:
 
 
 @pytest.mark.parametrize("checked", [[], ["--no-check"]])
+def test_what_the_model_has_lost_is_said(net: Path, checked: list[str]) -> None:
+    net.write_text(NET.replace("        return", "        assert (x == 1).all()\n        return"))
+    result = export(net, *checked)
+    assert result.exit_code == 0, result.output
+    assert "note: the program doesn't check the values" in result.output
+    assert "assert (x == 1).all()" in result.output
+
+
+@pytest.mark.parametrize("checked", [[], ["--no-check"]])
 def test_half_precision(net: Path, checked: list[str]) -> None:
     result = export(net, "--fp16", *checked)
     assert result.exit_code == 0, result.output

@@ -161,6 +161,17 @@ def test_models_with_other_inputs_are_refused(path: str, tmp_path: Path) -> None
     assert invoked("run", str(tmp_path / "missing.onnx")).exit_code == 2
 
 
+def test_models_of_other_dtypes_are_refused(tmp_path: Path) -> None:
+    paths = []
+    for name, kind in (("wide", TensorProto.FLOAT), ("half", TensorProto.FLOAT16)):
+        x, y = (helper.make_tensor_value_info(n, kind, [2]) for n in "xy")
+        graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+        paths.append(str(tmp_path / f"{name}.onnx"))
+        onnx.save(helper.make_model(graph), paths[-1])
+    with pytest.raises(UsageError, match=r"'x' is float32 in .*wide.onnx and float16 in .*half.onnx"):
+        compare_onnx(*paths)
+
+
 # ---- bad files ----
 
 
