@@ -59,8 +59,8 @@ def _detached(graph: fx.Graph, value: Any, region: fx.Node) -> Any:
     if not isinstance(value, fx.Node) or not isinstance(value.meta.get("val"), torch.Tensor):
         return value
     if value.target is BOUNDARY:
-        marked, *_, is_output = cast("tuple[Any, ...]", value.args)
-        if is_output:  # the mark stays the last: what the model hands out is what it marks
+        marked, call, _, is_output = cast("tuple[Any, ...]", value.args)
+        if is_output and not call:  # the mark stays the last: what the model hands out is what it marks
             with graph.inserting_before(value):
                 value.replace_input_with(marked, _detached(graph, marked, region))
             return value

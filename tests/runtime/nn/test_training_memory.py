@@ -13,6 +13,7 @@ import pytest
 from cellbridge.runtime import Tensor, amp, grad, nn, ops, value_and_grad
 
 STEPS = 1000
+FEW = 10  # objects that may be left after fifty steps; one a step is a leak
 ALLOWED = 40 * 1024  # bytes; if every step kept one tensor of one element, it would be four times as much
 
 RNG = np.random.default_rng(0)
@@ -137,7 +138,7 @@ def objects_after(step: Callable[[int], Any], steps: int) -> int:
 
 @pytest.mark.parametrize("make", [train_cell, dynamic_scale, own_loop, statistics, failing])
 def test_no_objects_are_left(make: Callable[[], Callable[[int], Any]]) -> None:
-    assert objects_after(make(), 50) < 10
+    assert objects_after(make(), 50) < FEW
 
 
 @pytest.mark.parametrize("kept", ["numbers", "hooks"])
@@ -151,7 +152,7 @@ def test_a_leak_is_noticed(kept: str) -> None:
             held.append(net(DATA[0]).sum())
 
     assert growth(step, 250) > ALLOWED
-    assert objects_after(step, 50) >= 50
+    assert objects_after(step, 50) >= FEW, "what was there before may go meanwhile, but not so much"
 
 
 def test_results_that_are_kept_keep_nothing_else() -> None:
