@@ -84,17 +84,16 @@ def main() -> None:
     unknown = [name for name in given.topics if name not in TOPICS]
     if unknown:
         parser.error(f"no topic {', '.join(unknown)}; there are {', '.join(TOPICS)}")
-    sections = []
     for name in given.topics or TOPICS:
         topic = TOPICS[name]
         print(f"measuring {name}", flush=True)
         moment = tables.moment()  # before the measurements, for its load average
         measured = topic.measure(given.quick)
-        sections.append(tables.section(topic.title, f"{topic.explanation} {moment}", measured))
-        print(sections[-1], flush=True)
+        section = tables.section(topic.title, f"{topic.explanation} {moment}", measured)
+        print(section, flush=True)
         if not given.quick:
             text = RESULTS.read_text(encoding="utf-8")
-            RESULTS.write_text(tables.document(text, tables.machine(), sections[-1:]), encoding="utf-8")
+            RESULTS.write_text(tables.document(text, tables.machine(), section), encoding="utf-8")
 
 
 if __name__ == "__main__":

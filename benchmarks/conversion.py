@@ -8,7 +8,7 @@ converts one model, as `ours` or `torch` does, into a folder, and prints what it
 from __future__ import annotations
 
 import json
-import math
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -77,7 +77,7 @@ def measure(root: Path, models: tuple[str, ...], repetitions: int) -> list[Row]:
             weights = [c.weights for c in ours]
             rows.append(Row(model, "memory / weights", "MiB", [c.memory for c in ours], weights, WEIGHTS_TARGET))
         node_ratios.append(ours[0].nodes / peer[0].nodes)
-    mean = math.exp(sum(map(math.log, node_ratios)) / len(node_ratios))
+    mean = statistics.geometric_mean(node_ratios)
     return [*rows, Row("all of them", "nodes, geometric mean", "of the peer's", [mean], [1.0], 1.0)]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -58,7 +59,7 @@ def _rows(name: str, models: list[dict[str, Any]]) -> list[Row]:
     label = f"{name}: {len(both)} of {len(models)}"
     if not both:
         return []
-    means = [math.exp(sum(math.log(m["ours"][i] / m["torch"][i]) for m in both) / len(both)) for i in range(2)]
+    means = [statistics.geometric_mean(m["ours"][i] / m["torch"][i] for m in both) for i in range(2)]
     return [
         Row(label, quantity, "of the peer's", [mean], [1.0], 1.0 if name == "all" else None)
         for quantity, mean in zip(("nodes", "converting time"), means, strict=True)

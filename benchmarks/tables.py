@@ -71,16 +71,16 @@ def section(title: str, explanation: str, measured: str) -> str:
     return "\n\n".join([f"## {title}", explanation, measured])
 
 
-def document(text: str, facts: str, sections: Sequence[str]) -> str:
-    """The text of `RESULTS.md`: `text`, with these sections in the places of those of the same titles, or at the end.
+def document(text: str, facts: str, section: str) -> str:
+    """The text of `RESULTS.md`: `text`, with a section in the place of the one of the same title, or at the end.
 
     Args:
         text: what `RESULTS.md` says now.
-        facts: the machine that the sections were measured on.
-        sections: as `section` makes them.
+        facts: the machine that it was measured on.
+        section: as `section` makes it.
     """
     kept = {f"## {part}".partition("\n")[0]: f"## {part}" for part in text.rstrip("\n").split("\n\n## ")[1:]}
-    kept.update({part.partition("\n")[0]: part for part in sections})
+    kept[section.partition("\n")[0]] = section
     return "\n\n".join([HEAD, facts, *kept.values()]) + "\n"
 
 
