@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -60,10 +61,14 @@ class UnseenDraws:
 
 
 @contextlib.contextmanager
-def least_draws() -> Iterator[None]:
-    """Within the context, Python's `random` draws the least number it can: what a draw may skip is skipped."""
+def extreme_draws(least: bool) -> Iterator[None]:
+    """Within the context, Python's `random` draws the least number it can, or the greatest.
+
+    What a draw may skip is skipped with the one and not with the other.
+    """
     of_one, between = random.random, random.uniform
-    random.random, random.uniform = lambda: 0.0, lambda a, b: a
+    random.random = lambda: 0.0 if least else math.nextafter(1.0, 0.0)
+    random.uniform = lambda a, b: a if least else b
     try:
         yield
     finally:

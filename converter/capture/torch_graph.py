@@ -13,7 +13,7 @@ from .cell_hooks import watch
 from .complex_table import COMPLEX, is_complex
 from .functional import functional
 from .known_decisions import KnownDecisions
-from .known_numbers import KnownNumbers, UnseenDraws, known_settings, least_draws
+from .known_numbers import KnownNumbers, UnseenDraws, extreme_draws, known_settings
 from .libraries import decided_without_values
 from .marks import Marker
 from .prepare import prepare
@@ -37,10 +37,11 @@ def export(
     draws, decisions = UnseenDraws(), KnownDecisions()
     exported = _trace(module, args, kwargs, dynamic_shapes, marker, decisions)
     if draws.sources():
-        with least_draws():
-            again = _trace(module, args, kwargs, dynamic_shapes, marker, decisions)
-        if not _are_the_same(exported, again):
-            draws.refuse()
+        for least in (True, False):
+            with extreme_draws(least):
+                again = _trace(module, args, kwargs, dynamic_shapes, marker, decisions)
+            if not _are_the_same(exported, again):
+                draws.refuse()
     decisions.tell()
     return exported
 

@@ -127,8 +127,12 @@ class DropsLayers(nn.Module):
 def test_draws_that_decide_nothing_are_fine() -> None:
     parity.check(DropsLayers(0.1), (torch.randn(2, 4),)).raise_if_failed()
     parity.check(DropsLayers(0.0), (torch.randn(2, 4),), train=True).raise_if_failed()
+
+
+@pytest.mark.parametrize("share", [1e-9, 0.5, 1 - 1e-9])
+def test_draws_that_skip_layers_are_refused_whatever_was_drawn(share: float) -> None:
     with pytest.raises(ConversionError, match="draws random numbers with Python's random"):
-        converter.from_torch(DropsLayers(0.1), (torch.randn(2, 4),), train=True)
+        converter.from_torch(DropsLayers(share), (torch.randn(2, 4),), train=True)
 
 
 class KeepsASize(nn.Module):
