@@ -13,9 +13,9 @@ import onnx
 import onnxruntime as ort
 import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
 
-from ...converter.onnx_out.graph import CELL, SOURCE
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import BFLOAT16
+from ...runtime.lowering.graph import CELL, SOURCE
 
 Array = np.ndarray[Any, Any]
 

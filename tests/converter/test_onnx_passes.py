@@ -13,12 +13,12 @@ import torch
 from torch import nn
 
 from cellbridge.converter import from_torch, to_onnx
-from cellbridge.converter.onnx_out import opsets
-from cellbridge.converter.onnx_out.passes import fold
 from cellbridge.parity.model_file import load
 from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime.errors import ConversionError
 from cellbridge.runtime.ir.types import Constant
+from cellbridge.runtime.lowering import opsets
+from cellbridge.runtime.lowering.passes import fold
 from cellbridge.runtime.tree import Structure
 from tests.converter.programs import checked, names
 from tests.runtime.ops.checks import ORT_LACKS, assert_close, check_onnx, inputs_of, one_node_program, run_kernel

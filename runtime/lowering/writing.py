@@ -10,8 +10,8 @@ from typing import IO, Any, Literal
 import numpy as np
 import onnx
 
-from ...runtime.errors import ConversionError, UsageError
-from ...runtime.files import whole_files
+from ..errors import ConversionError, UsageError
+from ..files import whole_files
 from .deferred import Deferred, array_of
 
 Array = np.ndarray[Any, Any]

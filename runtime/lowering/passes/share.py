@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Emitted, Graph
-from ..lowering import Subgraph
+from ..nodes import Subgraph
 
 # what draws is drawn anew by each node
 RANDOM = frozenset(
