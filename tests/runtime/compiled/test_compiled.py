@@ -21,7 +21,7 @@ class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.conv = nn.Conv2d(3, 4, 3, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(4)
         self.head = nn.Linear(4, 5)
 
