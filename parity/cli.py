@@ -227,7 +227,7 @@ def export(
     """
     _require_outputs({"--output": output}, {"MODEL": _file_of(model)})
     if opset is not None:
-        from ..converter.onnx_out import opsets
+        from ..runtime.lowering import opsets
 
         opsets.chosen(opset)  # or it is refused, before the work starts
     form: dict[str, Any] = {"opset": opset, "external_data": external_data or "auto"}

@@ -18,8 +18,10 @@ PARITY = {"click", "converter", "ml_dtypes", "numpy", "onnx", "onnxruntime", "ri
 # Beside itself and the standard library. Where two rows apply to a file, the longer one holds.
 MAY_IMPORT = {
     "runtime": {"ml_dtypes", "numpy", "safetensors"},
+    "runtime/compiled": {"ml_dtypes", "numpy", "onnx", "onnxruntime"},
+    "runtime/lowering": {"ml_dtypes", "numpy", "onnx"},
+    "runtime/lowering/opsets.py": {"onnx", "onnxruntime"},  # asks ONNX Runtime which opsets it takes
     "converter": {"google", "ml_dtypes", "numpy", "onnx", "onnx_ir", "runtime", "torch"},
-    "converter/onnx_out/opsets.py": {"onnx", "onnxruntime", "runtime"},  # asks ONNX Runtime which opsets it takes
     "parity": PARITY,
     "parity/pytest_plugin.py": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone

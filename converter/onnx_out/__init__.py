@@ -1,1 +1,1 @@
-"""From a program to an ONNX model."""
+"""Programs as ONNX files: names, axes, metadata; the lowering itself is `runtime.lowering`."""

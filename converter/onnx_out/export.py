@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Sequence
 from os import PathLike
 from typing import Literal
@@ -12,15 +11,14 @@ import onnx
 from ...runtime.errors import UsageError
 from ...runtime.interpreter import plan
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node, Type, Value
+from ...runtime.ir.types import Value
+from ...runtime.lowering import opsets
+from ...runtime.lowering.model import Lowering
+from ...runtime.lowering.writing import add_initializers, write
 from ...runtime.ops.random import RANDOM_OPS
-from . import opsets, passes
 from .axes import AxisNames, DynamicAxes
-from .graph import Graph, live, node_proto
-from .lowering import lower
 from .metadata import program_metadata
 from .naming import input_names, output_names
-from .writing import add_initializers, write
 
 Named = list[tuple[str, Value]]
 
@@ -85,94 +83,15 @@ def to_onnx(
     axes = AxisNames([*inputs, *results], dynamic_axes or {})
     nodes = [node for node in nodes if node not in drawn]
     version = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
-    lowering = _Lowering(program, version, inputs, results)
+    lowering = Lowering(program, version, inputs, results)
     lowering.lower(nodes)
     if optimize:
-        passes.optimize(lowering.graph, [lowering.tensors[value] for _, value in results])
-    model = lowering.model(axes)
-    used = lowering.taken()
-    initializers = {name: array for name, array in lowering.graph.initializers.items() if name in used}
+        lowering.optimize()
+    metadata = program_metadata(program, lowering.computed_parameters(), lowering.graph.transposed)
+    model = lowering.model(axes.shape, metadata)
+    initializers = lowering.initializers()
     if path is None:
         add_initializers(model, initializers)
     else:
         write(model, initializers, path, external_data)
     return model
-
-
-class _Lowering:
-    """One program on its way: which tensor each value is, and what the tensors are called in the end."""
-
-    def __init__(self, program: Program, opset: int, inputs: Named, results: Named) -> None:
-        self.program = program
-        self.graph = Graph(opset)
-        self.tensors: dict[Value, str] = {}
-        stored = {p.value: name for name, p in program.parameters.items()}
-        stored |= {b.value: name for name, b in program.buffers.items()}
-        # names that others rely on are given first
-        for value, name in stored.items():
-            self.graph.sources[self._define(value, name)] = (name,)
-        for name, value in inputs:
-            self.graph.sizes.bind(self._define(value, name), value.shape)
-        self.inputs = [value for _, value in inputs]
-        self.results = [(self.graph.unique(name), value) for name, value in results]
-        for constant in program.constants:
-            self._define(constant.value, constant.value.name)
-        for value, data in program.constant_data.items():
-            self.graph.initializers[self.tensors[value]] = data
-
-    def _define(self, value: Value, name: str) -> str:
-        tensor = self.tensors[value] = self.graph.define(name, value.type)
-        return tensor
-
-    def lower(self, nodes: list[Node]) -> None:
-        """Emit the nodes by the `onnx` rules of their ops."""
-        lower(self.graph, self.program, nodes, self.tensors)
-
-    def taken(self) -> set[str]:
-        """The tensors that the nodes take."""
-        return {name for node in self.graph.nodes for name in node.taken()}
-
-    def _computed_parameters(self) -> dict[str, tuple[str, ...]]:
-        """The initializers that are computed of parameters and buffers, and of which."""
-        sources = self.graph.sources
-        return {name: sources[name] for name in self.graph.initializers if name in sources and sources[name] != (name,)}
-
-    def model(self, axes: AxisNames) -> onnx.ModelProto:
-        """The model without its initializers."""
-        self.tensors = {value: self.graph.current(tensor) for value, tensor in self.tensors.items()}
-        computed = {tensor for node in self.graph.nodes for tensor in node.outputs}
-        names: dict[str, str] = {}
-        for name, value in self.results:
-            tensor = self.tensors[value]
-            if tensor in names or tensor not in computed:  # handed out twice; an input or constant handed through
-                with self.graph.at_root():
-                    tensor = self.graph.op("Identity", tensor)
-            names[tensor] = name
-        nodes = live(self.graph.nodes, set(names))
-        computed = {tensor for node in nodes for tensor in node.outputs}
-        between: Named = []
-        for value, tensor in self.tensors.items():
-            if tensor in computed and tensor not in names:
-                names[tensor] = self.graph.unique(value.name)
-                between.append((names[tensor], value))
-        graph = onnx.GraphProto(
-            name=self.program.calls[0].class_name,
-            node=[node_proto(node, names) for node in nodes],
-            input=[_value_info(axes, self.tensors[value], value.type) for value in self.inputs],
-            output=[_value_info(axes, name, value.type) for name, value in self.results],
-            value_info=[_value_info(axes, name, value.type) for name, value in between],
-        )
-        operators = onnx.helper.make_opsetid("", self.graph.opset)
-        return onnx.ModelProto(
-            ir_version=opsets.ir_version(self.graph.opset),
-            producer_name="cellbridge",
-            producer_version=importlib.metadata.version("cellbridge"),
-            opset_import=[operators],
-            metadata_props=program_metadata(self.program, self._computed_parameters(), self.graph.transposed),
-            graph=graph,
-        )
-
-
-def _value_info(axes: AxisNames, name: str, type: Type) -> onnx.ValueInfoProto:
-    element = onnx.helper.np_dtype_to_tensor_dtype(type.dtype)
-    return onnx.helper.make_tensor_value_info(name, element, axes.shape(name, type))

@@ -9,9 +9,9 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
-from cellbridge.converter.onnx_out import opsets
 from cellbridge.parity.cli import main
-from cellbridge.parity.sides.onnxruntime_session import run_model
+from cellbridge.runtime.compiled.session import run_model
+from cellbridge.runtime.lowering import opsets
 
 NET = """
 import torch

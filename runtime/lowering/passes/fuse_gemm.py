@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....runtime.ir.types import is_floating
+from ...ir.types import is_floating
 from ..graph import Emitted, Graph
 
 

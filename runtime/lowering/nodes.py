@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...runtime.errors import ConversionError, ShapeError, UnsupportedOperators
-from ...runtime.interpreter import plan
-from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node, Type, Value
-from ...runtime.ops import get
+from ..errors import ConversionError, ShapeError, UnsupportedOperators
+from ..interpreter import plan
+from ..ir.program import Program
+from ..ir.types import Node, Type, Value
+from ..ops import get
 
 if TYPE_CHECKING:
     from .graph import Emitted, Graph

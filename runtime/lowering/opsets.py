@@ -6,7 +6,7 @@ import functools
 
 import onnx
 
-from ...runtime.errors import ConversionError, UsageError
+from ..errors import ConversionError, UsageError
 
 OLDEST = 17  # the first with LayerNormalization
 DEFAULT = 23  # the first with Attention and RMSNormalization; see docs/decisions.md

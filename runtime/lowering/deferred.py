@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.ir.dims import product
-from ...runtime.ir.types import Type
+from ..ir.dims import product
+from ..ir.types import Type
 
 Array = np.ndarray[Any, Any]
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...runtime.errors import ConversionError
-from ...runtime.ir.dims import Dim, SymbolicDim
-from ...runtime.ir.program import Program
-from ...runtime.ir.types import Type, as_dtype
+from ..errors import ConversionError
+from ..ir.dims import Dim, SymbolicDim
+from ..ir.program import Program
+from ..ir.types import Type, as_dtype
 from . import opset17
 from .deferred import Deferred
-from .lowering import Subgraph, subgraph
+from .nodes import Subgraph, subgraph
 from .opsets import require_operator
 from .sizes import Sizes
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..graph import Emitted, Graph
-from ..lowering import Subgraph
+from ..nodes import Subgraph
 
 # what draws is drawn anew by each node
 RANDOM = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+    {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.errors import ConversionError
+from ..errors import ConversionError
 from .deferred import Deferred, array_of
 
 Array = np.ndarray[Any, Any]

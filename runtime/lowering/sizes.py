@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...runtime.errors import ConversionError
-from ...runtime.ir.dims import Dim, SymbolicDim, symbols_in
+from ..errors import ConversionError
+from ..ir.dims import Dim, SymbolicDim, symbols_in
 
 if TYPE_CHECKING:
     from .graph import Graph

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from ....runtime.ir.types import Type, as_dtype, is_half
+from ...ir.types import Type, as_dtype, is_half
 from ..deferred import Array, Deferred, array_of, type_of
 from ..graph import Emitted, Graph, node_proto
 

@@ -1,0 +1,1 @@
+"""From a program to one ONNX model of standard operators, by the `onnx` rules of its ops."""
