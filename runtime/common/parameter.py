@@ -31,6 +31,7 @@ class Parameter(Tensor):
     """
 
     _is_leaf = True
+    _is_buffer = False  # state of a Cell that nobody would train, such as moving statistics: a buffer of programs
 
     def __init__(
         self,
@@ -134,7 +135,9 @@ class Parameter(Tensor):
         data = wrapped(self._data.copy()) if isinstance(init, str) and init == "same" else None
         if data is None:
             data = initializer(init, self.shape, self.dtype)
-        return Parameter(data, self.name, self.requires_grad, self.layerwise_parallel, self.parallel_optimizer)
+        copied = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel, self.parallel_optimizer)
+        copied._is_buffer = self._is_buffer
+        return copied
 
     def _adopt(self, value: Tensor) -> None:
         self._data = value._data.astype(self.dtype, copy=False)
@@ -150,7 +153,7 @@ class Parameter(Tensor):
         return repr(self)
 
     def __reduce__(self) -> Any:
-        return Parameter, (self._data, self._name, self._requires_grad)
+        return Parameter, (self._data, self._name, self._requires_grad), {"_is_buffer": self._is_buffer}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         copied = self.clone()

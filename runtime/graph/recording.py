@@ -57,6 +57,7 @@ class Trace:
     def __init__(self, root: Callable[..., Any]) -> None:
         self.builder = _Builder()
         self.names = Names(root)
+        self._of_cell = hasattr(root, "cells_and_names")
         self.calls: list[CellCall] = []
         self.held: dict[int, Held] = {}
         self._constants: dict[int, tuple[Array, Traced]] = {}
@@ -134,9 +135,11 @@ class Trace:
         number = len(self.calls)
         self.calls.append(CellCall(path, class_name, index, caller))
         with self._in_call(number):
+            if getattr(signed, "marks_itself", False):
+                return runs(*args, **kwargs)
             args, kwargs = crossing_in(signed, args, kwargs, lambda x, slot: self._cross(x, number, "input", slot))
             result = runs(*args, **kwargs)
-            return crossing_out(signed, result, lambda x, slot: self._cross(x, number, "output", slot))
+            return crossing_out(result, lambda x, slot: self._cross(x, number, "output", slot))
 
     @contextlib.contextmanager
     def _in_call(self, number: int) -> Iterator[None]:
@@ -190,20 +193,23 @@ class Trace:
     def stored(self) -> tuple[dict[str, types.Parameter], dict[str, types.Buffer], dict[str, Parameter]]:
         """The parameters and buffers of the program, and the live Parameters, by name.
 
-        What was given a new value is a buffer with an update.
+        What was given a new value is a buffer with an update; state such as moving statistics is always a buffer. A
+        Cell's Parameters are all there; otherwise those that were used.
         """
         used = {value for node in self.builder.nodes for value in node.inputs}
         parameters: dict[str, types.Parameter] = {}
         buffers: dict[str, types.Buffer] = {}
         live: dict[str, Parameter] = {}
         for parameter in self.names.parameters:
-            held = self.held.get(id(parameter))
-            if held is None or (held.first is held.now and held.first.value not in used):
+            held = self.held.get(id(parameter)) or (self._hold(parameter) if self._of_cell else None)
+            if held is None or (held.first is held.now and held.first.value not in used and not self._of_cell):
                 continue
             name, array = held.names[0], parameter._array
             live[name] = parameter
             if held.now is not held.first:
                 buffers[name] = types.Buffer(held.first.value, array, held.now.value)
+            elif parameter._is_buffer and not parameter.requires_grad:
+                buffers[name] = types.Buffer(held.first.value, array)
             else:
                 parameters[name] = types.Parameter(held.first.value, array, parameter.requires_grad, held.names[1:])
         return parameters, buffers, live

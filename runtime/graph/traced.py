@@ -68,15 +68,17 @@ def trace(
     if current() is not None:
         raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
     keywords = dict(kwargs or {})
-    named = tensor_arguments(function, args, keywords, dynamic_shapes)
+    tensors = iter(tensor_arguments(function, args, keywords, dynamic_shapes))
     run = Trace(function)
     inputs: list[Traced] = []
 
     def symbolic(leaf: Any) -> Any:
-        if isinstance(leaf, Parameter) or not tree.is_tensor(leaf):
+        if not tree.is_tensor(leaf):
+            return leaf
+        argument = next(tensors)
+        if isinstance(leaf, Parameter):
             return leaf
         array = leaf if isinstance(leaf, Tensor) else as_array(leaf)
-        argument = named[id(leaf)]
         inputs.append(run.builder.new_value(argument.identifier, Type(array.dtype, argument.shape)))
         return wrapped(inputs[-1])
 

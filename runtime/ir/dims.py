@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from typing import Union
+from typing import Any, Union
 
 from ..errors import ShapeError
 
@@ -197,6 +197,13 @@ _COMBINE: dict[str, Callable[[Dim, Dim], Dim]] = {
 def substitute(dim: Dim, sizes: Mapping[str, Dim]) -> Dim:
     """`dim` with other dimensions in place of symbols."""
     return dim if isinstance(dim, int) else dim.substitute(sizes)
+
+
+def substituted(item: object, sizes: Mapping[str, Dim]) -> Any:
+    """A dimension, or those in a tuple, with other dimensions in place of symbols; anything else as it is."""
+    if isinstance(item, tuple):
+        return tuple(substituted(part, sizes) for part in item)
+    return item.substitute(sizes) if isinstance(item, SymbolicDim) else item
 
 
 def symbols_in(*items: object) -> set[str]:
