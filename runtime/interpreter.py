@@ -43,6 +43,7 @@ def execute(
     inputs: Sequence[Array],
     *,
     wanted: Sequence[Value] | None = None,
+    stored: Mapping[Value, Array] | None = None,
     draws: Mapping[str, Array] | None = None,
     observe: Observer | None = None,
 ) -> list[Array]:
@@ -52,6 +53,7 @@ def execute(
         program: what to run.
         inputs: one array per `program.inputs`, with their dtypes and shapes.
         wanted: the values to return; `program.outputs` if not given.
+        stored: arrays in place of those that the program stores (parameters, buffers), with their dtypes and shapes.
         draws: results of random nodes by value name, to be replayed; others are drawn.
         observe: called with each `boundary` node and its array; what it returns takes the array's place. With an
             observer every boundary is computed, otherwise only what `wanted` needs.
@@ -64,7 +66,7 @@ def execute(
         CellbridgeError: an op failed; the message names the op, its operands, the Cell and the source line.
     """
     wanted = program.outputs if wanted is None else wanted
-    environment: dict[Value, Array] = dict(program.constant_data)
+    environment: dict[Value, Array] = program.constant_data | dict(stored or {})
     sizes = bind(program, inputs)
     environment.update(zip(program.inputs, inputs, strict=True))
     with np.errstate(all="ignore"):

@@ -58,6 +58,7 @@ class Names:
 
     def _add(self, cell: Cell, path: str) -> None:
         """Name a Cell, those within, and their Parameters."""
+        listed: list[tuple[str, Parameter]] = []
         for place, inner in cell.cells_and_names(name_prefix=path):
             if id(inner) in self._paths:
                 continue
@@ -65,9 +66,14 @@ class Names:
             self._taken.add(place)
             for name, parameter in inner._params.items():
                 qualified = f"{place}.{name}" if place else name
-                self._taken.add(qualified)
-                names, _ = self._parameters.setdefault(id(parameter), ([], parameter))
-                names.append(qualified)
+                if "." in name:  # one of a ParameterTuple, which lists them by their names
+                    listed.append((qualified, parameter))
+                else:
+                    self._taken.add(qualified)
+                    self._parameters.setdefault(id(parameter), ([], parameter))[0].append(qualified)
+        for qualified, parameter in listed:
+            if id(parameter) not in self._parameters:
+                self._parameters[id(parameter)] = [self._free(qualified)], parameter
 
     def _free(self, stem: str) -> str:
         name, count = stem, 0

@@ -16,7 +16,7 @@ from ..common.tensor import Tensor
 from ..ir import types
 from ..ir.dims import symbols_in
 from ..ir.types import CellCall, Source, Type
-from ..ops import boundary
+from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
 from ..tracing import Builder, Traced
@@ -161,6 +161,15 @@ class Trace:
         """Let a Parameter hold an array or symbolic data from here on."""
         held = self.held.get(id(parameter)) or self._hold(parameter)
         held.now = data if isinstance(data, Traced) else self.constant(data)
+
+    def update_unless(self, skip: Tensor, update: Callable[[], Any]) -> None:
+        """Call `update`; each Parameter that it gives a new value keeps its old one where the symbolic `skip` holds."""
+        before = {key: held.now for key, held in self.held.items()}
+        update()
+        for key, held in self.held.items():
+            old = before.get(key, held.first)
+            if held.now is not old:
+                held.now = elementwise.where(skip._data, old, held.now)
 
     def _hold(self, parameter: Parameter) -> Held:
         array = parameter._array
