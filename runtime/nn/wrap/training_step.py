@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +11,13 @@ from ... import checks
 from ...amp.scalers import LossScaler, all_finite
 from ...common.dtype import bool_, int32
 from ...common.parameter import Parameter, ParameterTuple
-from ...common.tensor import Tensor, zeros_like
+from ...common.tensor import Tensor, wrapped, zeros_like
 from ...functional.clipping import clip_by_norm
 from ...gradients import value_and_grad
 from ...ops import comparison, elementwise
 from ..cell import Cell
 from ..optim.optimizer import Optimizer
+from .conditional_update import update_unless
 
 
 class TrainingStep(Cell):
@@ -84,65 +84,53 @@ class TrainingStep(Cell):
             return loss if scaler is None else scaler.scale(loss), loss
 
         (_, loss), gradients = value_and_grad(forward, None, self.weights, has_aux=True)(*batch)
-        complete = None
+        incomplete: Any = False
         if self.accumulate > 1:
-            gradients, complete = self._accumulated(gradients)
+            gradients, incomplete = self._accumulated(gradients)
+        infinite: Any = False
         if scaler is not None:
             gradients = scaler.unscale(gradients)
-        finite = None if scaler is None else all_finite(gradients)
+            infinite = comparison.logical_not(all_finite(gradients))
+            update_unless(incomplete, lambda: scaler.adjust(comparison.logical_not(infinite)))
         clipped = gradients if self.clip_norm is None else clip_by_norm(gradients, self.clip_norm)
-        conditions = [condition for condition in (complete, finite) if condition is not None]
-        self._update(clipped, functools.reduce(comparison.logical_and, conditions) if conditions else None)
-        if scaler is not None:
-            self._adjust(scaler, finite, complete)
+        update_unless(_either(incomplete, infinite), lambda: self._update(clipped))
         names = [weight.name for weight in self.weights]
         return {
             "loss": loss,
-            "overflow": _left_out(finite, complete),
+            "overflow": _but_not(infinite, incomplete),
             "gradients": dict(zip(names, gradients, strict=True)),
             "clipped": dict(zip(names, clipped, strict=True)),
         }
 
     def _accumulated(self, gradients: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
-        """The mean of the gradients of these calls so far, and whether the last of them was made."""
+        """The mean of the gradients of the calls so far, and whether there are calls to come before the update."""
         count = self.calls_made.value() + 1
-        complete = comparison.equal(count, Tensor(self.accumulate, int32))
-        self.calls_made.set_data(elementwise.where(complete, Tensor(0, int32), count))
+        incomplete = comparison.less(count, self.accumulate)
+        self.calls_made.set_data(elementwise.where(incomplete, count, wrapped(np.zeros((), int32))))
         means = []
         for held, gradient in zip(self.gradient_sums, gradients, strict=True):
             total = held.value() + gradient
-            held.set_data(elementwise.where(complete, Tensor(0, held.dtype), total))
+            held.set_data(elementwise.where(incomplete, total, wrapped(np.zeros((), held.dtype))))
             means.append(total / self.accumulate)
-        return tuple(means), complete
+        return tuple(means), incomplete
 
-    def _update(self, gradients: Sequence[Any], condition: Any) -> None:
-        """Let the optimizer update its Parameters and its state if a 0-d bool tensor holds (None: always)."""
-        given = {id(weight): gradient for weight, gradient in zip(self.weights, gradients, strict=True)}
+    def _update(self, gradients: Sequence[Any]) -> None:
+        """Let the optimizer update its Parameters, but for those that are frozen."""
         trained = self.optimizer.parameters
-        before = [(p, p.value()) for p in (*trained, *self.optimizer.get_parameters())]
+        given = {id(weight): gradient for weight, gradient in zip(self.weights, gradients, strict=True)}
+        kept = [(parameter, parameter.value()) for parameter in trained if id(parameter) not in given]
         self.optimizer(tuple(given[id(p)] if id(p) in given else zeros_like(p) for p in trained))
-        for parameter, old in before[: len(trained)]:
-            if id(parameter) not in given:
-                parameter.set_data(old)
-        _keep_if(condition, before)
-
-    def _adjust(self, scaler: LossScaler, finite: Any, complete: Any) -> None:
-        before = [(p, p.value()) for p in vars(scaler).values() if isinstance(p, Parameter)]
-        scaler.adjust(finite)
-        _keep_if(complete, before)
+        for parameter, value in kept:
+            parameter.set_data(value)
 
 
-def _keep_if(condition: Any, before: Sequence[tuple[Parameter, Tensor]]) -> None:
-    """Give Parameters that have changed their old values again unless a 0-d bool tensor holds (None: it does)."""
-    for parameter, old in before if condition is not None else ():
-        new = parameter.value()
-        if new._data is not old._data:
-            parameter.set_data(elementwise.where(condition, new, old))
+def _either(a: Any, b: Any) -> Any:
+    """`a` or `b`: bool tensors, or False."""
+    return b if a is False else a if b is False else comparison.logical_or(a, b)
 
 
-def _left_out(finite: Any, complete: Any) -> Any:
-    """Whether an update was due and left out."""
-    if finite is None:
+def _but_not(a: Any, b: Any) -> Any:
+    """`a` and not `b`, a tensor: of bool tensors, or False."""
+    if a is False:
         return Tensor(np.zeros((), bool_))
-    overflow = comparison.logical_not(finite)
-    return overflow if complete is None else comparison.logical_and(overflow, complete)
+    return a if b is False else comparison.logical_and(a, comparison.logical_not(b))
