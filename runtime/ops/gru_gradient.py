@@ -1,0 +1,122 @@
+"""The backward recurrence of gated recurrent units."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .recurrent import SECOND_ORDER, columnwise, kept, steps, within
+from .recurrent_onnx import Steps, affine, batch_last, in_float32, transposed
+from .registry import Array, OnnxGraph, Tensor, Type, operator
+
+
+@operator
+def gru_gradient(
+    weight_hh: Tensor,
+    r: Tensor,
+    z: Tensor,
+    n: Tensor,
+    state_n: Tensor,
+    before: Tensor,
+    lengths: Tensor | None = None,
+    g_ys: Tensor | None = None,
+    g_hn: Tensor | None = None,
+    *,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Backward recurrence of `gru`.
+
+    Args:
+        weight_hh: as given to `gru`.
+        r: of all steps, (time, hidden, batch), as `gru_with_gates` gives it.
+        z: likewise.
+        n: likewise.
+        state_n: what n gets from the state, likewise.
+        before: the state before each step, likewise.
+        lengths: as given to `gru`.
+        g_ys: cotangent of the outputs of all steps.
+        g_hn: cotangent of the last output.
+        reverse: as given to `gru`.
+
+    Returns:
+        Cotangents of what the gates get from the input and from the state (time, 3 * hidden, batch), and of h0.
+    """
+
+
+@gru_gradient.infer
+def _(weight_hh: Type, r: Type, *_: Type | None, reverse: bool) -> tuple[Type, Type, Type]:
+    time, hidden, batch = r.shape
+    gates = r.with_shape((time, 3 * hidden, batch))
+    return gates, gates, r.with_shape((batch, hidden))
+
+
+@gru_gradient.kernel
+def _(
+    weight_hh: Array,
+    r: Array,
+    z: Array,
+    n: Array,
+    state_n: Array,
+    before: Array,
+    lengths: Array | None,
+    g_ys: Array | None,
+    g_hn: Array | None,
+    *,
+    reverse: bool,
+) -> tuple[Array, Array, Array]:
+    time, hidden, batch = r.shape
+    valid = columnwise(within(lengths, time))
+    h_to_n = (1 - z) * (1 - n * n)
+    # Derivatives of h by what r, z, n get from the state; times the cotangent of h, theirs.
+    g_from_state = np.stack([h_to_n * state_n * r * (1 - r), (before - n) * z * (1 - z), h_to_n * r], axis=1)
+    g_ys = kept(valid, columnwise(g_ys))
+    g_h = np.zeros((hidden, batch), r.dtype) if g_hn is None else g_hn.T
+    for t in reversed(steps(r, reverse)):
+        through = g_h if valid is None else np.where(valid[t], g_h, 0)
+        of_step = through if g_ys is None else through + g_ys[t]
+        g_from_state[t] *= of_step
+        h_to_n[t] *= of_step
+        g_h = of_step * z[t] + weight_hh.T @ g_from_state[t].reshape(3 * hidden, batch) + (g_h - through)
+    g_from_input = g_from_state.copy()
+    g_from_input[:, 2] = h_to_n
+    shape = (time, 3 * hidden, batch)
+    return g_from_input.reshape(shape), g_from_state.reshape(shape), g_h.T
+
+
+gru_gradient.no_vjp(SECOND_ORDER)
+
+
+@gru_gradient.onnx
+@in_float32
+def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[str, ...]:
+    *of_steps, lengths, g_ys, g_hn = operands
+    time, hidden, batch = graph.type(of_steps[0]).shape
+    walk = Steps(graph, graph.type(weight_hh), time, batch, lengths)
+    recurrent = transposed(graph, weight_hh)
+
+    def step(graph: OnnxGraph, valid: str, g_h: str, *slices: str) -> tuple[tuple[str], tuple[str, str]]:
+        product, rest = walk.arithmetic(graph)
+        r, z, n, state_n, before, *arrived = slices
+        of_step = graph.op("Add", g_h, arrived[0]) if arrived else g_h
+        of_step = graph.op("Where", valid, of_step, walk.zero()) if valid else of_step
+        by_z = product(of_step, z)
+        g_n = product(of_step, rest(z), rest(product(n, n)))
+        from_state_n = product(g_n, r)
+        g_r = product(from_state_n, state_n, rest(r))
+        g_z = product(by_z, graph.op("Sub", before, n), rest(z))
+        g_from_input = graph.op("Concat", g_r, g_z, g_n, axis=0)
+        g_from_state = graph.op("Concat", g_r, g_z, from_state_n, axis=0)
+        new = graph.op("Add", by_z, affine(graph, recurrent, g_from_state))
+        return (graph.op("Where", valid, new, g_h) if valid else new,), (g_from_input, g_from_state)
+
+    slices = [(tensor, hidden) for tensor in of_steps]
+    if g_ys:
+        slices.append((batch_last(graph, g_ys), hidden))
+    g_h, g_from_input, g_from_state = walk.walk(
+        step,
+        [(transposed(graph, g_hn) if g_hn else walk.zeros(hidden), hidden)],
+        slices,
+        [3 * hidden] * 2,
+        reverse=not reverse,
+        name="gru_gradient",
+    )
+    return g_from_input, g_from_state, transposed(graph, g_h)
