@@ -9,6 +9,7 @@ import numpy as np
 from ..ir.types import BFLOAT16, FLOAT64
 from . import recurrent_onnx
 from .common import in_float32
+from .float64_forms import Writer
 from .gru_gradient import gru_gradient
 from .recurrent import (
     SECOND_ORDER,
@@ -23,7 +24,7 @@ from .recurrent import (
     steps,
     within,
 )
-from .recurrent_onnx import Steps, Weights, affine, batch_last, standard_operator, transposed
+from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -208,27 +209,28 @@ def _scanned(
     """As `_run`."""
     (time, batch, _), hidden = graph.type(x).shape, graph.type(h0).shape[1]
     walk = Steps(graph, graph.type(x), time, batch, lengths)
-    from_input = affine(graph, weight_ih, batch_last(graph, x), bias_ih)
+    input_bias, state_bias = walk.bias(bias_ih), walk.bias(bias_hh)
     parts = graph.constant(np.array([2 * hidden, hidden]))
 
-    def step(graph: OnnxGraph, valid: str, h: str, from_input: str) -> tuple[tuple[str], tuple[str, ...]]:
-        from_state = affine(graph, weight_hh, h, bias_hh)
+    def step(w: Writer, valid: str, h: str, from_input: str) -> tuple[tuple[str], tuple[str, ...]]:
+        from_input = w("Add", from_input, input_bias) if input_bias else from_input
+        from_state = w("MatMul", weight_hh, h)
+        from_state = w("Add", from_state, state_bias) if state_bias else from_state
         (input_rz, input_n), (state_rz, state_n) = (
-            graph.op("Split", gates, parts, outputs=2, axis=0) for gates in (from_input, from_state)
+            w.graph.op("Split", gates, parts, outputs=2, axis=0) for gates in (from_input, from_state)
         )
-        rz = graph.op("Sigmoid", graph.op("Add", input_rz, state_rz))
-        r, z = graph.op("Split", rz, outputs=2, axis=0, num_outputs=2)
-        n = graph.op("Tanh", graph.op("Add", input_n, graph.op("Mul", r, state_n)))
-        y = graph.op("Add", n, graph.op("Mul", z, graph.op("Sub", h, n)))
+        r, z = w.graph.op("Split", w("Sigmoid", w("Add", input_rz, state_rz)), outputs=2, axis=0, num_outputs=2)
+        n = w("Tanh", w("Add", input_n, w("Mul", r, state_n)))
+        y = w("Add", n, w("Mul", z, w("Sub", h, n)))
         of_step = (r, z, n, state_n, h) if keep else ()
         if not valid:
             return (y,), (y, *of_step)
-        return (graph.op("Where", valid, y, h),), (graph.op("Where", valid, y, walk.zero()), *of_step)
+        return (w("Where", valid, y, h),), (w("Where", valid, y, 0.0), *of_step)
 
     h, ys, *of_steps = walk.walk(
         step,
         [(transposed(graph, h0), hidden)],
-        [(from_input, 3 * hidden)],
+        [(graph.op("MatMul", weight_ih, batch_last(graph, x)), 3 * hidden)],
         [hidden] * (6 if keep else 1),
         reverse=reverse,
         name="gru",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .float64_forms import Writer
 from .recurrent import SECOND_ORDER, columnwise, kept, steps, within
-from .recurrent_onnx import Steps, affine, batch_last, in_float32, transposed
+from .recurrent_onnx import Steps, batch_last, in_float32, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -93,20 +94,18 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
     walk = Steps(graph, graph.type(weight_hh), time, batch, lengths)
     recurrent = transposed(graph, weight_hh)
 
-    def step(graph: OnnxGraph, valid: str, g_h: str, *slices: str) -> tuple[tuple[str], tuple[str, str]]:
-        product, rest = walk.arithmetic(graph)
+    def step(w: Writer, valid: str, g_h: str, *slices: str) -> tuple[tuple[str], tuple[str, str]]:
         r, z, n, state_n, before, *arrived = slices
-        of_step = graph.op("Add", g_h, arrived[0]) if arrived else g_h
-        of_step = graph.op("Where", valid, of_step, walk.zero()) if valid else of_step
-        by_z = product(of_step, z)
-        g_n = product(of_step, rest(z), rest(product(n, n)))
-        from_state_n = product(g_n, r)
-        g_r = product(from_state_n, state_n, rest(r))
-        g_z = product(by_z, graph.op("Sub", before, n), rest(z))
-        g_from_input = graph.op("Concat", g_r, g_z, g_n, axis=0)
-        g_from_state = graph.op("Concat", g_r, g_z, from_state_n, axis=0)
-        new = graph.op("Add", by_z, affine(graph, recurrent, g_from_state))
-        return (graph.op("Where", valid, new, g_h) if valid else new,), (g_from_input, g_from_state)
+        of_step = w("Add", g_h, arrived[0]) if arrived else g_h
+        of_step = w("Where", valid, of_step, 0.0) if valid else of_step
+        by_z, not_z = w("Mul", of_step, z), w("Sub", 1.0, z)
+        g_n = w("Mul", w("Mul", of_step, not_z), w("Sub", 1.0, w("Mul", n, n)))
+        g_state_n = w("Mul", g_n, r)
+        g_r = w("Mul", w("Mul", g_state_n, state_n), w("Sub", 1.0, r))
+        g_z = w("Mul", w("Mul", by_z, w("Sub", before, n)), not_z)
+        rows = tuple(w.graph.op("Concat", g_r, g_z, g, axis=0) for g in (g_n, g_state_n))
+        new = w("Add", by_z, w("MatMul", recurrent, rows[1]))
+        return (w("Where", valid, new, g_h) if valid else new,), rows
 
     slices = [(tensor, hidden) for tensor in of_steps]
     if g_ys:

@@ -9,6 +9,7 @@ import numpy as np
 from ..ir.types import BFLOAT16, FLOAT64
 from . import recurrent_onnx, shaping
 from .common import in_float32, same_dtype
+from .float64_forms import Writer
 from .lstm_gradient import lstm_gradient
 from .recurrent import (
     SECOND_ORDER,
@@ -24,10 +25,8 @@ from .recurrent import (
     steps,
     within,
 )
-from .recurrent_onnx import Steps, Weights, affine, batch_last, standard_operator, transposed
+from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-
-ACTIVATIONS = ("Sigmoid", "Sigmoid", "Tanh", "Sigmoid")  # of the gates i, f, g, o
 
 
 @operator
@@ -245,28 +244,26 @@ def _scanned(
     """As `_run`."""
     (time, batch, _), outputs, hidden = graph.type(x).shape, graph.type(h0).shape[1], graph.type(c0).shape[1]
     walk = Steps(graph, graph.type(x), time, batch, lengths)
-    from_input = affine(graph, weight_ih, batch_last(graph, x), bias_ih)
-    if bias_hh:
-        from_input = graph.op("Add", from_input, graph.op("Unsqueeze", bias_hh, graph.constant(np.array([1]))))
+    bias = walk.bias(bias_ih, bias_hh)
 
-    def step(graph: OnnxGraph, valid: str, h: str, c: str, from_input: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        gates = graph.op("Add", affine(graph, weight_hh, h), from_input)
-        i, f, g, o = graph.op("Split", gates, outputs=4, axis=0, num_outputs=4)
-        i, f, g, o = (graph.op(name, gate) for name, gate in zip(ACTIVATIONS, (i, f, g, o), strict=True))
-        after = graph.op("Add", graph.op("Mul", f, c), graph.op("Mul", i, g))
-        squashed = graph.op("Tanh", after)
-        y = graph.op("Mul", o, squashed)
-        y = affine(graph, weight_hr, y) if weight_hr else y
+    def step(w: Writer, valid: str, h: str, c: str, from_input: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        from_input = w("Add", from_input, bias) if bias else from_input
+        gates = w("Add", w("MatMul", weight_hh, h), from_input)
+        i, f, g, o = w.graph.op("Split", gates, outputs=4, axis=0, num_outputs=4)
+        i, f, g, o = w("Sigmoid", i), w("Sigmoid", f), w("Tanh", g), w("Sigmoid", o)
+        after = w("Add", w("Mul", f, c), w("Mul", i, g))
+        squashed = w("Tanh", after)
+        y = w("Mul", o, squashed)
+        y = w("MatMul", weight_hr, y) if weight_hr else y
         of_step = (i, f, g, o, c, squashed) if keep else ()
         if not valid:
             return (y, after), (y, *of_step)
-        new = graph.op("Where", valid, y, h), graph.op("Where", valid, after, c)
-        return new, (graph.op("Where", valid, y, walk.zero()), *of_step)
+        return (w("Where", valid, y, h), w("Where", valid, after, c)), (w("Where", valid, y, 0.0), *of_step)
 
     h, c, ys, *of_steps = walk.walk(
         step,
         [(transposed(graph, h0), outputs), (transposed(graph, c0), hidden)],
-        [(from_input, 4 * hidden)],
+        [(graph.op("MatMul", weight_ih, batch_last(graph, x)), 4 * hidden)],
         [outputs, *([hidden] * 6 if keep else [])],
         reverse=reverse,
         name="lstm",

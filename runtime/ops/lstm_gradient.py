@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .float64_forms import Writer
 from .recurrent import SECOND_ORDER, columnwise, kept, steps, within
-from .recurrent_onnx import Steps, affine, batch_last, in_float32, transposed
+from .recurrent_onnx import Steps, batch_last, in_float32, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -117,27 +118,26 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
     walk = Steps(graph, graph.type(weight_hh), time, batch, lengths)
     recurrent, projection = transposed(graph, weight_hh), transposed(graph, weight_hr) if weight_hr else ""
 
-    def step(graph: OnnxGraph, valid: str, g_h: str, g_c: str, *slices: str) -> tuple[tuple[str, str], tuple[str, ...]]:
-        product, rest = walk.arithmetic(graph)
+    def step(w: Writer, valid: str, g_h: str, g_c: str, *slices: str) -> tuple[tuple[str, str], tuple[str, ...]]:
         i, f, g, o, before, squashed, *arrived = slices
-        of_step = graph.op("Add", g_h, arrived[0]) if arrived else g_h
-        of_step = graph.op("Where", valid, of_step, walk.zero()) if valid else of_step
-        of_hidden = affine(graph, projection, of_step) if projection else of_step
-        by_o = product(of_hidden, o)
-        of_c = graph.op("Add", g_c, product(by_o, rest(product(squashed, squashed))))
-        by_i, by_f = product(of_c, i), product(of_c, f)
-        gates = graph.op(
+        of_step = w("Add", g_h, arrived[0]) if arrived else g_h
+        of_step = w("Where", valid, of_step, 0.0) if valid else of_step
+        of_hidden = w("MatMul", projection, of_step) if projection else of_step
+        by_o = w("Mul", of_hidden, o)
+        of_c = w("Add", g_c, w("Mul", by_o, w("Sub", 1.0, w("Mul", squashed, squashed))))
+        by_i, by_f = w("Mul", of_c, i), w("Mul", of_c, f)
+        gates = w.graph.op(
             "Concat",
-            product(by_i, g, rest(i)),
-            product(by_f, before, rest(f)),
-            product(by_i, rest(product(g, g))),
-            product(by_o, squashed, rest(o)),
+            w("Mul", w("Mul", by_i, g), w("Sub", 1.0, i)),
+            w("Mul", w("Mul", by_f, before), w("Sub", 1.0, f)),
+            w("Mul", by_i, w("Sub", 1.0, w("Mul", g, g))),
+            w("Mul", w("Mul", by_o, squashed), w("Sub", 1.0, o)),
             axis=0,
         )
-        gates = graph.op("Where", valid, gates, walk.zero()) if valid else gates
-        states = affine(graph, recurrent, gates), by_f
+        gates = w("Where", valid, gates, 0.0) if valid else gates
+        states = w("MatMul", recurrent, gates), by_f
         if valid:
-            states = graph.op("Where", valid, states[0], g_h), graph.op("Where", valid, states[1], g_c)
+            states = w("Where", valid, states[0], g_h), w("Where", valid, states[1], g_c)
         return states, (gates, *((of_step,) if projection else ()))
 
     first = [

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.types import BOOL, FLOAT32, INT64, is_half
+from .float64_forms import Writer
 from .registry import OnnxGraph, Rule, Type
 
 
@@ -106,22 +107,21 @@ class Steps:
 
     def zeros(self, size: Dim) -> str:
         """Zeros of that type."""
-        return str(self.graph.op("Expand", self.zero(), self.graph.dims((size, self.batch))))
+        zero = self.graph.constant(0.0, self.type.dtype)
+        return str(self.graph.op("Expand", zero, self.graph.dims((size, self.batch))))
 
-    def zero(self) -> str:
-        """Zero without dimensions."""
-        return self.graph.constant(0.0, self.type.dtype)
+    def bias(self, *biases: str) -> str:
+        """The sum of the biases that are present, for each sequence, (size, batch); `""` if none is.
 
-    def arithmetic(self, graph: OnnxGraph) -> tuple[Callable[..., str], Callable[[str], str]]:
-        """The product of several tensors, and 1 - x, to write a step with."""
-
-        def product(*factors: str) -> str:
-            return functools.reduce(lambda a, b: str(graph.op("Mul", a, b)), factors)
-
-        def rest(x: str) -> str:
-            return str(graph.op("Sub", graph.constant(1.0, self.type.dtype), x))
-
-        return product, rest
+        A step adds it faster than it is added to all steps at once: what a step works on stays in the cache.
+        """
+        graph, present = self.graph, [bias for bias in biases if bias]
+        if not present:
+            return ""
+        (size,) = graph.type(present[0]).shape
+        bias = functools.reduce(lambda a, b: str(graph.op("Add", a, b)), present)
+        column = graph.op("Unsqueeze", bias, graph.constant([1], INT64))
+        return str(graph.op("Expand", column, graph.dims((size, self.batch))))
 
     def walk(
         self,
@@ -136,8 +136,8 @@ class Steps:
         """Write the Scan: the last states, then the rows of all steps, (time, size, batch).
 
         Args:
-            step: `step(graph, valid, *states, *slices)` writes a step: new states, and rows to be stacked. `valid` says
-                which sequences the step is within, (1, batch); `""`: all.
+            step: `step(writer, valid, *states, *slices)` writes a step: new states, and rows to be stacked. `valid`
+                says which sequences the step is within, (1, batch); `""`: all.
             states: what the first step begins with, with the number of features of each.
             slices: (time, size, batch), what each step takes its slice of, with the sizes.
             rows: sizes of the rows.
@@ -152,7 +152,7 @@ class Steps:
 
         def write(graph: OnnxGraph, *inputs: str) -> tuple[str, ...]:
             *tensors, valid = inputs if self.lengths else (*inputs, "")
-            new, stacked = step(graph, valid, *tensors)
+            new, stacked = step(Writer(graph, self.type.dtype), valid, *tensors)
             return *new, *stacked
 
         return tuple(
@@ -184,11 +184,3 @@ def batch_last(graph: OnnxGraph, x: str) -> str:
 def transposed(graph: OnnxGraph, matrix: str) -> str:
     """A matrix with its axes exchanged: a weight, or a state (batch, n)."""
     return str(graph.op("Transpose", matrix, perm=[1, 0]))
-
-
-def affine(graph: OnnxGraph, weight: str, x: str, bias: str = "") -> str:
-    """`weight x + bias` of a matrix x whose columns, or of matrices whose columns, are vectors of features."""
-    product = graph.op("MatMul", weight, x)
-    if not bias:
-        return str(product)
-    return str(graph.op("Add", product, graph.op("Unsqueeze", bias, graph.constant([1], INT64))))

@@ -9,6 +9,7 @@ import numpy as np
 from ..ir.types import BFLOAT16, FLOAT64
 from . import recurrent_onnx
 from .common import in_float32
+from .float64_forms import Writer
 from .recurrent import (
     SECOND_ORDER,
     advanced,
@@ -21,7 +22,7 @@ from .recurrent import (
     steps,
     within,
 )
-from .recurrent_onnx import Steps, Weights, affine, batch_last, standard_operator, transposed
+from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -136,14 +137,16 @@ def _scanned(
     (time, batch, _), hidden = graph.type(x).shape, graph.type(h0).shape[1]
     walk = Steps(graph, graph.type(x), time, batch, lengths)
 
-    def step(graph: OnnxGraph, valid: str, h: str, from_input: str) -> tuple[tuple[str], tuple[str]]:
-        gates = graph.op("Add", from_input, affine(graph, weight_hh, h, bias_hh))
-        y = graph.op(nonlinearity.capitalize(), gates)
+    bias = walk.bias(bias_ih, bias_hh)
+
+    def step(w: Writer, valid: str, h: str, from_input: str) -> tuple[tuple[str], tuple[str]]:
+        from_input = w("Add", from_input, bias) if bias else from_input
+        y = w(nonlinearity.capitalize(), w("Add", w("MatMul", weight_hh, h), from_input))
         if not valid:
             return (y,), (y,)
-        return (graph.op("Where", valid, y, h),), (graph.op("Where", valid, y, walk.zero()),)
+        return (w("Where", valid, y, h),), (w("Where", valid, y, 0.0),)
 
-    from_input = affine(graph, weight_ih, batch_last(graph, x), bias_ih)
+    from_input = graph.op("MatMul", weight_ih, batch_last(graph, x))
     states, slices = [(transposed(graph, h0), hidden)], [(from_input, hidden)]
     h, ys = walk.walk(step, states, slices, [hidden], reverse=reverse, name="rnn")
     return batch_last(graph, ys), transposed(graph, h)
@@ -216,16 +219,15 @@ def _(
     walk = Steps(graph, graph.type(ys), time, batch, lengths)
     recurrent = transposed(graph, weight_hh)
 
-    def step(graph: OnnxGraph, valid: str, g_h: str, y: str, *arrived: str) -> tuple[tuple[str], tuple[str]]:
-        product, rest = walk.arithmetic(graph)
-        of_step = graph.op("Add", g_h, arrived[0]) if arrived else g_h
+    def step(w: Writer, valid: str, g_h: str, y: str, *arrived: str) -> tuple[tuple[str], tuple[str]]:
+        of_step = w("Add", g_h, arrived[0]) if arrived else g_h
         if nonlinearity == "tanh":
-            gates = product(of_step, rest(product(y, y)))
+            gates = w("Mul", of_step, w("Sub", 1.0, w("Mul", y, y)))
         else:
-            gates = graph.op("Where", graph.op("Greater", y, walk.zero()), of_step, walk.zero())
-        gates = graph.op("Where", valid, gates, walk.zero()) if valid else gates
-        new = affine(graph, recurrent, gates)
-        return (graph.op("Where", valid, new, g_h) if valid else new,), (gates,)
+            gates = w("Where", w("Greater", y, 0.0), of_step, 0.0)
+        gates = w("Where", valid, gates, 0.0) if valid else gates
+        new = w("MatMul", recurrent, gates)
+        return (w("Where", valid, new, g_h) if valid else new,), (gates,)
 
     g_h, gates = walk.walk(
         step,
