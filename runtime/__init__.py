@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .common.parameter import Parameter, ParameterTuple
     from .common.seed import get_seed, set_seed
     from .common.tensor import Tensor
+    from .compiled.compiled import Compiled, compile
     from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, jit, set_context, set_device
     from .errors import (
         CellbridgeError,
@@ -85,6 +86,7 @@ __all__ = [
     "GRAPH_MODE",
     "PYNATIVE_MODE",
     "CellbridgeError",
+    "Compiled",
     "ConversionError",
     "ConversionWarning",
     "DynamicLossScaleManager",
@@ -107,6 +109,7 @@ __all__ = [
     "bool_",
     "byte",
     "common",
+    "compile",
     "context",
     "double",
     "dtype",
@@ -180,6 +183,7 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "common.parameter": "Parameter ParameterTuple",
     "common.seed": "get_seed set_seed",
     "common.tensor": "Tensor",
+    "compiled.compiled": "Compiled compile",
     "context": "GRAPH_MODE PYNATIVE_MODE get_context jit set_context set_device",
     "errors": "CellbridgeError ConversionError ConversionWarning ParityError ProgramError ShapeError "
     "UnsupportedOperators UsageError",

@@ -81,7 +81,7 @@ def value_and_grad(
         by_value = dict(zip(program.outputs, outputs, strict=False))
         seeds = [np.ones(by_value[v].shape if v in by_value else v.shape, v.dtype) for v in floating]
     else:
-        seeds = _checked_cotangents(program, cotangents)
+        seeds = checked_cotangents(program, cotangents)
     backward = gradient_program(program)
     gradients = [*backward.input_gradients, *backward.parameter_gradients.values()]
     wanted = [*program.outputs, *(value for value in gradients if value is not None)]
@@ -103,7 +103,8 @@ def _symbolic(value: Value) -> bool:
     return not all(isinstance(dim, int) for dim in value.shape)
 
 
-def _checked_cotangents(program: Program, cotangents: list[Any]) -> list[Array]:
+def checked_cotangents(program: Program, cotangents: list[Any]) -> list[Array]:
+    """One array per floating-point output, in its dtype; `UsageError` if there are others or their shapes differ."""
     outputs = zip(program.result.paths("output"), program.outputs, strict=True)
     floating = [(label, value) for label, value in outputs if is_floating(value.dtype)]
     if len(cotangents) != len(floating):

@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from . import tape
 from .common.hooks import with_gradient_hooks
 from .common.nested import leaves, tensors_in
 from .common.parameter import Parameter
-from .common.tensor import Tensor, wrapped, zeros_like
+from .common.tensor import Tensor, full_like, wrapped, zeros_like
 from .ops import elementwise
 from .precision import computing_in
 
@@ -177,7 +175,7 @@ def _seeds(outputs: Any, output_gradient: Any, forward: Forward) -> dict[int, An
     """Output gradients by tape number."""
     tensors = list(tensors_in(outputs))
     if output_gradient is None:
-        gradients = [wrapped(np.ones(x.shape, x.dtype)) for x in tensors]
+        gradients = [full_like(x, 1) for x in tensors]
     else:
         given = leaves(output_gradient)
         if len(given) != len(tensors):

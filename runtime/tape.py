@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from .tracing import current as current_trace
+
 Array = np.ndarray[Any, Any]
 Pull = Callable[[list[Any]], Sequence[Any]]
 
@@ -29,9 +31,10 @@ class Entry:
         outputs: numbers of the outputs; None for one that no gradient can reach.
         pull: from the cotangents of the outputs (None where none arrived) to those of the operands.
         always: whether `pull` runs even if no cotangent arrives (hooks that must fire).
+        place: while tracing, where in the program the step was recorded: what `pull` records belongs there too.
     """
 
-    __slots__ = ("always", "operands", "outputs", "pull")
+    __slots__ = ("always", "operands", "outputs", "place", "pull")
 
     def __init__(
         self, operands: tuple[int | None, ...], outputs: tuple[int | None, ...], pull: Pull, always: bool = False
@@ -40,6 +43,8 @@ class Entry:
         self.outputs = outputs
         self.pull = pull
         self.always = always
+        trace = current_trace()
+        self.place = None if trace is None else trace.place()
 
 
 class Tape:
@@ -79,6 +84,7 @@ class Tape:
         Returns:
             `cotangents`, in which those of values that no entry since `start` computed are left: the leaves.
         """
+        trace = current_trace()
         for entry in reversed(self.entries[start:]):
             arrived = [None if n is None else cotangents.pop(n, None) for n in entry.outputs]
             if self.hooks:
@@ -86,10 +92,18 @@ class Tape:
                            for n, g in zip(entry.outputs, arrived, strict=True)]  # fmt: skip
             if not entry.always and all(g is None for g in arrived):
                 continue
-            for number, g in zip(entry.operands, entry.pull(arrived), strict=True):
-                if number is not None and g is not None:
-                    cotangents[number] = cotangents[number] + g if number in cotangents else g
+            if trace is None or entry.place is None:
+                _pull(entry, arrived, cotangents)
+            else:
+                with trace.at(entry.place):
+                    _pull(entry, arrived, cotangents)
         return cotangents
+
+
+def _pull(entry: Entry, arrived: list[Any], cotangents: dict[int, Any]) -> None:
+    for number, g in zip(entry.operands, entry.pull(arrived), strict=True):
+        if number is not None and g is not None:
+            cotangents[number] = cotangents[number] + g if number in cotangents else g
 
 
 class _Recording(threading.local):

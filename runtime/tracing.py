@@ -7,16 +7,18 @@ all build programs this way, so an op's `vjp` rule is the same code whether it c
 from __future__ import annotations
 
 import contextlib
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from .ir.dims import Dim, SymbolicDim
+from .ir.dims import Dim, SymbolicDim, product
 from .ir.types import Constant, Node, Source, Type, Value, as_dtype
 
 if TYPE_CHECKING:
+    from .graph.recording import Trace
     from .ir.program import Program
     from .ops.registry import Op
 
@@ -60,6 +62,31 @@ class Operand(ABC):
         def __neg__(self) -> Any: ...
 
 
+class _Current(threading.local):
+    """The trace of Python that runs now, per thread; None outside of `graph.trace`."""
+
+    trace: Trace | None = None
+
+
+_current = _Current()
+
+
+def current() -> Trace | None:
+    """The trace of Python that runs now: Tensors may be symbolic, and what is computed with them is recorded there."""
+    return _current.trace
+
+
+@contextlib.contextmanager
+def tracing(trace: Trace | None) -> Iterator[None]:
+    """Within the context, `trace` is the current one (None: there is none)."""
+    before = _current.trace
+    _current.trace = trace
+    try:
+        yield
+    finally:
+        _current.trace = before
+
+
 class Compound:
     """What is made of several operands: it has operators of its own, which the operators of operands give way to."""
 
@@ -88,8 +115,22 @@ class Traced(Operand):
         """Number of dimensions."""
         return len(self.value.shape)
 
+    @property
+    def size(self) -> Dim:
+        """Number of elements."""
+        return product(self.value.shape)
+
+    def astype(self, dtype: np.dtype[Any], copy: bool = True) -> Traced:
+        """The value in another dtype; the value itself if it has that."""
+        cast: Traced = self if dtype == self.dtype else _op("cast")(self, dtype=dtype)
+        return cast
+
     def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Append a node for `op` to the program under construction."""
+        """Append a node for `op` to the program under construction; a Tensor among the operands does it itself."""
+        if _current.trace is not None:
+            for operand in inputs:
+                if isinstance(operand, Operand) and not isinstance(operand, Traced):
+                    return operand.apply(op, inputs, attributes)
         return self.builder.append(op, inputs, attributes)
 
     def __add__(self, other: Any) -> Any:
@@ -199,7 +240,7 @@ class Builder:
 
     def append(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Append a node; Python numbers and arrays among `inputs` become constants. Returns the traced output(s)."""
-        dtype = next(x.dtype for x in inputs if isinstance(x, Traced))
+        dtype = next((x.dtype for x in inputs if isinstance(x, Traced)), None)
         values = [self._as_value(x, dtype) for x in inputs]
         attributes = {name: _plain(value) for name, value in attributes.items()}
         types = op.infer_types([None if v is None else v.type for v in values], attributes)
@@ -216,7 +257,7 @@ class Builder:
         self.nodes.append(Node(op.name, (), complete, outputs, self.cell, self.source))
         return Traced(self, outputs[0])
 
-    def _as_value(self, operand: Any, dtype: np.dtype[Any]) -> Value | None:
+    def _as_value(self, operand: Any, dtype: np.dtype[Any] | None) -> Value | None:
         if operand is None:
             return None
         if isinstance(operand, Traced):

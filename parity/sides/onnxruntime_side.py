@@ -12,12 +12,12 @@ from ...converter.onnx_out.export import to_onnx
 from ...converter.onnx_out.naming import input_names, output_names
 from ...runtime import tree
 from ...runtime.calling import as_array
+from ...runtime.compiled.session import run_model
 from ...runtime.errors import UsageError
 from ...runtime.ir.passes.cut_boundaries import isolated_program
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from .interpreter_side import replayed
-from .onnxruntime_session import run_model
 from .records import OUTPUT, Abilities, Array, Key, ParameterInfo, Records, Run
 
 

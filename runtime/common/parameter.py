@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..tracing import current
 from .dtype import float32, int32, shown
-from .tensor import Tensor, as_data, wrapped
+from .tensor import Data, Tensor, as_data, wrapped
 
 DEFAULT_NAME = "Parameter"
 """The name of a Parameter that was given none."""
@@ -50,6 +51,20 @@ class Parameter(Tensor):
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
         self.parallel_optimizer = parallel_optimizer
+
+    @property
+    def _data(self) -> Data:
+        """The array; while Python is traced, the value that the parameter has at this place of the program."""
+        trace = current()
+        return self._array if trace is None else trace.value_of(self)
+
+    @_data.setter
+    def _data(self, data: Data) -> None:
+        trace = current()
+        if trace is None or "_array" not in self.__dict__:
+            self._array = data
+        else:
+            trace.assign(self, data)
 
     @property
     def name(self) -> str:

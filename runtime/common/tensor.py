@@ -1,5 +1,6 @@
 """`Tensor`: an array that keeps track of how it was computed while a gradient is asked for.
 
+While Python is traced (`graph.trace`), the data of a tensor may be symbolic: a value of the program under construction.
 Its operators and methods (`x + y`, `x.sum(0)`) are the functions of `runtime.functional`, attached there.
 """
 
@@ -14,10 +15,11 @@ from .. import checks, tape
 from ..ir.types import is_floating
 from ..ops.registry import Op, evaluate, get
 from ..precision import dtype_for
-from ..tracing import Operand
+from ..tracing import Operand, Traced, current
 from .dtype import bool_, float32, int64, shown, to_dtype
 
 Array = np.ndarray[Any, Any]
+Data = Any  # an array; while tracing, also a value of the program under construction
 
 
 class Tensor(Operand):
@@ -64,46 +66,48 @@ class Tensor(Operand):
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return self._data.ndim
+        return len(self.shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self._data.size
+        size: int = self._data.size
+        return size
 
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return self._data.itemsize
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self._data.nbytes
+        return self.size * self.itemsize
 
     def dim(self) -> int:
         """Number of dimensions."""
-        return self._data.ndim
+        return len(self.shape)
 
     def numel(self) -> int:
         """Number of elements."""
-        return self._data.size
+        return self.size
 
     def asnumpy(self) -> Array:
         """A copy as a NumPy array. It cuts the gradient: no derivative flows through what is computed from it."""
-        return self._data.copy()
+        return self._elements("asnumpy()").copy()
 
     numpy = asnumpy
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
-        return self._data.tolist()
+        return self._elements("tolist()").tolist()
 
     def item(self, *index: int) -> Any:
         """The only element (or that at `index`) as a Python number; `ValueError` if there are several."""
+        elements = self._elements("item()")
         if not index and self.size != 1:
             raise ValueError(f"item() needs a tensor of one element, but got shape {self.shape}: give an index")
-        return self._data.item(*index)
+        return elements.item(*index)
 
     def copy(self) -> Tensor:
         """A new tensor with the same elements."""
@@ -131,7 +135,8 @@ class Tensor(Operand):
     # ---- Python's protocols ----
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.array(self._data, dtype=dtype) if copy is not False else np.asarray(self._data, dtype=dtype)
+        elements = self._elements("a NumPy call")
+        return np.array(elements, dtype=dtype) if copy is not False else np.asarray(elements, dtype=dtype)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -144,6 +149,7 @@ class Tensor(Operand):
         return (self[i] for i in range(self.shape[0]))
 
     def __bool__(self) -> bool:
+        elements = self._elements("bool()")
         if self.size != 1:
             raise ValueError(
                 f"the truth value of a tensor with more than one element is ambiguous: needed one element, got "
@@ -151,7 +157,7 @@ class Tensor(Operand):
                 if self.size
                 else "the truth value of an empty tensor is ambiguous: needed one element"
             )
-        return bool(self._data.item())
+        return bool(elements.item())
 
     def __int__(self) -> int:
         return int(self.item())
@@ -168,28 +174,31 @@ class Tensor(Operand):
         return id(self)
 
     def __repr__(self) -> str:
+        if isinstance(self._data, Traced):
+            return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, symbolic)"
         value = np.array2string(self._data, separator=", ")
         rows = "\n" if "\n" in value else ""  # several lines begin at the margin
         return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, value={rows}{value})"
 
     def __str__(self) -> str:
-        return str(self._data)
+        return repr(self) if isinstance(self._data, Traced) else str(self._data)
 
     def __format__(self, spec: str) -> str:
-        return format(self._data.item(), spec) if spec else str(self)
+        return format(self.item(), spec) if spec else str(self)
 
     def __reduce__(self) -> Any:
-        return Tensor, (self._data,)
+        return Tensor, (self._elements("pickling"),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        copied = memo[id(self)] = wrapped(self._data.copy())
+        data = self._data
+        copied = memo[id(self)] = wrapped(data if isinstance(data, Traced) else data.copy())
         return copied
 
     # ---- tracking ----
 
     def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Compute `op` at once, and record it if an operand is tracked; see `Op.__call__`."""
-        return _apply(op, inputs, attributes)
+        return apply(op, inputs, attributes)
 
     def register_hook(self, hook: Callable[[Tensor], Any]) -> Any:
         """Call `hook(gradient)` when the gradient of this tensor is computed; what it returns replaces the gradient.
@@ -204,6 +213,14 @@ class Tensor(Operand):
         """The number under which this value is tracked on the tape; None if it isn't."""
         return self._number if self._tape is recording else None
 
+    def _elements(self, what: str) -> Array:
+        """The array; `what` needs it, which is an error while the tensor is symbolic."""
+        data = self._data
+        if isinstance(data, Traced):
+            raise TypeError(f"{what} needs the elements of a tensor, which are known only when the program runs")
+        array: Array = data
+        return array
+
     def _adopt(self, value: Tensor) -> None:
         """Become `value`: its elements, and what is known of how they were computed."""
         self._data, self._tape, self._number = value._data, value._tape, value._number
@@ -215,7 +232,7 @@ class Tensor(Operand):
         def __setitem__(self, index: Any, value: Any) -> None: ...
 
 
-def as_data(value: Any, dtype: Any = None) -> Array:
+def as_data(value: Any, dtype: Any = None) -> Data:
     """The array for what a tensor can be made of; see `Tensor`."""
     wanted = None if dtype is None else to_dtype(dtype)
     if isinstance(value, Tensor):
@@ -253,7 +270,7 @@ def _holds_arrays(value: Any) -> bool:
     return isinstance(value, (Tensor, np.ndarray, np.generic))
 
 
-def wrapped(array: Array, recording: tape.Tape | None = None, number: int | None = None) -> Tensor:
+def wrapped(array: Data, recording: tape.Tape | None = None, number: int | None = None) -> Tensor:
     """A tensor around an array, without a copy; tracked under `number` if that is given."""
     tensor = Tensor.__new__(Tensor)
     tensor._data = array
@@ -262,23 +279,45 @@ def wrapped(array: Array, recording: tape.Tape | None = None, number: int | None
     return tensor
 
 
+def is_known(x: Any) -> bool:
+    """Whether `x` is a tensor whose elements are known: they aren't while it is symbolic."""
+    return isinstance(x, Tensor) and not isinstance(x._data, Traced)
+
+
+def created(op: Op, **attributes: Any) -> Tensor:
+    """The tensor that an op without operands makes."""
+    made = op(**attributes)
+    return made if isinstance(made, Tensor) else wrapped(np.array(made))
+
+
+def full_like(tensor: Tensor, value: float) -> Tensor:
+    """`value` everywhere, in the shape and dtype of `tensor`."""
+    return created(get("full"), shape=tuple(tensor.shape), value=value, dtype=tensor.dtype)
+
+
 def zeros_like(tensor: Tensor) -> Tensor:
     """Zeros of the shape and dtype of `tensor`."""
-    return wrapped(np.zeros(tensor.shape, tensor.dtype))
+    return full_like(tensor, 0)
 
 
-def _apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Run the kernel of `op`; record it on the current tape if an operand is tracked there."""
     wanted = dtype_for(op.name, inputs)
     if wanted is not None and op.name not in _AS_GIVEN:
         inputs = tuple(_in_dtype(x, wanted) for x in inputs)
     arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
-    dtype = next(x.dtype for x in arrays if isinstance(x, np.ndarray))
+    dtype = next((x.dtype for x in arrays if isinstance(x, (np.ndarray, Traced))), None)
     arrays = [
-        x if x is None or isinstance(x, np.ndarray) else np.asarray(x, getattr(x, "dtype", dtype)) for x in arrays
+        x if x is None or isinstance(x, (np.ndarray, Traced)) else np.asarray(x, getattr(x, "dtype", dtype))
+        for x in arrays
     ]
-    with np.errstate(all="ignore"):
-        outputs = evaluate(op, arrays, attributes)
+    trace = current()
+    outputs: tuple[Data, ...]
+    if trace is not None and trace.records(op, arrays, attributes):
+        outputs = trace.record(op, arrays, attributes)
+    else:
+        with np.errstate(all="ignore"):
+            outputs = evaluate(op, arrays, attributes)
     recording = tape.current()
     results: list[Tensor] | None = None
     if recording is not None and op.name != "stop_gradient":
@@ -290,7 +329,7 @@ def _apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-_AS_GIVEN = frozenset({"cast", "stop_gradient"})
+_AS_GIVEN = frozenset({"boundary", "cast", "stop_gradient"})
 """Ops whose operands keep their dtype whatever the dtype of computation."""
 
 
@@ -302,9 +341,9 @@ def _in_dtype(x: Any, dtype: np.dtype[Any]) -> Any:
 def _record(
     recording: tape.Tape,
     op: Op,
-    arrays: list[Array | None],
+    arrays: list[Data | None],
     attributes: dict[str, Any],
-    outputs: tuple[Array, ...],
+    outputs: tuple[Data, ...],
     operands: tuple[int | None, ...],
 ) -> list[Tensor]:
     whole = all(n is None or x is None or not is_floating(x.dtype) for n, x in zip(operands, arrays, strict=True))

@@ -7,20 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import bool_, dtype_to_pytype, float32, int32, int64, to_dtype
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, created, wrapped
 from ..errors import ShapeError
 from ..ir.dims import SymbolicDim
 from ..ops import creation, elementwise, shaping
-from ..ops.registry import Op
 from ..tracing import Operand
 from .arguments import integer, integers, spread
 from .operands import as_tensor
 from .spelling import Primitive, spelled, tensor_method
-
-
-def created(op: Op, **attributes: Any) -> Tensor:
-    """The tensor that an op without operands makes."""
-    return wrapped(np.array(op(**attributes)))
 
 
 def _number(value: Any, name: str, *, of: str) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import int64
-from ..common.tensor import Tensor
+from ..common.tensor import is_known
 from ..ops import comparison, ctc, elementwise, shaping
 from .arguments import require_integers
 from .losses import reduced
@@ -91,7 +91,7 @@ def _operands(
         _lengths(input_lengths, "input_lengths", x.shape[1], x.shape[0]),
         _lengths(target_lengths, "target_lengths", x.shape[1], classes.shape[1]),
     )
-    if isinstance(classes, Tensor):
+    if is_known(classes) and is_known(ends[1]):
         inside = np.arange(classes.shape[1]) < np.asarray(ends[1])[:, None]
         wrong = inside & ((np.asarray(classes) < 0) | (np.asarray(classes) >= x.shape[2]))
         if wrong.any():
@@ -109,7 +109,7 @@ def _lengths(given: Any, name: str, count: Any, most: Any) -> Any:
     lengths = lengths if lengths.ndim else shaping.reshape(lengths, shape=(1,))
     if tuple(lengths.shape) != (count,):
         raise ValueError(f"For '{of}', '{name}' must hold {count} lengths, but got shape {tuple(lengths.shape)}")
-    if isinstance(lengths, Tensor):
+    if is_known(lengths):
         values = np.asarray(lengths)
         if values.size and not (values.min() >= 0 and values.max() <= most):
             raise ValueError(f"For '{of}', '{name}' must be in [0, {most}], but got {values.tolist()}")

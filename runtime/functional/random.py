@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import float32, int32, int64, to_dtype
+from ..common.tensor import created
 from ..ir.types import is_floating
 from ..ops import activation, comparison, elementwise, indexing, random, reduction, scanning, shaping, sorting, special
 from ..tracing import Operand
 from .arguments import integer, integers, spread
-from .creation import created
 from .operands import as_tensor, floats
 from .spelling import Primitive, spelled, tensor_method
 

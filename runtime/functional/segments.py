@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..common.tensor import Tensor
+from ..common.tensor import is_known
 from ..ir.dims import Dim, product
 from ..ir.types import is_floating
 from ..ops import creation, elementwise, indexing, shaping
@@ -41,7 +41,7 @@ def _combined(x: Any, segment_ids: Any, num_segments: Any, reduction: str, start
             f"For '{of}', the shape of 'segment_ids' must be that of the first axes of the input, but got "
             f"{tuple(ids.shape)} and {tuple(x.shape)}"
         )
-    if isinstance(ids, Tensor) and ids.size and int(np.asarray(ids).max()) >= count:
+    if is_known(ids) and ids.size and int(np.asarray(ids).max()) >= count:
         raise IndexError(f"For '{of}', 'segment_ids' must be below {count}, but got {np.asarray(ids).max()}")
     rest = tuple(x.shape[ids.ndim :])
     slices: Dim = product(ids.shape)

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.tensor import Tensor, wrapped
+from ..common.dtype import int64
+from ..common.tensor import created, is_known, wrapped
 from ..ir.dims import product
 from ..ops import boundary, creation, elementwise, indexing, shaping
 from ..ops.sorting import argmax
 from ..ops.windows import Sizes
-from .arguments import concrete, known, require_integers
+from .arguments import known, require_integers
 from .geometry import per_axis
+from .joining import part
 from .operands import as_tensor, floating
 from .pooling import avg_pool1d, avg_pool2d, with_batch
 from .random import rand
@@ -110,18 +112,20 @@ def _fractional(
         raise ValueError(
             f"For '{of}', '_random_samples' must have shape {(batch, channels, count)}, but got {tuple(drawn.shape)}"
         )
-    draws = concrete(drawn, f"'_random_samples' of '{of}'")
-    draws = draws[..., ::-1] if count == 2 else draws  # in two dimensions, ATen has the width first
-    places = np.zeros((batch, channels, 1, 1), np.int64)
-    for axis, (size, k, n) in enumerate(zip(sizes, kernel, windows, strict=True)):
-        taps = _starts(draws[..., axis], size, k, n)[..., None] + np.arange(k)  # (batch, channels, n, k)
-        combined = places[:, :, :, None, :, None] * size + taps[:, :, None, :, None, :]
-        places = combined.reshape(batch, channels, places.shape[2] * n, places.shape[3] * k)
+    order = (1, 0) if count == 2 else range(count)  # in two dimensions, ATen has the width first
+    rows = columns = 1  # (batch, channels, rows, columns): the places of the elements of each window
+    places: Any = wrapped(np.zeros((1, 1, 1, 1, 1, 1), np.int64))
+    for axis, size, k, n in zip(order, sizes, kernel, windows, strict=True):
+        starts = _starts(part(drawn, 2, axis, axis + 1), size, k, n)  # (batch, channels, n)
+        taps = shaping.reshape(starts, shape=(batch, channels, 1, n, 1, 1)) + wrapped(np.arange(k))
+        rows, columns = rows * n, columns * k
+        places = shaping.reshape(places * size + taps, shape=(batch, channels, rows, 1, columns, 1))
     flat = shaping.reshape(x, shape=(batch, channels, product(sizes)))
-    candidates = wrapped(places.reshape(batch, channels, -1))
+    candidates = shaping.reshape(places, shape=(batch, channels, rows * columns))
     values = indexing.gather(boundary.stop_gradient(flat), candidates, axis=2)
-    best = argmax(shaping.reshape(values, shape=places.shape), axis=3, keepdims=True)
-    chosen = shaping.reshape(indexing.gather(wrapped(places), best, axis=3), shape=places.shape[:3])
+    best = argmax(shaping.reshape(values, shape=(batch, channels, rows, columns)), axis=3, keepdims=True)
+    places = shaping.reshape(places, shape=(batch, channels, rows, columns))
+    chosen = shaping.reshape(indexing.gather(places, best, axis=3), shape=(batch, channels, rows))
     shape = (*given.shape[: given.ndim - count], *windows)
     y = shaping.reshape(indexing.gather(flat, chosen, axis=2), shape=shape)
     return (y, shaping.reshape(chosen, shape=shape)) if return_indices else y
@@ -139,15 +143,15 @@ def _window_counts(sizes: Sizes, output_size: Any, output_ratio: Any, *, of: str
     return tuple(max(count, 1) for count in counts)
 
 
-def _starts(samples: np.ndarray[Any, Any], size: int, kernel: int, windows: int) -> np.ndarray[Any, Any]:
-    """Where the windows along one axis start, for each draw: (..., windows)."""
-    last = np.full((*samples.shape, 1), size - kernel)
+def _starts(samples: Any, size: int, kernel: int, windows: int) -> Any:
+    """Where the windows along one axis start, for draws (..., 1): (..., windows), int64."""
+    last = created(creation.full, shape=tuple(samples.shape), value=size - kernel, dtype=int64)
     if windows == 1:
         return last
-    step = samples.dtype.type((size - kernel) / (windows - 1))
-    moved = (samples[..., None] + np.arange(windows - 1, dtype=samples.dtype)) * step
-    starts = moved.astype(np.int64) - (samples * step).astype(np.int64)[..., None]
-    return np.concatenate([starts, last], axis=-1)
+    step = (size - kernel) / (windows - 1)
+    moved = (samples + wrapped(np.arange(windows - 1, dtype=samples.dtype))) * step
+    first = elementwise.cast(samples * step, dtype=int64)
+    return shaping.concat(elementwise.cast(moved, dtype=int64) - first, last, axis=samples.ndim - 1)
 
 
 # ---- back to where maxima were ----
@@ -225,6 +229,6 @@ def _unpooled_sizes(least: Sizes, steps: Sizes, output_size: Any, *, of: str) ->
 
 def _require_inside(places: Any, size: int, *, of: str) -> None:
     """Raise `ValueError` unless the positions, if they are known, lie in [0, size)."""
-    values = np.asarray(places) if isinstance(places, Tensor) else np.zeros(0)
+    values = np.asarray(places) if is_known(places) else np.zeros(0)
     if values.size and not (values.min() >= 0 and values.max() < size):
         raise ValueError(f"For '{of}', 'indices' must lie in [0, {size}), but got {values.min()} to {values.max()}")

@@ -24,7 +24,7 @@ ALIGNMENT = 4096  # of tensors in the file beside it, so that they can be mapped
 
 def add_initializers(model: onnx.ModelProto, initializers: Tensors) -> None:
     """Put all tensors into the model; `ConversionError` if they exceed what a model can hold."""
-    size = _size(initializers)
+    size = size_of(initializers)
     if size > MODEL_LIMIT:
         raise ConversionError(
             f"the tensors take {size / 2**30:.1f} GiB, an ONNX model holds less than 2 GiB: "
@@ -51,7 +51,7 @@ def write(
     target = Path(path)
     data = target.with_name(target.name + ".data")
     if external == "auto":
-        external = _size(initializers) > MODEL_LIMIT
+        external = size_of(initializers) > MODEL_LIMIT
     large = {name for name, tensor in initializers.items() if external and tensor.nbytes >= INLINE_LIMIT}
     try:
         with whole_files([data, target] if large else [target]) as files:
@@ -64,7 +64,8 @@ def write(
         raise UsageError(f"can't write {target}: {error.strerror or error}") from error
 
 
-def _size(initializers: Tensors) -> int:
+def size_of(initializers: Tensors) -> int:
+    """Bytes of all tensors."""
     return sum(tensor.nbytes for tensor in initializers.values())
 
 

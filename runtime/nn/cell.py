@@ -102,6 +102,11 @@ class Cell(Hookable):
         """Name of the class."""
         return type(self).__name__
 
+    @property
+    def traced_name(self) -> str:
+        """What its calls are called in a program: the name of its class."""
+        return self.cls_name
+
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (Parameter, ParameterTuple, Cell)) and "_params" not in self.__dict__:
             raise AttributeError(

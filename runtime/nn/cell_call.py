@@ -13,6 +13,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..differentiation import Forward, record
 from ..precision import computing_in
+from ..tracing import current
 from .cell_hooks import run_with_hooks
 
 if TYPE_CHECKING:
@@ -64,15 +65,20 @@ def recorded(cell: Cell, args: Args, kwargs: dict[str, Any]) -> KeptForward:
 
 def run(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
     """Run hooks and `construct` of a Cell; an exception is passed on with a note that says in which Cell it was."""
-    runs = cell.construct if cell.bprop is None and not cell.has_hooks else functools.partial(run_with_hooks, cell)
+    trace = current()
     try:
-        if cell._compute_dtype is None:
-            return runs(*args, **kwargs)
-        with computing_in(cell._compute_dtype):
-            return runs(*args, **kwargs)
+        return _computed(cell, args, kwargs) if trace is None else trace.call(cell, args, kwargs, _computed)
     except Exception as error:
         _note_place(error, cell)
         raise
+
+
+def _computed(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
+    runs = cell.construct if cell.bprop is None and not cell.has_hooks else functools.partial(run_with_hooks, cell)
+    if cell._compute_dtype is None:
+        return runs(*args, **kwargs)
+    with computing_in(cell._compute_dtype):
+        return runs(*args, **kwargs)
 
 
 def _note_place(error: Exception, cell: Cell) -> None:

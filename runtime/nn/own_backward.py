@@ -6,14 +6,13 @@ import inspect
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .. import tape
 from ..common.nested import leaves, mapped, tensors_in, with_tensors
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped, zeros_like
+from ..errors import ShapeError
 from ..ops import elementwise
-from ..ops.common import unbroadcast
+from ..ops.common import broadcast_shapes, unbroadcast
 
 if TYPE_CHECKING:
     from .cell import Cell
@@ -119,6 +118,6 @@ def _fitting(where: str, x: Tensor, gradient: Any) -> Any:
 
 def _is_broadcast(shape: tuple[int, ...], larger: tuple[int, ...]) -> bool:
     try:
-        return np.broadcast_shapes(shape, larger) == larger
-    except ValueError:
+        return broadcast_shapes(shape, larger) == larger
+    except ShapeError:
         return False

@@ -53,17 +53,31 @@ def drawn(op: str, array: Array) -> Array:
     return array if _observed.by is None else _observed.by(op, array)
 
 
+class _Seeded(threading.local):
+    now = False
+
+
+_seeded = _Seeded()
+
+
 @contextlib.contextmanager
 def drawing_from(value: int | None) -> Iterator[None]:
     """Within the context, draws are repeatable from the seed `value`; None: they go on as before."""
+    if value is None:
+        yield
+        return
     global _generator
-    before = _generator
-    if value is not None:
-        _generator = np.random.default_rng(value)
+    before = _generator, _seeded.now
+    _generator, _seeded.now = np.random.default_rng(value), True
     try:
         yield
     finally:
-        _generator = before
+        _generator, _seeded.now = before
+
+
+def is_seeded() -> bool:
+    """Whether draws come from a seed of their own now, so that they are the same each time."""
+    return _seeded.now
 
 
 def generator() -> np.random.Generator:

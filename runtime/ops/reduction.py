@@ -5,6 +5,7 @@ See `sorting` for `argmax` and `topk`, `scanning` for cumulative ops.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -182,7 +183,7 @@ _logical(reduce_all, np.logical_and, "ReduceMin")
 
 @operator
 def logsumexp(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))), computed around the maximum: ATen `logsumexp`, ONNX ReduceLogSumExp-18."""
+    """log(sum(exp(x))), computed around the maximum: ATen `logsumexp`."""
 
 
 @logsumexp.infer
@@ -208,11 +209,28 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
 
 @logsumexp.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
-    dtype = graph.type(x).dtype
-    if not is_half(dtype):
-        return reduce_onnx(graph, "ReduceLogSumExp", x, axes, keepdims)
-    # sums of exponentials are soon too large for half precision, and not every runtime takes off the maximum first
-    return graph.cast(reduce_onnx(graph, "ReduceLogSumExp", graph.cast(x, FLOAT32), axes, keepdims), dtype)
+    type = graph.type(x)
+    if nothing := _of_nothing(graph, x, axes, reduced_type(type, axes, keepdims), -np.inf):
+        return nothing
+    # sums of exponentials are soon too large for half precision
+    dtype = FLOAT32 if is_half(type.dtype) else type.dtype
+    y = onnx_log_sum_exp(graph, graph.cast(x, dtype), normalize_axes(axes, type.rank), keepdims, dtype)
+    return y if dtype == type.dtype else graph.op("Cast", y, to=type.dtype)
+
+
+def onnx_log_sum_exp(graph: OnnxGraph, x: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype[Any]) -> str:
+    """log(sum(exp(x))) around the largest.
+
+    ReduceLogSumExp of ONNX Runtime (1.31) takes 0 for the largest where -inf comes first, so that the sum underflows.
+    """
+    if not axes:
+        return x
+    at = graph.constant(np.array(axes, np.int64))
+    largest = graph.op("ReduceMax", x, at, keepdims=1)
+    shift = graph.op("Where", graph.op("IsInf", largest), graph.constant(0, dtype), largest)
+    summed = graph.op("ReduceSum", graph.op("Exp", graph.op("Sub", x, shift)), at, keepdims=int(keepdims))
+    logarithm = graph.op("Log", summed)
+    return str(graph.op("Add", logarithm, shift if keepdims else graph.op("Squeeze", shift, at)))
 
 
 @operator
@@ -255,12 +273,12 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, correction: int, keepdims: bool) 
     return graph.op("Div", total, graph.op("Squeeze", divisor))
 
 
-def _of_nothing(graph: OnnxGraph, x: str, axes: Axes, reduced: Type) -> Any:
-    """NaN where no element makes up a mean, which ONNX Runtime doesn't give; None where there are elements."""
+def _of_nothing(graph: OnnxGraph, x: str, axes: Axes, reduced: Type, value: float = np.nan) -> Any:
+    """What is reduced of no elements (NaN for a mean, which ONNX Runtime doesn't give); None where there are some."""
     shape = graph.type(x).shape
     if all(shape[axis] != 0 for axis in normalize_axes(axes, len(shape))):
         return None
-    return graph.op("Expand", graph.constant(np.nan, reduced.dtype), graph.dims(reduced.shape))
+    return graph.op("Expand", graph.constant(value, reduced.dtype), graph.dims(reduced.shape))
 
 
 def reduced_type(x: Type, axes: Axes, keepdims: bool) -> Type:

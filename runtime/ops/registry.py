@@ -42,7 +42,7 @@ from ..ir.program import Program
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Type, is_half
 from ..memory import require_room
 from ..precision import overruled
-from ..tracing import Operand, Tensor
+from ..tracing import Operand, Tensor, current
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[..., Any]
@@ -207,6 +207,9 @@ class Op:
         for operand in inputs:
             if isinstance(operand, Operand):
                 return operand.apply(self, inputs, complete)
+        trace = current()
+        if trace is not None and trace.records(self, inputs, complete):
+            return trace.apply(self, inputs, complete)
         outputs = evaluate(self, _as_arrays(inputs), complete)
         return outputs[0] if len(outputs) == 1 else outputs
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import BOOL, FLOAT32, FLOAT64, INT64, is_floating
+from ..ir.types import BOOL, FLOAT32, FLOAT64, INT64, is_floating, is_half
 from . import comparison, creation, elementwise, indexing, padding, reduction, shaping
 from .common import in_float32, normalize_axis
 from .declaring import zero
@@ -130,7 +130,10 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
     if type.rank == 0:
         return x
     prefixes, _ = _prefixes(graph, x, type, axis, -np.inf)
-    sums = graph.op("ReduceLogSumExp", prefixes, graph.constant([-1], np.int64), keepdims=0)
+    wide = FLOAT32 if is_half(type.dtype) else type.dtype
+    prefixes = prefixes if wide == type.dtype else graph.op("Cast", prefixes, to=wide)
+    sums = reduction.onnx_log_sum_exp(graph, prefixes, [-1], False, wide)
+    sums = sums if wide == type.dtype else graph.op("Cast", sums, to=type.dtype)
     return graph.op("Transpose", sums, perm=list(_inverse(_moving_last(type.rank, axis))))
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from cellbridge import converter, runtime
-from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime.calling import as_array
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ProgramError
 from cellbridge.runtime.ir.program import Program
 from tests.converter.capturing import Function

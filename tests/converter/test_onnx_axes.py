@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from cellbridge.converter import from_torch, to_onnx
-from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime import UsageError
+from cellbridge.runtime.compiled.session import run_model
 from tests.converter.programs import checked, floats, names
 
 

@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime import ConversionError, UsageError, execute
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.ir.types import FLOAT32, Parameter, Type
 from cellbridge.runtime.lowering import writing
 from cellbridge.runtime.ops import linear

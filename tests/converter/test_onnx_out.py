@@ -14,9 +14,9 @@ from torch import nn
 
 from cellbridge.converter import from_torch
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime import ConversionError, UnsupportedOperators, UsageError, execute, ops
 from cellbridge.runtime.autodiff import differentiate
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.ir import dims
 from cellbridge.runtime.ir.dims import Dim, symbol
 from cellbridge.runtime.ir.types import FLOAT32, INT64, Buffer, Parameter, Type

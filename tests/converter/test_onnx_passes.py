@@ -14,7 +14,7 @@ from torch import nn
 
 from cellbridge.converter import from_torch, to_onnx
 from cellbridge.parity.model_file import load
-from cellbridge.parity.sides.onnxruntime_session import run_model
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ConversionError
 from cellbridge.runtime.ir.types import Constant
 from cellbridge.runtime.lowering import opsets
@@ -288,3 +288,14 @@ def test_fixtures_pass_the_full_checker(fixture: str, tmp_path: Any) -> None:
     plain = to_onnx(program, optimize=False)
     assert set(program.parameters) <= set(names(plain.graph.initializer))
     assert len(model.graph.node) <= len(plain.graph.node)
+
+
+def test_two_draws_of_one_shape_stay_two() -> None:
+    class Masks(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return nn.functional.dropout(x, 0.5), nn.functional.dropout(x, 0.5)
+
+    x = torch.ones(64, 64)
+    model = to_onnx(from_torch(Masks(), (x,), train=True))
+    first, second = run_model(model, {"x": x.numpy()}).values()
+    assert (first != second).mean() == pytest.approx(0.5, abs=0.1)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cellbridge.converter import from_torch, to_onnx
-from cellbridge.parity.sides.onnxruntime_session import run_model
+from cellbridge.runtime.compiled.session import run_model
 from tests.converter.capturing import Function
 
 IMAGE = torch.randn(2, 3, 8, 6, generator=torch.Generator().manual_seed(0)) - 5

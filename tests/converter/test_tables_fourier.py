@@ -12,8 +12,8 @@ from torch import Tensor
 
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime.calling import as_array
+from cellbridge.runtime.compiled.session import run_model
 from tests.converter.capturing import Function
 
 Check = Callable[..., Any]

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.parity.sides.onnxruntime_session import run_model
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ConversionError, UnsupportedOperators, UsageError
 from cellbridge.runtime.ops.random import RANDOM_OPS
 from tests.coverage.drawing import Draws, Replaying, real

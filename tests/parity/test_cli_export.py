@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cellbridge.parity.cli import main
-from cellbridge.parity.sides.onnxruntime_session import run_model
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.lowering import opsets
 
 NET = """

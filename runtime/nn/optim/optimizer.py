@@ -235,7 +235,7 @@ def _centralized(gradient: Any) -> Any:
     return gradient - reduction.reduce_mean(gradient, axes=tuple(range(1, gradient.ndim)), keepdims=True)
 
 
-def _widened(tensor: Tensor) -> Array:
+def _widened(tensor: Tensor) -> Any:
     return tensor._data.astype(np.float32) if is_half(tensor.dtype) else tensor._data
 
 

@@ -1,4 +1,4 @@
-"""Every layer and loss that `runtime.nn` exports has a case; each runs, is differentiated, shown, copied, recorded."""
+"""Every layer and loss that `runtime.nn` exports has a case; each runs, is differentiated, shown, copied, traced."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ import pytest
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import Tensor, nn
-from cellbridge.runtime.interpreter import execute
-from cellbridge.runtime.ir.program import Program
-from cellbridge.runtime.ir.types import CellCall, Type
-from cellbridge.runtime.tracing import Builder
-from cellbridge.runtime.tree import TENSOR, Structure
+from cellbridge.runtime.graph import trace
 from tests.runtime.against_torch import flat
 from tests.runtime.nn.layer_cases import CASES, Case
 
@@ -24,16 +20,6 @@ CALLED_BY_ELEMENT = {"CellList", "CellDict"}
 
 WITHOUT_GRADIENT = {"OneHot", "Range"}
 """Layers that no floating-point number goes into."""
-
-NOT_RECORDED = {
-    "Embedding": "the table, a Tensor, computes at once with what it meets",
-    "EmbeddingLookup": "the table, a Tensor, computes at once with what it meets",
-    "FractionalMaxPool2d": "places that were drawn, a Tensor, compute at once with what they meet",
-    "FractionalMaxPool3d": "places that were drawn, a Tensor, compute at once with what they meet",
-    "MultiClassDiceLoss": "it takes columns with an index",
-    "Range": "it has no inputs",
-}
-"""Layers that don't work on symbolic values yet, and why."""
 
 
 def exported_layers(module: Any) -> set[str]:
@@ -73,36 +59,21 @@ def run(case: Case, cell: nn.Cell) -> list[np.ndarray[Any, Any]]:
     return [y.asnumpy() for y in flat(cell(*map(tensors, case.inputs)))]
 
 
-class Recorded:
-    """The program of a layer, with its arguments as inputs; what it computes in numbers."""
+def differentiable(case: Case, cell: nn.Cell) -> tuple[list[Tensor], Any, tuple[int, ...]]:
+    """The inputs of a layer as a flat list, a function of them that gives a number, and the positions of the floats.
 
-    def __init__(self, case: Case, cell: nn.Cell) -> None:
-        self.builder = Builder()
-        self.inputs: list[Any] = []
-        self.arrays: list[np.ndarray[Any, Any]] = []
-        self.outputs = list(flat(cell(*map(self._input, case.inputs))))
+    Where there are no floats, the position of the first input: `grad` needs one.
+    """
+    inputs = list(flat(tuple(map(tensors, case.inputs))))
+    floating = tuple(i for i, x in enumerate(inputs) if x.dtype == ms.float32)
+    structure = tuple(len(x) if isinstance(x, tuple) else None for x in case.inputs)
 
-    def _input(self, value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(self._input, value))
-        array = np.asarray(value)
-        self.arrays.append(array)
-        self.inputs.append(self.builder.new_value("x", Type(array.dtype, array.shape)))
-        return self.inputs[-1]
+    def total(*given: Any) -> Any:
+        rest = iter(given)
+        arguments = [next(rest) if n is None else tuple(next(rest) for _ in range(n)) for n in structure]
+        return sum((y * y).sum() for y in flat(cell(*arguments)) if y.dtype == ms.float32)
 
-    def run(self) -> list[np.ndarray[Any, Any]]:
-        program = Program(
-            inputs=tuple(x.value for x in self.inputs),
-            outputs=tuple(y.value for y in self.outputs),
-            nodes=tuple(self.builder.nodes),
-            parameters={},
-            buffers={},
-            constants=tuple(self.builder.constants),
-            calls=(CellCall("", "Model"),),
-            arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(self.inputs)), Structure("dict"))),
-            result=Structure("tuple", (TENSOR,) * len(self.outputs)),
-        )
-        return execute(program, self.arrays)
+    return inputs, total, floating or (0,)
 
 
 @pytest.fixture(params=CASES, ids=str)
@@ -126,19 +97,12 @@ def test_gradients_reach_its_inputs_and_parameters(named: tuple[str, Case]) -> N
         return
     cell = case.make().set_train()
     parameters = cell.trainable_params()
-    inputs = list(flat(tuple(map(tensors, case.inputs))))
-    floating = tuple(i for i, x in enumerate(inputs) if x.dtype == ms.float32)
-    structure = tuple(len(x) if isinstance(x, tuple) else None for x in case.inputs)
-
-    def total(*given: Any) -> Any:
-        rest = iter(given)
-        arguments = [next(rest) if n is None else tuple(next(rest) for _ in range(n)) for n in structure]
-        return sum((y * y).sum() for y in flat(cell(*arguments)) if y.dtype == ms.float32)
-
+    inputs, total, positions = differentiable(case, cell)
     ms.set_seed(1)
-    of_inputs, of_parameters = ms.grad(total, (*floating, 0)[: max(len(floating), 1)], parameters)(*inputs)
+    of_inputs, of_parameters = ms.grad(total, positions, parameters)(*inputs)
     of_inputs = of_inputs if isinstance(of_inputs, tuple) else (of_inputs,)
-    pairs = [*zip([inputs[i] for i in floating], of_inputs, strict=False), *zip(parameters, of_parameters, strict=True)]
+    floating = [x for x in inputs if x.dtype == ms.float32]
+    pairs = [*zip(floating, of_inputs, strict=False), *zip(parameters, of_parameters, strict=True)]
     assert pairs
     for operand, gradient in pairs:
         assert gradient.shape == operand.shape
@@ -156,21 +120,34 @@ def test_it_is_shown_by_name_and_arguments(named: tuple[str, Case]) -> None:
         assert shown != f"{type(cell).__name__}()"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name, marks=pytest.mark.xfail(reason=NOT_RECORDED[name], strict=True) if name in NOT_RECORDED else ()
-        )
-        for name in CASES
-    ],
-)
-def test_symbolic_values_give_a_program_that_computes_the_same(name: str) -> None:
-    cell = CASES[name].make()
-    recorded = Recorded(CASES[name], cell)
+@pytest.mark.parametrize("training", [False, True])
+def test_it_is_traced_to_a_program_that_computes_the_same(named: tuple[str, Case], training: bool) -> None:
+    _, case = named
+    cell = case.make().set_train(training)
+    given = tuple(map(tensors, case.inputs))
+    traced = trace(cell, given)
     ms.set_seed(1)
-    for y, e in zip(recorded.run(), run(CASES[name], cell), strict=True):
-        np.testing.assert_allclose(y, e, rtol=1e-5, atol=1e-5)
+    for y, e in zip(flat(traced.program(*given)), run(case, cell), strict=True):
+        np.testing.assert_allclose(y, e, rtol=1e-6, atol=1e-6)
+    assert traced.program.calls[0].class_name == type(cell).__name__
+    mine = list(cell.get_parameters())
+    assert all(any(parameter is other for other in mine) for parameter in traced.parameters.values())
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_its_gradients_are_traced(named: tuple[str, Case], training: bool) -> None:
+    name, case = named
+    if name in WITHOUT_GRADIENT:
+        return
+    cell = case.make().set_train(training)
+    given, total, floating = differentiable(case, cell)
+    function = ms.value_and_grad(total, floating, cell.trainable_params())
+    program = trace(function, tuple(given)).program
+    ms.set_seed(1)
+    traced = list(flat(program(*given)))
+    ms.set_seed(1)
+    for y, e in zip(traced, flat(function(*given)), strict=True):
+        np.testing.assert_allclose(y, e.asnumpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_a_copy_computes_the_same_and_is_apart(named: tuple[str, Case]) -> None:

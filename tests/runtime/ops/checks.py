@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.parity.sides.onnxruntime_session import SessionError, run_model
 from cellbridge.runtime import ops
 from cellbridge.runtime.autodiff import differentiate
+from cellbridge.runtime.compiled.session import SessionError, run_model
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir import dims

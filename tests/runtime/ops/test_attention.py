@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime.autodiff import differentiate
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.dims import symbol

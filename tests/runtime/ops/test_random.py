@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.parity.sides.onnxruntime_session import run_model
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.ops import random
 from tests.runtime.ops.cases import OpCase

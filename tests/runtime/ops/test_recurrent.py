@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime import ops
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ConversionError, ShapeError
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.program import Program

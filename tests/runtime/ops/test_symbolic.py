@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.parity.sides.onnxruntime_session import run_model
 from cellbridge.runtime.autodiff import differentiate
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.dims import Dim, minimum, symbol

@@ -11,8 +11,8 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
 
-from cellbridge.parity.sides.onnxruntime_session import SessionError, run_model
 from cellbridge.runtime import UsageError
+from cellbridge.runtime.compiled.session import SessionError, run_model
 
 
 def model_of(op_type: str, dtype: int, count: int = 1) -> onnx.ModelProto:

@@ -1,0 +1,115 @@
+"""`compile`: a program as a function that runs in ONNX Runtime, with its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..calling import Gradients, checked_cotangents, flat_inputs, gradient_program
+from ..interpreter import bind
+from ..ir.program import Program
+from ..ir.types import Node, is_floating
+from .executable import Executable
+from .session import best_provider
+
+Array = np.ndarray[Any, Any]
+
+
+def compile(program: Program, provider: str | None = None) -> Compiled:
+    """Compile a program: one ONNX model of standard operators, run by ONNX Runtime.
+
+    Args:
+        program: what to compile. Its parameters are fixed in what is compiled.
+        provider: "cpu", "cuda", or None for the best that is here; `Compiled.provider` says which.
+
+    Returns:
+        A function that takes and returns what `program` does.
+
+    Raises:
+        UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
+        ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
+        UsageError: ONNX Runtime can't run the model, or the provider isn't available here.
+    """
+    return Compiled(program, provider or best_provider())
+
+
+class Compiled:
+    """A compiled program; made by `compile`.
+
+    Symbolic dimensions stay symbolic: other sizes run without compiling anew.
+
+    Attributes:
+        program: what was compiled.
+        provider: where it runs: "cpu" or "cuda".
+    """
+
+    def __init__(self, program: Program, provider: str) -> None:
+        self.program = program
+        self.provider = provider
+        self._forward = Executable(program, program.outputs, provider=provider)
+        self._backward: dict[bool, _Backward] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run forward: arguments, result and errors are those of `Program.__call__`."""
+        inputs = flat_inputs(self.program, args, kwargs)
+        bind(self.program, inputs)
+        results = self._forward.run(dict(zip(self.program.inputs, inputs, strict=True)))
+        return tree.unflatten(self.program.result, results)
+
+    def value_and_grad(
+        self, *args: Any, cotangents: Iterable[Any] | None = None, **kwargs: Any
+    ) -> tuple[Any, Gradients]:
+        """Run forward and backward: arguments, result and errors are those of `Program.value_and_grad`.
+
+        The gradient is compiled in the first call.
+        """
+        inputs = flat_inputs(self.program, args, kwargs)
+        bind(self.program, inputs)
+        seeds = None if cotangents is None else checked_cotangents(self.program, list(cotangents))
+        given = seeds is not None
+        if given not in self._backward:
+            self._backward[given] = _Backward(self.program, self.provider, given)
+        return self._backward[given].run(inputs, seeds or [])
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.program!r} on {self.provider}>"
+
+
+class _Backward:
+    """The gradient program of a program, compiled; `given`: with cotangents as inputs, else they are ones."""
+
+    def __init__(self, program: Program, provider: str, given: bool) -> None:
+        self.program = program
+        self.gradients = gradient_program(program)
+        of_all = [*self.gradients.input_gradients, *self.gradients.parameter_gradients.values()]
+        self.wanted = list(dict.fromkeys([*program.outputs, *(value for value in of_all if value is not None)]))
+        whole = self.gradients.program
+        self.inputs = whole.inputs
+        self.executable = Executable(whole if given else _seeded_with_ones(program, whole), self.wanted, (), provider)
+
+    def run(self, inputs: Sequence[Array], seeds: Sequence[Array]) -> tuple[Any, Gradients]:
+        """Result and gradients."""
+        results = self.executable.run(dict(zip(self.inputs, [*inputs, *seeds], strict=False)))
+        computed = dict(zip(self.wanted, results, strict=True))
+        of_inputs = tuple(
+            None if not is_floating(array.dtype) else np.zeros_like(array) if value is None else computed[value]
+            for value, array in zip(self.gradients.input_gradients, inputs, strict=True)
+        )
+        stored = self.program.parameters
+        of_parameters = {
+            name: np.zeros_like(self.program.constant_data[stored[name].value]) if value is None else computed[value]
+            for name, value in self.gradients.parameter_gradients.items()
+        }
+        result = tree.unflatten(self.program.result, [computed[value] for value in self.program.outputs])
+        return result, Gradients(of_inputs, of_parameters)
+
+
+def _seeded_with_ones(program: Program, whole: Program) -> Program:
+    """The gradient program with ones for its cotangents, made once the forward part has run."""
+    seeds = whole.inputs[len(program.inputs) :]
+    ones = tuple(Node("full", (), {"shape": seed.shape, "value": 1.0, "dtype": seed.dtype}, (seed,)) for seed in seeds)
+    forward, backward = whole.nodes[: len(program.nodes)], whole.nodes[len(program.nodes) :]
+    return whole.replace(inputs=program.inputs, nodes=forward + ones + backward)

@@ -1,0 +1,88 @@
+"""`Executable`: values of a program, computed by one ONNX model in ONNX Runtime."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..interpreter import plan
+from ..ir.passes.widen_halves import widen_halves
+from ..ir.program import Program
+from ..ir.types import Value
+from ..lowering import opsets
+from ..lowering.model import Lowering
+from ..lowering.writing import MODEL_LIMIT, add_initializers, size_of, write
+from ..ops.random import RANDOM_OPS
+from .session import Session, best_provider
+
+Array = np.ndarray[Any, Any]
+
+
+class Executable:
+    """A program, lowered and loaded.
+
+    On the CPU, ops in float16 and bfloat16 compute in float32 and round once, as the interpreter's kernels do: ONNX
+    Runtime has few kernels of those dtypes there.
+
+    Args:
+        program: the program.
+        wanted: the values to compute.
+        handed_in: parameters and buffers whose data each run is given, beside the inputs; the others are in the model.
+        provider: "cpu", "cuda", or None for the best that is here.
+
+    Attributes:
+        session: the session that runs it.
+        inputs: name of each value that it takes: those of `program.inputs` and `handed_in` that are used.
+        outputs: name of each of `wanted`.
+
+    Raises:
+        UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
+        ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
+        UsageError: ONNX Runtime can't run the model, or the provider isn't available here.
+    """
+
+    def __init__(
+        self, program: Program, wanted: Sequence[Value], handed_in: Sequence[Value] = (), provider: str | None = None
+    ) -> None:
+        provider = provider or best_provider()
+        lowering = lowered(widen_halves(program) if provider == "cpu" else program, wanted, handed_in)
+        self.session = _loaded(lowering, provider)
+        taken = {value: lowering.tensors[value] for value in lowering.inputs}
+        self.inputs = {value: name for value, name in taken.items() if name in self.session.inputs}
+        self.outputs = [name for name, _ in lowering.results]
+
+    def run(self, given: Mapping[Value, Array]) -> list[Array]:
+        """What is wanted, computed from an array for each value that is taken.
+
+        Raises:
+            SessionError: ONNX Runtime fails to run the model; the message names the operator, its Cell and line.
+        """
+        results = self.session.run({name: given[value] for value, name in self.inputs.items()})
+        return [results[name] for name in self.outputs]
+
+
+def lowered(program: Program, wanted: Sequence[Value], handed_in: Sequence[Value]) -> Lowering:
+    """The program as an optimized graph; inputs and results have the names of their values."""
+    nodes = [step.node for step in plan(program, wanted)]
+    opset = opsets.chosen(None, draws=any(node.op in RANDOM_OPS for node in nodes))
+    inputs = [(value.name, value) for value in (*program.inputs, *handed_in)]
+    lowering = Lowering(program, opset, inputs, [(f"{value.name}.result", value) for value in wanted])
+    lowering.lower(nodes)
+    lowering.optimize()
+    return lowering
+
+
+def _loaded(lowering: Lowering, provider: str) -> Session:
+    model = lowering.model()
+    initializers = lowering.initializers()
+    if size_of(initializers) <= MODEL_LIMIT:
+        add_initializers(model, initializers)
+        return Session(model, provider)
+    with tempfile.TemporaryDirectory() as folder:  # one message can't hold them
+        path = Path(folder) / "program.onnx"
+        write(model, initializers, path)
+        return Session(path, provider)

@@ -1,0 +1,193 @@
+"""Running an ONNX model in ONNX Runtime, on NumPy arrays or on tensors that stay on the device."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
+
+from ..errors import UsageError
+from ..ir.types import BFLOAT16
+from ..lowering.graph import CELL, SOURCE
+
+Array = np.ndarray[Any, Any]
+
+# float32 means float32: by default the CUDA provider multiplies matrices in TF32, with a mantissa of 10 bits
+PROVIDERS: dict[str, list[Any]] = {
+    "cpu": ["CPUExecutionProvider"],
+    "cuda": [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
+}
+FATAL_ONLY = 4  # ONNX Runtime's log level; its errors are raised as exceptions too
+ORT_ERRORS = (
+    ort_errors.EPFail,
+    ort_errors.Fail,
+    ort_errors.InvalidArgument,
+    ort_errors.InvalidGraph,
+    ort_errors.InvalidProtobuf,
+    ort_errors.NoSuchFile,
+    ort_errors.NotImplemented,
+    ort_errors.RuntimeException,
+)
+
+
+class SessionError(UsageError):
+    """ONNX Runtime can't run a model; the message names the operator and its Cell where that is known."""
+
+
+class Session:
+    """A model loaded in ONNX Runtime.
+
+    Args:
+        model: the model, or the path of its file (needed where tensors are in a file beside it).
+        provider: "cpu" or "cuda".
+
+    Attributes:
+        inputs: names of what the model takes.
+        outputs: names of what it gives.
+        provider: where it runs.
+        ort: ONNX Runtime's session.
+
+    Raises:
+        SessionError: ONNX Runtime doesn't take the model.
+        UsageError: the provider isn't available here.
+    """
+
+    def __init__(self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu") -> None:
+        self._model = model
+        self.provider = provider
+        self.ort = self._started()
+        self._types = {node.name: node.type for node in self.ort.get_inputs()}
+        self.inputs = list(self._types)
+        self.outputs = [node.name for node in self.ort.get_outputs()]
+
+    def _started(self) -> ort.InferenceSession:
+        if self.provider not in PROVIDERS:
+            raise UsageError(f"unknown provider {self.provider!r}: there are {', '.join(PROVIDERS)}")
+        options = ort.SessionOptions()
+        options.log_severity_level = FATAL_ONLY
+        options.intra_op_num_threads = threads()
+        ort.set_default_logger_severity(FATAL_ONLY)
+        try:
+            session = ort.InferenceSession(_source(self._model), options, providers=PROVIDERS[self.provider])
+        except ORT_ERRORS as error:
+            raise self.explained(error) from error
+        active = session.get_providers()
+        if not any(name.lower().startswith(self.provider) for name in active):
+            raise UsageError(
+                f"ONNX Runtime can't use provider {self.provider!r} on this machine (a GPU, CUDA and cuDNN are "
+                f"needed): available is "
+                f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}"
+            )
+        return session
+
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
+        """Run the model once.
+
+        Args:
+            inputs: one array per input of the model, by name, with its dtype (bfloat16 and float16 too) and shape.
+            outputs: names of the outputs to compute; all of them if not given.
+
+        Returns:
+            The outputs by name.
+
+        Raises:
+            SessionError: ONNX Runtime fails to run the model.
+            UsageError: the inputs aren't the model's.
+        """
+        if set(self.inputs) != set(inputs):
+            raise UsageError(f"the model takes the inputs {sorted(self.inputs)}, given {sorted(inputs)}")
+        values = {name: self.value(name, inputs[name]) for name in self.inputs}
+        names = list(outputs) if outputs is not None else self.outputs
+        try:
+            results = self.ort.run_with_ort_values(names, values)
+        except ORT_ERRORS as error:
+            raise self.explained(error) from error
+        return {name: array_of(result) for name, result in zip(names, results, strict=True)}
+
+    def value(self, name: str, array: Array) -> ort.OrtValue:
+        """An array as the input `name` takes it; `UsageError` if it has another dtype."""
+        value = ort_value(array)
+        if value.data_type() != self._types[name]:
+            raise UsageError(f"input {name!r} of the model is a {self._types[name]}, given {value.data_type()}")
+        return value
+
+    def explained(self, error: Exception) -> SessionError:
+        """What ONNX Runtime says, with the Cell and the source line of the node that it names."""
+        said = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
+        message = f"ONNX Runtime can't run the model: {said}"
+        named = re.search(r"(?:node with name '|[Nn]ode \(|Name:')([^')]+)", said)
+        if named is None or isinstance(error, ort_errors.NoSuchFile):
+            return SessionError(message)
+        model = self._model
+        proto = model if isinstance(model, onnx.ModelProto) else onnx.load(fspath(model), load_external_data=False)
+        for node in proto.graph.node:
+            if node.name == named[1]:
+                metadata = {entry.key: entry.value for entry in node.metadata_props}
+                message += f"\n  operator {node.op_type} of Cell {metadata.get(CELL, '(root)')}"
+                message += f" at {metadata[SOURCE]}" if SOURCE in metadata else ""
+        return SessionError(message)
+
+
+def run_model(
+    model: onnx.ModelProto | str | PathLike[str],
+    inputs: Mapping[str, Array],
+    *,
+    provider: str = "cpu",
+    outputs: Sequence[str] | None = None,
+) -> dict[str, Array]:
+    """Load a model and run it once; see `Session` and `Session.run`."""
+    return Session(model, provider).run(inputs, outputs)
+
+
+def threads() -> int:
+    """How many threads a session computes with: one for each processor that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
+def best_provider() -> str:
+    """ "cuda" where ONNX Runtime can use a GPU, else "cpu"."""
+    if "CUDAExecutionProvider" not in ort.get_available_providers():
+        return "cpu"
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "smallest", [x], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    try:
+        Session(model, "cuda")
+    except UsageError:
+        return "cpu"
+    return "cuda"
+
+
+def ort_value(array: Array) -> ort.OrtValue:
+    """An array as a tensor of ONNX Runtime in the CPU's memory, which it shares."""
+    array = np.asarray(array, order="C")
+    if array.dtype == BFLOAT16:
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, onnx.TensorProto.BFLOAT16)
+    return ort.OrtValue.ortvalue_from_numpy(array)
+
+
+def array_of(value: ort.OrtValue) -> Array:
+    """A tensor of ONNX Runtime as an array."""
+    if value.element_type() != onnx.TensorProto.BFLOAT16:
+        return np.asarray(value.numpy())
+    # OrtValue.numpy() knows no bfloat16; results are in the CPU's memory whatever the provider
+    data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return np.frombuffer(data, BFLOAT16).reshape(value.shape())
+
+
+def _source(model: onnx.ModelProto | str | PathLike[str]) -> bytes | str:
+    if not isinstance(model, onnx.ModelProto):
+        return fspath(model)
+    if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
+        raise UsageError("the model exceeds 2 GB: write it to a file and give its path")
+    return bytes(model.SerializeToString())

@@ -1,0 +1,94 @@
+"""What Cells and Parameters are called in a program: their paths in what is traced."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..common.nested import leaves
+from ..common.parameter import Parameter
+from ..nn.cell import Cell
+
+
+class Names:
+    """Paths of the Cells, and qualified names of the Parameters, that a trace meets.
+
+    The Cells in a Cell have their paths in it. Those that a function uses are found by the variables that hold them:
+    the network that it calls `net` is at `net`. A Cell that is found nowhere is named by its class, in the one that
+    calls it.
+
+    Args:
+        root: the outermost Cell, or the function.
+    """
+
+    def __init__(self, root: Callable[..., Any]) -> None:
+        self._paths: dict[int, tuple[str, Cell]] = {}
+        self._parameters: dict[int, tuple[list[str], Parameter]] = {}
+        self._taken: set[str] = set()
+        for name, value in _held_by(root):
+            for cell in (leaf for leaf in leaves(value) if isinstance(leaf, Cell)):
+                self._add(cell, name if isinstance(value, Cell) else self._free(name))
+        for name, value in _held_by(root):
+            if isinstance(value, Parameter) and id(value) not in self._parameters:
+                self._parameters[id(value)] = [self._free(name)], value
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The Cells that are known."""
+        return [cell for _, cell in self._paths.values()]
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The Parameters that are known."""
+        return [parameter for _, parameter in self._parameters.values()]
+
+    def path(self, cell: Cell, caller: str) -> str:
+        """The path of a Cell that the one at `caller` calls."""
+        if id(cell) not in self._paths:
+            stem = cell.cls_name if not caller else f"{caller}.{cell.cls_name}"
+            self._add(cell, self._free(stem))
+        return self._paths[id(cell)][0]
+
+    def of_parameter(self, parameter: Parameter) -> tuple[str, ...]:
+        """The qualified names of a Parameter: first the one that it is stored under, then others."""
+        if id(parameter) not in self._parameters:
+            self._parameters[id(parameter)] = [self._free(parameter.name)], parameter
+        return tuple(self._parameters[id(parameter)][0])
+
+    def _add(self, cell: Cell, path: str) -> None:
+        """Name a Cell, those within, and their Parameters."""
+        for place, inner in cell.cells_and_names(name_prefix=path):
+            if id(inner) in self._paths:
+                continue
+            self._paths[id(inner)] = place, inner
+            self._taken.add(place)
+            for name, parameter in inner._params.items():
+                qualified = f"{place}.{name}" if place else name
+                self._taken.add(qualified)
+                names, _ = self._parameters.setdefault(id(parameter), ([], parameter))
+                names.append(qualified)
+
+    def _free(self, stem: str) -> str:
+        name, count = stem, 0
+        while name in self._taken:
+            count += 1
+            name = f"{stem}_{count}"
+        self._taken.add(name)
+        return name
+
+
+def _held_by(root: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """The variables of a function, or the Cell itself under the empty name."""
+    if isinstance(root, Cell):
+        yield "", root
+        return
+    owner = getattr(root, "__self__", None)
+    if isinstance(owner, Cell):
+        yield "", owner
+    function = inspect.unwrap(root)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    held = inspect.getclosurevars(function)
+    yield from {**held.globals, **held.nonlocals}.items()

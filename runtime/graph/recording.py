@@ -1,0 +1,223 @@
+"""`Trace`: what happens to Tensors, Parameters and Cells while Python is traced."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import tape
+from ..common import tensor
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..ir import types
+from ..ir.dims import symbols_in
+from ..ir.types import CellCall, Source, Type
+from ..ops import boundary
+from ..ops.random import RANDOM_OPS, is_seeded
+from ..ops.registry import Op
+from ..tracing import Builder, Traced
+from .boundaries import crossing_in, crossing_out
+from .names import Names
+from .sources import running_line
+
+if TYPE_CHECKING:
+    from ..nn.cell import Cell
+
+Array = np.ndarray[Any, Any]
+Place = tuple[int, Source | None]
+
+
+@dataclass
+class Held:
+    """A Parameter that was met: its value at the beginning of the program, and now."""
+
+    parameter: Parameter
+    names: tuple[str, ...]
+    first: Traced
+    now: Traced
+    tracked: tuple[Any, int]
+
+
+class Trace:
+    """One run of Python on symbolic tensors.
+
+    Tensors that hold arrays compute at once, as they always do, and become constants where they meet symbolic ones.
+    Parameters are values that the program stores: what is computed of them is recorded. So is whatever is drawn without
+    a seed of its own, since each run of the program draws anew. Parameters themselves are left as they are: what they
+    are assigned is kept here.
+
+    Args:
+        root: the outermost Cell, or the function.
+    """
+
+    def __init__(self, root: Callable[..., Any]) -> None:
+        self.builder = _Builder()
+        self.names = Names(root)
+        self.calls: list[CellCall] = []
+        self.held: dict[int, Held] = {}
+        self._constants: dict[int, tuple[Array, Traced]] = {}
+        self._replaying = False
+        self._outside = tape.current()
+
+    # ---- operators ----
+
+    def records(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
+        """Whether an operator on arrays and symbolic data is recorded; otherwise it is computed at once."""
+        return (
+            any(isinstance(x, Traced) for x in operands)
+            or self._replaying
+            or op is boundary.boundary
+            or (op.name in RANDOM_OPS and not is_seeded())
+            or bool(symbols_in(*attributes.values()))
+        )
+
+    def record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Traced, ...]:
+        """Append a node; arrays become constants."""
+        values = tuple(self.constant(x) if isinstance(x, np.ndarray) else x for x in operands)
+        outputs = self.builder.append(op, values, attributes)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """The Tensor (a tuple of several) of an operator without operands that are Tensors."""
+        return tensor.apply(op, inputs, attributes)
+
+    def constant(self, array: Array) -> Traced:
+        """An array as a constant of the program, the same for the same array."""
+        if id(array) not in self._constants:
+            self._constants[id(array)] = array, self.builder.constant(array)
+        return self._constants[id(array)][1]
+
+    # ---- where we are ----
+
+    def place(self) -> Place:
+        """The Cell call that runs, and the line that recorded last."""
+        return self.builder.cell, self.builder.source
+
+    @contextlib.contextmanager
+    def at(self, place: Place) -> Iterator[None]:
+        """Within the context, nodes belong to a place, as long as no line of the user's runs."""
+        before = self.builder.cell, self.builder.elsewhere
+        self.builder.cell, self.builder.elsewhere = place
+        try:
+            yield
+        finally:
+            self.builder.cell, self.builder.elsewhere = before
+
+    @contextlib.contextmanager
+    def replaying(self, source: Source | None) -> Iterator[None]:
+        """Within the context, a node of another program is recorded as it is, whatever its operands are."""
+        before = self._replaying, self.builder.fixed
+        self._replaying, self.builder.fixed = True, (source,)
+        try:
+            yield
+        finally:
+            self._replaying, self.builder.fixed = before
+
+    # ---- Cells ----
+
+    def call(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
+        """Run a Cell by `runs(cell, args, kwargs)`, with the Tensors that go in and come out marked as its own."""
+        caller = self.builder.cell if self.calls else None
+        path = self.names.path(cell, "" if caller is None else self.calls[caller].path)
+        return self.within(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
+
+    def within(
+        self, path: str, class_name: str, signed: Any, runs: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+    ) -> Any:
+        """Run a function as a Cell call; `signed` is the Cell or function whose parameters name what goes in."""
+        caller = self.builder.cell if self.calls else None
+        index = sum(call.path == path for call in self.calls)
+        number = len(self.calls)
+        self.calls.append(CellCall(path, class_name, index, caller))
+        with self._in_call(number):
+            args, kwargs = crossing_in(signed, args, kwargs, lambda x, slot: self._cross(x, number, "input", slot))
+            result = runs(*args, **kwargs)
+            return crossing_out(signed, result, lambda x, slot: self._cross(x, number, "output", slot))
+
+    @contextlib.contextmanager
+    def _in_call(self, number: int) -> Iterator[None]:
+        before = self.builder.cell
+        self.builder.cell = number
+        try:
+            yield
+        finally:
+            self.builder.cell = before
+
+    def _cross(self, x: Tensor, number: int, kind: str, slot: str) -> Any:
+        return boundary.boundary(x, call=number, kind=kind, slot=slot)
+
+    # ---- Parameters ----
+
+    def value_of(self, parameter: Parameter) -> Traced:
+        """What a Parameter holds at this place of the program."""
+        found = self.held.get(id(parameter))
+        return (found or self._hold(parameter)).now
+
+    def assign(self, parameter: Parameter, data: Any) -> None:
+        """Let a Parameter hold an array or symbolic data from here on."""
+        held = self.held.get(id(parameter)) or self._hold(parameter)
+        held.now = data if isinstance(data, Traced) else self.constant(data)
+
+    def _hold(self, parameter: Parameter) -> Held:
+        array = parameter._array
+        names = self.names.of_parameter(parameter)
+        first = self.builder.new_value(names[0], Type(array.dtype, array.shape))
+        # a tape that began while tracing ends with it
+        outside = self._outside is not None and parameter._tape is self._outside
+        tracked = (parameter._tape, parameter._number) if outside else (None, 0)
+        held = Held(parameter, names, first, first, tracked)
+        self.held[id(parameter)] = held
+        return held
+
+    def restore(self) -> None:
+        """Let the Parameters forget the tapes of this run."""
+        for held in self.held.values():
+            held.parameter._tape, held.parameter._number = held.tracked
+
+    def stored(self) -> tuple[dict[str, types.Parameter], dict[str, types.Buffer], dict[str, Parameter]]:
+        """The parameters and buffers of the program, and the live Parameters, by name.
+
+        What was given a new value is a buffer with an update.
+        """
+        used = {value for node in self.builder.nodes for value in node.inputs}
+        parameters: dict[str, types.Parameter] = {}
+        buffers: dict[str, types.Buffer] = {}
+        live: dict[str, Parameter] = {}
+        for parameter in self.names.parameters:
+            held = self.held.get(id(parameter))
+            if held is None or (held.first is held.now and held.first.value not in used):
+                continue
+            name, array = held.names[0], parameter._array
+            live[name] = parameter
+            if held.now is not held.first:
+                buffers[name] = types.Buffer(held.first.value, array, held.now.value)
+            else:
+                parameters[name] = types.Parameter(held.first.value, array, parameter.requires_grad, held.names[1:])
+        return parameters, buffers, live
+
+
+class _Builder(Builder):
+    """A builder whose nodes come from the line of the user's that runs.
+
+    Attributes:
+        elsewhere: the source of what is recorded by a backward pass.
+        fixed: the source of all that is recorded, if it isn't to be looked for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elsewhere: Source | None = None
+        self.fixed: tuple[Source | None] | None = None
+
+    def append(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """Append a node."""
+        self.source = self.fixed[0] if self.fixed else running_line(op.name) or self.elsewhere
+        return super().append(op, inputs, attributes)
+
+    def create(self, op: Op, **attributes: Any) -> Any:
+        """Append a node of an op that has no operands."""
+        return self.append(op, (), op.attributes(attributes))

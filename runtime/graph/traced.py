@@ -1,0 +1,119 @@
+"""`trace`: a Cell or function written in Python becomes a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import tape, tree
+from ..calling import as_array
+from ..common.nested import mapped
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor, wrapped
+from ..errors import UsageError
+from ..ir.program import Program
+from ..ir.types import Type
+from ..ir.verify import verify
+from ..nn.cell import Cell
+from ..precision import computing_in
+from ..tracing import Traced, current, tracing
+from .recording import Trace
+from .sizes import tensor_arguments
+
+
+@dataclass(frozen=True)
+class TracedProgram:
+    """What Python was traced to.
+
+    Attributes:
+        program: the program. What the run assigned to Parameters are its buffers, with their updates.
+        parameters: the live Parameters behind its parameters and buffers, by name.
+    """
+
+    program: Program
+    parameters: dict[str, Parameter]
+
+
+def trace(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+) -> TracedProgram:
+    """Run a Cell or function on symbolic tensors, and give the program of what it computed.
+
+    The Cells that it calls are those of the program, and their Parameters are its parameters. Everything in Python is
+    left as it was.
+
+    Args:
+        function: a Cell, or a function of tensors (and tuples, lists and dicts of them, numbers and strings).
+        args: positional arguments: tensors or arrays give their dtypes and shapes; anything else is fixed in the
+            program, and so is a Parameter, which is one of the program's.
+        kwargs: keyword arguments.
+        dynamic_shapes: which sizes may vary: a tuple with, for each positional argument, a dict from axes to names, or
+            a dict of such by parameter; sizes of one name are the same. None: all sizes are fixed.
+
+    Returns:
+        The program, with the live Parameters by their names in it.
+
+    Raises:
+        UsageError: `function` can't be called, or `dynamic_shapes` don't fit the arguments.
+    """
+    if not callable(function):
+        raise UsageError(f"needed a Cell or a function, given {type(function).__name__}")
+    if not isinstance(args, tuple):
+        raise UsageError(f"args must be a tuple of the positional arguments, given {type(args).__name__}")
+    if current() is not None:
+        raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
+    keywords = dict(kwargs or {})
+    named = tensor_arguments(function, args, keywords, dynamic_shapes)
+    run = Trace(function)
+    inputs: list[Traced] = []
+
+    def symbolic(leaf: Any) -> Any:
+        if isinstance(leaf, Parameter) or not tree.is_tensor(leaf):
+            return leaf
+        array = leaf if isinstance(leaf, Tensor) else as_array(leaf)
+        argument = named[id(leaf)]
+        inputs.append(run.builder.new_value(argument.identifier, Type(array.dtype, argument.shape)))
+        return wrapped(inputs[-1])
+
+    given, given_by_name = mapped((args, keywords), symbolic)
+    try:
+        with tracing(run), tape.recording(None), computing_in(None):
+            if isinstance(function, Cell):
+                result = function(*given, **given_by_name)
+            else:
+                name = getattr(function, "__name__", type(function).__name__)
+                result = run.within("", name, function, function, given, given_by_name)
+            outputs, structure = tree.flatten(mapped(result, _as_output))
+    finally:
+        run.restore()
+    parameters, buffers, live = run.stored()
+    arguments = mapped((args, keywords), lambda leaf: leaf.name if isinstance(leaf, Parameter) else leaf)
+    program = Program(
+        inputs=tuple(x.value for x in inputs),
+        outputs=tuple(x._data.value for x in outputs),
+        nodes=tuple(run.builder.nodes),
+        parameters=parameters,
+        buffers=buffers,
+        constants=tuple(run.builder.constants),
+        calls=tuple(run.calls),
+        arguments=tree.flatten(arguments)[1],
+        result=structure,
+        train=isinstance(function, Cell) and function.training,
+    )
+    verify(program)
+    return TracedProgram(program, live)
+
+
+def _as_output(leaf: Any) -> Any:
+    """What a program can give: a tensor that crossed the boundary, as a value of the program."""
+    trace = current()
+    assert trace is not None
+    if not tree.is_tensor(leaf):
+        return leaf
+    data = leaf._data if isinstance(leaf, Tensor) else as_array(leaf)
+    return wrapped(data if isinstance(data, Traced) else trace.constant(data))

@@ -1,0 +1,83 @@
+"""Gradients of every op of the registry, compiled: they agree with the interpreter's, in each dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cellbridge.runtime as ms
+from cellbridge.runtime import CellbridgeError, UnsupportedOperators, ops
+from cellbridge.runtime.compiled.session import SessionError
+from cellbridge.runtime.ir.types import as_dtype, is_half
+from tests.runtime.ops.cases import OpCase
+from tests.runtime.ops.checks import assert_close, cotangents, inputs_of, one_node_program, run_kernel
+from tests.runtime.ops.test_all_ops import DIFFERENTIABLE
+
+FAILS: dict[str, tuple[type[CellbridgeError], str]] = {
+    "loop-never": (SessionError, "a gradient over no steps: ONNX Runtime's Scan doesn't take a sequence of length 0"),
+    "determinant-complex": (CellbridgeError, "standard ONNX has no operator for the determinant of a complex matrix"),
+}
+"""Cases whose gradients ONNX Runtime doesn't compute, in any dtype, beside those with ops without an ONNX form."""
+
+FAILS_IN_BFLOAT16 = {
+    "by_value-reduce_sum": "it stands for an ONNX operator as it is, and ONNX Runtime has no kernel of it in bfloat16",
+}
+
+WITHOUT_FORM = {
+    "by_value": "its gradient reads shapes of what it was computed of, which ONNX Runtime doesn't keep",
+    **dict.fromkeys(
+        (
+            "cholesky", "cholesky_solve", "cofactors", "determinant", "eigh", "inverse", "log_determinant", "lu",
+            "matrix_exp", "pseudo_inverse", "qr", "solve", "solve_triangular", "svd",
+        ),
+        "standard ONNX has no operator for the inverse or a decomposition of a matrix",
+    ),
+    "ctc_loss": "ONNX has no operator for connectionist temporal classification",
+}  # fmt: skip
+"""Ops whose gradients have ops without an ONNX form, and why."""
+
+STEP = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""Between 1 and the next number."""
+
+
+def check_compiled_gradient(case: OpCase, dtype: str) -> None:
+    """In half precision, neighbouring numbers may round to neighbours; in float32, as `assert_close` says."""
+    program = one_node_program(case, dtype)
+    inputs = [array for array in inputs_of(case, dtype) if array is not None]
+    seeds = [g for g in cotangents(run_kernel(case, inputs_of(case, dtype))) if g is not None]
+    _, expected = program.value_and_grad(*inputs, cotangents=seeds)
+    _, actual = ms.compile(program, "cpu").value_and_grad(*inputs, cotangents=seeds)
+    for found, wanted in zip(actual.inputs, expected.inputs, strict=True):
+        if wanted is None or found is None:
+            assert wanted is found
+        elif is_half(as_dtype(dtype)):
+            assert found.dtype == wanted.dtype
+            wide = wanted.astype(np.float64)
+            largest = float(np.abs(wide[np.isfinite(wide)]).max(initial=1.0))
+            np.testing.assert_allclose(found.astype(np.float64), wide, rtol=0, atol=2 * STEP[dtype] * largest)
+        else:
+            assert_close(found, wanted, dtype, scale=1.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
+def test_compiled_gradients_agree_with_the_interpreter(case: OpCase, dtype: str) -> None:
+    name = str(case)
+    if name in FAILS:
+        with pytest.raises(FAILS[name][0]):
+            check_compiled_gradient(case, dtype)
+    elif dtype == "bfloat16" and name in FAILS_IN_BFLOAT16:
+        with pytest.raises(SessionError, match="Could not find an implementation"):
+            check_compiled_gradient(case, dtype)
+    elif case.op in WITHOUT_FORM:
+        with pytest.raises(UnsupportedOperators):
+            check_compiled_gradient(case, dtype)
+    else:
+        check_compiled_gradient(case, dtype)
+
+
+def test_a_wrong_rule_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = next(case for case in DIFFERENTIABLE if case.op == "exp")
+    monkeypatch.setattr(ops.get("mul"), "onnx_rule", lambda graph, a, b: graph.op("Add", a, b))
+    with pytest.raises(AssertionError):
+        check_compiled_gradient(case, "float32")
