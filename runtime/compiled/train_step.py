@@ -64,6 +64,20 @@ def compile_train_step(
         UsageError: a pattern matches no Parameter, no Parameter is left to train, or an argument is something else.
         TypeError, ValueError: `clip_norm`, `accumulate` or `loss_scale` is out of range.
     """
+    step = training_step(network, loss, optimizer, loss_scale, clip_norm, accumulate, frozen)
+    return TrainStep(step, provider or best_provider())
+
+
+def training_step(
+    network: Cell | Program,
+    loss: Callable[..., Any] | None,
+    optimizer: Optimizer | Callable[[list[Parameter]], Optimizer],
+    loss_scale: float | str | LossScaler | None = None,
+    clip_norm: float | None = None,
+    accumulate: int = 1,
+    frozen: Sequence[str] = (),
+) -> TrainingStep:
+    """The step that `compile_train_step` compiles, as a Cell; arguments and errors are those."""
     cell = GraphCell(network) if isinstance(network, Program) else network
     if not isinstance(cell, Cell):
         raise UsageError(f"a Cell or a program is trained, given {type(network).__name__}")
@@ -73,8 +87,7 @@ def compile_train_step(
         if not trained:
             raise UsageError("there is nothing to train: every Parameter is frozen")
         optimizer = optimizer(trained)
-    step = TrainingStep(cell, loss, optimizer, _scaler(loss_scale), clip_norm, accumulate, left)
-    return TrainStep(step, provider or best_provider())
+    return TrainingStep(cell, loss, optimizer, _scaler(loss_scale), clip_norm, accumulate, left)
 
 
 def _matching(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
