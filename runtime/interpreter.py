@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import CellbridgeError, ProgramError, ShapeError, UsageError
+from .forward_once import forward_once
 from .ir.dims import Dim, SymbolicDim, evaluate, substitute, symbols_in
 from .ir.program import Program
 from .ir.sizes import Reading, symbols_used
@@ -97,25 +98,32 @@ def plan(program: Program, wanted: Sequence[Value], *, every_boundary: bool = Fa
 
 
 def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> list[Step]:
-    needed = set(wanted)
     used_later = set(wanted)
     steps: list[Step] = []
     kept = set(program.constant_data) | set(program.inputs)
-    told_by = {reading.symbol: node for node, told in program.symbol_readings.items() for reading in told}
-    telling: set[Node] = set()
-    for node in reversed(program.nodes):
-        wanted_here = needed.intersection(node.outputs) or node in telling
-        if not (wanted_here or (every_boundary and node.op == "boundary")):
-            continue
-        telling |= {told_by[name] for name in symbols_used(node) if name in told_by}
+    for node in reversed(forward_once(_needed(program, wanted, every_boundary), wanted)):
         operands = {value for value in node.inputs if value is not None}
         last_uses = {value for value in operands | set(node.outputs) if value not in used_later} - kept
         told = tuple(program.symbol_readings.get(node, ()))
         steps.append(Step(node, get(node.op), bool(symbols_used(node)), tuple(last_uses), told))
-        needed |= operands
         used_later |= operands
     checked: set[Type] = set()
     return [_sized(step, checked) for step in reversed(steps)]
+
+
+def _needed(program: Program, wanted: Sequence[Value], every_boundary: bool) -> list[Node]:
+    """The nodes that `wanted` depends on, by their operands or by the sizes that they tell, in order."""
+    needed = set(wanted)
+    nodes: list[Node] = []
+    told_by = {reading.symbol: node for node, told in program.symbol_readings.items() for reading in told}
+    telling: set[Node] = set()
+    for node in reversed(program.nodes):
+        wanted_here = needed.intersection(node.outputs) or node in telling
+        if wanted_here or (every_boundary and node.op == "boundary"):
+            telling |= {told_by[name] for name in symbols_used(node) if name in told_by}
+            needed.update(value for value in node.inputs if value is not None)
+            nodes.append(node)
+    return nodes[::-1]
 
 
 def _sized(step: Step, checked: set[Type]) -> Step:

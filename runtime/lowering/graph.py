@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..ir.program import Program
 from ..ir.types import Type, as_dtype
 from . import opset17
 from .deferred import Deferred
-from .nodes import Subgraph, subgraph
+from .nodes import Subgraph, subgraph, written
 from .opsets import require_operator
 from .sizes import Sizes
 
@@ -126,6 +126,10 @@ class Graph:
     def subgraph(self, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None) -> Subgraph:
         """A sub-program as the attribute of a node; see `OnnxGraph`."""
         return subgraph(self, program, captured, unused)
+
+    def body(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Callable[..., Any]) -> Subgraph:
+        """A subgraph as `write` writes it; see `OnnxGraph`."""
+        return written(self, name, inputs, outputs, write)
 
     def define(self, name: str, type: Type) -> str:
         """A tensor that no node computes: an input or initializer; its name, with a number if that is taken."""

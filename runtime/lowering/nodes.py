@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConversionError, ShapeError, UnsupportedOperators
 from ..interpreter import plan
@@ -81,12 +81,25 @@ def subgraph(
     for position, type in sorted((unused or {}).items()):
         inputs.insert(position, (inner.define("unused", type), type))
     lower(inner, program, [step.node for step in plan(program, program.outputs)], tensors)
+    return _closed(inner, name, inputs, [(tensors[value], value.type) for value in program.outputs])
+
+
+def written(
+    graph: Graph, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Callable[..., Any]
+) -> Subgraph:
+    """What `write` writes as a graph within `graph`; see `OnnxGraph.body`."""
+    inner = graph.within()
+    given = [(inner.define("input", type), type) for type in inputs]
+    results = write(inner, *(tensor for tensor, _ in given))
+    return _closed(inner, name, given, list(zip(results, outputs, strict=True)))
+
+
+def _closed(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: list[tuple[str, Type]]) -> Subgraph:
+    """The graph that was written, with outputs of its own: each must be computed in the graph, and once."""
     outputs: list[tuple[str, Type]] = []
-    for value in program.outputs:
-        tensor = tensors[value]
+    for tensor, type in results:
         computed = any(tensor in node.outputs for node in inner.nodes) and tensor not in dict(outputs)
-        # an output must be computed in the graph, and once
-        outputs.append((tensor if computed else inner.op("Identity", tensor), value.type))
+        outputs.append((tensor if computed else inner.op("Identity", tensor), type))
     return Subgraph(name, tuple(inputs), tuple(outputs), tuple(inner.nodes))
 
 

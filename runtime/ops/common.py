@@ -71,13 +71,19 @@ def in_float32(rule: Rule) -> Rule:
             return rule(g, y, *inputs, **attributes)
         gradients = rule(_widened(g), _widened(y), *(_widened(x) for x in inputs), **attributes)
         if not isinstance(gradients, tuple):
-            return get("cast")(gradients, dtype=inputs[0].dtype)  # type: ignore[union-attr]
-        return tuple(
-            gradient if gradient is None or x is None else get("cast")(gradient, dtype=x.dtype)
-            for gradient, x in zip(gradients, inputs, strict=True)
-        )
+            return _narrowed(gradients, inputs[0])
+        return tuple(_narrowed(gradient, x) for gradient, x in zip(gradients, inputs, strict=True))
 
     return widened
+
+
+def _narrowed(gradient: Any, x: Any) -> Any:
+    """A cotangent, or a function that gives it, in the dtype of `x`."""
+    if gradient is None or x is None:
+        return gradient
+    if callable(gradient):
+        return lambda: get("cast")(gradient(), dtype=x.dtype)
+    return get("cast")(gradient, dtype=x.dtype)
 
 
 def _widened(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Gated recurrent units, and their backward recurrence."""
+"""Gated recurrent units."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import FLOAT64
+from ..ir.types import BFLOAT16, FLOAT64
+from . import recurrent_onnx
 from .common import in_float32
+from .float64_forms import Writer
+from .gru_gradient import gru_gradient
 from .recurrent import (
-    NO_OPERATOR,
     SECOND_ORDER,
     activate,
     advanced,
     check_operands,
+    columnwise,
     input_gates,
     kept,
     operand_gradients,
-    passing,
     previous_outputs,
     steps,
     within,
 )
-from .recurrent_onnx import Weights, standard_operator, unrolled
+from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -66,31 +68,9 @@ def _(x: Type, h0: Type, weight_ih: Type, weight_hh: Type, *others: Type | None,
 
 
 @gru.kernel
-def _(
-    x: Array,
-    h0: Array,
-    weight_ih: Array,
-    weight_hh: Array,
-    bias_ih: Array | None,
-    bias_hh: Array | None,
-    lengths: Array | None,
-    *,
-    reverse: bool,
-) -> tuple[Array, Array]:
-    hidden, valid = h0.shape[1], within(lengths, len(x))
-    gates = input_gates(x, weight_ih, bias_ih, None)
-    ys = np.empty((*x.shape[:2], hidden), x.dtype)
-    h = h0
-    for t in steps(x, reverse):
-        from_state = h @ weight_hh.T
-        if bias_hh is not None:
-            from_state += bias_hh
-        gates[t, :, : 2 * hidden] += from_state[:, : 2 * hidden]
-        r, z = activate(gates[t, :, : 2 * hidden], "ss")
-        n = np.tanh(gates[t, :, 2 * hidden :] + r * from_state[:, 2 * hidden :])
-        ys[t] = (1 - z) * n + z * h
-        h = advanced(valid, t, ys[t], h)
-    return kept(valid, ys), h
+def _(*operands: Array | None, reverse: bool) -> tuple[Array, Array]:
+    ys, h, *_ = _run(*operands, reverse=reverse, keep=False)
+    return ys, h
 
 
 @gru.vjp
@@ -107,112 +87,152 @@ def _(
     lengths: Any,
     *,
     reverse: bool,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Any, ...]:
+    operands = (x, h0, weight_ih, weight_hh, bias_ih, bias_hh, lengths)
+    _, _, *of_steps = gru_with_gates(*operands, reverse=reverse)
+    g_from_input, g_from_state, g_h0 = gru_gradient(weight_hh, *of_steps, lengths, *g, reverse=reverse)
     previous = previous_outputs(y[0], h0, lengths, reverse)
-    g_from_input, g_from_state, g_h0 = gru_gradient(
-        x, previous, weight_ih, weight_hh, bias_ih, bias_hh, lengths, *g, reverse=reverse
-    )
     gx, *g_parameters = operand_gradients(g_from_input, g_from_state, x, previous, weight_ih, bias_ih, bias_hh)
     return gx, g_h0, *g_parameters, None
 
 
 @gru.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
+    if graph.type(x).dtype in (FLOAT64, BFLOAT16):  # no kernel in ONNX Runtime
+        return _scanned(graph, x, h0, *weights, reverse=reverse, keep=False)
     *others, lengths = weights
-    operands = Weights(*others)
-    if graph.type(x).dtype != FLOAT64:
-        return standard_operator(
-            graph, "GRU", "zrn", "rzn", x, (h0,), operands, lengths, reverse, linear_before_reset=1
-        )
-
-    def step(from_input: str, from_state: str, h: str) -> tuple[str]:
-        (input_r, input_z, input_n), (state_r, state_z, state_n) = (
-            graph.op("Split", gates, outputs=3, axis=-1, num_outputs=3) for gates in (from_input, from_state)
-        )
-        r = graph.op("Sigmoid", graph.op("Add", input_r, state_r))
-        z = graph.op("Sigmoid", graph.op("Add", input_z, state_z))
-        n = graph.op("Tanh", graph.op("Add", input_n, graph.op("Mul", r, state_n)))
-        return (graph.op("Add", n, graph.op("Mul", z, graph.op("Sub", h, n))),)
-
-    return unrolled(graph, step, x, (h0,), operands, lengths, reverse)
+    return standard_operator(
+        graph, "GRU", "zrn", "rzn", x, (h0,), Weights(*others), lengths, reverse, linear_before_reset=1
+    )
 
 
 @operator
-def gru_gradient(
+def gru_with_gates(
     x: Tensor,
-    previous: Tensor,
+    h0: Tensor,
     weight_ih: Tensor,
     weight_hh: Tensor,
     bias_ih: Tensor | None = None,
     bias_hh: Tensor | None = None,
     lengths: Tensor | None = None,
-    g_ys: Tensor | None = None,
-    g_hn: Tensor | None = None,
     *,
     reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Backward recurrence of `gru`.
+) -> tuple[Tensor, ...]:
+    """`gru`, which also hands out what its gradient needs.
 
     Args:
-        x: as given to `gru`, like all that isn't described here.
-        previous: the output before each step, (time, batch, hidden).
+        x: as given to `gru`, like all the others.
+        h0: see `gru`.
         weight_ih: see `gru`.
         weight_hh: see `gru`.
         bias_ih: see `gru`.
         bias_hh: see `gru`.
         lengths: see `gru`.
-        g_ys: cotangent of the outputs of all steps.
-        g_hn: cotangent of the last output.
         reverse: see `gru`.
 
     Returns:
-        Cotangents of what the gates get from the input and from the state (time, batch, 3 * hidden), and of h0.
+        What `gru` returns, then of all steps, each (time, hidden, batch): r, z and n, what n gets from the state before
+        r lets it pass (`b_n`), and the state before the step.
     """
 
 
-@gru_gradient.infer
-def _(x: Type, previous: Type, weight_ih: Type, *_: Type | None, reverse: bool) -> tuple[Type, Type, Type]:
-    gates = x.with_shape((*x.shape[:2], weight_ih.shape[0]))
-    return gates, gates, previous.with_shape(previous.shape[1:])
+gru_with_gates.extends(gru)
 
 
-@gru_gradient.kernel
-def _(
+@gru_with_gates.infer
+def _(*operands: Type, reverse: bool) -> tuple[Type, ...]:
+    ys, h = gru.infer_types(list(operands), {"reverse": reverse})
+    return ys, h, *(ys.with_shape((ys.shape[0], ys.shape[2], ys.shape[1])),) * 5
+
+
+@gru_with_gates.kernel
+def _(*operands: Array | None, reverse: bool) -> tuple[Array, ...]:
+    return _run(*operands, reverse=reverse, keep=True)
+
+
+gru_with_gates.no_vjp(SECOND_ORDER)
+
+
+@gru_with_gates.onnx
+def _(graph: OnnxGraph, *operands: str, reverse: bool) -> tuple[str, ...]:
+    return _scanned(graph, *operands, reverse=reverse, keep=True)
+
+
+def _run(
     x: Array,
-    previous: Array,
+    h0: Array,
     weight_ih: Array,
     weight_hh: Array,
     bias_ih: Array | None,
     bias_hh: Array | None,
     lengths: Array | None,
-    g_ys: Array | None,
-    g_hn: Array | None,
     *,
     reverse: bool,
-) -> tuple[Array, Array, Array]:
-    time, batch, hidden = previous.shape
-    valid = within(lengths, time)
-    from_input = input_gates(x, weight_ih, bias_ih, None)
-    from_state = input_gates(previous, weight_hh, bias_hh, None)
-    r, z = activate(from_input[..., : 2 * hidden] + from_state[..., : 2 * hidden], "ss")
-    state_n = from_state[..., 2 * hidden :]
-    n = np.tanh(from_input[..., 2 * hidden :] + r * state_n)
-    h_to_n = (1 - z) * (1 - n * n)
-    # Derivatives of h by what r, z, n get from the state; times the cotangent of h, theirs.
-    g_from_state = np.stack([h_to_n * state_n * r * (1 - r), (previous - n) * z * (1 - z), h_to_n * r], axis=2)
-    g_ys = kept(valid, g_ys)
-    g_h = np.zeros_like(previous[0]) if g_hn is None else g_hn
-    for t in reversed(steps(x, reverse)):
-        if g_ys is not None:
-            g_h = g_h + g_ys[t]
-        g_h, passes = passing(valid, t, g_h)
-        g_from_state[t] *= g_h[:, None]
-        h_to_n[t] *= g_h
-        g_h = g_h * z[t] + g_from_state[t].reshape(batch, -1) @ weight_hh + passes
-    g_from_input = g_from_state.copy()
-    g_from_input[:, :, 2] = h_to_n
-    return g_from_input.reshape(time, batch, -1), g_from_state.reshape(time, batch, -1), g_h
+    keep: bool,
+) -> tuple[Array, ...]:
+    """The kernel; it hands out the gates and states of all steps if they are to be kept."""
+    hidden, valid = h0.shape[1], within(lengths, len(x))
+    gates = input_gates(x, weight_ih, bias_ih, None)
+    ys = np.empty((*x.shape[:2], hidden), x.dtype)
+    state_n, before = (np.empty(ys.shape, x.dtype) for _ in range(2)) if keep else (None, None)
+    h = h0
+    for t in steps(x, reverse):
+        from_state = h @ weight_hh.T
+        if bias_hh is not None:
+            from_state += bias_hh
+        if state_n is not None and before is not None:
+            state_n[t], before[t] = from_state[:, 2 * hidden :], h
+        gates[t, :, : 2 * hidden] += from_state[:, : 2 * hidden]
+        r, z = activate(gates[t, :, : 2 * hidden], "ss")
+        n = gates[t, :, 2 * hidden :]
+        np.tanh(n + r * from_state[:, 2 * hidden :], out=n)
+        ys[t] = (1 - z) * n + z * h
+        h = advanced(valid, t, ys[t], h)
+    of_steps = (*np.split(gates, 3, axis=-1), state_n, before) if keep else ()
+    return kept(valid, ys), h, *map(columnwise, of_steps)
 
 
-gru_gradient.no_vjp(SECOND_ORDER)
-gru_gradient.no_onnx(NO_OPERATOR)
+@recurrent_onnx.in_float32
+def _scanned(
+    graph: OnnxGraph,
+    x: str,
+    h0: str,
+    weight_ih: str,
+    weight_hh: str,
+    bias_ih: str,
+    bias_hh: str,
+    lengths: str,
+    *,
+    reverse: bool,
+    keep: bool,
+) -> tuple[str, ...]:
+    """As `_run`."""
+    (time, batch, _), hidden = graph.type(x).shape, graph.type(h0).shape[1]
+    walk = Steps(graph, graph.type(x), time, batch, lengths)
+    input_bias, state_bias = walk.bias(bias_ih), walk.bias(bias_hh)
+    parts = graph.constant(np.array([2 * hidden, hidden]))
+
+    def step(w: Writer, valid: str, h: str, from_input: str) -> tuple[tuple[str], tuple[str, ...]]:
+        from_input = w("Add", from_input, input_bias) if input_bias else from_input
+        from_state = w("MatMul", weight_hh, h)
+        from_state = w("Add", from_state, state_bias) if state_bias else from_state
+        (input_rz, input_n), (state_rz, state_n) = (
+            w.graph.op("Split", gates, parts, outputs=2, axis=0) for gates in (from_input, from_state)
+        )
+        r, z = w.graph.op("Split", w("Sigmoid", w("Add", input_rz, state_rz)), outputs=2, axis=0, num_outputs=2)
+        n = w("Tanh", w("Add", input_n, w("Mul", r, state_n)))
+        y = w("Add", n, w("Mul", z, w("Sub", h, n)))
+        of_step = (r, z, n, state_n, h) if keep else ()
+        if not valid:
+            return (y,), (y, *of_step)
+        return (w("Where", valid, y, h),), (w("Where", valid, y, 0.0), *of_step)
+
+    h, ys, *of_steps = walk.walk(
+        step,
+        [(transposed(graph, h0), hidden)],
+        [(graph.op("MatMul", weight_ih, batch_last(graph, x)), 3 * hidden)],
+        [hidden] * (6 if keep else 1),
+        reverse=reverse,
+        name="gru",
+    )
+    return batch_last(graph, ys), transposed(graph, h), *of_steps

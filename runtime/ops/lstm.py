@@ -1,4 +1,4 @@
-"""Long short-term memory, and its backward recurrence."""
+"""Long short-term memory."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import FLOAT64
+from ..ir.types import BFLOAT16, FLOAT64
+from . import recurrent_onnx, shaping
 from .common import in_float32, same_dtype
+from .float64_forms import Writer
+from .lstm_gradient import lstm_gradient
 from .recurrent import (
-    NO_OPERATOR,
     SECOND_ORDER,
     activate,
     advanced,
     check_operands,
+    columns,
+    columnwise,
     input_gates,
     kept,
     operand_gradients,
-    passing,
     previous_outputs,
     steps,
     within,
 )
-from .recurrent_onnx import Weights, affine, standard_operator, transposed, unrolled
+from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -91,31 +94,9 @@ def _(
 
 
 @lstm.kernel
-def _(
-    x: Array,
-    h0: Array,
-    c0: Array,
-    weight_ih: Array,
-    weight_hh: Array,
-    bias_ih: Array | None,
-    bias_hh: Array | None,
-    weight_hr: Array | None,
-    lengths: Array | None,
-    *,
-    reverse: bool,
-) -> tuple[Array, Array, Array]:
-    valid = within(lengths, len(x))
-    gates = input_gates(x, weight_ih, bias_ih, bias_hh)
-    ys = np.empty((*x.shape[:2], h0.shape[1]), x.dtype)
-    h, c = h0, c0
-    for t in steps(x, reverse):
-        gates[t] += h @ weight_hh.T
-        i, f, g, o = activate(gates[t], "ssts")
-        c = advanced(valid, t, f * c + i * g, c)
-        y = o * np.tanh(c)
-        ys[t] = y if weight_hr is None else y @ weight_hr.T
-        h = advanced(valid, t, ys[t], h)
-    return kept(valid, ys), h, c
+def _(*operands: Array | None, reverse: bool) -> tuple[Array, Array, Array]:
+    ys, h, c, *_ = _run(*operands, reverse=reverse, keep=False)
+    return ys, h, c
 
 
 @lstm.vjp
@@ -134,40 +115,29 @@ def _(
     lengths: Any,
     *,
     reverse: bool,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Any, ...]:
+    operands = (x, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, lengths)
+    _, _, _, *kept_back = lstm_with_gates(*operands, reverse=reverse)
+    g_gates, g_h0, g_c0, *g_projected = lstm_gradient(weight_hh, *kept_back, weight_hr, lengths, *g, reverse=reverse)
     previous = previous_outputs(y[0], h0, lengths, reverse)
-    g_gates, g_h0, g_c0, *g_weight_hr = lstm_gradient(
-        x, previous, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, lengths, *g, reverse=reverse
-    )
     gx, *g_parameters = operand_gradients(g_gates, g_gates, x, previous, weight_ih, bias_ih, bias_hh)
+    o, squashed = kept_back[3], kept_back[5]
+    g_weight_hr = [columns(g) @ shaping.transpose(columns(o * squashed), permutation=(1, 0)) for g in g_projected]
     return gx, g_h0, g_c0, *g_parameters, g_weight_hr[0] if g_weight_hr else None, None
 
 
 @lstm.onnx
 def _(graph: OnnxGraph, x: str, h0: str, c0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
     *others, weight_hr, lengths = weights
-    operands = Weights(*others)
-    if not weight_hr and graph.type(x).dtype != FLOAT64:
-        return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), operands, lengths, reverse)
-
-    projection = transposed(graph, weight_hr) if weight_hr else ""
-
-    def step(from_input: str, from_state: str, h: str, c: str) -> tuple[str, str]:
-        gates = graph.op("Add", from_input, from_state)
-        i, f, g, o = graph.op("Split", gates, outputs=4, axis=-1, num_outputs=4)
-        i, f, o = (graph.op("Sigmoid", gate) for gate in (i, f, o))
-        kept, added = graph.op("Mul", f, c), graph.op("Mul", i, graph.op("Tanh", g))
-        c = graph.op("Add", kept, added)
-        h = graph.op("Mul", o, graph.op("Tanh", c))
-        return (affine(graph, h, projection) if projection else h), c
-
-    return unrolled(graph, step, x, (h0, c0), operands, lengths, reverse)
+    if weight_hr or graph.type(x).dtype in (FLOAT64, BFLOAT16):  # no such operator; no kernel in ONNX Runtime
+        return _scanned(graph, x, h0, c0, *weights, reverse=reverse, keep=False)
+    return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), Weights(*others), lengths, reverse)
 
 
 @operator
-def lstm_gradient(
+def lstm_with_gates(
     x: Tensor,
-    previous: Tensor,
+    h0: Tensor,
     c0: Tensor,
     weight_ih: Tensor,
     weight_hh: Tensor,
@@ -175,17 +145,14 @@ def lstm_gradient(
     bias_hh: Tensor | None = None,
     weight_hr: Tensor | None = None,
     lengths: Tensor | None = None,
-    g_ys: Tensor | None = None,
-    g_hn: Tensor | None = None,
-    g_cn: Tensor | None = None,
     *,
     reverse: bool,
 ) -> tuple[Tensor, ...]:
-    """Backward recurrence of `lstm`.
+    """`lstm`, which also hands out what its gradient needs.
 
     Args:
-        x: as given to `lstm`, like all that isn't described here.
-        previous: the output before each step, (time, batch, outputs).
+        x: as given to `lstm`, like all the others.
+        h0: see `lstm`.
         c0: see `lstm`.
         weight_ih: see `lstm`.
         weight_hh: see `lstm`.
@@ -193,37 +160,40 @@ def lstm_gradient(
         bias_hh: see `lstm`.
         weight_hr: see `lstm`.
         lengths: see `lstm`.
-        g_ys: cotangent of the outputs of all steps.
-        g_hn: cotangent of the last output.
-        g_cn: cotangent of the last cell state.
         reverse: see `lstm`.
 
     Returns:
-        Cotangents of the gates (time, batch, 4 * hidden), of h0, of c0 and, if it is given, of weight_hr.
+        What `lstm` returns, then of all steps, each (time, hidden, batch): the gates i, f, g and o, the cell state
+        before the step, and tanh of the one after it.
     """
 
 
-@lstm_gradient.infer
-def _(
-    x: Type,
-    previous: Type,
-    c0: Type,
-    weight_ih: Type,
-    weight_hh: Type,
-    bias_ih: Type | None,
-    bias_hh: Type | None,
-    weight_hr: Type | None,
-    *_: Type | None,
-    reverse: bool,
-) -> tuple[Type, ...]:
-    gates = x.with_shape((*x.shape[:2], weight_ih.shape[0]))
-    return gates, previous.with_shape(previous.shape[1:]), c0, *([] if weight_hr is None else [weight_hr])
+lstm_with_gates.extends(lstm)
 
 
-@lstm_gradient.kernel
-def _(
+@lstm_with_gates.infer
+def _(*operands: Type, reverse: bool) -> tuple[Type, ...]:
+    ys, h, c = lstm.infer_types(list(operands), {"reverse": reverse})
+    row = ys.with_shape((ys.shape[0], c.shape[1], c.shape[0]))
+    return ys, h, c, *(row,) * 6
+
+
+@lstm_with_gates.kernel
+def _(*operands: Array | None, reverse: bool) -> tuple[Array, ...]:
+    return _run(*operands, reverse=reverse, keep=True)
+
+
+lstm_with_gates.no_vjp(SECOND_ORDER)
+
+
+@lstm_with_gates.onnx
+def _(graph: OnnxGraph, *operands: str, reverse: bool) -> tuple[str, ...]:
+    return _scanned(graph, *operands, reverse=reverse, keep=True)
+
+
+def _run(
     x: Array,
-    previous: Array,
+    h0: Array,
     c0: Array,
     weight_ih: Array,
     weight_hh: Array,
@@ -231,44 +201,71 @@ def _(
     bias_hh: Array | None,
     weight_hr: Array | None,
     lengths: Array | None,
-    g_ys: Array | None,
-    g_hn: Array | None,
-    g_cn: Array | None,
     *,
     reverse: bool,
+    keep: bool,
 ) -> tuple[Array, ...]:
+    """The kernel; it hands out the gates and states of all steps if they are to be kept."""
     valid = within(lengths, len(x))
-    i, f, g, o = activate(input_gates(x, weight_ih, bias_ih, bias_hh) + previous @ weight_hh.T, "ssts")
-    before, after = np.empty(i.shape, x.dtype), np.empty(i.shape, x.dtype)  # cell states
-    c = c0
+    gates = input_gates(x, weight_ih, bias_ih, bias_hh)
+    ys = np.empty((*x.shape[:2], h0.shape[1]), x.dtype)
+    before, squashed = (np.empty((len(x), *c0.shape), x.dtype) for _ in range(2)) if keep else (None, None)
+    h, c = h0, c0
     for t in steps(x, reverse):
-        before[t] = c
-        after[t] = f[t] * c + i[t] * g[t]
-        c = advanced(valid, t, after[t], c)
-    squashed = np.tanh(after)
-    h_to_c = o * (1 - squashed * squashed)
-    # Derivatives of c by the gates i, f, g and of h by o; times the cotangents of c and h, those of the gates.
-    g_gates = np.stack([g * i * (1 - i), before * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], axis=2)
-    h = o * squashed if weight_hr is not None else None
-    g_ys = kept(valid, g_ys)
-    g_h = np.zeros_like(previous[0]) if g_hn is None else g_hn
-    g_c = np.zeros_like(c0) if g_cn is None else g_cn
-    g_weight_hr = None if weight_hr is None else np.zeros_like(weight_hr)
-    for t in reversed(steps(x, reverse)):
-        if g_ys is not None:
-            g_h = g_h + g_ys[t]
-        (g_h, h_passes), (g_c, c_passes) = passing(valid, t, g_h), passing(valid, t, g_c)
-        if weight_hr is not None and h is not None and g_weight_hr is not None:
-            g_weight_hr += g_h.T @ h[t]
-            g_h = g_h @ weight_hr
-        g_c = g_c + g_h * h_to_c[t]
-        g_gates[t, :, :3] *= g_c[:, None]
-        g_gates[t, :, 3] *= g_h
-        g_c = g_c * f[t] + c_passes
-        g_h = g_gates[t].reshape(len(c0), -1) @ weight_hh + h_passes
-    flat = g_gates.reshape(*x.shape[:2], -1)
-    return (flat, g_h, g_c) if g_weight_hr is None else (flat, g_h, g_c, g_weight_hr)
+        gates[t] += h @ weight_hh.T
+        i, f, g, o = activate(gates[t], "ssts")
+        after = f * c + i * g
+        tanh = np.tanh(after)
+        if before is not None and squashed is not None:
+            before[t], squashed[t] = c, tanh
+        y = o * tanh
+        ys[t] = y if weight_hr is None else y @ weight_hr.T
+        h, c = advanced(valid, t, ys[t], h), advanced(valid, t, after, c)
+    of_steps = (*np.split(gates, 4, axis=-1), before, squashed) if keep else ()
+    return kept(valid, ys), h, c, *map(columnwise, of_steps)
 
 
-lstm_gradient.no_vjp(SECOND_ORDER)
-lstm_gradient.no_onnx(NO_OPERATOR)
+@recurrent_onnx.in_float32
+def _scanned(
+    graph: OnnxGraph,
+    x: str,
+    h0: str,
+    c0: str,
+    weight_ih: str,
+    weight_hh: str,
+    bias_ih: str,
+    bias_hh: str,
+    weight_hr: str,
+    lengths: str,
+    *,
+    reverse: bool,
+    keep: bool,
+) -> tuple[str, ...]:
+    """As `_run`."""
+    (time, batch, _), outputs, hidden = graph.type(x).shape, graph.type(h0).shape[1], graph.type(c0).shape[1]
+    walk = Steps(graph, graph.type(x), time, batch, lengths)
+    bias = walk.bias(bias_ih, bias_hh)
+
+    def step(w: Writer, valid: str, h: str, c: str, from_input: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        from_input = w("Add", from_input, bias) if bias else from_input
+        gates = w("Add", w("MatMul", weight_hh, h), from_input)
+        i, f, g, o = w.graph.op("Split", gates, outputs=4, axis=0, num_outputs=4)
+        i, f, g, o = w("Sigmoid", i), w("Sigmoid", f), w("Tanh", g), w("Sigmoid", o)
+        after = w("Add", w("Mul", f, c), w("Mul", i, g))
+        squashed = w("Tanh", after)
+        y = w("Mul", o, squashed)
+        y = w("MatMul", weight_hr, y) if weight_hr else y
+        of_step = (i, f, g, o, c, squashed) if keep else ()
+        if not valid:
+            return (y, after), (y, *of_step)
+        return (w("Where", valid, y, h), w("Where", valid, after, c)), (w("Where", valid, y, 0.0), *of_step)
+
+    h, c, ys, *of_steps = walk.walk(
+        step,
+        [(transposed(graph, h0), outputs), (transposed(graph, c0), hidden)],
+        [(graph.op("MatMul", weight_ih, batch_last(graph, x)), 4 * hidden)],
+        [outputs, *([hidden] * 6 if keep else [])],
+        reverse=reverse,
+        name="lstm",
+    )
+    return batch_last(graph, ys), transposed(graph, h), transposed(graph, c), *of_steps

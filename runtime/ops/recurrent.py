@@ -4,7 +4,11 @@ Inputs are (time, batch, features). The projections of the inputs of all steps a
 on the previous state is computed step by step. Gradients are split likewise: the backward recurrence, an op of its own
 beside its layer, walks from the last step to the first and gives the cotangents of the gates (before their
 nonlinearities) of all steps, and those of the initial states; those of weights and inputs are then matrix products.
-It recomputes the gates at once for all steps, since all states are known.
+What it needs of each step (the gates, the states) is handed out by the layer with gates, which extends the layer:
+a program that has both computes this one alone.
+
+What is only between a layer and its gradient is (time, hidden, batch): with the batch last, a step is the product of a
+weight by a narrow matrix, for which no runtime has to rearrange the weight at each step.
 
 Sequences may be shorter than the batch: beyond its length, the outputs of a sequence are 0 and its state stays.
 """
@@ -22,7 +26,6 @@ from .common import same_dtype
 from .registry import Array, Type, require
 
 SECOND_ORDER = "second derivatives of recurrent layers are not implemented; a layer written out step by step has them"
-NO_OPERATOR = "ONNX has no operator for the backward pass of a recurrent layer; the interpreter computes this gradient"
 
 
 def check_operands(
@@ -57,6 +60,11 @@ def steps(x: Array, reverse: bool) -> range:
     return range(len(x) - 1, -1, -1) if reverse else range(len(x))
 
 
+def columnwise(x: Any) -> Any:
+    """An array (..., batch, n) as (..., n, batch), and the other way round; None stays."""
+    return None if x is None else np.swapaxes(x, -1, -2)
+
+
 def within(lengths: Array | None, time: int) -> Array | None:
     """Whether each step is within its sequence, (time, batch, 1); None if all are."""
     return None if lengths is None else (np.arange(time)[:, None] < lengths)[:, :, None]
@@ -70,14 +78,6 @@ def advanced(valid: Array | None, t: int, new: Array, old: Array) -> Array:
 def kept(valid: Array | None, ys: Any) -> Any:
     """Outputs, or their cotangents, with 0 beyond the end of each sequence."""
     return ys if valid is None or ys is None else np.where(valid, ys, 0)
-
-
-def passing(valid: Array | None, t: int, g: Array) -> tuple[Array, Any]:
-    """Of the cotangent of a state after step `t`: what goes back through the step, and what passes it by."""
-    if valid is None:
-        return g, 0
-    through = np.where(valid[t], g, 0)
-    return through, g - through
 
 
 def input_gates(x: Array, weight: Array, *biases: Array | None) -> Array:
@@ -126,18 +126,24 @@ def operand_gradients(
 ) -> tuple[Any, ...]:
     """Cotangents of x, weight_ih, weight_hh, bias_ih and bias_hh (None for an absent bias).
 
-    Given are those of what the gates of all steps get from the input and from the state, (time, batch, gates).
+    Given are those of what the gates of all steps get from the input and from the state, (time, gates, batch).
     """
-    gx = shaping.reshape(_rows(g_from_input) @ weight_ih, shape=x.shape)
-    g_bias_ih = None if bias_ih is None else reduction.reduce_sum(g_from_input, axes=(0, 1))
-    g_bias_hh = None if bias_hh is None else reduction.reduce_sum(g_from_state, axes=(0, 1))
-    return gx, _weight_gradient(g_from_input, x), _weight_gradient(g_from_state, previous), g_bias_ih, g_bias_hh
+    to_input = columns(g_from_input)
+    to_state = to_input if g_from_state is g_from_input else columns(g_from_state)
+    return (
+        lambda: shaping.reshape(shaping.transpose(to_input, permutation=(1, 0)) @ weight_ih, shape=x.shape),
+        lambda: to_input @ rows(x),
+        lambda: to_state @ rows(previous),
+        None if bias_ih is None else lambda: reduction.reduce_sum(to_input, axes=(1,)),
+        None if bias_hh is None else lambda: reduction.reduce_sum(to_state, axes=(1,)),
+    )
 
 
-def _rows(x: Any) -> Any:
+def rows(x: Any) -> Any:
     """(time, batch, n) as (time * batch, n)."""
     return shaping.reshape(x, shape=(x.shape[0] * x.shape[1], x.shape[2]))
 
 
-def _weight_gradient(g_gates: Any, source: Any) -> Any:
-    return shaping.transpose(_rows(g_gates), permutation=(1, 0)) @ _rows(source)
+def columns(x: Any) -> Any:
+    """(time, n, batch) as (n, time * batch)."""
+    return shaping.reshape(shaping.transpose(x, permutation=(1, 0, 2)), shape=(x.shape[1], x.shape[0] * x.shape[2]))

@@ -81,6 +81,16 @@ class OnnxGraph(Protocol):
             unused: types of inputs that the subgraph has at these positions besides, because ONNX wants them.
         """
 
+    def body(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Rule) -> Any:
+        """A subgraph, the attribute of a node, as `write` writes it: `write(graph, *inputs)` gives its outputs.
+
+        Args:
+            name: of the subgraph.
+            inputs: types of what the node hands it.
+            outputs: types of what it gives.
+            write: the rule, which is given the graph within this one; it may use tensors of this one.
+        """
+
     def type(self, name: str) -> Type:
         """Dtype and shape of a value that is an input of the op being lowered."""
 
@@ -108,6 +118,7 @@ class Op:
         self.no_vjp_reason: str | None = None
         self.no_onnx_reason: str | None = None
         self.half_native = False
+        self.extended: Op | None = None
 
     def infer(self, rule: Rule) -> Rule:
         """Set the rule for dtypes and shapes."""
@@ -137,6 +148,10 @@ class Op:
     def no_onnx(self, reason: str) -> None:
         """State that the op can't be written in standard ONNX operators, and why."""
         self.no_onnx_reason = reason
+
+    def extends(self, op: Op) -> None:
+        """State that the first outputs are those of `op` on the same operands; see `forward_once`."""
+        self.extended = op
 
     def _set(self, concern: str, rule: Rule) -> Rule:
         if getattr(self, f"{concern}_rule") is not None:

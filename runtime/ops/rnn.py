@@ -6,22 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import FLOAT64
+from ..ir.types import BFLOAT16, FLOAT64
+from . import recurrent_onnx
 from .common import in_float32
+from .float64_forms import Writer
 from .recurrent import (
-    NO_OPERATOR,
     SECOND_ORDER,
     advanced,
     check_operands,
+    columnwise,
     input_gates,
     kept,
     operand_gradients,
-    passing,
     previous_outputs,
     steps,
     within,
 )
-from .recurrent_onnx import Weights, standard_operator, unrolled
+from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -112,15 +113,43 @@ def _(
 
 @rnn.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool, nonlinearity: str) -> tuple[str, ...]:
+    if graph.type(x).dtype in (FLOAT64, BFLOAT16):  # no kernel in ONNX Runtime
+        return _scanned(graph, x, h0, *weights, reverse=reverse, nonlinearity=nonlinearity)
     *others, lengths = weights
-    operands, function = Weights(*others), nonlinearity.capitalize()
-    if graph.type(x).dtype != FLOAT64:
-        return standard_operator(graph, "RNN", "h", "h", x, (h0,), operands, lengths, reverse, activations=[function])
+    function = [nonlinearity.capitalize()]
+    return standard_operator(graph, "RNN", "h", "h", x, (h0,), Weights(*others), lengths, reverse, activations=function)
 
-    def step(from_input: str, from_state: str, h: str) -> tuple[str]:
-        return (graph.op(function, graph.op("Add", from_input, from_state)),)
 
-    return unrolled(graph, step, x, (h0,), operands, lengths, reverse)
+@recurrent_onnx.in_float32
+def _scanned(
+    graph: OnnxGraph,
+    x: str,
+    h0: str,
+    weight_ih: str,
+    weight_hh: str,
+    bias_ih: str,
+    bias_hh: str,
+    lengths: str,
+    *,
+    reverse: bool,
+    nonlinearity: str,
+) -> tuple[str, ...]:
+    (time, batch, _), hidden = graph.type(x).shape, graph.type(h0).shape[1]
+    walk = Steps(graph, graph.type(x), time, batch, lengths)
+
+    bias = walk.bias(bias_ih, bias_hh)
+
+    def step(w: Writer, valid: str, h: str, from_input: str) -> tuple[tuple[str], tuple[str]]:
+        from_input = w("Add", from_input, bias) if bias else from_input
+        y = w(nonlinearity.capitalize(), w("Add", w("MatMul", weight_hh, h), from_input))
+        if not valid:
+            return (y,), (y,)
+        return (w("Where", valid, y, h),), (w("Where", valid, y, 0.0),)
+
+    from_input = graph.op("MatMul", weight_ih, batch_last(graph, x))
+    states, slices = [(transposed(graph, h0), hidden)], [(from_input, hidden)]
+    h, ys = walk.walk(step, states, slices, [hidden], reverse=reverse, name="rnn")
+    return batch_last(graph, ys), transposed(graph, h)
 
 
 @operator
@@ -146,13 +175,14 @@ def rnn_gradient(
         nonlinearity: see `rnn`.
 
     Returns:
-        Cotangents of what the nonlinearity was applied to (time, batch, hidden), and of h0.
+        Cotangents of what the nonlinearity was applied to (time, hidden, batch), and of h0.
     """
 
 
 @rnn_gradient.infer
 def _(ys: Type, weight_hh: Type, *_: Type | None, reverse: bool, nonlinearity: str) -> tuple[Type, Type]:
-    return ys, ys.with_shape(ys.shape[1:])
+    time, batch, hidden = ys.shape
+    return ys.with_shape((time, hidden, batch)), ys.with_shape((batch, hidden))
 
 
 @rnn_gradient.kernel
@@ -166,18 +196,45 @@ def _(
     reverse: bool,
     nonlinearity: str,
 ) -> tuple[Array, Array]:
-    valid = within(lengths, len(ys))
-    g_ys = kept(valid, g_ys)
-    g_gates = 1 - ys * ys if nonlinearity == "tanh" else (ys > 0).astype(ys.dtype)
-    g_h = np.zeros_like(ys[0]) if g_hn is None else g_hn
+    valid = columnwise(within(lengths, len(ys)))
+    g_ys, of_steps = kept(valid, columnwise(g_ys)), columnwise(ys)
+    g_gates = 1 - of_steps * of_steps if nonlinearity == "tanh" else (of_steps > 0).astype(ys.dtype)
+    g_h = np.zeros(g_gates.shape[1:], ys.dtype) if g_hn is None else g_hn.T
     for t in reversed(steps(ys, reverse)):
-        if g_ys is not None:
-            g_h = g_h + g_ys[t]
-        g_h, passes = passing(valid, t, g_h)
-        g_gates[t] *= g_h
-        g_h = g_gates[t] @ weight_hh + passes
-    return g_gates, g_h
+        through = g_h if valid is None else np.where(valid[t], g_h, 0)
+        g_gates[t] *= through if g_ys is None else through + g_ys[t]
+        g_h = weight_hh.T @ g_gates[t] + (g_h - through)
+    return g_gates, g_h.T
 
 
 rnn_gradient.no_vjp(SECOND_ORDER)
-rnn_gradient.no_onnx(NO_OPERATOR)
+
+
+@rnn_gradient.onnx
+@recurrent_onnx.in_float32
+def _(
+    graph: OnnxGraph, ys: str, weight_hh: str, lengths: str, g_ys: str, g_hn: str, *, reverse: bool, nonlinearity: str
+) -> tuple[str, ...]:
+    time, batch, hidden = graph.type(ys).shape
+    walk = Steps(graph, graph.type(ys), time, batch, lengths)
+    recurrent = transposed(graph, weight_hh)
+
+    def step(w: Writer, valid: str, g_h: str, y: str, *arrived: str) -> tuple[tuple[str], tuple[str]]:
+        of_step = w("Add", g_h, arrived[0]) if arrived else g_h
+        if nonlinearity == "tanh":
+            gates = w("Mul", of_step, w("Sub", 1.0, w("Mul", y, y)))
+        else:
+            gates = w("Where", w("Greater", y, 0.0), of_step, 0.0)
+        gates = w("Where", valid, gates, 0.0) if valid else gates
+        new = w("MatMul", recurrent, gates)
+        return (w("Where", valid, new, g_h) if valid else new,), (gates,)
+
+    g_h, gates = walk.walk(
+        step,
+        [(transposed(graph, g_hn) if g_hn else walk.zeros(hidden), hidden)],
+        [(batch_last(graph, tensor), hidden) for tensor in (ys, g_ys) if tensor],
+        [hidden],
+        reverse=not reverse,
+        name="rnn_gradient",
+    )
+    return gates, transposed(graph, g_h)

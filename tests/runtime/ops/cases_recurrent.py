@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cellbridge.runtime import ops
 from tests.runtime.ops.cases import OpCase
 
 Array = np.ndarray[Any, Any]
@@ -79,71 +80,74 @@ def _case(op: str, name: str, inputs: tuple[Array | None, ...], reverse: bool = 
     return OpCase(op, inputs, {"reverse": reverse, **attributes}, function, name)
 
 
-def _written_out(op: str, reverse: bool, nonlinearity: str, previous: Any, operands: Any, cotangents: Any) -> Any:
+def _gates_case(op: str, name: str, inputs: tuple[Array | None, ...], reverse: bool = False) -> OpCase:
+    """Of what the layer hands out more, torch tells nothing: the gradients that are made of it do."""
+    function = torch_layer(op, reverse)
+    return OpCase(f"{op}_with_gates", inputs, {"reverse": reverse}, function, name, differentiable=False)
+
+
+def _written_out(op: str, reverse: bool, nonlinearity: str, operands: Any, cotangents: Any) -> Any:
     """Cotangents as the gradient ops give them, by autograd through the layer written out step by step."""
-    x, weight_ih, weight_hh, bias_ih, bias_hh = operands[:5]
-    first = (previous[-1] if reverse else previous[0]).detach().requires_grad_()
-    c0, weight_hr = (operands[5].detach().requires_grad_(), operands[6]) if op == "lstm" else (None, None)
-    weight_hr = None if weight_hr is None else weight_hr.detach().requires_grad_()
-    from_input = torch.nn.functional.linear(x, weight_ih, bias_ih).detach().requires_grad_()
+    count = 2 if op == "lstm" else 1
+    x, states, (weight_ih, weight_hh, bias_ih, bias_hh) = (
+        operands[0],
+        operands[1 : 1 + count],
+        operands[1 + count :][:4],
+    )
+    lengths = operands[-1] if operands[-1] is not None and not operands[-1].is_floating_point() else None
+    projection = operands[7].T if op == "lstm" and operands[7] is not None else None
+    states = [state.requires_grad_() for state in states]
+    from_input = torch.nn.functional.linear(x, weight_ih, bias_ih).requires_grad_()
     from_state = torch.zeros_like(from_input, requires_grad=True)  # added to what comes from the state
-    h, c, ys = first, c0, [first] * len(x)
+    projected = torch.zeros((*x.shape[:2], states[0].shape[1]), dtype=x.dtype, requires_grad=True)
+    ys, h, c = [projected[0]] * len(x), states[0], states[-1]
     for t in reversed(range(len(x))) if reverse else range(len(x)):
         a, b = from_input[t], torch.nn.functional.linear(h, weight_hh, bias_hh) + from_state[t]
+        after = c
         if op == "lstm":
             i, f, g, o = (a + b).chunk(4, -1)
-            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-            h = o.sigmoid() * c.tanh()
-            h = h if weight_hr is None else h @ weight_hr.T
+            after = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            y = o.sigmoid() * after.tanh()
+            y = y if projection is None else y @ projection + projected[t]
         elif op == "gru":
             (a_r, a_z, a_n), (b_r, b_z, b_n) = a.chunk(3, -1), b.chunk(3, -1)
             z = (a_z + b_z).sigmoid()
-            h = (1 - z) * (a_n + (a_r + b_r).sigmoid() * b_n).tanh() + z * h
+            y = (1 - z) * (a_n + (a_r + b_r).sigmoid() * b_n).tanh() + z * h
         else:
-            h = getattr(torch, nonlinearity)(a + b)
-        ys[t] = h
+            y = getattr(torch, nonlinearity)(a + b)
+        within = torch.ones(x.shape[1], 1, dtype=torch.bool) if lengths is None else (t < lengths)[:, None]
+        ys[t], h, c = y * within, torch.where(within, y, h), torch.where(within, after, c)
     results = [torch.stack(ys), h, *([c] if op == "lstm" else [])]
-    leaves = [from_input, *([from_state] if op == "gru" else []), first, *(v for v in (c0, weight_hr) if v is not None)]
+    leaves = [from_input, *([from_state] if op == "gru" else []), *states, *([] if projection is None else [projected])]
     pairs = [(result, g) for result, g in zip(results, cotangents, strict=True) if g is not None]
-    return torch.autograd.grad([result for result, _ in pairs], leaves, [g for _, g in pairs])
+    found = torch.autograd.grad([y for y, _ in pairs], leaves, [g for _, g in pairs])
+    return [g.transpose(1, 2) if g.ndim == 3 else g for g in found]
 
 
 def _gradient_case(
     op: str, name: str, inputs: tuple[Any, ...], reverse: bool, cotangents: str, nonlinearity: str = "tanh"
 ) -> OpCase:
-    tensors = [None if a is None else torch.from_numpy(a) for a in inputs]
-    ys, *last = torch_layer(op, reverse, nonlinearity)(*tensors)
-    first = tensors[1]
-    assert first is not None
-    previous = (torch.cat([ys[1:], first[None]]) if reverse else torch.cat([first[None], ys[:-1]])).numpy()
-    gs = tuple(
-        _random.standard_normal(tuple(result.shape)) if wanted == "1" else None
-        for result, wanted in zip((ys, *last), cotangents, strict=True)
-    )
-    if op == "lstm":
-        x, _, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr = inputs
-
-        def function(x: Any, previous: Any, c0: Any, *rest: Any) -> Any:
-            *weights, weight_hr = rest[:5]
-            return _written_out(op, reverse, "", previous, (x, *weights, c0, weight_hr), rest[6:])
-
-        operands = (x, previous, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, None, *gs)
-    elif op == "gru":
-
-        def function(x: Any, previous: Any, *rest: Any) -> Any:
-            return _written_out(op, reverse, "", previous, (x, *rest[:4]), rest[5:])
-
-        operands = (inputs[0], previous, *inputs[2:], None, *gs)
-    else:
-        x, _, *weights = tensors
-
-        def function(ys: Any, weight_hh: Any, _: None, *gs: Any) -> Any:
-            given = [w if w is None else w.to(ys.dtype) for w in (x, *weights)]
-            return _written_out(op, reverse, nonlinearity, torch.from_numpy(previous).to(ys.dtype), given, gs)
-
-        operands = (ys.numpy(), inputs[3], None, *gs)
+    """The gradient of a layer with these operands; which of the outputs have cotangents is told by ones and zeros."""
     attributes = {"reverse": reverse, **({"nonlinearity": nonlinearity} if op == "rnn" else {})}
-    return OpCase(f"{op}_gradient", operands, attributes, function, name, differentiable=False)
+    count = 3 if op == "lstm" else 2
+    results = ops.get(op if op == "rnn" else f"{op}_with_gates")(*inputs, **attributes)
+    gs = tuple(
+        _random.standard_normal(y.shape) if wanted == "1" else None
+        for y, wanted in zip(results[:count], cotangents, strict=True)
+    )
+    lengths = inputs[-1] if inputs[-1] is not None and inputs[-1].dtype.kind == "i" else None
+    optional = (inputs[7], lengths) if op == "lstm" else (lengths,)
+    weight_hh = inputs[4 if op == "lstm" else 3]
+    given = (results[0], weight_hh) if op == "rnn" else (weight_hh, *results[count:])
+
+    def function(*operands: Any) -> Any:
+        dtype = operands[0].dtype
+        layer = [
+            None if a is None else torch.from_numpy(a).to(dtype if a.dtype.kind == "f" else torch.int64) for a in inputs
+        ]
+        return _written_out(op, reverse, nonlinearity, layer, operands[-len(gs) :])
+
+    return OpCase(f"{op}_gradient", (*given, *optional, *gs), attributes, function, name, differentiable=False)
 
 
 CASES: list[OpCase] = [
@@ -173,11 +177,24 @@ CASES: list[OpCase] = [
     _case(
         "rnn", "lengths-reverse", layer_inputs("rnn", 5, 3, 2, 3, lengths=(2, 5, 1)), reverse=True, nonlinearity="tanh"
     ),
+    _gates_case("lstm", "plain", layer_inputs("lstm", 5, 2, 3, 4)),
+    _gates_case("lstm", "one-bias-reverse", layer_inputs("lstm", 3, 2, 3, 2, biases="hh"), reverse=True),
+    _gates_case("lstm", "projection", layer_inputs("lstm", 4, 2, 3, 5, biases="", projection=2)),
+    _gates_case("lstm", "lengths", layer_inputs("lstm", 5, 3, 2, 3, lengths=(2, 5, 1))),
+    _gates_case("gru", "plain", layer_inputs("gru", 5, 2, 3, 4)),
+    _gates_case("gru", "no-biases-reverse", layer_inputs("gru", 3, 2, 3, 2, biases=""), reverse=True),
+    _gates_case("gru", "lengths", layer_inputs("gru", 5, 3, 2, 3, biases="hh", lengths=(2, 5, 1))),
     _gradient_case("lstm", "plain", layer_inputs("lstm", 4, 2, 3, 4), False, "111"),
     _gradient_case("lstm", "reverse", layer_inputs("lstm", 4, 2, 3, 4), True, "100"),
     _gradient_case("lstm", "projection-last-states", layer_inputs("lstm", 3, 2, 3, 4, projection=2), False, "011"),
+    _gradient_case("lstm", "lengths", layer_inputs("lstm", 5, 3, 2, 4, lengths=(2, 5, 1)), False, "111"),
+    _gradient_case(
+        "lstm", "lengths-projection", layer_inputs("lstm", 4, 2, 3, 4, projection=2, lengths=(4, 2)), True, "110"
+    ),
     _gradient_case("gru", "plain", layer_inputs("gru", 4, 2, 3, 4), False, "11"),
     _gradient_case("gru", "reverse-no-biases", layer_inputs("gru", 4, 2, 3, 4, biases=""), True, "10"),
+    _gradient_case("gru", "lengths", layer_inputs("gru", 5, 3, 2, 4, lengths=(2, 5, 1)), True, "11"),
     _gradient_case("rnn", "tanh", layer_inputs("rnn", 4, 2, 3, 4), False, "11", "tanh"),
     _gradient_case("rnn", "relu-reverse", layer_inputs("rnn", 4, 2, 3, 4), True, "01", "relu"),
+    _gradient_case("rnn", "lengths", layer_inputs("rnn", 5, 3, 2, 4, lengths=(2, 5, 1)), False, "11", "relu"),
 ]

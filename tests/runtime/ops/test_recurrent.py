@@ -33,11 +33,8 @@ def attributes_of(op: str, reverse: bool) -> dict[str, Any]:
 
 
 def gradients(op: str, gs: tuple[Any, ...], inputs: tuple[Any, ...], **attributes: Any) -> tuple[Any, ...]:
-    rule = ops.get(op).vjp_rule
-    assert rule is not None
     operands = (*inputs, *(None,) * (len(ops.get(op).input_names) - len(inputs)))
-    result: tuple[Any, ...] = rule(gs, ops.get(op)(*inputs, **attributes), *operands, **attributes)
-    return result[: len(inputs)]
+    return ops.get(op).pull_back(gs, ops.get(op)(*inputs, **attributes), operands, attributes)[: len(inputs)]
 
 
 def differentiable(x: Any) -> bool:

@@ -1,0 +1,158 @@
+"""The backward recurrence of long short-term memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .float64_forms import Writer
+from .recurrent import SECOND_ORDER, columnwise, kept, steps, within
+from .recurrent_onnx import Steps, batch_last, in_float32, transposed
+from .registry import Array, OnnxGraph, Tensor, Type, operator
+
+
+@operator
+def lstm_gradient(
+    weight_hh: Tensor,
+    i: Tensor,
+    f: Tensor,
+    g: Tensor,
+    o: Tensor,
+    before: Tensor,
+    squashed: Tensor,
+    weight_hr: Tensor | None = None,
+    lengths: Tensor | None = None,
+    g_ys: Tensor | None = None,
+    g_hn: Tensor | None = None,
+    g_cn: Tensor | None = None,
+    *,
+    reverse: bool,
+) -> tuple[Tensor, ...]:
+    """Backward recurrence of `lstm`.
+
+    Args:
+        weight_hh: as given to `lstm`.
+        i: gate of all steps, (time, hidden, batch), as `lstm_with_gates` gives it.
+        f: likewise.
+        g: likewise.
+        o: likewise.
+        before: the cell state before each step, likewise.
+        squashed: tanh of the cell state after each step, likewise.
+        weight_hr: as given to `lstm`.
+        lengths: as given to `lstm`.
+        g_ys: cotangent of the outputs of all steps.
+        g_hn: cotangent of the last output.
+        g_cn: cotangent of the last cell state.
+        reverse: as given to `lstm`.
+
+    Returns:
+        Cotangents of the gates before their nonlinearities (time, 4 * hidden, batch), of h0, of c0 and, if there is a
+        projection, of the projected outputs (time, outputs, batch).
+    """
+
+
+@lstm_gradient.infer
+def _(
+    weight_hh: Type,
+    i: Type,
+    f: Type,
+    g: Type,
+    o: Type,
+    before: Type,
+    squashed: Type,
+    *others: Type | None,
+    reverse: bool,
+) -> tuple[Type, ...]:
+    (time, hidden, batch), outputs = i.shape, weight_hh.shape[1]
+    projected = [] if others[0] is None else [i.with_shape((time, outputs, batch))]
+    return i.with_shape((time, 4 * hidden, batch)), *(i.with_shape((batch, n)) for n in (outputs, hidden)), *projected
+
+
+@lstm_gradient.kernel
+def _(
+    weight_hh: Array,
+    i: Array,
+    f: Array,
+    g: Array,
+    o: Array,
+    before: Array,
+    squashed: Array,
+    weight_hr: Array | None,
+    lengths: Array | None,
+    g_ys: Array | None,
+    g_hn: Array | None,
+    g_cn: Array | None,
+    *,
+    reverse: bool,
+) -> tuple[Array, ...]:
+    time, hidden, batch = i.shape
+    valid = columnwise(within(lengths, time))
+    h_to_c = o * (1 - squashed * squashed)
+    # Derivatives of c by the gates i, f, g and of h by o; times the cotangents of c and h, those of the gates.
+    g_gates = np.stack([g * i * (1 - i), before * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], axis=1)
+    g_ys = kept(valid, columnwise(g_ys))
+    g_h = np.zeros((weight_hh.shape[1], batch), i.dtype) if g_hn is None else g_hn.T
+    g_c = np.zeros((hidden, batch), i.dtype) if g_cn is None else g_cn.T
+    g_projected = np.empty((time, len(g_h), batch), i.dtype)
+    for t in reversed(steps(i, reverse)):
+        through = g_h if valid is None else np.where(valid[t], g_h, 0)
+        of_step = through if g_ys is None else through + g_ys[t]
+        g_projected[t] = of_step
+        of_hidden = of_step if weight_hr is None else weight_hr.T @ of_step
+        of_c = g_c + of_hidden * h_to_c[t]
+        g_gates[t, :3] *= of_c if valid is None else np.where(valid[t], of_c, 0)
+        g_gates[t, 3] *= of_hidden
+        g_h = weight_hh.T @ g_gates[t].reshape(4 * hidden, batch) + (g_h - through)
+        g_c = of_c * f[t] if valid is None else np.where(valid[t], of_c * f[t], g_c)
+    projected = () if weight_hr is None else (g_projected,)
+    return g_gates.reshape(time, 4 * hidden, batch), g_h.T, g_c.T, *projected
+
+
+lstm_gradient.no_vjp(SECOND_ORDER)
+
+
+@lstm_gradient.onnx
+@in_float32
+def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[str, ...]:
+    *of_steps, weight_hr, lengths, g_ys, g_hn, g_cn = operands
+    (time, hidden, batch), outputs = graph.type(of_steps[0]).shape, graph.type(weight_hh).shape[1]
+    walk = Steps(graph, graph.type(weight_hh), time, batch, lengths)
+    recurrent, projection = transposed(graph, weight_hh), transposed(graph, weight_hr) if weight_hr else ""
+
+    def step(w: Writer, valid: str, g_h: str, g_c: str, *slices: str) -> tuple[tuple[str, str], tuple[str, ...]]:
+        i, f, g, o, before, squashed, *arrived = slices
+        of_step = w("Add", g_h, arrived[0]) if arrived else g_h
+        of_step = w("Where", valid, of_step, 0.0) if valid else of_step
+        of_hidden = w("MatMul", projection, of_step) if projection else of_step
+        by_o = w("Mul", of_hidden, o)
+        of_c = w("Add", g_c, w("Mul", by_o, w("Sub", 1.0, w("Mul", squashed, squashed))))
+        by_i, by_f = w("Mul", of_c, i), w("Mul", of_c, f)
+        gates = w.graph.op(
+            "Concat",
+            w("Mul", w("Mul", by_i, g), w("Sub", 1.0, i)),
+            w("Mul", w("Mul", by_f, before), w("Sub", 1.0, f)),
+            w("Mul", by_i, w("Sub", 1.0, w("Mul", g, g))),
+            w("Mul", w("Mul", by_o, squashed), w("Sub", 1.0, o)),
+            axis=0,
+        )
+        gates = w("Where", valid, gates, 0.0) if valid else gates
+        states = w("MatMul", recurrent, gates), by_f
+        if valid:
+            states = w("Where", valid, states[0], g_h), w("Where", valid, states[1], g_c)
+        return states, (gates, *((of_step,) if projection else ()))
+
+    first = [
+        (transposed(graph, state) if state else walk.zeros(size), size)
+        for state, size in ((g_hn, outputs), (g_cn, hidden))
+    ]
+    slices = [(tensor, hidden) for tensor in of_steps]
+    if g_ys:
+        slices.append((batch_last(graph, g_ys), outputs))
+    g_h, g_c, *rows = walk.walk(
+        step,
+        first,
+        slices,
+        [4 * hidden, *([outputs] if projection else [])],
+        reverse=not reverse,
+        name="lstm_gradient",
+    )
+    return rows[0], transposed(graph, g_h), transposed(graph, g_c), *rows[1:]
