@@ -31,6 +31,7 @@ class Parameter(Tensor):
     """
 
     _is_leaf = True
+    _requires_grad: bool
     _is_buffer = False  # state of a Cell that nobody would train, such as moving statistics: a buffer of programs
 
     def __init__(
@@ -41,6 +42,9 @@ class Parameter(Tensor):
         layerwise_parallel: bool = False,
         parallel_optimizer: bool = True,
     ) -> None:
+        trace = current()
+        if trace is not None:
+            trace.guard.draws_initial_values()
         if isinstance(default_input, bool):
             raise ValueError(f"a Parameter holds numbers, but got bool: {default_input!r}")
         if isinstance(default_input, tuple):
@@ -89,6 +93,9 @@ class Parameter(Tensor):
             raise TypeError(
                 f"`requires_grad` of Parameter '{self.name}' must be bool, but got {type(value).__name__}: {value!r}"
             )
+        trace = current()
+        if trace is not None and value is not self.__dict__.get("_requires_grad", value):
+            trace.guard.sets_flag(self.name)
         self._requires_grad = value
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 from .. import tape
 from ..common import tensor
 from ..common.parameter import Parameter
+from ..common.symbolic import unknown_elements
 from ..common.tensor import Tensor
 from ..ir import types
 from ..ir.dims import symbols_in
@@ -21,7 +22,8 @@ from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
 from ..tracing import Builder, Traced
 from .boundaries import crossing_in, crossing_out
-from .names import Names
+from .guard import Guard
+from .names import Names, held_by
 from .sources import running_line
 
 if TYPE_CHECKING:
@@ -61,6 +63,9 @@ class Trace:
         self.calls: list[CellCall] = []
         self.held: dict[int, Held] = {}
         self._constants: dict[int, tuple[Array, Traced]] = {}
+        self.guard = Guard(self, lambda: dict(held_by(root)))
+        for cell in self.names.cells:
+            self.guard.objects.add(cell, self.names.path(cell, ""))
         self._replaying = False
         self._outside = tape.current()
 
@@ -78,6 +83,9 @@ class Trace:
 
     def record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Traced, ...]:
         """Append a node; arrays become constants."""
+        for x in operands:
+            if isinstance(x, Traced) and x.builder is not self.builder:
+                raise unknown_elements(x, op.name, "")
         values = tuple(self.constant(x) if isinstance(x, np.ndarray) else x for x in operands)
         outputs = self.builder.append(op, values, attributes)
         return outputs if isinstance(outputs, tuple) else (outputs,)
@@ -124,6 +132,7 @@ class Trace:
         """Run a Cell by `runs(cell, args, kwargs)`, with the Tensors that go in and come out marked as its own."""
         caller = self.builder.cell if self.calls else None
         path = self.names.path(cell, "" if caller is None else self.calls[caller].path)
+        self.guard.meets(cell, path)
         return self.within(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
 
     def within(
@@ -134,7 +143,7 @@ class Trace:
         index = sum(call.path == path for call in self.calls)
         number = len(self.calls)
         self.calls.append(CellCall(path, class_name, index, caller))
-        with self._in_call(number):
+        with self._in_call(number), self.guard.around(getattr(signed, "construct", signed)):
             if getattr(signed, "marks_itself", False):
                 return runs(*args, **kwargs)
             args, kwargs = crossing_in(signed, args, kwargs, lambda x, slot: self._cross(x, number, "input", slot))
@@ -186,7 +195,8 @@ class Trace:
         return held
 
     def restore(self) -> None:
-        """Let the Parameters forget the tapes of this run."""
+        """Leave everything as it was."""
+        self.guard.objects.restore()
         for held in self.held.values():
             held.parameter._tape, held.parameter._number = held.tracked
 

@@ -47,8 +47,8 @@ def tensor_arguments(
     if dynamic_shapes is None:
         specs: dict[str, Any] = {}
     elif isinstance(dynamic_shapes, dict):
-        specs = {name: dynamic_shapes[name] for name, _ in given if name in dynamic_shapes}
-        if unknown := sorted(set(dynamic_shapes) - set(specs)):
+        specs = {name: _of_parameter(name, dynamic_shapes) for name, _ in given}
+        if unknown := sorted(set(dynamic_shapes) - {name.partition("[")[0] for name, _ in given}):
             raise UsageError(f"dynamic_shapes: there is no argument {unknown[0]!r}; given are {[n for n, _ in given]}")
     elif isinstance(dynamic_shapes, (tuple, list)) and len(dynamic_shapes) <= len(given):
         specs = {name: spec for (name, _), spec in zip(given, dynamic_shapes, strict=False)}
@@ -66,6 +66,12 @@ def _arguments(value: Any, spec: Any, where: str) -> Iterator[Argument]:
     elif isinstance(value, (tuple, list)):
         for i, item in enumerate(value):
             yield from _arguments(item, _part(spec, i, where), f"{where}[{i}]")
+
+
+def _of_parameter(name: str, specs: dict[str, Any]) -> Any:
+    """The spec of an argument in specs by parameter: `batch[1]` is one of those that `*batch` takes."""
+    parameter, _, index = name.partition("[")
+    return _part(specs.get(parameter), int(index[:-1]), parameter) if index else specs.get(parameter)
 
 
 def _part(spec: Any, key: Any, where: str) -> Any:

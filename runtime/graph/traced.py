@@ -12,6 +12,7 @@ from ..common.nested import mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
 from ..errors import UsageError
+from ..ir.dims import answering
 from ..ir.program import Program
 from ..ir.types import Type
 from ..ir.verify import verify
@@ -84,13 +85,15 @@ def trace(
 
     given, given_by_name = mapped((args, keywords), symbolic)
     try:
-        with tracing(run), tape.recording(None), computing_in(None):
+        answers = answering(run.guard.needs_number, run.guard.compares)
+        with tracing(run), tape.recording(None), computing_in(None), answers:
             if isinstance(function, Cell):
                 result = function(*given, **given_by_name)
             else:
                 name = getattr(function, "__name__", type(function).__name__)
                 result = run.within("", name, function, function, given, given_by_name)
             outputs, structure = tree.flatten(mapped(result, _as_output))
+            run.guard.finish()
     finally:
         run.restore()
     parameters, buffers, live = run.stored()
