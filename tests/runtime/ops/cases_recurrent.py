@@ -13,6 +13,12 @@ from tests.runtime.ops.cases import OpCase
 Array = np.ndarray[Any, Any]
 _random = np.random.default_rng(13)
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+LAYERS = tuple(GATES)
+
+
+def attributes_of(op: str, reverse: bool) -> dict[str, Any]:
+    """Attributes of a layer or of its gradient."""
+    return {"reverse": reverse, **({"nonlinearity": "tanh"} if op.startswith("rnn") else {})}
 
 
 def layer_inputs(
@@ -89,7 +95,11 @@ def _gates_case(op: str, name: str, inputs: tuple[Array | None, ...], reverse: b
 def _written_out(op: str, reverse: bool, nonlinearity: str, operands: Any, cotangents: Any) -> Any:
     """Cotangents as the gradient ops give them, by autograd through the layer written out step by step."""
     count = 2 if op == "lstm" else 1
-    x, states, (weight_ih, weight_hh, bias_ih, bias_hh) = operands[0], operands[1 : 1 + count], operands[1 + count :][:4]
+    x, states, (weight_ih, weight_hh, bias_ih, bias_hh) = (
+        operands[0],
+        operands[1 : 1 + count],
+        operands[1 + count :][:4],
+    )
     lengths = operands[-1] if operands[-1] is not None and not operands[-1].is_floating_point() else None
     projection = operands[7].T if op == "lstm" and operands[7] is not None else None
     states = [state.requires_grad_() for state in states]
