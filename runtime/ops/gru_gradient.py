@@ -6,7 +6,7 @@ import numpy as np
 
 from .float64_forms import Writer
 from .recurrent import SECOND_ORDER, columnwise, kept, steps, within
-from .recurrent_onnx import Steps, batch_last, in_float32, transposed
+from .recurrent_onnx import Steps, batch_last, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -87,7 +87,6 @@ gru_gradient.no_vjp(SECOND_ORDER)
 
 
 @gru_gradient.onnx
-@in_float32
 def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[str, ...]:
     *of_steps, lengths, g_ys, g_hn = operands
     time, hidden, batch = graph.type(of_steps[0]).shape

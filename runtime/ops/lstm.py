@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import BFLOAT16, FLOAT64
-from . import recurrent_onnx, shaping
+from ..ir.types import FLOAT64
+from . import shaping
 from .common import in_float32, same_dtype
 from .float64_forms import Writer
 from .lstm_gradient import lstm_gradient
@@ -94,7 +94,7 @@ def _(
 
 
 @lstm.kernel
-def _(*operands: Array | None, reverse: bool) -> tuple[Array, Array, Array]:
+def _(*operands: Any, reverse: bool) -> tuple[Array, Array, Array]:
     ys, h, c, *_ = _run(*operands, reverse=reverse, keep=False)
     return ys, h, c
 
@@ -129,7 +129,7 @@ def _(
 @lstm.onnx
 def _(graph: OnnxGraph, x: str, h0: str, c0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
     *others, weight_hr, lengths = weights
-    if weight_hr or graph.type(x).dtype in (FLOAT64, BFLOAT16):  # no such operator; no kernel in ONNX Runtime
+    if weight_hr or graph.type(x).dtype == FLOAT64:  # no such operator; no kernel in ONNX Runtime
         return _scanned(graph, x, h0, c0, *weights, reverse=reverse, keep=False)
     return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), Weights(*others), lengths, reverse)
 
@@ -179,7 +179,7 @@ def _(*operands: Type, reverse: bool) -> tuple[Type, ...]:
 
 
 @lstm_with_gates.kernel
-def _(*operands: Array | None, reverse: bool) -> tuple[Array, ...]:
+def _(*operands: Any, reverse: bool) -> tuple[Array, ...]:
     return _run(*operands, reverse=reverse, keep=True)
 
 
@@ -225,7 +225,6 @@ def _run(
     return kept(valid, ys), h, c, *map(columnwise, of_steps)
 
 
-@recurrent_onnx.in_float32
 def _scanned(
     graph: OnnxGraph,
     x: str,

@@ -6,7 +6,7 @@ import numpy as np
 
 from .float64_forms import Writer
 from .recurrent import SECOND_ORDER, columnwise, kept, steps, within
-from .recurrent_onnx import Steps, batch_last, in_float32, transposed
+from .recurrent_onnx import Steps, batch_last, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -111,7 +111,6 @@ lstm_gradient.no_vjp(SECOND_ORDER)
 
 
 @lstm_gradient.onnx
-@in_float32
 def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[str, ...]:
     *of_steps, weight_hr, lengths, g_ys, g_hn, g_cn = operands
     (time, hidden, batch), outputs = graph.type(of_steps[0]).shape, graph.type(weight_hh).shape[1]

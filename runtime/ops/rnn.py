@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import BFLOAT16, FLOAT64
-from . import recurrent_onnx
+from ..ir.types import FLOAT64
 from .common import in_float32
 from .float64_forms import Writer
 from .recurrent import (
@@ -113,14 +112,13 @@ def _(
 
 @rnn.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool, nonlinearity: str) -> tuple[str, ...]:
-    if graph.type(x).dtype in (FLOAT64, BFLOAT16):  # no kernel in ONNX Runtime
+    if graph.type(x).dtype == FLOAT64:  # no kernel in ONNX Runtime
         return _scanned(graph, x, h0, *weights, reverse=reverse, nonlinearity=nonlinearity)
     *others, lengths = weights
     function = [nonlinearity.capitalize()]
     return standard_operator(graph, "RNN", "h", "h", x, (h0,), Weights(*others), lengths, reverse, activations=function)
 
 
-@recurrent_onnx.in_float32
 def _scanned(
     graph: OnnxGraph,
     x: str,
@@ -211,7 +209,6 @@ rnn_gradient.no_vjp(SECOND_ORDER)
 
 
 @rnn_gradient.onnx
-@recurrent_onnx.in_float32
 def _(
     graph: OnnxGraph, ys: str, weight_hh: str, lengths: str, g_ys: str, g_hn: str, *, reverse: bool, nonlinearity: str
 ) -> tuple[str, ...]:

@@ -13,6 +13,12 @@ from tests.runtime.ops.cases import OpCase
 Array = np.ndarray[Any, Any]
 _random = np.random.default_rng(13)
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+LAYERS = tuple(GATES)
+
+
+def attributes_of(op: str, reverse: bool) -> dict[str, Any]:
+    """Attributes of a layer or of its gradient."""
+    return {"reverse": reverse, **({"nonlinearity": "tanh"} if op.startswith("rnn") else {})}
 
 
 def layer_inputs(
