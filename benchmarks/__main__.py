@@ -20,6 +20,7 @@ from . import (
     coverage,
     eager_training,
     families,
+    inference,
     interpreter,
     tables,
     training_networks,
@@ -77,6 +78,10 @@ def _training_step(quick: bool) -> str:
     return training_step.measure(ROOT, networks, 1 if quick else 15)
 
 
+def _inference(quick: bool) -> str:
+    return inference.measure(ROOT, ("lstm_classifier",) if quick else inference.MODELS, 1 if quick else 15)
+
+
 def _models(quick: bool) -> tuple[str, ...]:
     return ("lstm_classifier",) if quick else ("resnet18", "minilm")
 
@@ -86,6 +91,7 @@ TOPICS = {
     "interpreter": Topic(interpreter.TITLE, interpreter.EXPLANATION, _interpreter),
     "eager-training": Topic(eager_training.TITLE, eager_training.EXPLANATION, _eager_training),
     "training-step": Topic(training_step.TITLE, training_step.EXPLANATION, _training_step),
+    "inference": Topic(inference.TITLE, inference.EXPLANATION, _inference),
     "conversion": Topic(conversion.TITLE, conversion.EXPLANATION, _conversion),
     "families": Topic(families.TITLE, families.EXPLANATION, _families),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
