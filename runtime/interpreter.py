@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .errors import CellbridgeError, ProgramError, ShapeError, UsageError
-from .forward_once import forward_once
 from .ir.dims import Dim, SymbolicDim, evaluate, substitute, symbols_in
+from .ir.passes.forward_once import forward_once
 from .ir.program import Program
 from .ir.sizes import Reading, symbols_used
 from .ir.types import Node, Type, Value
