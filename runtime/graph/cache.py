@@ -13,7 +13,6 @@ from ..common.tensor import Tensor, wrapped
 from ..errors import ConversionError
 from ..precision import asked
 from .objects import Objects
-from .recording import Trace
 from .running import Running
 from .signature import Shapes, Signature, Sizes, fit, generalized, is_symbolic
 from .sizes import Argument, tensor_arguments
@@ -155,9 +154,8 @@ class Cache:
         names = tensor_arguments(function, args, kwargs, None)
         tensors = iter(shapes)
         arguments = [a if a.is_parameter else Argument(a.name, tuple(next(tensors))) for a in names]
-        trace = Trace(function)
         self._traces += 1
-        traced = run_trace(trace, function, args, kwargs, arguments)
+        traced, trace = run_trace(function, args, kwargs, arguments)
         met = [(held.parameter, _kind(held.parameter)) for held in trace.held.values()]
         compiled = Compiled(signature, tuple(shapes), asked(), Running(traced), trace.guard.objects, met)
         self._kept = [*self._kept, compiled][-MOST_KEPT:]

@@ -17,6 +17,7 @@ from ..ir.dims import SymbolicDim
 from .objects import OURS, Objects, is_same
 from .sources import is_ours, made_by_us, running_line
 from .statements import unsupported_statement
+from .variables import Variables
 
 if TYPE_CHECKING:
     from ..nn.cell import Cell
@@ -37,13 +38,13 @@ class Guard:
 
     Args:
         trace: the trace.
-        variables: what the traced function's variables hold now, by name.
+        variables: the variables of the traced function.
 
     Attributes:
         objects: what was there before, as it was.
     """
 
-    def __init__(self, trace: Trace, variables: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, trace: Trace, variables: Variables) -> None:
         self._trace = trace
         self.objects = Objects(variables)
         self._made: set[int] = set()

@@ -19,9 +19,10 @@ class Names:
 
     Args:
         held: the variables of the function by name, or the outermost Cell under the empty name.
+        arguments: the arguments of the call by name.
     """
 
-    def __init__(self, held: Mapping[str, Any]) -> None:
+    def __init__(self, held: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
         self._paths: dict[int, tuple[str, Cell]] = {}
         self._parameters: dict[int, tuple[list[str], Parameter]] = {}
         self._taken: set[str] = set()
@@ -29,6 +30,9 @@ class Names:
         for name, value in held.items():
             for cell in (leaf for leaf in leaves(value) if isinstance(leaf, Cell)):
                 self._add(cell, name if isinstance(value, Cell) else self._free(name))
+        for name, value in arguments.items():
+            for cell in (leaf for leaf in leaves(value) if isinstance(leaf, Cell)):
+                self._add(cell, self._free(name))
         for name, value in held.items():
             if isinstance(value, Parameter) and id(value) not in self._parameters:
                 self._parameters[id(value)] = [self._free(name)], value

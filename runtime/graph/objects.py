@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..common.nested import leaves
 from ..common.tensor import Tensor
 from ..nn.cell import Cell
 from .sources import ROOM
+from .variables import Variables
 
 DEEPEST = 4  # containers and objects within each other that are looked at
 LARGEST = 10_000  # elements of a container or array that is looked at
@@ -85,7 +87,7 @@ class Objects:
         data: the tensors, and what they held.
     """
 
-    def __init__(self, variables: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, variables: Variables) -> None:
         self.tensors: dict[int, str] = {}
         self.data: list[tuple[Tensor, Any]] = []
         self._variables = variables
@@ -94,6 +96,12 @@ class Objects:
         self._kept: list[Any] = []  # so that no identity is used anew
         for name, value in self._before.items():
             self._note(value, f"the variable {name}")
+
+    def note_argument(self, name: str, value: Any) -> None:
+        """Note what an argument holds: objects among it, for tuples, lists and dicts are copied before tracing."""
+        for leaf in leaves(value):
+            if not isinstance(leaf, Tensor):
+                self._note(leaf, f"the argument {name}")
 
     def add(self, cell: Cell, path: str) -> None:
         """Note what a Cell holds, if it isn't noted yet."""
@@ -130,6 +138,7 @@ class Objects:
         for noted in self._noted.values():
             if noted.change() is not None:
                 noted.restore()
+        self._variables.restore(self._before)
 
     def _note(self, value: Any, name: str, depth: int = 0) -> None:
         if type(value) is Tensor:

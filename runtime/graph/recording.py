@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,17 +55,20 @@ class Trace:
 
     Args:
         root: the outermost Cell, or the function.
+        arguments: what it is called with, by name; what isn't a tensor is met as it is.
     """
 
-    def __init__(self, root: Callable[..., Any]) -> None:
+    def __init__(self, root: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
         self.builder = _Builder()
         variables = Variables(root)
-        self.names = Names(variables())
+        self.names = Names(variables(), arguments)
         self._of_cell = hasattr(root, "cells_and_names")
         self.calls: list[CellCall] = []
         self.held: dict[int, Held] = {}
         self._constants: dict[int, tuple[Array, Traced]] = {}
         self.guard = Guard(self, variables)
+        for name, argument in arguments.items():
+            self.guard.objects.note_argument(name, argument)
         for cell in self.names.cells:
             self.guard.objects.add(cell, self.names.path(cell, ""))
         self._replaying = False

@@ -18,6 +18,7 @@ from ..ir.types import Type
 from ..ir.verify import verify
 from ..nn.cell import Cell
 from ..tracing import Traced, current, tracing
+from .boundaries import parameter_names
 from .recording import Trace
 from .sizes import Argument, tensor_arguments
 
@@ -69,13 +70,15 @@ def trace(
         raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
     keywords = dict(kwargs or {})
     arguments = tensor_arguments(function, args, keywords, dynamic_shapes)
-    return run_trace(Trace(function), function, args, keywords, arguments)
+    return run_trace(function, args, keywords, arguments)[0]
 
 
 def run_trace(
-    run: Trace, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], arguments: list[Argument]
-) -> TracedProgram:
-    """`trace`, recorded by `run`, with the names and shapes of the tensors among the arguments."""
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], arguments: list[Argument]
+) -> tuple[TracedProgram, Trace]:
+    """`trace`, with the names and shapes of the tensors among the arguments; and the trace, which knows what it met."""
+    names, _ = parameter_names(function, len(args))
+    run = Trace(function, {**dict(zip(names, args, strict=True)), **keywords})
     tensors = iter(arguments)
     inputs: list[Traced] = []
 
@@ -117,7 +120,7 @@ def run_trace(
         train=isinstance(function, Cell) and function.training,
     )
     verify(program)
-    return TracedProgram(program, live)
+    return TracedProgram(program, live), run
 
 
 def _as_output(leaf: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import inspect
 from collections.abc import Callable, Iterator
@@ -44,6 +45,17 @@ class Variables:
             found[""] = self._cell
         return found
 
+    def restore(self, before: dict[str, Any]) -> None:
+        """Let the variables of the function hold what they held, where that is another object now."""
+        for function, names in self._functions:
+            scope = function.__globals__
+            for name in names:
+                if name in scope and name in before and scope[name] is not before[name]:
+                    scope[name] = before[name]
+            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+                if name in before and cell.cell_contents is not before[name]:
+                    cell.cell_contents = before[name]
+
     def _look_at(self, function: Any) -> None:
         if isinstance(function, functools.partial):
             self._owners.append(_Arguments(function))
@@ -62,7 +74,7 @@ class Variables:
             self._owners.append(function)
             function = inspect.getattr_static(type(function), "__call__", None)
         if hasattr(function, "__code__"):
-            self._functions.append((function, tuple(dict.fromkeys(_names(function.__code__)))))
+            self._functions.append((function, tuple(dict.fromkeys(_globals(function.__code__)))))
 
 
 class _Arguments:
@@ -75,9 +87,9 @@ class _Arguments:
             vars(self)[cell.cls_name] = cell
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """Names of globals, and of attributes, that a function and those within it use."""
-    yield from code.co_names
+def _globals(code: CodeType) -> Iterator[str]:
+    """Names of the globals that a function and those within it use."""
+    yield from (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from _globals(constant)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellbridge.runtime import Tensor
+import cellbridge.runtime as ms
+from cellbridge.runtime import Tensor, TracingError
 from tests.runtime.golden.cases import RUNNERS, Case, differences, is_tensor, load
 from tests.runtime.golden.errors import SITUATIONS
 
@@ -27,6 +28,48 @@ ERRORS = [case for case in CASES if case.kind == "error"]
 @pytest.mark.parametrize("case", VALUES, ids=str)
 def test_golden_case(case: Case) -> None:
     found = case.differences(case.run())
+    assert not found, "\n".join(found)
+
+
+HOOKS = "hooks work in eager mode only"
+NUMPY = "NumPy takes part"
+COUNTS = "`construct` counts its calls in an attribute"
+REFUSED_IN_GRAPH_MODE = {
+    "bprop_custom": NUMPY,
+    "bprop_custom_debug": NUMPY,
+    "construct_count": COUNTS,
+    "grad_via_numpy": NUMPY,
+    "hook_backward_modifies": HOOKS,
+    "hook_backward_pre_modifies": HOOKS,
+    "hook_forward_modifies": HOOKS,
+    "hook_forward_only_run": HOOKS,
+    "hook_pre_modifies": HOOKS,
+    "hook_removed": HOOKS,
+    "hookbackward_record": HOOKS,
+    "hookbackward_replace": HOOKS,
+    "hooks_order_nested": HOOKS,
+    "hooks_order_registration": HOOKS,
+    "hooks_two_io": HOOKS,
+    "sampler_bprop": NUMPY,
+    "sampler_no_bprop": NUMPY,
+    "to_float_tree_0": HOOKS,
+    "to_float_tree_1": HOOKS,
+    "to_float_tree_2": HOOKS,
+    "to_float_tree_3": HOOKS,
+}
+
+
+@pytest.mark.parametrize("case", VALUES, ids=str)
+def test_golden_case_in_graph_mode(case: Case) -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    try:
+        if case.id in REFUSED_IN_GRAPH_MODE:
+            with pytest.raises(TracingError):
+                case.run()
+            return
+        found = case.differences(case.run())
+    finally:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
     assert not found, "\n".join(found)
 
 

@@ -188,6 +188,39 @@ def test_variables_of_a_function_are_seen() -> None:
     assert function.cache_info().traces == 3
 
 
+def test_variables_named_like_attributes_are_others() -> None:
+    scope: dict[str, Any] = {"loss": 0}
+    exec("def function(x, net):\n    return net.loss(x)", scope)
+
+    class HasLoss(nn.Cell):
+        def loss(self, x: Any) -> Any:
+            return x * 2
+
+    jitted, cell = ms.jit(scope["function"]), HasLoss()
+    for number in range(3):
+        scope["loss"] = number
+        same(jitted(batch(3), cell), batch(3) * 2)
+    assert jitted.cache_info().traces == 1
+
+
+def test_objects_among_the_arguments_are_seen() -> None:
+    class Settings:
+        factor = 2.0
+
+    @ms.jit
+    def function(x: Any, cell: Any, settings: Any) -> Any:
+        return cell.fc(x) * cell.factor * settings.factor
+
+    net, settings = Net(), Settings()
+    settings.factor = 3.0
+    same(function(batch(3, 4), net, settings), net.fc(batch(3, 4)) * 6.0)
+    settings.factor, net.factor = 4.0, 5.0
+    for _ in range(2):
+        same(function(batch(3, 4), net, settings), net.fc(batch(3, 4)) * 20.0)
+    assert function.cache_info().traces == 2
+    assert "cell.fc" in [call.path for call in function.programs[0].program.calls]
+
+
 # ---- Parameters and draws ----
 
 

@@ -392,6 +392,7 @@ def test_variables_of_a_function_stay_as_they_are() -> None:
         with pytest.raises(UnsupportedPython, match=f"the variable {name}"):
             trace(function, (Tensor(X),))
     assert not seen
+    assert count == 0
     np.testing.assert_array_equal(total.asnumpy(), X)
 
 
