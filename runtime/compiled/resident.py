@@ -91,7 +91,7 @@ class Resident:
 
     def state(self) -> dict[str, Array]:
         """A copy of the buffers, by name."""
-        return {name: array_of(value) for name, value in self._now.items()}
+        return {name: array_of(value).copy() for name, value in self._now.items()}
 
 
 def _known(type: Type) -> tuple[int, ...]:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import BFLOAT16, FLOAT64
-from . import recurrent_onnx
+from ..ir.types import FLOAT64
 from .common import in_float32
 from .float64_forms import Writer
 from .gru_gradient import gru_gradient
@@ -68,7 +67,7 @@ def _(x: Type, h0: Type, weight_ih: Type, weight_hh: Type, *others: Type | None,
 
 
 @gru.kernel
-def _(*operands: Array | None, reverse: bool) -> tuple[Array, Array]:
+def _(*operands: Any, reverse: bool) -> tuple[Array, Array]:
     ys, h, *_ = _run(*operands, reverse=reverse, keep=False)
     return ys, h
 
@@ -98,7 +97,7 @@ def _(
 
 @gru.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
-    if graph.type(x).dtype in (FLOAT64, BFLOAT16):  # no kernel in ONNX Runtime
+    if graph.type(x).dtype == FLOAT64:  # no kernel in ONNX Runtime
         return _scanned(graph, x, h0, *weights, reverse=reverse, keep=False)
     *others, lengths = weights
     return standard_operator(
@@ -146,7 +145,7 @@ def _(*operands: Type, reverse: bool) -> tuple[Type, ...]:
 
 
 @gru_with_gates.kernel
-def _(*operands: Array | None, reverse: bool) -> tuple[Array, ...]:
+def _(*operands: Any, reverse: bool) -> tuple[Array, ...]:
     return _run(*operands, reverse=reverse, keep=True)
 
 
@@ -192,7 +191,6 @@ def _run(
     return kept(valid, ys), h, *map(columnwise, of_steps)
 
 
-@recurrent_onnx.in_float32
 def _scanned(
     graph: OnnxGraph,
     x: str,

@@ -15,7 +15,7 @@ from ..ir.dims import Dim, product
 from . import creation, scatter_reductions, shaping
 from .common import normalize_axis, same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .scatter_reductions import combine, narrowed, require_reduction, widened
+from .scatter_reductions import combine, combined_slices, narrowed, require_reduction, widened
 
 
 @operator
@@ -55,7 +55,9 @@ def _(graph: OnnxGraph, x: str, indices: str, *, axis: int) -> Any:
 
 @operator
 def index_add(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int) -> Tensor:
-    """`x` with the i-th slice of `updates` along `axis` added at `indices[i]`: ATen `index_add`, ONNX ScatterND-18.
+    """`x` with the i-th slice of `updates` along `axis` added at `indices[i]`.
+
+    ATen `index_add`, ONNX ScatterElements-18.
 
     Args:
         x: (..., n, ...).
@@ -95,17 +97,13 @@ def _(g: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor, *, axis
 
 
 @index_add.onnx
-def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, axis: int) -> Any:
-    type = graph.type(x)
+def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, axis: int) -> str:
+    type, shape = graph.type(x), graph.type(updates).shape
     at = normalize_axis(axis, type.rank)
-    rows = graph.op("Unsqueeze", graph.cast(indices, np.int64), graph.constant([1], np.int64))
+    others = [i for i in range(type.rank) if i != at]
+    places = graph.op("Unsqueeze", graph.cast(indices, np.int64), graph.constant(others, np.int64))
     x, updates = widened(graph, x), widened(graph, updates)
-    if at == 0:
-        return narrowed(graph, graph.op("ScatterND", x, rows, updates, reduction="add"), type)
-    order = [at, *(i for i in range(type.rank) if i != at)]
-    x, updates = graph.op("Transpose", x, perm=order), graph.op("Transpose", updates, perm=order)
-    moved = graph.op("ScatterND", x, rows, updates, reduction="add")
-    return narrowed(graph, graph.op("Transpose", moved, perm=[order.index(i) for i in range(type.rank)]), type)
+    return narrowed(graph, combined_slices(graph, x, places, updates, shape, at, "add"), type)
 
 
 @operator
@@ -291,11 +289,20 @@ def _(
 
 @scatter_nd.onnx
 def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, reduction: str) -> Any:
-    rows = graph.cast(indices, np.int64)
+    rows, type = graph.cast(indices, np.int64), graph.type(x)
     if reduction == "none":
         return graph.op("ScatterND", x, rows, updates, reduction=reduction)
-    y = graph.op("ScatterND", widened(graph, x), rows, widened(graph, updates), reduction=reduction)
-    return narrowed(graph, y, graph.type(x))
+    *leading, depth = graph.type(indices).shape
+    sizes, shape = type.shape[:depth], (product(leading), product(type.shape[depth:]))
+    if depth > 1:  # coordinates as the number of the slice
+        zero, strides = graph.constant(0, np.int64), tuple(product(sizes[i + 1 :]) for i in range(depth))
+        rows = graph.op("Where", graph.op("Less", rows, zero), graph.op("Add", rows, graph.dims(sizes)), rows)
+        rows = graph.op("ReduceSum", graph.op("Mul", rows, graph.dims(strides)), graph.constant([-1], np.int64))
+    rows = graph.op("Reshape", rows, graph.dims((shape[0], 1)))
+    slices = graph.op("Reshape", widened(graph, x), graph.dims((product(sizes), shape[1])))
+    updates = graph.op("Reshape", widened(graph, updates), graph.dims(shape))
+    y = graph.op("Reshape", combined_slices(graph, slices, rows, updates, shape, 0, reduction), graph.dims(type.shape))
+    return narrowed(graph, y, type)
 
 
 @operator

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import BFLOAT16, FLOAT64
-from . import recurrent_onnx, shaping
+from ..ir.types import FLOAT64
+from . import shaping
 from .common import in_float32, same_dtype
 from .float64_forms import Writer
 from .lstm_gradient import lstm_gradient
@@ -16,13 +16,13 @@ from .recurrent import (
     activate,
     advanced,
     check_operands,
-    columns,
     columnwise,
     input_gates,
     kept,
     operand_gradients,
     previous_outputs,
     steps,
+    weight_gradient,
     within,
 )
 from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
@@ -94,7 +94,7 @@ def _(
 
 
 @lstm.kernel
-def _(*operands: Array | None, reverse: bool) -> tuple[Array, Array, Array]:
+def _(*operands: Any, reverse: bool) -> tuple[Array, Array, Array]:
     ys, h, c, *_ = _run(*operands, reverse=reverse, keep=False)
     return ys, h, c
 
@@ -121,15 +121,17 @@ def _(
     g_gates, g_h0, g_c0, *g_projected = lstm_gradient(weight_hh, *kept_back, weight_hr, lengths, *g, reverse=reverse)
     previous = previous_outputs(y[0], h0, lengths, reverse)
     gx, *g_parameters = operand_gradients(g_gates, g_gates, x, previous, weight_ih, bias_ih, bias_hh)
-    o, squashed = kept_back[3], kept_back[5]
-    g_weight_hr = [columns(g) @ shaping.transpose(columns(o * squashed), permutation=(1, 0)) for g in g_projected]
-    return gx, g_h0, g_c0, *g_parameters, g_weight_hr[0] if g_weight_hr else None, None
+    g_weight_hr = None
+    if g_projected:
+        h = shaping.transpose(kept_back[3] * kept_back[5], permutation=(0, 2, 1))
+        g_weight_hr = weight_gradient(g_projected[0], h)
+    return gx, g_h0, g_c0, *g_parameters, g_weight_hr, None
 
 
 @lstm.onnx
 def _(graph: OnnxGraph, x: str, h0: str, c0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
     *others, weight_hr, lengths = weights
-    if weight_hr or graph.type(x).dtype in (FLOAT64, BFLOAT16):  # no such operator; no kernel in ONNX Runtime
+    if weight_hr or graph.type(x).dtype == FLOAT64:  # no such operator; no kernel in ONNX Runtime
         return _scanned(graph, x, h0, c0, *weights, reverse=reverse, keep=False)
     return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), Weights(*others), lengths, reverse)
 
@@ -179,7 +181,7 @@ def _(*operands: Type, reverse: bool) -> tuple[Type, ...]:
 
 
 @lstm_with_gates.kernel
-def _(*operands: Array | None, reverse: bool) -> tuple[Array, ...]:
+def _(*operands: Any, reverse: bool) -> tuple[Array, ...]:
     return _run(*operands, reverse=reverse, keep=True)
 
 
@@ -225,7 +227,6 @@ def _run(
     return kept(valid, ys), h, c, *map(columnwise, of_steps)
 
 
-@recurrent_onnx.in_float32
 def _scanned(
     graph: OnnxGraph,
     x: str,

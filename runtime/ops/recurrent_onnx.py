@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ir.dims import Dim
-from ..ir.types import BOOL, FLOAT32, INT64, is_half
+from ..ir.types import BOOL, INT64
 from .float64_forms import Writer
-from .registry import OnnxGraph, Rule, Type
+from .registry import OnnxGraph, Type
 
 
 class Weights(NamedTuple):
@@ -67,20 +67,6 @@ def standard_operator(
         **attributes,
     )
     return graph.op("Squeeze", ys, direction_axis), *(graph.op("Squeeze", state, first) for state in last)
-
-
-def in_float32(rule: Rule) -> Rule:
-    """An `onnx` rule that, for half-precision operands, computes in float32 and rounds its results once."""
-
-    @functools.wraps(rule)
-    def widened(graph: OnnxGraph, *inputs: str, **attributes: Any) -> tuple[str, ...]:
-        dtype = graph.type(inputs[0]).dtype
-        if not is_half(dtype):
-            return tuple(rule(graph, *inputs, **attributes))
-        wide = (graph.cast(x, FLOAT32) if x and is_half(graph.type(x).dtype) else x for x in inputs)
-        return tuple(graph.cast(y, dtype) for y in rule(graph, *wide, **attributes))
-
-    return widened
 
 
 class Steps:

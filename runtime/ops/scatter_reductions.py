@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import Dim
 from ..ir.types import BOOL, FLOAT32, is_half
 from . import comparison, creation, elementwise
 from .registry import Array, OnnxGraph, Tensor, Type, require
@@ -76,3 +77,24 @@ def widened(graph: OnnxGraph, x: str) -> str:
 def narrowed(graph: OnnxGraph, y: str, type: Type) -> str:
     """A result that was computed from `widened` operands, in the dtype that it should have."""
     return graph.cast(y, type.dtype) if is_half(type.dtype) else y
+
+
+def combined_slices(
+    graph: OnnxGraph, x: str, places: str, updates: str, shape: tuple[Dim, ...], axis: int, reduction: str
+) -> str:
+    """`x` with slices of `updates` along `axis` combined with those at `places`, of which several may be the same.
+
+    That is ScatterElements-18, not ScatterND: ONNX Runtime's writes slices in several threads and doesn't keep those
+    apart that write to one place (microsoft/onnxruntime#18048, seen in 1.31: embeddings lost parts of their gradient).
+
+    Args:
+        graph: what to write to.
+        x: the tensor.
+        places: int64, as many axes as `updates`, of size 1 but for `axis`.
+        updates: the slices.
+        shape: of `updates`.
+        axis: which axis of x `places` address.
+        reduction: how they combine.
+    """
+    everywhere = graph.op("Expand", places, graph.dims(shape))
+    return str(graph.op("ScatterElements", x, everywhere, updates, axis=axis, reduction=reduction))

@@ -194,6 +194,20 @@ def test_a_step_that_overflows_is_left_out() -> None:
     assert step.state()["loss_scale"] == 2.0 ** (127 - overflows + 1)
 
 
+def test_the_state_is_a_copy_that_outlives_the_step() -> None:
+    step = compiled(lambda p: optim.SGD(p, 0.1, momentum=0.9))
+    step(*batches(1)[0])
+    before = step.state()
+    kept = {name: array.copy() for name, array in before.items()}
+    for batch in batches(3):
+        step(*batch)
+    after = step.state()
+    assert (after["conv.weight"] != before["conv.weight"]).any()
+    del step
+    for name, array in before.items():
+        np.testing.assert_array_equal(array, kept[name])
+
+
 def test_the_learning_rate_can_be_changed() -> None:
     module = Net().train()
     optimizer = torch.optim.SGD(module.parameters(), 0.1)

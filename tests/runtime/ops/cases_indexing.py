@@ -110,6 +110,14 @@ CASES = [
     OpCase("scatter_nd", (_X, np.array([[0, 1], [2, -1]]), _UPDATES[0, :2]), {}, _put(False), "replace"),
     OpCase("scatter_nd", (_X, _COORDINATES, _UPDATES[:2, :2]), {"reduction": "add"}, _put(True), "add"),
     OpCase(
+        "scatter_nd",
+        (_X, np.array([[-1, 0, 1], [2, -4, 0], [2, 0, 1]]), np.array([1.5, -0.5, 2.0])),
+        {"reduction": "add"},
+        _put(True),
+        "add-elements",
+    ),
+    OpCase("scatter_nd", (_X, np.array([[0], [-1], [0]]), _X * 2), {"reduction": "add"}, _put(True), "add-rows"),
+    OpCase(
         "slice_scatter",
         (_X, _UPDATES[:, :2]),
         {"axis": 1, "start": 1, "stop": 3},

@@ -1,4 +1,4 @@
-"""Recurrent layers: any size against torch, rounding in float32 against torch's own, and what has no ONNX form."""
+"""Recurrent layers: any size against torch, rounding in float32 against torch's own, and what doesn't fit."""
 
 from __future__ import annotations
 
@@ -10,26 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellbridge.converter.onnx_out.export import to_onnx
 from cellbridge.runtime import ops
-from cellbridge.runtime.compiled.session import run_model
-from cellbridge.runtime.errors import ConversionError, ShapeError
-from cellbridge.runtime.ir.dims import symbol
-from cellbridge.runtime.ir.program import Program
-from cellbridge.runtime.ir.types import CellCall, Type, as_dtype
+from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.ops.gru import gru
 from cellbridge.runtime.ops.lstm import lstm
 from cellbridge.runtime.ops.rnn import rnn
-from cellbridge.runtime.tracing import Builder
-from cellbridge.runtime.tree import TENSOR, Structure
-from tests.runtime.ops.cases_recurrent import layer_inputs, torch_layer
+from tests.runtime.ops.cases_recurrent import LAYERS, attributes_of, layer_inputs, torch_layer
 
 Array = np.ndarray[Any, Any]
-LAYERS = ("lstm", "gru", "rnn")
-
-
-def attributes_of(op: str, reverse: bool) -> dict[str, Any]:
-    return {"reverse": reverse, **({"nonlinearity": "tanh"} if op == "rnn" else {})}
 
 
 def gradients(op: str, gs: tuple[Any, ...], inputs: tuple[Any, ...], **attributes: Any) -> tuple[Any, ...]:
@@ -119,45 +107,6 @@ def test_saturated_gates_do_not_overflow() -> None:
     with np.errstate(over="ignore"):
         outputs = lstm(x * np.float32(1e4), *others, reverse=False)
     assert all(np.isfinite(y).all() for y in outputs)
-
-
-def one_layer(op: str, dtype: str, time: Any, **sizes: int) -> tuple[Program, tuple[Array, ...]]:
-    builder = Builder()
-    arrays = layer_inputs(op, 4, 2, 3, 5, **sizes)
-    present = tuple(a.astype(dtype) for a in arrays if a is not None)
-    values = iter(builder.new_value(f"x{i}", Type(as_dtype(dtype), a.shape)) for i, a in enumerate(present[1:], 1))
-    first = builder.new_value("x0", Type(as_dtype(dtype), (time, 2, 3)))
-    operands = [first, *(None if a is None else next(values) for a in arrays[1:])]
-    results = ops.get(op)(*operands, **attributes_of(op, True))
-    program = Program(
-        inputs=tuple(o.value for o in operands if o is not None),
-        outputs=tuple(r.value for r in results),
-        nodes=tuple(builder.nodes),
-        parameters={},
-        buffers={},
-        constants=(),
-        calls=(CellCall("", "Case"),),
-        arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(present)), Structure("dict"))),
-        result=Structure("tuple", (TENSOR,) * len(results)),
-    )
-    return program, present
-
-
-@pytest.mark.parametrize("op", LAYERS)
-def test_symbolic_time_in_onnx(op: str) -> None:
-    program, arrays = one_layer(op, "float32", symbol("time"))
-    model = to_onnx(program)
-    assert op.upper() in {node.op_type for node in model.graph.node}
-    found = run_model(model, dict(zip([value.name for value in model.graph.input], arrays, strict=True)))
-    expected = ops.get(op)(*arrays, **attributes_of(op, True))
-    for a, b in zip(found.values(), expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-
-
-def test_symbolic_time_without_an_onnx_form_is_explained() -> None:
-    program, _ = one_layer("lstm", "float64", symbol("time"))
-    with pytest.raises(ConversionError, match=r"symbolic number of steps \(time\)"):
-        to_onnx(program)
 
 
 def test_operands_that_do_not_fit_are_explained() -> None:
