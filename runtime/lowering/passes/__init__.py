@@ -15,8 +15,11 @@ from .select import select
 from .share import share
 from .simplify import simplify
 from .turn_kernels import turn_kernels
+from .winograd import winograd
 
-PASSES = (share, fold, simplify, turn_kernels, join_directions, share, fuse_batch_norm, fuse_gemm, select, fold)
+PASSES = (
+    share, fold, simplify, winograd, turn_kernels, join_directions, share, fuse_batch_norm, fuse_gemm, select, fold,
+)  # fmt: skip
 
 
 def optimize(graph: Graph, results: list[str]) -> None:
