@@ -16,9 +16,18 @@ if TYPE_CHECKING:
     from .cell_source.source import to_cell_source
     from .onnx_in.importing import from_onnx
     from .onnx_out.export import to_onnx
+    from .onnx_out.training import training_step_to_onnx
     from .torch_out.export import to_torch
 
-__all__ = ["from_onnx", "from_torch", "to_cell_checkpoint", "to_cell_source", "to_onnx", "to_torch"]
+__all__ = [
+    "from_onnx",
+    "from_torch",
+    "to_cell_checkpoint",
+    "to_cell_source",
+    "to_onnx",
+    "to_torch",
+    "training_step_to_onnx",
+]
 
 __getattr__ = lazily(
     __name__,
@@ -29,5 +38,6 @@ __getattr__ = lazily(
         "to_cell_source": "cell_source.source",
         "to_onnx": "onnx_out.export",
         "to_torch": "torch_out.export",
+        "training_step_to_onnx": "onnx_out.training",
     },
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .lazy import lazily
 
 if TYPE_CHECKING:
-    from . import amp, common, context, nn, ops, train
+    from . import amp, common, context, nn, ops, optim, train
     from .amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
     from .calling import Gradients
     from .common import dtype
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .common.seed import get_seed, set_seed
     from .common.tensor import Tensor
     from .compiled.compiled import Compiled, compile
+    from .compiled.train_step import TrainStep, compile_train_step
     from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, jit, set_context, set_device
     from .errors import (
         CellbridgeError,
@@ -101,6 +102,7 @@ __all__ = [
     "ProgramError",
     "ShapeError",
     "Tensor",
+    "TrainStep",
     "UnsupportedOperators",
     "UsageError",
     "_no_grad",
@@ -110,6 +112,7 @@ __all__ = [
     "byte",
     "common",
     "compile",
+    "compile_train_step",
     "context",
     "double",
     "dtype",
@@ -145,6 +148,7 @@ __all__ = [
     "nn",
     "no_inline",
     "ops",
+    "optim",
     "recompute",
     "save_checkpoint",
     "set_context",
@@ -171,7 +175,7 @@ __all__ = [
 ]
 
 _NAMES = {  # by module; "" for those that are modules themselves
-    "": "amp common context nn ops train",
+    "": "amp common context nn ops optim train",
     "amp": "DynamicLossScaleManager FixedLossScaleManager LossScaleManager",
     "calling": "Gradients",
     "common": "dtype",
@@ -184,6 +188,7 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "common.seed": "get_seed set_seed",
     "common.tensor": "Tensor",
     "compiled.compiled": "Compiled compile",
+    "compiled.train_step": "TrainStep compile_train_step",
     "context": "GRAPH_MODE PYNATIVE_MODE get_context jit set_context set_device",
     "errors": "CellbridgeError ConversionError ConversionWarning ParityError ProgramError ShapeError "
     "UnsupportedOperators UsageError",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import CellbridgeError, ProgramError, ShapeError, UsageError
-from .ir.dims import Dim, SymbolicDim, evaluate, symbols_in
+from .ir.dims import Dim, SymbolicDim, evaluate, substitute, symbols_in
 from .ir.passes.forward_once import forward_once
 from .ir.program import Program
 from .ir.sizes import Reading, symbols_used
@@ -44,6 +44,7 @@ def execute(
     inputs: Sequence[Array],
     *,
     wanted: Sequence[Value] | None = None,
+    stored: Mapping[Value, Array] | None = None,
     draws: Mapping[str, Array] | None = None,
     observe: Observer | None = None,
 ) -> list[Array]:
@@ -53,6 +54,7 @@ def execute(
         program: what to run.
         inputs: one array per `program.inputs`, with their dtypes and shapes.
         wanted: the values to return; `program.outputs` if not given.
+        stored: arrays in place of those that the program stores (parameters, buffers), with their dtypes and shapes.
         draws: results of random nodes by value name, to be replayed; others are drawn.
         observe: called with each `boundary` node and its array; what it returns takes the array's place. With an
             observer every boundary is computed, otherwise only what `wanted` needs.
@@ -65,7 +67,7 @@ def execute(
         CellbridgeError: an op failed; the message names the op, its operands, the Cell and the source line.
     """
     wanted = program.outputs if wanted is None else wanted
-    environment: dict[Value, Array] = dict(program.constant_data)
+    environment: dict[Value, Array] = program.constant_data | dict(stored or {})
     sizes = bind(program, inputs)
     environment.update(zip(program.inputs, inputs, strict=True))
     with np.errstate(all="ignore"):
@@ -155,7 +157,7 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
         if symbols_in(dim) - sizes.keys():
             continue  # told only when the program runs: of the cotangent of a value whose size depends on data
         try:
-            needed = evaluate(dim, sizes)
+            needed = substitute(dim, sizes)
         except ZeroDivisionError as error:
             where = f"{_input_label(program, i)}, dimension {axis}"
             raise UsageError(f"{where}: the size {dim} divides by 0 for inputs of these shapes") from error

@@ -160,6 +160,9 @@ class Traced(Operand):
     def __matmul__(self, other: Any) -> Any:
         return _combined("matmul", self, other)
 
+    def __pow__(self, other: Any) -> Any:
+        return _combined("pow", self, other)
+
     def __neg__(self) -> Any:
         return _op("neg")(self)
 

@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.dtype import bool_, float32, int32
+from ..common.dtype import bool_, float32, float64, int32
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
+from ..functional.operands import as_tensor
 from ..ir.types import is_floating
-from ..ops import comparison, elementwise, reduction
+from ..ops import comparison, elementwise, reduction, shaping
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 """No loss scale grows beyond it."""
@@ -96,11 +97,11 @@ class StaticLossScaler(LossScaler):
 
     def scale(self, inputs: Any) -> Any:
         """A tensor, or each in a tuple or list, times the scale; dtypes stay."""
-        return scaled(inputs, float(self.scale_value))
+        return scaled(inputs, self.scale_value)
 
     def unscale(self, inputs: Any) -> Any:
         """A tensor, or each in a tuple or list, divided by the scale; dtypes stay."""
-        return scaled(inputs, 1 / float(self.scale_value))
+        return scaled(inputs, inverse(self.scale_value))
 
     def adjust(self, grads_finite: Any) -> bool:
         """Change nothing; returns False."""
@@ -139,14 +140,10 @@ class DynamicLossScaler(StaticLossScaler):
         Raises:
             TypeError: `grads_finite` is neither.
         """
-        finite, counter = _as_bool(grads_finite), int(self.counter)
-        scale = float(self.scale_value)
-        if not finite:
-            scale = max(1.0, scale / self.scale_factor)
-        elif counter == self.scale_window - 1 and scale * self.scale_factor <= FLOAT32_MAX:
-            scale *= self.scale_factor
-        self.scale_value.set_data(scale)
-        self.counter.set_data((counter + 1) % self.scale_window if finite else 0)
+        finite, counter = _as_bool(grads_finite), as_tensor(self.counter)
+        due = counter == self.scale_window - 1
+        self.scale_value.set_data(adjusted(self.scale_value, ~finite, due, self.scale_factor))
+        self.counter.set_data(((counter + 1) % self.scale_window).masked_fill(~finite, 0))
         return True
 
 
@@ -155,14 +152,41 @@ def _as_scale(scale_value: float, *, of: str) -> Parameter:
     return Parameter(np.asarray(scale_value, float32), name="scale_value")
 
 
-def _as_bool(value: Any) -> bool:
-    if isinstance(value, bool) or (isinstance(value, (Tensor, np.bool_)) and value.dtype == bool_):
-        return bool(value)
+def _as_bool(value: Any) -> Any:
+    if isinstance(value, (bool, np.bool_)):
+        return Tensor(bool(value))
+    if isinstance(value, Tensor) and value.dtype == bool_:
+        return shaping.reshape(value, shape=())
     raise TypeError(f"For 'adjust', 'grads_finite' must be a bool or a bool Tensor, but got {value!r}")
 
 
-def scaled(inputs: Any, factor: float) -> Any:
+def adjusted(scale: Any, overflow: Any, due: Any, factor: float) -> Any:
+    """A loss scale after a step: lower after an overflow, down to 1, and higher if that is due and float32 holds it.
+
+    Args:
+        scale: tensor of one element.
+        overflow: 0-d bool tensor: whether a gradient of the step wasn't finite.
+        due: 0-d bool tensor: whether there was no overflow for long enough.
+        factor: what the scale is divided or multiplied by.
+
+    Returns:
+        The scale, float64 in the shape of `scale`.
+    """
+    now = elementwise.cast(scale, dtype=float64)
+    raised = now * factor
+    raised = elementwise.where(due.logical_and(raised <= FLOAT32_MAX), raised, now)
+    return elementwise.where(overflow, elementwise.maximum(now / factor, 1.0), raised)
+
+
+def inverse(scale: Any) -> Any:
+    """One over a scale, float64."""
+    return 1 / elementwise.cast(scale, dtype=float64)
+
+
+def scaled(inputs: Any, factor: Any) -> Any:
     """A tensor, or each in a tuple or list, times a number; dtypes stay, so that large numbers may become infinite.
+
+    `factor` is a number or a tensor of one element.
 
     Raises:
         TypeError: there is something else than tensors.
@@ -171,4 +195,5 @@ def scaled(inputs: Any, factor: float) -> Any:
         return type(inputs)(scaled(item, factor) for item in inputs)
     if not isinstance(inputs, Tensor):
         raise TypeError(f"a loss scale applies to a Tensor or a tuple of Tensors, but got {type(inputs).__name__}")
-    return elementwise.mul(inputs, elementwise.cast(wrapped(np.asarray(factor)), dtype=inputs.dtype))
+    number = shaping.reshape(factor, shape=()) if isinstance(factor, Tensor) else wrapped(np.asarray(factor))
+    return elementwise.mul(inputs, elementwise.cast(number, dtype=inputs.dtype))

@@ -26,10 +26,10 @@ class Names:
         self._paths: dict[int, tuple[str, Cell]] = {}
         self._parameters: dict[int, tuple[list[str], Parameter]] = {}
         self._taken: set[str] = set()
-        for name, value in _held_by(root):
+        for name, value in held_by(root):
             for cell in (leaf for leaf in leaves(value) if isinstance(leaf, Cell)):
                 self._add(cell, name if isinstance(value, Cell) else self._free(name))
-        for name, value in _held_by(root):
+        for name, value in held_by(root):
             if isinstance(value, Parameter) and id(value) not in self._parameters:
                 self._parameters[id(value)] = [self._free(name)], value
 
@@ -58,6 +58,7 @@ class Names:
 
     def _add(self, cell: Cell, path: str) -> None:
         """Name a Cell, those within, and their Parameters."""
+        listed: list[tuple[str, Parameter]] = []
         for place, inner in cell.cells_and_names(name_prefix=path):
             if id(inner) in self._paths:
                 continue
@@ -65,9 +66,14 @@ class Names:
             self._taken.add(place)
             for name, parameter in inner._params.items():
                 qualified = f"{place}.{name}" if place else name
-                self._taken.add(qualified)
-                names, _ = self._parameters.setdefault(id(parameter), ([], parameter))
-                names.append(qualified)
+                if "." in name:  # one of a ParameterTuple, which lists them by their names
+                    listed.append((qualified, parameter))
+                else:
+                    self._taken.add(qualified)
+                    self._parameters.setdefault(id(parameter), ([], parameter))[0].append(qualified)
+        for qualified, parameter in listed:
+            if id(parameter) not in self._parameters:
+                self._parameters[id(parameter)] = [self._free(qualified)], parameter
 
     def _free(self, stem: str) -> str:
         name, count = stem, 0
@@ -78,7 +84,7 @@ class Names:
         return name
 
 
-def _held_by(root: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+def held_by(root: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """The variables of a function, or the Cell itself under the empty name."""
     if isinstance(root, Cell):
         yield "", root

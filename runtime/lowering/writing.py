@@ -35,7 +35,11 @@ def add_initializers(model: onnx.ModelProto, initializers: Tensors) -> None:
 
 
 def write(
-    model: onnx.ModelProto, initializers: Tensors, path: str | PathLike[str], external: bool | Literal["auto"] = "auto"
+    model: onnx.ModelProto,
+    initializers: Tensors,
+    path: str | PathLike[str],
+    external: bool | Literal["auto"] = "auto",
+    beside: Mapping[Path, bytes] | None = None,
 ) -> None:
     """Add the tensors and write the model to `path`, with large tensors in `<path>.data`, one at a time.
 
@@ -44,6 +48,7 @@ def write(
         initializers: the tensors by name.
         path: the file to write.
         external: whether to write `<path>.data`; `"auto"`: if one file can't hold the tensors.
+        beside: other files to write along with it, and what they hold.
 
     Raises:
         UsageError: a file can't be written.
@@ -53,8 +58,11 @@ def write(
     if external == "auto":
         external = size_of(initializers) > MODEL_LIMIT
     large = {name for name, tensor in initializers.items() if external and tensor.nbytes >= INLINE_LIMIT}
+    others = beside or {}
     try:
-        with whole_files([data, target] if large else [target]) as files:
+        with whole_files([*([data] if large else []), *others, target]) as files:
+            for file, content in zip(files[-1 - len(others) : -1], others.values(), strict=True):
+                file.write(content)
             add_initializers(model, {name: tensor for name, tensor in initializers.items() if name not in large})
             for name, tensor in initializers.items():
                 if name in large:

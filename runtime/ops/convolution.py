@@ -19,6 +19,7 @@ import numpy as np
 from ..ir.dims import Dim
 from . import reduction
 from .common import same_dtype
+from .convolution_onnx import onnx_weight_gradient
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .windows import Padding, Sizes, at, onnx_pads, padded, taps, window_count, window_span, windows
 
@@ -282,35 +283,7 @@ def _(
     return lambda: conv_transpose(g, h, output_padding=remainder, **attributes), lambda: conv(x, h, **attributes)
 
 
-@conv_weight_gradient.onnx
-def _(
-    graph: OnnxGraph, x: str, g: str, *,
-    kernel_shape: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
-) -> str:  # fmt: skip
-    # A convolution in which batch and channels change places, as do stride and dilation.
-    batch, channels, *sizes = graph.type(x).shape
-    spatial = len(sizes)
-    sizes = [size + min(b, 0) + min(a, 0) for size, (b, a) in zip(sizes, padding, strict=True)]
-    x, padding = _cropped(graph, x, padding)
-    axes = range(2, 2 + spatial)
-    if groups == 1:
-        images = graph.op("Transpose", x, perm=(1, 0, *axes))
-    else:
-        split = graph.op("Reshape", x, graph.dims((batch, groups, channels // groups, *sizes)))
-        swapped = graph.op("Transpose", split, perm=(2, 1, 0, *(axis + 1 for axis in axes)))
-        images = graph.op("Reshape", swapped, graph.dims((channels // groups, batch * groups, *sizes)))
-    cotangents = graph.op("Transpose", g, perm=(1, 0, *axes))
-    attributes: dict[str, Any] = {
-        "strides": dilation,
-        "dilations": stride,
-        "pads": onnx_pads(padding),
-        "group": groups,
-    }
-    products = graph.op("Conv", images, cotangents, **attributes)
-    swapped = graph.op("Transpose", products, perm=(1, 0, *axes))
-    bounds = [np.zeros(spatial), np.array(kernel_shape), np.array(axes)]
-    result: str = graph.op("Slice", swapped, *(graph.constant(bound.astype(np.int64)) for bound in bounds))
-    return result
+conv_weight_gradient.onnx(onnx_weight_gradient)
 
 
 def _check(

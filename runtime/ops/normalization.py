@@ -16,7 +16,6 @@ from .standardization import (
     check_operands,
     inverse_root,
     onnx_deviation,
-    onnx_moments,
     onnx_narrow,
     onnx_standardized,
     onnx_wide,
@@ -256,12 +255,7 @@ def _(
 @batch_norm.onnx
 def _(graph: OnnxGraph, x: str, mean: str, variance: str, weight: str, bias: str, *, eps: float) -> str:
     kind = graph.type(x)
-    channels = graph.dims((kind.shape[1],))
-    weight = weight or graph.op("Expand", graph.constant(1.0, kind.dtype), channels)
-    bias = bias or graph.op("Expand", graph.constant(0.0, kind.dtype), channels)
-    if kind.dtype == FLOAT64:  # the attribute epsilon is a float32
-        variance, eps = graph.op("Add", variance, graph.constant(eps, FLOAT64)), 0.0
-    return str(graph.op("BatchNormalization", x, weight, bias, mean, variance, epsilon=eps))
+    return _onnx_batch_norm(graph, x, kind.shape[1:2], kind.dtype, mean, variance, weight, bias, eps=eps)
 
 
 @operator
@@ -311,16 +305,21 @@ def _(g: tuple[Any, Any, Any], y: tuple[Any, Any, Any], x: Tensor, weight: Any, 
 
 @batch_norm_train.onnx
 def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, eps: float) -> tuple[str, str, str]:
-    # BatchNormalization's training mode is missing from ONNX Runtime's inference builds.
+    # BatchNormalization's training mode is missing from ONNX Runtime's inference builds. Here it scales and shifts what
+    # is centered already: that is one pass over the data, and the gradient needs the centered tensor too.
     kind = graph.type(x)
-    axes = _batch_axes(kind)
-    centered, mean, variance = onnx_moments(graph, onnx_wide(graph, x), axes)
-    y = graph.op("Div", centered, onnx_deviation(graph, variance, eps, kind.dtype))
-    y = onnx_narrow(graph, y, kind.dtype)
-    y = _onnx_affine(graph, y, *(_onnx_per_channel(graph, v, kind.rank) for v in (weight, bias)))
-    axes_constant = graph.constant(np.array(axes))
+    wide, axes = onnx_wide(graph, x), graph.constant(np.array(_batch_axes(kind)))
+    dtype = FLOAT32 if is_half(kind.dtype) else kind.dtype
+    channels = (kind.shape[1],)
+    mean = graph.op("ReduceMean", wide, axes, keepdims=0)
+    shape = graph.dims((*channels, *(1,) * (kind.rank - 2)))
+    centered = graph.op("Sub", wide, graph.op("Reshape", mean, shape, allowzero=1) if kind.rank > 2 else mean)
+    variance = graph.op("ReduceMean", graph.op("Mul", centered, centered), axes, keepdims=0)
+    y = _onnx_batch_norm(
+        graph, centered, channels, dtype, "", variance, *(v and graph.cast(v, dtype) for v in (weight, bias)), eps=eps
+    )
     mean, variance = (onnx_narrow(graph, v, kind.dtype) for v in (mean, variance))
-    return y, graph.op("Squeeze", mean, axes_constant), graph.op("Squeeze", variance, axes_constant)
+    return onnx_narrow(graph, y, kind.dtype), mean, variance
 
 
 def _batch_axes(x: Any) -> tuple[int, ...]:
@@ -373,6 +372,21 @@ def _per_channel(v: Tensor, x: Tensor) -> Tensor:
 def _channel_sums(x: Tensor) -> Tensor:
     summed: Tensor = reduction.reduce_sum(x, axes=_batch_axes(x))
     return summed
+
+
+def _onnx_batch_norm(
+    graph: OnnxGraph, x: str, channels: tuple[dims.Dim, ...], dtype: np.dtype[Any],
+    mean: str, variance: str, weight: str, bias: str, *, eps: float,
+) -> str:  # fmt: skip
+    """BatchNormalization-15 of an `x` of that dtype and number of channels; an absent mean is 0."""
+
+    def each(value: float) -> str:
+        return str(graph.op("Expand", graph.constant(value, dtype), graph.dims(channels)))
+
+    if dtype == FLOAT64:  # the attribute epsilon is a float32
+        variance, eps = graph.op("Add", variance, graph.constant(eps, FLOAT64)), 0.0
+    operands = (weight or each(1.0), bias or each(0.0), mean or each(0.0), variance)
+    return str(graph.op("BatchNormalization", x, *operands, epsilon=eps))
 
 
 def _onnx_affine(graph: OnnxGraph, x: str, weight: str, bias: str) -> str:

@@ -299,3 +299,23 @@ def test_two_draws_of_one_shape_stay_two() -> None:
     model = to_onnx(from_torch(Masks(), (x,), train=True))
     first, second = run_model(model, {"x": x.numpy()}).values()
     assert (first != second).mean() == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "operators"),
+    [
+        ("many-channels", {"Conv"}),
+        ("many-channels-1x1", {"Conv"}),
+        ("many-channels-cut", {"ConvTranspose"}),  # the convolution would need a negative padding
+        ("3x3", {"ConvTranspose"}),
+    ],
+)
+def test_a_transposed_convolution_by_single_steps_is_a_convolution(name: str, operators: set[str]) -> None:
+    (case,) = (case for case in IN_ONNX if (case.op, case.name) == ("conv_transpose", name))
+    model = to_onnx(one_node_program(case, np.float32))
+    assert {node.op_type for node in model.graph.node} & {"Conv", "ConvTranspose"} == operators
+
+
+def test_a_transposed_convolution_keeps_a_weight_that_the_model_holds() -> None:
+    model = exported(nn.ConvTranspose2d(2, 64, 3), torch.randn(1, 2, 4, 4))
+    assert [node.op_type for node in model.graph.node] == ["ConvTranspose"]

@@ -13,8 +13,9 @@ from .fuse_gemm import fuse_gemm
 from .select import select
 from .share import share
 from .simplify import simplify
+from .turn_kernels import turn_kernels
 
-PASSES = (share, fold, simplify, share, fuse_batch_norm, fuse_gemm, select, fold)
+PASSES = (share, fold, simplify, turn_kernels, share, fuse_batch_norm, fuse_gemm, select, fold)
 
 
 def optimize(graph: Graph, results: list[str]) -> None:

@@ -50,7 +50,7 @@ class Adagrad(Optimizer):
     def construct(self, gradients: Any) -> Any:
         """Update the Parameters."""
 
-        def rule(w: Any, g: Any, lr: float, a: Any) -> tuple[Any, Any]:
+        def rule(w: Any, g: Any, lr: Any, a: Any) -> tuple[Any, Any]:
             if self.update_slots:
                 a = a + g * g
             return w - lr * g / elementwise.sqrt(a), a

@@ -53,7 +53,7 @@ class Adadelta(Optimizer):
         """Update the Parameters."""
         rho, epsilon = self.rho, self.epsilon
 
-        def rule(w: Any, g: Any, lr: float, a: Any, b: Any) -> tuple[Any, Any, Any]:
+        def rule(w: Any, g: Any, lr: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
             a = rho * a + (1 - rho) * (g * g)
             u = elementwise.sqrt(b + epsilon) / elementwise.sqrt(a + epsilon) * g
             b = rho * b + (1 - rho) * (u * u)

@@ -79,22 +79,18 @@ class Adam(Optimizer):
     def construct(self, gradients: Any) -> Any:
         """Update the Parameters."""
         beta1, beta2 = self.beta1, self.beta2
-        power1, power2 = float(self.beta1_power) * beta1, float(self.beta2_power) * beta2
-        correction = (1 - power2) ** 0.5 / (1 - power1)
+        power1, power2 = self.beta1_power * beta1, self.beta2_power * beta2
+        correction = elementwise.sqrt(1 - power2) / (1 - power1)
 
-        def rule(w: Any, g: Any, lr: float, m: Any, v: Any, *largest: Any) -> tuple[Any, ...]:
+        def rule(w: Any, g: Any, lr: Any, m: Any, v: Any, *largest: Any) -> tuple[Any, ...]:
             m = beta1 * m + (1 - beta1) * g
             v = beta2 * v + (1 - beta2) * (g * g)
             largest = tuple(elementwise.maximum(x, v) for x in largest)
             step = beta1 * m + (1 - beta1) * g if self.use_nesterov else m
-            return (
-                w - (lr * correction) * step / (elementwise.sqrt(largest[0] if largest else v) + self.eps),
-                m,
-                v,
-                *largest,
-            )
+            return w - lr * step / (elementwise.sqrt(largest[0] if largest else v) + self.eps), m, v, *largest
 
-        done = self.update(rule, gradients, self.moment1, self.moment2, *([self.vhat] if self.use_amsgrad else []))
+        states = (self.moment1, self.moment2, *([self.vhat] if self.use_amsgrad else []))
+        done = self.update(rule, gradients, *states, rate_factor=correction)
         self.beta1_power.set_data(power1)
         self.beta2_power.set_data(power2)
         return done
@@ -143,11 +139,11 @@ class AdamWeightDecay(Optimizer):
         """Update the Parameters."""
         beta1, beta2 = self.beta1, self.beta2
 
-        def rule(w: Any, g: Any, lr: float, decay: float, m: Any, v: Any) -> tuple[Any, Any, Any]:
+        def rule(w: Any, g: Any, lr: Any, decay: Any, m: Any, v: Any) -> tuple[Any, Any, Any]:
             m = beta1 * m + (1 - beta1) * g
             v = beta2 * v + (1 - beta2) * (g * g)
             step = m / (elementwise.sqrt(v) + self.eps)
-            return w - lr * (step + decay * w if decay else step), m, v
+            return w - lr * (step if decay is None else step + decay * w), m, v
 
         return self.update(rule, gradients, self.moments1, self.moments2, decoupled_decay=True)
 

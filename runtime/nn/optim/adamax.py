@@ -10,7 +10,7 @@ from ...common.dtype import float64
 from ...common.parameter import Parameter
 from ...ops import elementwise
 from .adam import checked_betas
-from .optimizer import Optimizer
+from .optimizer import Optimizer, scalar
 
 
 class AdaMax(Optimizer):
@@ -60,13 +60,13 @@ class AdaMax(Optimizer):
         """Update the Parameters."""
         beta1, beta2 = self.beta1, self.beta2
         power = self.beta1_power * beta1
-        correction = 1 / (1 - float(power))
+        correction = scalar(1 / (1 - power))
 
-        def rule(w: Any, g: Any, lr: float, m: Any, v: Any) -> tuple[Any, Any, Any]:
+        def rule(w: Any, g: Any, lr: Any, m: Any, v: Any) -> tuple[Any, Any, Any]:
             m = beta1 * m + (1 - beta1) * g
             v = elementwise.maximum(beta2 * v, elementwise.abs(g))
-            return w - (lr * correction) * m / (v + self.eps), m, v
+            return w - lr * m / (v + self.eps), m, v
 
-        done = self.update(rule, gradients, self.moment1, self.moment2)
+        done = self.update(rule, gradients, self.moment1, self.moment2, rate_factor=correction)
         self.beta1_power.set_data(power)
         return done

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ... import checks
+from ...common.dtype import float64
 from ...common.parameter import Parameter, ParameterTuple
-from .optimizer import Optimizer
+from ...ops import comparison, elementwise
+from .optimizer import Optimizer, number_for, scalar
 
 
 class ASGD(Optimizer):
@@ -64,13 +66,16 @@ class ASGD(Optimizer):
 
     def construct(self, gradients: Any) -> Any:
         """Update the Parameters."""
-        step = int(self.global_step) + 1
+        step = elementwise.cast(scalar(self.global_step), dtype=float64) + 1
+        first = (step == 1)._data
+        weight = 1 / elementwise.maximum(step - self.t0, 1.0)
 
-        def rule(w: Any, g: Any, lr: float, mu: Any, eta: Any, average: Any) -> tuple[Any, ...]:
-            eta = lr if step == 1 else eta
+        def rule(w: Any, g: Any, lr: Any, mu: Any, eta: Any, average: Any) -> tuple[Any, ...]:
+            eta = elementwise.where(first, lr, eta.astype(w.dtype))
             w = w * (1 - self.lambd * eta) - eta * g
-            average = w if mu == 1 else average + (w - average) * mu
-            eta = lr / (1 + self.lambd * lr * step) ** self.alpha
-            return w, 1 / max(1.0, step - self.t0), eta, average
+            mu = mu.astype(w.dtype)
+            average = elementwise.where(comparison.equal(mu, 1.0), w, average + (w - average) * mu)
+            eta = lr / (1 + self.lambd * lr * number_for(w, step)) ** self.alpha
+            return w, weight._data, eta, average
 
         return self.update(rule, gradients, self.mu, self.eta, self.ax)

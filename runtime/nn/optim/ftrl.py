@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import checks
-from ...ops import elementwise
+from ...ops import comparison, elementwise
 from .optimizer import Optimizer
 
 
@@ -60,10 +60,11 @@ class FTRL(Optimizer):
         """Update the Parameters."""
         power, l1 = -self.lr_power, self.l1
 
-        def rule(w: Any, g: Any, lr: float, a: Any, z: Any) -> tuple[Any, Any, Any]:
+        def rule(w: Any, g: Any, lr: Any, a: Any, z: Any) -> tuple[Any, Any, Any]:
             after = a + g * g
             z = z + g - (after**power - a**power) / lr * w
             w = (elementwise.sign(z) * l1 - z) / (after**power / lr + 2 * self.l2)
-            return w * (elementwise.abs(z) > l1), after, z
+            large = comparison.greater(elementwise.abs(z), l1)
+            return w * elementwise.cast(large, dtype=w.dtype), after, z
 
         return self.update(rule, grads, self.moments, self.linear)

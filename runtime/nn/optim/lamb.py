@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import elementwise
+from ...common.dtype import float64
+from ...ops import comparison, elementwise, reduction
 from .adam import checked_betas
-from .optimizer import Optimizer
+from .optimizer import Optimizer, number_for, scalar
 
 
 class Lamb(Optimizer):
@@ -49,15 +50,21 @@ class Lamb(Optimizer):
     def construct(self, gradients: Any) -> Any:
         """Update the Parameters."""
         beta1, beta2 = self.beta1, self.beta2
-        step = int(self.global_step) + 1
+        step = elementwise.cast(scalar(self.global_step), dtype=float64) + 1
         correction1, correction2 = 1 - beta1**step, 1 - beta2**step
 
-        def rule(w: Any, g: Any, lr: float, decay: float, m: Any, v: Any) -> tuple[Any, Any, Any]:
+        def rule(w: Any, g: Any, lr: Any, decay: Any, m: Any, v: Any) -> tuple[Any, Any, Any]:
             m = beta1 * m + (1 - beta1) * g
             v = beta2 * v + (1 - beta2) * (g * g)
-            r = (m / correction1) / (elementwise.sqrt(v / correction2) + self.eps) + decay * w
-            lengths = np.linalg.norm(w), np.linalg.norm(r)
-            trust = float(lengths[0] / lengths[1]) if all(lengths) else 1.0
+            r = (m / number_for(m, correction1)) / (elementwise.sqrt(v / number_for(v, correction2)) + self.eps)
+            r = r if decay is None else r + decay * w
+            of_w, of_r = _length(w), _length(r)
+            none = comparison.logical_or(comparison.equal(of_w, 0.0), comparison.equal(of_r, 0.0))
+            trust = elementwise.where(none, np.ones((), w.dtype), of_w / of_r)
             return w - (lr * trust) * r, m, v
 
         return self.update(rule, gradients, self.moments1, self.moments2, decoupled_decay=True)
+
+
+def _length(x: Any) -> Any:
+    return elementwise.sqrt(reduction.reduce_sum(x * x))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import checks
 from ...common.parameter import Parameter
-from .optimizer import Optimizer
+from .optimizer import Optimizer, number_for
 
 
 class Momentum(Optimizer):
@@ -52,9 +52,9 @@ class Momentum(Optimizer):
 
     def construct(self, gradients: Any) -> Any:
         """Update the Parameters."""
-        momentum = float(self.momentum)
 
-        def rule(w: Any, g: Any, lr: float, v: Any) -> tuple[Any, Any]:
+        def rule(w: Any, g: Any, lr: Any, v: Any) -> tuple[Any, Any]:
+            momentum = number_for(w, self.momentum)
             v = momentum * v + g
             return w - lr * (g + momentum * v if self.use_nesterov else v), v
 

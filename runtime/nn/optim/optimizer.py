@@ -9,17 +9,18 @@ import numpy as np
 
 from ... import checks, tape
 from ...common.dtype import float32, float64, int32
+from ...common.nested import mapped
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor, wrapped
 from ...ir.types import is_half
-from ...ops import reduction
+from ...ops import elementwise, reduction, shaping
 from ...precision import computing_in
+from ...tracing import Traced
 from ..cell import Cell
 from ..layer.container import CellList
 from .groups import Member, members
 from .rates import FixedRate, ListedRates, as_rate
 
-Array = np.ndarray[Any, Any]
 Rule = Callable[..., tuple[Any, ...]]
 
 
@@ -138,23 +139,18 @@ class Optimizer(Cell):
         return self._at_this_step(self.weight_decay)
 
     def _at_this_step(self, value: Any) -> Any:
-        if not isinstance(value, Cell):
-            return value
-        current = value(self.global_step.value())
-        return current.reshape(()) if isinstance(current, Tensor) and current.ndim else current
+        return scalar(value(self.global_step.value())) if isinstance(value, Cell) else value
 
-    def _each(self, values: Any) -> list[float]:
+    def _each(self, values: Any) -> Sequence[Any]:
         """One value for each Parameter, of a value for all of them or a tuple."""
-        if isinstance(values, tuple):
-            return [float(value) for value in values]
-        return [float(values)] * len(self.parameters)
+        return values if isinstance(values, tuple) else (values,) * len(self.parameters)
 
     # ---- gradients ----
 
     def decay_weight(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         """The gradients, still scaled by `loss_scale`, with the weight decay added."""
         return tuple(
-            _decayed(gradient, parameter, decay * self.loss_scale) if flag else gradient
+            gradient + in_dtype_of(gradient, decay * self.loss_scale) * parameter if flag else gradient
             for gradient, parameter, decay, flag in zip(
                 gradients, self.parameters, self._each(self.get_weight_decay()), self.decay_flags, strict=True
             )
@@ -171,37 +167,49 @@ class Optimizer(Cell):
     # ---- the update ----
 
     def update(
-        self, rule: Rule, gradients: Any, *states: Sequence[Parameter], decoupled_decay: bool = False
+        self,
+        rule: Rule,
+        gradients: Any,
+        *states: Sequence[Parameter],
+        rate_factor: Any = None,
+        decoupled_decay: bool = False,
     ) -> tuple[bool, ...]:
         """Make a step.
 
         Args:
-            rule: the formula: from the array of a Parameter, its gradient, the learning rate (with `decoupled_decay`,
-                and the weight decay) and its state to the new Parameter and state. Half-precision numbers arrive as
-                float32, and the result is rounded once.
+            rule: the formula: from the data of a Parameter, its gradient, the learning rate (with `decoupled_decay`,
+                and the weight decay, None where there is none) and its state to the new Parameter and state. All are
+                arrays, or symbolic while Python is traced: written with ops and + - * / **, it serves both.
+                Half-precision numbers arrive as float32, and the result is rounded once. The learning rate and the
+                weight decay are 0-d, in the dtype of the Parameter's data, or Python numbers.
             gradients: what `construct` was given.
             states: one kind of state each: a Parameter for each of `parameters`.
+            rate_factor: a 0-d float64 tensor that the learning rate is multiplied by, before it is rounded.
             decoupled_decay: whether the rule applies the weight decay itself; otherwise the gradient contains it.
 
         Returns:
             A tuple of True, one for each Parameter.
         """
         self._check(gradients)
-        rates, decays = self._each(self.get_lr()), self._each(self.get_weight_decay())
-        self.global_step.set_data(wrapped(self.global_step._data + 1))
+        rates = self.get_lr()
+        if rate_factor is not None:
+            rates = mapped(rates, lambda rate: elementwise.cast(rate, dtype=float64) * rate_factor)
+        rates, decays = self._each(rates), self._each(self.get_weight_decay())
+        self.global_step.set_data(self.global_step + 1)
         with np.errstate(all="ignore"):
             for i, (parameter, gradient, *state) in enumerate(zip(self.parameters, gradients, *states, strict=True)):
                 weight, slope, *held = (_widened(x) for x in (parameter, gradient, *state))
                 if self.loss_scale != 1:
                     slope = slope / self.loss_scale
-                decay = decays[i] if self.decay_flags[i] else 0.0
-                if decay and not decoupled_decay:
-                    slope = _decayed(slope, weight, decay)
+                decay = number_for(weight, decays[i]) if self.decay_flags[i] else None
+                if decay is not None and not decoupled_decay:
+                    slope = slope + decay * weight
                 if self._centralized[i]:
                     slope = _centralized(slope)
-                numbers = (rates[i], decay) if decoupled_decay else (rates[i],)
+                rate = number_for(weight, rates[i])
+                numbers = (rate, decay) if decoupled_decay else (rate,)
                 for target, value in zip((parameter, *state), rule(weight, slope, *numbers, *held), strict=True):
-                    target.set_data(wrapped(np.asarray(value)))
+                    target.set_data(wrapped(value if isinstance(value, Traced) else np.asarray(value)))
         return (True,) * len(self.parameters)
 
     def _check(self, gradients: Any) -> None:
@@ -225,8 +233,19 @@ class Optimizer(Cell):
                 )
 
 
-def _decayed(gradient: Any, weight: Any, decay: float) -> Any:
-    return gradient + decay * weight
+def scalar(number: Any) -> Any:
+    """A tensor of one element as a 0-d one; a Python number as it is."""
+    return shaping.reshape(number, shape=()) if isinstance(number, Tensor) and number.ndim else number
+
+
+def in_dtype_of(x: Any, number: Any) -> Any:
+    """A 0-d tensor in the dtype of `x`, to compute with it; a Python number, which takes that dtype, as it is."""
+    return elementwise.cast(number, dtype=x.dtype) if isinstance(number, Tensor) else number
+
+
+def number_for(data: Any, number: Any) -> Any:
+    """The data of a 0-d tensor, in the dtype of `data`; a Python number as it is. For the formulas of `update`."""
+    return number._data.astype(data.dtype, copy=False) if isinstance(number, Tensor) else number
 
 
 def _centralized(gradient: Any) -> Any:
@@ -236,7 +255,7 @@ def _centralized(gradient: Any) -> Any:
 
 
 def _widened(tensor: Tensor) -> Any:
-    return tensor._data.astype(np.float32) if is_half(tensor.dtype) else tensor._data
+    return tensor._data.astype(float32) if is_half(tensor.dtype) else tensor._data
 
 
 def _as_decay(weight_decay: Any, of: str) -> Any:

@@ -50,7 +50,7 @@ class ProximalAdagrad(Optimizer):
         """Update the Parameters."""
         l1, l2 = self.l1, self.l2
 
-        def rule(w: Any, g: Any, lr: float, a: Any) -> tuple[Any, Any]:
+        def rule(w: Any, g: Any, lr: Any, a: Any) -> tuple[Any, Any]:
             a = a + g * g
             step = lr / elementwise.sqrt(a)
             p = w - step * g

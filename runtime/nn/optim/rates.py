@@ -9,7 +9,8 @@ import numpy as np
 
 from ...common.dtype import DType
 from ...common.parameter import Parameter
-from ...common.tensor import Tensor, wrapped
+from ...common.tensor import Tensor, is_known
+from ...ops import indexing, shaping
 from ..cell import Cell
 from ..learning_rate_schedule import LearningRateSchedule
 
@@ -35,13 +36,13 @@ class ListedRates(LearningRateSchedule):
 
     def construct(self, global_step: Any) -> Any:
         """The rate at a step."""
-        step, count = int(global_step), self.learning_rate.size
-        if step >= count:
+        step, count = shaping.reshape(global_step, shape=()), self.learning_rate.size
+        if is_known(step) and int(step) >= count:
             raise RuntimeError(
                 f"'{self.learning_rate.name}' lists {count} learning rates, one per step, and all were used: there is "
-                f"none for step {step + 1}"
+                f"none for step {int(step) + 1}"
             )
-        return wrapped(self.learning_rate._data[step])
+        return indexing.take(self.learning_rate, step, axis=0)
 
 
 def as_rate(given: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell:

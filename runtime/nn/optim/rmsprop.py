@@ -66,7 +66,7 @@ class RMSProp(Optimizer):
         """Update the Parameters."""
         decay = self.decay
 
-        def rule(w: Any, g: Any, lr: float, v: Any, q: Any, *averages: Any) -> tuple[Any, ...]:
+        def rule(w: Any, g: Any, lr: Any, v: Any, q: Any, *averages: Any) -> tuple[Any, ...]:
             v = decay * v + (1 - decay) * (g * g)
             averages = tuple(decay * a + (1 - decay) * g for a in averages)
             square = v - averages[0] * averages[0] if averages else v

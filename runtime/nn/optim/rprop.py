@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import checks
-from ...ops import elementwise
-from .optimizer import Optimizer
+from ...ops import comparison, elementwise
+from .optimizer import Optimizer, scalar
 
 
 class Rprop(Optimizer):
@@ -58,15 +58,16 @@ class Rprop(Optimizer):
     def construct(self, gradients: Any) -> Any:
         """Update the Parameters."""
         (shrinking, growing), (smallest, largest) = self.etas, self.step_sizes
-        first = int(self.global_step) == 0
+        first = (scalar(self.global_step) == 0)._data
 
-        def rule(w: Any, g: Any, lr: float, previous: Any, size: Any) -> tuple[Any, Any, Any]:
+        def rule(w: Any, g: Any, lr: Any, previous: Any, size: Any) -> tuple[Any, Any, Any]:
             agreement = elementwise.sign(g * previous)
-            size = size + lr if first else size
-            factor = elementwise.where(agreement > 0, size * growing, size)
-            size = elementwise.where(agreement < 0, size * shrinking, factor)
+            size = elementwise.where(first, size + lr, size)
+            factor = elementwise.where(comparison.greater(agreement, 0.0), size * growing, size)
+            reversed_ = comparison.less(agreement, 0.0)
+            size = elementwise.where(reversed_, size * shrinking, factor)
             size = elementwise.clamp(size, minimum=smallest, maximum=largest)
-            g = elementwise.where(agreement < 0, g * 0, g)
+            g = elementwise.where(reversed_, g * 0, g)
             return w - elementwise.sign(g) * size, g, size
 
         return self.update(rule, gradients, self.prev, self.step_size)

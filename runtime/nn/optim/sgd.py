@@ -8,8 +8,8 @@ import numpy as np
 
 from ... import checks
 from ...common.parameter import Parameter
-from ...ops import elementwise
-from .optimizer import Optimizer
+from ...ops import comparison, elementwise
+from .optimizer import Optimizer, number_for
 
 
 class SGD(Optimizer):
@@ -58,18 +58,19 @@ class SGD(Optimizer):
                 f"For '{self.cls_name}', 'nesterov' needs 'momentum' > 0 and 'dampening' 0, but got momentum "
                 f"{momentum} and dampening {dampening}"
             )
+        self._has_momentum = momentum > 0
         self.momentum = Parameter(np.asarray(momentum, self.number_dtype), name="momentum")
         self.accum = self.parameters.clone(prefix="accum", init="zeros")
         self.stat = self.parameters.clone(prefix="stat", init="ones")  # 1 until the first step
 
     def construct(self, gradients: Any) -> Any:
         """Update the Parameters."""
-        momentum = float(self.momentum)
 
-        def rule(w: Any, g: Any, lr: float, v: Any, stat: Any) -> tuple[Any, Any, Any]:
-            if momentum == 0:
+        def rule(w: Any, g: Any, lr: Any, v: Any, stat: Any) -> tuple[Any, Any, Any]:
+            if not self._has_momentum:
                 return w - lr * g, v, stat
-            v = elementwise.where(stat > 0, g, momentum * v + (1 - self.dampening) * g)
+            momentum = number_for(w, self.momentum)
+            v = elementwise.where(comparison.greater(stat, 0.0), g, momentum * v + (1 - self.dampening) * g)
             return w - lr * (g + momentum * v if self.nesterov else v), v, stat * 0
 
         return self.update(rule, gradients, self.accum, self.stat)

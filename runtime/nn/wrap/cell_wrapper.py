@@ -10,6 +10,7 @@ from ... import checks
 from ...amp.scalers import scaled
 from ...common.dtype import float32
 from ...common.parameter import ParameterTuple
+from ...common.tensor import Tensor
 from ...gradients import GradOperation, value_and_grad
 from ...ir.types import is_floating
 from ...ops import elementwise
@@ -218,9 +219,9 @@ class TrainOneStepCell(Cell):
             return loss, {weight.name: g for weight, g in zip(self.weights, gradients, strict=True)}
         return loss
 
-    def loss_and_gradients(self, inputs: tuple[Any, ...], sens: float) -> tuple[Any, tuple[Any, ...]]:
-        """The loss, and the gradients of the weights for the gradient `sens` at the loss."""
-        if sens == 1:
+    def loss_and_gradients(self, inputs: tuple[Any, ...], sens: Any) -> tuple[Any, tuple[Any, ...]]:
+        """The loss, and the gradients of the weights for the gradient `sens`, a number or tensor, at the loss."""
+        if not isinstance(sens, Tensor) and sens == 1:
             found: tuple[Any, tuple[Any, ...]] = value_and_grad(self.network, None, self.weights)(*inputs)
             return found
 

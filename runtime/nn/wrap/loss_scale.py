@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from ... import checks
-from ...amp.scalers import FLOAT32_MAX, all_finite
+from ...amp.scalers import adjusted, all_finite, inverse, scaled
 from ...common.dtype import float32, int32
 from ...common.parameter import Parameter
-from ...common.tensor import Tensor, wrapped
+from ...common.tensor import Tensor
+from ...functional.operands import as_tensor
+from ...ops import elementwise, shaping
 from ..cell import Cell
 from .cell_wrapper import TrainOneStepCell
+from .conditional_update import update_unless
 
 
 class DynamicLossScaleUpdateCell(Cell):
@@ -49,15 +52,11 @@ class DynamicLossScaleUpdateCell(Cell):
 
     def construct(self, loss_scale: Parameter, overflow: Any) -> Any:
         """Change the scale."""
-        scale, step = float(loss_scale), int(self.cur_iter)
-        if overflow:
-            scale = max(scale / self.scale_factor, 1.0)
-            self.last_overflow_iter.set_data(step)
-        elif step - int(self.last_overflow_iter) >= self.scale_window:
-            if scale * self.scale_factor <= FLOAT32_MAX:
-                scale *= self.scale_factor
-            self.last_overflow_iter.set_data(step)
-        loss_scale.set_data(wrapped(np.full(loss_scale.shape, scale)))
+        overflowed = shaping.reshape(as_tensor(overflow, "overflow", of=self.cls_name), shape=())
+        step, last = self.cur_iter.value(), self.last_overflow_iter.value()
+        due = step - last >= self.scale_window
+        loss_scale.set_data(adjusted(loss_scale, overflowed, due, self.scale_factor))
+        self.last_overflow_iter.set_data(elementwise.where(overflowed.logical_or(due), step, last))
         self.cur_iter.set_data(step + 1)
         return overflow
 
@@ -129,11 +128,10 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
     def construct(self, *inputs: Any) -> Any:
         """Make a step; the loss, whether there was an overflow, and the scale."""
         scale = self.scale_sense.copy()
-        loss, gradients = self.loss_and_gradients(inputs, float(scale))
-        gradients = tuple(g * (1 / float(scale)) for g in gradients)
+        loss, gradients = self.loss_and_gradients(inputs, scale)
+        gradients = scaled(gradients, inverse(scale))
         overflow = self.get_overflow_status(None, gradients)
-        if not self.process_loss_scale(overflow):
-            self.optimizer(gradients)
+        update_unless(self.process_loss_scale(overflow), lambda: self.optimizer(gradients))
         return loss, overflow, scale
 
     def set_sense_scale(self, sens: Tensor) -> None:

@@ -82,6 +82,14 @@ _GEOMETRIES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] 
         (1, 2, 4, 5, 6), (3, 2, 2, 3, 2),
         {"stride": (1, 2, 1), "padding": ((1, 0), (1, 1), (0, 0)), "dilation": (1, 1, 2), "groups": 1},
     ),
+    "many-channels": (
+        (2, 18, 5, 7), (4, 18, 3, 2),
+        {"stride": (2, 1), "padding": ((1, 0), (1, 2)), "dilation": (1, 2), "groups": 1},
+    ),
+    "many-channels-grouped": (
+        (2, 32, 4, 3), (4, 16, 2, 1),
+        {"stride": (1, 2), "padding": ((0, -1), (0, 0)), "dilation": (1, 1), "groups": 2},
+    ),
     "cropped": (
         (1, 2, 7, 8), (3, 2, 3, 3),
         {"stride": (2, 1), "padding": ((-1, 1), (0, -2)), "dilation": (1, 1), "groups": 1},
@@ -104,6 +112,12 @@ _TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] 
         "groups": 1}),
     "output-padding-above-stride": ((1, 2, 4, 4), (2, 2, 2, 2), {
         "stride": (1, 2), "padding": ((0, 0), (0, 0)), "output_padding": (2, 1), "dilation": (3, 2), "groups": 1}),
+    "many-channels": ((2, 3, 3, 4), (3, 64, 3, 2), {
+        "stride": (1, 1), "padding": ((1, 2), (0, 1)), "output_padding": (0, 0), "dilation": (1, 2), "groups": 1}),
+    "many-channels-1x1": ((2, 3, 3, 2), (3, 65, 1, 1), {
+        "stride": (1, 1), "padding": ((0, 0), (0, 0)), "output_padding": (0, 0), "dilation": (1, 1), "groups": 1}),
+    "many-channels-cut": ((1, 2, 4, 4), (2, 64, 2, 2), {
+        "stride": (1, 1), "padding": ((2, 1), (0, 1)), "output_padding": (0, 0), "dilation": (1, 1), "groups": 1}),
     "padded": ((1, 2, 4, 4), (2, 2, 2, 2), {
         "stride": (2, 2), "padding": ((-1, 1), (0, -2)), "output_padding": (0, 0), "dilation": (1, 1), "groups": 1}),
 }  # fmt: skip

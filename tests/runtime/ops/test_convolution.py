@@ -10,10 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellbridge.runtime.compiled.compiled import compile
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.ir.dims import evaluate, symbol
 from cellbridge.runtime.ir.types import FLOAT32, Type
 from cellbridge.runtime.ops import convolution
+from tests.runtime.building import build
 from tests.runtime.ops.cases_convolution import torch_conv, torch_conv_transpose
 
 PLAIN: dict[str, Any] = {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1}
@@ -164,6 +166,23 @@ def test_shapes_may_be_symbolic() -> None:
     sizes = {"batch": 2, "size": 9}
     actual = convolution.conv(np.ones((2, 3, 9, 9), np.float32), np.ones((4, 3, 3, 2), np.float32), **attributes)
     assert tuple(evaluate(dim, sizes) for dim in inferred.shape) == actual.shape
+
+
+@pytest.mark.parametrize("channels", [3, 16])
+@pytest.mark.parametrize("batch", [0, 2])
+def test_a_compiled_weight_gradient_takes_any_sizes(channels: int, batch: int) -> None:
+    n, size = symbol("n"), symbol("size")
+    attributes = {**PLAIN, "kernel_shape": (3, 3), "stride": (2, 1), "padding": ((1, 2), (2, 0))}
+    program = build(
+        lambda x, g: convolution.conv_weight_gradient(x, g, **attributes),
+        (n, channels, 2 * size, size),
+        (n, 4, size + 1, size),
+    )
+    rng = np.random.default_rng(0)
+    for width in (5, 8):
+        x = rng.standard_normal((batch, channels, 2 * width, width), np.float32)
+        g = rng.standard_normal((batch, 4, width + 1, width), np.float32)
+        np.testing.assert_allclose(compile(program)(x, g), program(x, g), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,114 @@
+"""`training_step_to_onnx`: a step of training as an ONNX file, to be run where there is no torch and no cellbridge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from ...runtime.compiled.training_program import TrainingProgram, training_program
+from ...runtime.errors import UsageError
+from ...runtime.interpreter import plan
+from ...runtime.ir.types import Value
+from ...runtime.lowering import opsets
+from ...runtime.lowering.model import Lowering, symbolic_shape
+from ...runtime.lowering.writing import add_initializers, write
+from ...runtime.nn.wrap.training_step import TrainingStep
+from ...runtime.ops.random import RANDOM_OPS
+from .metadata import program_metadata
+
+UPDATE = "update."
+"""What the output that a tensor of the state gets is called: this, and its name."""
+
+
+def training_step_to_onnx(
+    step: TrainingStep,
+    batch: tuple[Any, ...],
+    path: str | PathLike[str] | None = None,
+    *,
+    names: tuple[str, ...] | None = None,
+    dynamic_shapes: Any = None,
+    opset: int | None = None,
+) -> onnx.ModelProto:
+    """Write a step of training as an ONNX model of standard operators, and beside it a JSON file that describes it.
+
+    The model takes a batch, and each tensor of its state (parameters, moving statistics, what the optimizer and the
+    loss scale keep) under its name; it gives `loss`, `overflow` (whether the update was left out) and the new state, as
+    `update.<name>`. The state to begin with is in the model: a tensor that isn't fed has that value. So has
+    `learning_rate`, unless the optimizer computes it. The JSON file, `<path without .onnx>.json`, names all of them.
+
+    Args:
+        step: the step, as `runtime.training_step` makes it.
+        batch: tensors of a batch, whose dtypes and shapes count.
+        path: the file to write, whole or not at all.
+        names: what to call the tensors of the batch; `batch_0`, ... if not given.
+        dynamic_shapes: for each tensor of the batch a dict from axes to names, or None; None: all sizes are fixed.
+        opset: version of the operator set; see `to_onnx`.
+
+    Returns:
+        The model. Where tensors are in the file beside it, the model refers to them.
+
+    Raises:
+        UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
+        ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
+        UsageError: the opset isn't supported, or a file can't be written.
+    """
+    traced = training_program(step, batch, dynamic_shapes)
+    program = traced.program
+    state = {name: buffer.value for name, buffer in program.buffers.items() if buffer.update is not None}
+    kept = state | traced.learning_rates
+    taken = list(zip(names or [f"batch_{i}" for i in range(len(batch))], program.inputs, strict=True))
+    results = [("loss", traced.loss), ("overflow", traced.overflow)]
+    results += [(f"{UPDATE}{name}", value) for name, value in program.updates.items()]
+    nodes = [node.node for node in plan(program, [value for _, value in results])]
+    version = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
+    lowering = Lowering(program, version, [*taken, *kept.items()], results)
+    lowering.lower(nodes)
+    lowering.optimize()
+    metadata = program_metadata(program, lowering.computed_parameters(), lowering.graph.transposed)
+    model = lowering.model(symbolic_shape, metadata)
+    begin = {lowering.tensors[value]: program.constant_data[value] for value in kept.values()}
+    initializers = {**lowering.initializers(), **begin}
+    if path is None:
+        add_initializers(model, initializers)
+        return model
+    description = Path(path).with_suffix(".json")
+    if description == Path(path):
+        raise UsageError(f"the model can't be called {path}: {description} is the file that describes it")
+    write(model, initializers, path, beside={description: _described(traced, lowering.tensors, kept)})
+    return model
+
+
+def _described(traced: TrainingProgram, names: Mapping[Value, str], kept: Mapping[str, Value]) -> bytes:
+    """The JSON that says what each input and output is; `names` are those of the inputs."""
+    held = traced.held
+    changed = traced.program.updates
+
+    def tensor(value: Value) -> dict[str, Any]:
+        return {"dtype": value.dtype.name, "shape": symbolic_shape("", value.type)}
+
+    described = {
+        "inputs": {
+            **{names[value]: {"is": "a tensor of the batch"} | tensor(value) for value in traced.program.inputs},
+            **{
+                names[value]: {"is": "the learning rate"} | tensor(value)
+                for name, value in kept.items()
+                if name not in changed
+            },
+        },
+        "state": {
+            names[value]: {"is": held[name].role, "update": f"{UPDATE}{name}"} | tensor(value)
+            for name, value in kept.items()
+            if name in changed
+        },
+        "outputs": {
+            "loss": {"is": "the loss, not scaled"} | tensor(traced.loss),
+            "overflow": {"is": "whether a gradient wasn't finite, so that the update was left out"}
+            | tensor(traced.overflow),
+        },
+    }
+    return json.dumps(described, indent=2).encode() + b"\n"

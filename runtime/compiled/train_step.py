@@ -1,0 +1,304 @@
+"""`compile_train_step`: a whole step of training as one ONNX model, whose state stays on the device."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler
+from ..calling import as_array
+from ..common.parameter import Parameter
+from ..common.tensor import wrapped
+from ..errors import UsageError
+from ..files import whole_file
+from ..ir.program import Program
+from ..nn.cell import Cell
+from ..nn.graph_cell import GraphCell
+from ..nn.optim.optimizer import Optimizer
+from ..nn.wrap.training_step import TrainingStep
+from ..safetensors_bytes import from_bytes, to_bytes
+from .resident import Resident
+from .session import best_provider
+from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, TrainingProgram, held_by, training_program
+
+Array = np.ndarray[Any, Any]
+
+DYNAMIC_SCALE = (2.0**16, 2, 2000)
+"""What torch's `GradScaler` begins with: the scale, the factor by which it changes, and the steps until it grows."""
+
+
+def compile_train_step(
+    network: Cell | Program,
+    loss: Callable[..., Any] | None,
+    optimizer: Optimizer | Callable[[list[Parameter]], Optimizer],
+    *,
+    loss_scale: float | str | LossScaler | None = None,
+    clip_norm: float | None = None,
+    accumulate: int = 1,
+    frozen: Sequence[str] = (),
+    provider: str | None = None,
+) -> TrainStep:
+    """Compile a step of training: forward, backward, loss scale, clipping and update as one ONNX model.
+
+    Args:
+        network: a Cell, or a program such as `converter.from_torch` gives.
+        loss: a Cell or function of the network's output and the last tensor of the batch; None if the network's output
+            is the loss.
+        optimizer: an optimizer, or a function that makes one for a list of Parameters.
+        loss_scale: a number, which stays; "dynamic", which falls and grows as torch's `GradScaler` lets it; a scaler of
+            `runtime.amp`; None for none. With a scale, an update whose gradients aren't finite is left out.
+        clip_norm: the largest norm of all gradients together, as torch's `clip_grad_norm_` has it; None for any.
+        accumulate: how many calls make one update, with the mean of their gradients.
+        frozen: patterns (`layer1.*`) of names of Parameters that aren't trained: no gradient is computed for them.
+        provider: "cpu", "cuda", or None for the best that is here; `TrainStep.provider` says which.
+
+    Returns:
+        The step. It is compiled at the first batch.
+
+    Raises:
+        UsageError: a pattern matches no Parameter, no Parameter is left to train, or an argument is something else.
+        TypeError, ValueError: `clip_norm`, `accumulate` or `loss_scale` is out of range.
+    """
+    step = training_step(network, loss, optimizer, loss_scale, clip_norm, accumulate, frozen)
+    return TrainStep(step, provider or best_provider())
+
+
+def training_step(
+    network: Cell | Program,
+    loss: Callable[..., Any] | None,
+    optimizer: Optimizer | Callable[[list[Parameter]], Optimizer],
+    loss_scale: float | str | LossScaler | None = None,
+    clip_norm: float | None = None,
+    accumulate: int = 1,
+    frozen: Sequence[str] = (),
+) -> TrainingStep:
+    """The step that `compile_train_step` compiles, as a Cell; arguments and errors are those."""
+    cell = GraphCell(network) if isinstance(network, Program) else network
+    if not isinstance(cell, Cell):
+        raise UsageError(f"a Cell or a program is trained, given {type(network).__name__}")
+    left = _matching(cell, frozen)
+    if not isinstance(optimizer, Optimizer):
+        trained = [p for p in cell.trainable_params() if not any(p is other for other in left)]
+        if not trained:
+            raise UsageError("there is nothing to train: every Parameter is frozen")
+        optimizer = optimizer(trained)
+    return TrainingStep(cell, loss, optimizer, _scaler(loss_scale), clip_norm, accumulate, left)
+
+
+def _matching(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
+    if isinstance(patterns, str):
+        raise UsageError(f"frozen is a list of patterns, given the string {patterns!r}: write [{patterns!r}]")
+    found: list[Parameter] = []
+    named = list(cell.parameters_and_names())
+    for pattern in patterns:
+        matching = [parameter for name, parameter in named if fnmatch.fnmatchcase(name, pattern)]
+        if not matching:
+            raise UsageError(
+                f"frozen: {pattern!r} matches no Parameter; there are {', '.join(name for name, _ in named[:8])}"
+                + (", ..." if len(named) > 8 else "")
+            )
+        found += matching
+    return found
+
+
+def _scaler(loss_scale: float | str | LossScaler | None) -> LossScaler | None:
+    if loss_scale is None or isinstance(loss_scale, LossScaler):
+        return loss_scale
+    if loss_scale == "dynamic":
+        return DynamicLossScaler(*DYNAMIC_SCALE)
+    if isinstance(loss_scale, str):
+        raise UsageError(f"loss_scale is a number, 'dynamic', a LossScaler or None, given {loss_scale!r}")
+    return StaticLossScaler(loss_scale)
+
+
+class TrainStep:
+    """A compiled step of training; made by `compile_train_step`.
+
+    Parameters and the state of the optimizer stay on the device from call to call; the network itself is left as it is
+    until `write_back`. A batch of other sizes than those before is compiled once more, with the sizes that differ left
+    open; then any size will do.
+
+    Attributes:
+        step: the step as a Cell.
+        provider: where it runs: "cpu" or "cuda".
+        overflowed: whether the last call left out an update because a gradient wasn't finite.
+    """
+
+    def __init__(self, step: TrainingStep, provider: str) -> None:
+        self.step = step
+        self.provider = provider
+        self.overflowed = False
+        self._held = held_by(step)
+        self._rates = {n: np.array(h.parameter._array) for n, h in self._held.items() if h.role == LEARNING_RATE}
+        self._loaded: dict[str, Array] = {}
+        self._compiled: _Compiled | None = None
+
+    def __call__(self, *batch: Any) -> Array:
+        """Make a step.
+
+        Args:
+            *batch: the tensors of a batch, or one tuple or list of them: arrays, Tensors or torch tensors.
+
+        Returns:
+            The loss, a 0-d array.
+
+        Raises:
+            UsageError: the tensors aren't those that the network takes, or ONNX Runtime fails.
+        """
+        if len(batch) == 1 and isinstance(batch[0], (tuple, list)):
+            batch = tuple(batch[0])
+        arrays = [as_array(tensor) for tensor in batch]
+        if self._compiled is None or not self._compiled.takes(arrays):
+            self._compile(arrays)
+        assert self._compiled is not None
+        loss, overflow = self._compiled.run(arrays, self._rates)
+        self.overflowed = bool(overflow)
+        return loss
+
+    def _compile(self, batch: Sequence[Array]) -> None:
+        self._compiled = _Compiled(self.step, batch, self.state(), self._compiled, self.provider)
+
+    @property
+    def program(self) -> Program:
+        """The step as a program of the IR; `UsageError` before the first batch."""
+        if self._compiled is None:
+            raise UsageError("the step is compiled at its first batch: call it first")
+        return self._compiled.traced.program
+
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate; a dict by name if there are several. May be set, to a number or such a dict."""
+        values = {name: float(rate) for name, rate in self._rates.items()}
+        return next(iter(values.values())) if len(values) == 1 else values
+
+    @learning_rate.setter
+    def learning_rate(self, value: float | Mapping[str, float]) -> None:
+        if not self._rates:
+            raise UsageError("the optimizer computes its learning rate from the step: it can't be set")
+        given = value if isinstance(value, Mapping) else dict.fromkeys(self._rates, value)
+        for name, rate in given.items():
+            if name not in self._rates:
+                raise UsageError(f"there is no learning rate {name!r}; there are {', '.join(self._rates)}")
+            self._rates[name] = np.asarray(rate, self._rates[name].dtype)
+
+    def state(self) -> dict[str, Array]:
+        """A copy of all that is kept from step to step, by name."""
+        outside = {name: np.array(held.parameter._array) for name, held in self._held.items()}
+        resident = self._compiled.resident.state() if self._compiled else {}
+        return outside | self._loaded | self._rates | resident
+
+    def parameters(self) -> dict[str, Array]:
+        """A copy of the network's Parameters, by their paths in it: trained ones, frozen ones, moving statistics."""
+        return self._of(NETWORK)
+
+    def optimizer_state(self) -> dict[str, Array]:
+        """A copy of the optimizer's state, by name."""
+        return self._of(OPTIMIZER)
+
+    def _of(self, role: str) -> dict[str, Array]:
+        return {name: array for name, array in self.state().items() if self._held[name].role == role}
+
+    def write_back(self) -> None:
+        """Give the network and the optimizer what they have been trained to."""
+        for name, array in self.state().items():
+            self._held[name].parameter.set_data(wrapped(array))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all that is kept to a file in the safetensors format, whole or not at all.
+
+        Raises:
+            UsageError: the file can't be written.
+        """
+        try:
+            with whole_file(Path(path)) as file:
+                file.write(to_bytes(self.state()))
+        except OSError as error:
+            raise UsageError(f"can't write {path}: {error.strerror or error}") from error
+
+    def load(self, path: str | PathLike[str]) -> None:
+        """Go on from a file that `save` wrote.
+
+        Raises:
+            UsageError: the file can't be read, or it is of another network or optimizer.
+        """
+        try:
+            arrays, _ = from_bytes(Path(path).read_bytes())
+        except (OSError, ValueError) as error:
+            raise UsageError(f"can't read {path}: {error}") from error
+        state = self.state()
+        for name in sorted(state.keys() ^ arrays.keys()):
+            raise UsageError(f"{path} isn't of this step: {name!r} is {'missing' if name in state else 'unknown'}")
+        for name, array in arrays.items():
+            if (array.dtype, array.shape) != (state[name].dtype, state[name].shape):
+                raise UsageError(
+                    f"{path} isn't of this step: {name!r} is {array.dtype.name}{list(array.shape)}, needed "
+                    f"{state[name].dtype.name}{list(state[name].shape)}"
+                )
+        self._rates = {name: arrays[name] for name in self._rates}
+        self._loaded = arrays
+        self._compiled = None  # what it doesn't change is fixed in it
+
+
+class _Compiled:
+    """A training step compiled for batches of some dtypes and ranks.
+
+    Attributes:
+        batches: dtypes and shapes of the batches that it was compiled for, one after the other. An axis that had one
+            size in all of them has it for ever; those that always had the same size as one another must have it still.
+        traced: the program.
+        resident: what runs it.
+    """
+
+    def __init__(
+        self,
+        step: TrainingStep,
+        batch: Sequence[Array],
+        state: Mapping[str, Array],
+        before: _Compiled | None,
+        provider: str,
+    ) -> None:
+        this = _kinds(batch)
+        earlier = before.batches if before is not None and _ranks(before.batches[0]) == _ranks(this) else []
+        self.batches: list[list[tuple[np.dtype[Any], tuple[int, ...]]]] = [*earlier, this]
+        specs = [
+            {axis: f"size{'_'.join(map(str, sizes))}" for axis, sizes in axes.items() if len(set(sizes)) > 1}
+            for axes in self._sizes()
+        ]
+        self.traced: TrainingProgram = training_program(step, tuple(map(wrapped, batch)), specs).holding(state)
+        self.rates = self.traced.learning_rates
+        wanted = [self.traced.loss, self.traced.overflow]
+        self.resident = Resident(self.traced.program, wanted, list(self.rates.values()), provider)
+
+    def _sizes(self) -> list[dict[int, tuple[int, ...]]]:
+        """By tensor and axis: the sizes that it had."""
+        shapes = [[shape for _, shape in batch] for batch in self.batches]
+        return [dict(enumerate(zip(*of_one, strict=True))) for of_one in zip(*shapes, strict=True)]
+
+    def takes(self, batch: Sequence[Array]) -> bool:
+        """Whether a batch is of these dtypes, ranks and sizes."""
+        if _ranks(_kinds(batch)) != _ranks(self.batches[0]):
+            return False
+        known: dict[tuple[int, ...], int] = {}
+        return all(
+            array.shape[axis] == (known.setdefault(sizes, array.shape[axis]) if len(set(sizes)) > 1 else sizes[0])
+            for array, axes in zip(batch, self._sizes(), strict=True)
+            for axis, sizes in axes.items()
+        )
+
+    def run(self, batch: Sequence[Array], rates: Mapping[str, Array]) -> list[Array]:
+        """Loss and overflow."""
+        given = dict(zip(self.traced.program.inputs, batch, strict=True))
+        return self.resident.run(given | {value: rates[name] for name, value in self.rates.items()})
+
+
+def _kinds(batch: Sequence[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
+    return [(array.dtype, array.shape) for array in batch]
+
+
+def _ranks(batch: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> list[tuple[np.dtype[Any], int]]:
+    return [(dtype, len(shape)) for dtype, shape in batch]

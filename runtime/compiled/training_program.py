@@ -1,0 +1,149 @@
+"""A step of training as one program: what it takes, gives and keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..common.parameter import Parameter
+from ..graph.traced import trace
+from ..ir.program import Program
+from ..ir.types import Value
+from ..nn.cell import Cell
+from ..nn.wrap.training_step import TrainingStep
+
+NETWORK, OPTIMIZER, LEARNING_RATE = "network", "optimizer", "learning rate"
+LOSS, LOSS_SCALE, ACCUMULATION = "loss", "loss scale", "accumulation"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A tensor that a training step keeps from call to call.
+
+    Attributes:
+        name: by which it is known; a network's own have their paths in it.
+        role: what it belongs to.
+        parameter: the Parameter that holds it outside of what is compiled.
+    """
+
+    name: str
+    role: str
+    parameter: Parameter
+
+
+def held_by(step: TrainingStep) -> dict[str, Held]:
+    """What a training step keeps, by name."""
+    found: dict[str, Held] = {}
+    known: set[int] = set()
+    for role, name, parameter in _parameters(step):
+        if id(parameter) in known:
+            continue
+        known.add(id(parameter))
+        free, number = name, 0
+        while free in found:
+            number += 1
+            free = f"{name}_{number}"
+        found[free] = Held(free, role, parameter)
+    return found
+
+
+def _parameters(step: TrainingStep) -> Iterator[tuple[str, str, Parameter]]:
+    """Role, name and Parameter, the clearest role first."""
+    for name, parameter in step.network.parameters_and_names():
+        yield NETWORK, name, parameter
+    if isinstance(step.loss, Cell):
+        for name, parameter in step.loss.parameters_and_names():
+            yield LOSS, f"loss.{name}", parameter
+    rates = step.optimizer.learning_rate
+    rates = rates if isinstance(rates, tuple) else (rates,)
+    for rate in (rate for rate in rates if isinstance(rate, Parameter)):
+        yield LEARNING_RATE, rate.name, rate
+    for parameter in step.optimizer.get_parameters():
+        yield OPTIMIZER, parameter.name, parameter
+    if step.loss_scaler is not None:
+        for name, item in vars(step.loss_scaler).items():
+            if isinstance(item, Parameter):
+                yield LOSS_SCALE, {"scale_value": "loss_scale", "counter": "steps_without_overflow"}[name], item
+    for parameter in step.get_parameters():
+        yield ACCUMULATION, parameter.name, parameter
+
+
+@dataclass(frozen=True)
+class TrainingProgram:
+    """A training step, traced.
+
+    Attributes:
+        program: takes a batch; gives what `TrainingStep` does; what it keeps and changes are its buffers.
+        held: what it keeps, by name.
+    """
+
+    program: Program
+    held: dict[str, Held]
+
+    @property
+    def loss(self) -> Value:
+        """The loss, not scaled."""
+        return self.program.outputs[0]
+
+    @property
+    def overflow(self) -> Value:
+        """Whether the update was left out: a 0-d bool tensor."""
+        return self.program.outputs[1]
+
+    @property
+    def gradients(self) -> dict[str, Value]:
+        """The gradients, unscaled, by Parameter."""
+        names = self.program.result.children[2].keys
+        return dict(zip(map(str, names), self.program.outputs[2:], strict=False))
+
+    @property
+    def clipped(self) -> dict[str, Value]:
+        """The gradients as the optimizer gets them, by Parameter."""
+        count = len(self.gradients)
+        return dict(zip(self.gradients, self.program.outputs[2 + count :], strict=True))
+
+    @property
+    def learning_rates(self) -> dict[str, Value]:
+        """The learning rates that the program reads, by name."""
+        return {
+            name: parameter.value
+            for name, parameter in self.program.parameters.items()
+            if name in self.held and self.held[name].role == LEARNING_RATE
+        }
+
+    def holding(self, state: Mapping[str, Any]) -> TrainingProgram:
+        """The same step that begins with other data, by name."""
+
+        def renewed(stored: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: replace(item, data=state[name]) for name, item in stored.items()}
+
+        program = self.program
+        return replace(
+            self, program=program.replace(parameters=renewed(program.parameters), buffers=renewed(program.buffers))
+        )
+
+
+def training_program(step: TrainingStep, batch: tuple[Any, ...], dynamic_shapes: Any = None) -> TrainingProgram:
+    """Trace a training step on a batch.
+
+    Args:
+        step: the step; it is left as it was.
+        batch: tensors, whose dtypes and shapes count.
+        dynamic_shapes: for each tensor of the batch a dict from axes to names, or None; None: all sizes are fixed.
+    """
+    held = held_by(step)
+    by_parameter = {id(item.parameter): item.name for item in held.values()}
+    specs = None if dynamic_shapes is None else {"batch": tuple(dynamic_shapes)}
+    traced = trace(step, batch, dynamic_shapes=specs)
+    names = {name: by_parameter.get(id(parameter), name) for name, parameter in traced.parameters.items()}
+    program = traced.program.replace(
+        parameters=_renamed(traced.program.parameters, names), buffers=_renamed(traced.program.buffers, names)
+    )
+    return TrainingProgram(program, held)
+
+
+def _renamed(stored: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        names[name]: replace(item, aliases=()) if hasattr(item, "aliases") else item for name, item in stored.items()
+    }

@@ -1,0 +1,51 @@
+"""`turn_kernels`: a transposed convolution that goes by single steps is a convolution with its kernel turned round."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..graph import Emitted, Graph
+
+MANY_CHANNELS = 64
+"""With fewer channels coming out, ONNX Runtime computes a ConvTranspose as fast."""
+
+
+def turn_kernels(graph: Graph, results: set[str]) -> None:
+    """ConvTranspose of stride 1 becomes Conv where its weight is computed or handed in.
+
+    So the input gradient of a convolution that is trained is another convolution, which ONNX Runtime computes faster. A
+    weight that the model holds stays as it is.
+    """
+    del results  # the outputs keep their names
+    nodes, graph.nodes = graph.nodes, []
+    for node in nodes:
+        weight = graph.types.get(node.inputs[1]) if node.op_type == "ConvTranspose" else None
+        if weight is not None and weight.sizes and node.inputs[1] not in graph.initializers:
+            node = _turned(graph, node, weight.sizes)
+        graph.nodes.append(node)
+
+
+def _turned(graph: Graph, node: Emitted, sizes: tuple[int, ...]) -> Emitted:
+    """The convolution that the node, with a weight of these sizes, is; the node itself if that is none, or slower."""
+    channels, out_channels, *kernel = sizes
+    strides, dilations, group = (node.attributes[name] for name in ("strides", "dilations", "group"))
+    spans = [d * (size - 1) for d, size in zip(dilations, kernel, strict=True)]
+    pads = [span - pad for span, pad in zip(2 * spans, node.attributes.get("pads", [0] * 2 * len(spans)), strict=True)]
+    single_steps = all(stride == 1 for stride in strides) and not any(node.attributes.get("output_padding", ()))
+    if not single_steps or min(pads) < 0 or group > 1 or out_channels < MANY_CHANNELS:
+        return node
+    taps = prod(kernel)
+    with graph.at_node(node):
+
+        def reshaped(name: str, *shape: int) -> str:
+            return str(graph.op("Reshape", name, graph.constant(np.array(shape, np.int64))))
+
+        # transposed as matrices: ONNX Runtime is slow to move the few taps of two channels at a time
+        weight = graph.op("Transpose", reshaped(node.inputs[1], channels, out_channels, taps), perm=(0, 2, 1))
+        weight = graph.op("Gather", weight, graph.constant(np.arange(taps)[::-1]), axis=1)
+        weight = graph.op("Transpose", reshaped(weight, channels * taps, out_channels), perm=(1, 0))
+        weight = reshaped(weight, out_channels, channels, *kernel)
+    attributes = {"strides": strides, "dilations": dilations, "pads": pads}
+    return node.replaced("Conv", (node.inputs[0], weight, *node.inputs[2:]), attributes)

@@ -1,0 +1,74 @@
+"""Stochastic gradient descent, as torch has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import checks
+from ..nn.optim.optimizer import Optimizer, number_for
+from ..ops import comparison, elementwise, shaping
+from .groups import as_groups
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent: `torch.optim.SGD`.
+
+    `v = g` at the first step, then `v = momentum * v + (1 - dampening) * g`; `w = w - lr * v`, with `nesterov` instead
+    `w = w - lr * (g + momentum * v)`. Without momentum, `w = w - lr * g`.
+
+    Args:
+        params: Parameters, or groups of them: dicts with Parameters under `params` and, optionally, `lr` and
+            `weight_decay`.
+        lr: a number >= 0, or whatever else `nn.Optimizer` takes as a learning rate.
+        momentum: weight of the old moment, >= 0.
+        dampening: how much of the gradient is held back from the moment, >= 0.
+        weight_decay: times the Parameter is added to the gradient, >= 0.
+        nesterov: whether the step looks ahead; needs a momentum and no dampening.
+
+    Inputs:
+        gradients: a tuple of tensors, one for each Parameter.
+
+    Outputs:
+        A tuple of True, one for each Parameter.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: a number is out of range, or `nesterov` comes without momentum or with dampening.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        super().__init__(lr, as_groups(params), weight_decay)
+        of = self.cls_name
+        self.momentum = checks.in_range(momentum, "momentum", "[0, inf)", of=of)
+        self.dampening = checks.in_range(dampening, "dampening", "[0, inf)", of=of)
+        self.nesterov = checks.of_type(nesterov, "nesterov", bool, of=of)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError(
+                f"For '{of}', 'nesterov' needs 'momentum' > 0 and 'dampening' 0, but got momentum {momentum} and "
+                f"dampening {dampening}"
+            )
+        self.moments: Any = self.parameters.clone(prefix="momentum_buffer", init="zeros") if momentum else ()
+
+    def construct(self, gradients: Any) -> Any:
+        """Update the Parameters."""
+        momentum = self.momentum
+        if not momentum:
+            return self.update(lambda w, g, lr: (w - lr * g,), gradients)
+        share: Any = None
+        if self.dampening:  # the first gradient becomes the moment as it is
+            later = comparison.greater(shaping.reshape(self.global_step.value(), shape=()), 0)
+            share = 1 - self.dampening * elementwise.cast(later, dtype=self.number_dtype)
+
+        def rule(w: Any, g: Any, lr: Any, v: Any) -> tuple[Any, Any]:
+            v = momentum * v + (g if share is None else number_for(w, share) * g)
+            return w - lr * (g + momentum * v if self.nesterov else v), v
+
+        return self.update(rule, gradients, self.moments)
