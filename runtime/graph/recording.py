@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import tape
 from ..common import tensor
+from ..common.elements import unknown_elements
 from ..common.parameter import Parameter
-from ..common.symbolic import unknown_elements
 from ..common.tensor import Tensor
 from ..ir import types
 from ..ir.dims import symbols_in
