@@ -15,7 +15,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import conversion, coverage, eager_training, families, interpreter, tables, whole_process
+from . import (
+    conversion,
+    coverage,
+    eager_training,
+    families,
+    inference,
+    interpreter,
+    tables,
+    training_networks,
+    training_step,
+    whole_process,
+)
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
@@ -62,6 +73,15 @@ def _families(quick: bool) -> str:
     return tables.table(rows)
 
 
+def _training_step(quick: bool) -> str:
+    networks = ("lenet",) if quick else tuple(training_networks.NETWORKS)
+    return training_step.measure(ROOT, networks, 1 if quick else 15)
+
+
+def _inference(quick: bool) -> str:
+    return inference.measure(ROOT, ("lstm_classifier",) if quick else inference.MODELS, 1 if quick else 15)
+
+
 def _models(quick: bool) -> tuple[str, ...]:
     return ("lstm_classifier",) if quick else ("resnet18", "minilm")
 
@@ -70,6 +90,8 @@ TOPICS = {
     "parity-run": Topic(whole_process.TITLE, whole_process.EXPLANATION, _whole_process),
     "interpreter": Topic(interpreter.TITLE, interpreter.EXPLANATION, _interpreter),
     "eager-training": Topic(eager_training.TITLE, eager_training.EXPLANATION, _eager_training),
+    "training-step": Topic(training_step.TITLE, training_step.EXPLANATION, _training_step),
+    "inference": Topic(inference.TITLE, inference.EXPLANATION, _inference),
     "conversion": Topic(conversion.TITLE, conversion.EXPLANATION, _conversion),
     "families": Topic(families.TITLE, families.EXPLANATION, _families),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),

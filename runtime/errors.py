@@ -6,6 +6,10 @@ CellbridgeError
 |   `-- UnsupportedOperators    3   it uses operators that have no mapping (all are listed)
 |-- ShapeError              2   operands of an op don't fit together
 |-- ProgramError            2   a program (built or loaded) breaks a rule of the IR
+|-- TracingError            2   Python can't be traced to a program
+|   |-- UnknownValue            2   it needs the elements of a symbolic tensor
+|   |-- UnknownSize             2   it needs a symbolic size to be a number
+|   `-- UnsupportedPython       2   it does what a program can't: changes an object, catches exceptions, calls hooks
 `-- ParityError             1   two networks are not the same (raised by `raise_if_failed`)
 """
 
@@ -46,6 +50,29 @@ class ShapeError(CellbridgeError, ValueError):
 
 class ProgramError(CellbridgeError):
     """A program breaks a rule of the IR, or a saved one can't be read."""
+
+
+class TracingError(CellbridgeError):
+    """Python can't be traced to a program: the message names the line and the Cell, and says what to write instead."""
+
+
+class UnknownValue(TracingError, ValueError, TypeError):
+    """Traced Python needs the elements of a tensor, which are known only when the program runs.
+
+    For a branch, a NumPy call, a Python number.
+    """
+
+
+class UnknownSize(TracingError, ValueError, TypeError):
+    """Traced Python needs a symbolic size to be a number, which is known only when the program runs."""
+
+
+class UnsupportedPython(TracingError, RuntimeError):
+    """Traced Python does what a program can't do when it runs.
+
+    It changes an object that was there before, draws with NumPy or Python's `random`, catches exceptions, yields, or
+    calls hooks.
+    """
 
 
 class ParityError(CellbridgeError, AssertionError):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import CellbridgeError, ProgramError, ShapeError, UsageError
-from .ir.dims import Dim, SymbolicDim, evaluate, symbols_in
+from .ir.dims import Dim, SymbolicDim, evaluate, substitute, symbols_in
 from .ir.passes.forward_once import forward_once
 from .ir.program import Program
 from .ir.sizes import Reading, symbols_used
@@ -157,7 +157,7 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
         if symbols_in(dim) - sizes.keys():
             continue  # told only when the program runs: of the cotangent of a value whose size depends on data
         try:
-            needed = evaluate(dim, sizes)
+            needed = substitute(dim, sizes)
         except ZeroDivisionError as error:
             where = f"{_input_label(program, i)}, dimension {axis}"
             raise UsageError(f"{where}: the size {dim} divides by 0 for inputs of these shapes") from error

@@ -5,12 +5,12 @@ A sub-program has no parameters and no buffers: all that it uses comes in throug
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .autodiff import differentiate
 from .errors import ShapeError
-from .ir.dims import Dim, SymbolicDim, substitute
+from .ir.dims import Dim, SymbolicDim, substitute, substituted
 from .ir.program import Program
 from .ir.types import CellCall, Type, Value, is_floating
 from .ops import creation
@@ -53,7 +53,7 @@ def inlined(builder: Builder, program: Program, operands: Sequence[Traced]) -> l
         values[constant.value] = builder.constant(constant.data, constant.value.dtype)
     renamed: dict[str, str] = {}
     for node in program.nodes:
-        attributes = {name: _substituted(item, sizes) for name, item in node.attributes.items()}
+        attributes = {name: substituted(item, sizes) for name, item in node.attributes.items()}
         if "symbols" in attributes:
             fresh = {name: builder.new_symbol(name) for name in attributes["symbols"]}
             renamed |= fresh
@@ -69,12 +69,6 @@ def inlined(builder: Builder, program: Program, operands: Sequence[Traced]) -> l
         for reading in program.symbol_readings.get(node, ()):
             sizes[reading.symbol] = SymbolicDim({(renamed.get(reading.symbol, reading.symbol),): 1})
     return [values[value] for value in program.outputs]
-
-
-def _substituted(attribute: Any, sizes: Mapping[str, Dim]) -> Any:
-    if isinstance(attribute, tuple):
-        return tuple(_substituted(item, sizes) for item in attribute)
-    return substitute(attribute, sizes) if isinstance(attribute, SymbolicDim) else attribute
 
 
 def bound_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import UnsupportedPython
 from ..ops import elementwise
+from ..tracing import current
 from .tensor import Tensor
 
 _keys = itertools.count()
@@ -48,6 +50,7 @@ class HookHandle:
 
 def on_gradient(tensor: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
     """`Tensor.register_hook`."""
+    refuse_while_tracing(f"a hook was registered on a tensor of shape {tuple(tensor.shape)}")
     hooks = tensor.__dict__.setdefault("_gradient_hooks", {})
     handle = HookHandle(hooks, Hook(hook))
     if tensor._tape is not None and not tensor._is_leaf:
@@ -57,9 +60,20 @@ def on_gradient(tensor: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
 
 def with_gradient_hooks(tensor: Tensor, gradient: Tensor) -> Tensor:
     """The gradient of `tensor` as its hooks leave it."""
-    for hook in list(tensor.__dict__.get("_gradient_hooks", {}).values()):
+    hooks = tensor.__dict__.get("_gradient_hooks", {})
+    if hooks:
+        refuse_while_tracing(f"a tensor of shape {tuple(tensor.shape)} that is differentiated has hooks")
+    for hook in list(hooks.values()):
         gradient = replaced_gradient(hook.function, hook.function(gradient), gradient)
     return gradient
+
+
+def refuse_while_tracing(what: str) -> None:
+    """Raise `UnsupportedPython` while Python is traced: hooks are Python that runs with numbers."""
+    trace = current()
+    if trace is not None:
+        instead = "hooks work in eager mode only: set_context(mode=PYNATIVE_MODE), and no jit"
+        raise trace.guard.refusal(UnsupportedPython, what, instead)
 
 
 def replaced_gradient(hook: Callable[..., Any], returned: Any, gradient: Any) -> Any:

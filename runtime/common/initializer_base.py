@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..tracing import current
+
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
@@ -23,6 +25,9 @@ class Initializer:
 
     def __call__(self, arr: Array) -> None:
         """Fill an array in place."""
+        trace = current()
+        if trace is not None:
+            trace.guard.draws_initial_values()
         self._initialize(arr)
 
     def _initialize(self, arr: Array) -> None:

@@ -31,6 +31,8 @@ class Parameter(Tensor):
     """
 
     _is_leaf = True
+    _requires_grad: bool
+    _is_buffer = False  # state of a Cell that nobody would train, such as moving statistics: a buffer of programs
 
     def __init__(
         self,
@@ -40,6 +42,9 @@ class Parameter(Tensor):
         layerwise_parallel: bool = False,
         parallel_optimizer: bool = True,
     ) -> None:
+        trace = current()
+        if trace is not None:
+            trace.guard.draws_initial_values()
         if isinstance(default_input, bool):
             raise ValueError(f"a Parameter holds numbers, but got bool: {default_input!r}")
         if isinstance(default_input, tuple):
@@ -88,6 +93,9 @@ class Parameter(Tensor):
             raise TypeError(
                 f"`requires_grad` of Parameter '{self.name}' must be bool, but got {type(value).__name__}: {value!r}"
             )
+        trace = current()
+        if trace is not None and value is not self.__dict__.get("_requires_grad", value):
+            trace.guard.sets_flag(self.name)
         self._requires_grad = value
 
     @property
@@ -134,7 +142,9 @@ class Parameter(Tensor):
         data = wrapped(self._data.copy()) if isinstance(init, str) and init == "same" else None
         if data is None:
             data = initializer(init, self.shape, self.dtype)
-        return Parameter(data, self.name, self.requires_grad, self.layerwise_parallel, self.parallel_optimizer)
+        copied = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel, self.parallel_optimizer)
+        copied._is_buffer = self._is_buffer
+        return copied
 
     def _adopt(self, value: Tensor) -> None:
         self._data = value._data.astype(self.dtype, copy=False)
@@ -150,7 +160,7 @@ class Parameter(Tensor):
         return repr(self)
 
     def __reduce__(self) -> Any:
-        return Parameter, (self._data, self._name, self._requires_grad)
+        return Parameter, (self._data, self._name, self._requires_grad), {"_is_buffer": self._is_buffer}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         copied = self.clone()

@@ -17,6 +17,7 @@ from ..ops.registry import Op, evaluate, get
 from ..precision import dtype_for
 from ..tracing import Operand, Traced, current
 from .dtype import bool_, float32, int64, shown, to_dtype
+from .symbolic import AS_CHOICE, AS_NUMBER, AS_OPS, AS_STACK, AS_TENSOR, endless_iteration, unknown_elements
 
 Array = np.ndarray[Any, Any]
 Data = Any  # an array; while tracing, also a value of the program under construction
@@ -94,17 +95,17 @@ class Tensor(Operand):
 
     def asnumpy(self) -> Array:
         """A copy as a NumPy array. It cuts the gradient: no derivative flows through what is computed from it."""
-        return self._elements("asnumpy()").copy()
+        return self._elements("asnumpy()", AS_OPS).copy()
 
     numpy = asnumpy
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
-        return self._elements("tolist()").tolist()
+        return self._elements("tolist()", AS_OPS).tolist()
 
     def item(self, *index: int) -> Any:
         """The only element (or that at `index`) as a Python number; `ValueError` if there are several."""
-        elements = self._elements("item()")
+        elements = self._elements("item()", AS_TENSOR)
         if not index and self.size != 1:
             raise ValueError(f"item() needs a tensor of one element, but got shape {self.shape}: give an index")
         return elements.item(*index)
@@ -135,7 +136,7 @@ class Tensor(Operand):
     # ---- Python's protocols ----
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        elements = self._elements("a NumPy call")
+        elements = self._elements("a NumPy call", AS_OPS)
         return np.array(elements, dtype=dtype) if copy is not False else np.asarray(elements, dtype=dtype)
 
     def __len__(self) -> int:
@@ -146,10 +147,13 @@ class Tensor(Operand):
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise TypeError("iteration over a 0-d tensor")
+        trace = current()
+        if trace is not None and not isinstance(self.shape[0], int):
+            raise endless_iteration(trace, self.shape[0])
         return (self[i] for i in range(self.shape[0]))
 
     def __bool__(self) -> bool:
-        elements = self._elements("bool()")
+        elements = self._elements("bool(), in an `if`, `while`, `assert`, `and`, `or` or `not`,", AS_CHOICE)
         if self.size != 1:
             raise ValueError(
                 f"the truth value of a tensor with more than one element is ambiguous: needed one element, got "
@@ -160,14 +164,17 @@ class Tensor(Operand):
         return bool(elements.item())
 
     def __int__(self) -> int:
+        self._elements("int()", AS_TENSOR)
         return int(self.item())
 
     def __float__(self) -> float:
+        self._elements("float()", AS_TENSOR)
         return float(self.item())
 
     def __index__(self) -> int:
         if not np.issubdtype(self.dtype, np.integer):
             raise TypeError(f"only an integer tensor can be an index, but got dtype {self.dtype}")
+        self._elements("a Python int, such as a size, an axis or the bound of a range,", AS_NUMBER)
         return int(self.item())
 
     def __hash__(self) -> int:
@@ -187,7 +194,7 @@ class Tensor(Operand):
         return format(self.item(), spec) if spec else str(self)
 
     def __reduce__(self) -> Any:
-        return Tensor, (self._elements("pickling"),)
+        return Tensor, (self._elements("pickling", "pickle it outside of what is traced"),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         data = self._data
@@ -213,16 +220,19 @@ class Tensor(Operand):
         """The number under which this value is tracked on the tape; None if it isn't."""
         return self._number if self._tape is recording else None
 
-    def _elements(self, what: str) -> Array:
-        """The array; `what` needs it, which is an error while the tensor is symbolic."""
+    def _elements(self, what: str, instead: str) -> Array:
+        """The array; `what` needs it, which is an error while the tensor is symbolic: `instead` says what to write."""
         data = self._data
         if isinstance(data, Traced):
-            raise TypeError(f"{what} needs the elements of a tensor, which are known only when the program runs")
+            raise unknown_elements(data, what, instead)
         array: Array = data
         return array
 
     def _adopt(self, value: Tensor) -> None:
         """Become `value`: its elements, and what is known of how they were computed."""
+        trace = current()
+        if trace is not None:
+            trace.guard.writes(self)
         self._data, self._tape, self._number = value._data, value._tape, value._number
 
     if TYPE_CHECKING:  # operators and methods are attached by runtime.functional
@@ -240,8 +250,9 @@ def as_data(value: Any, dtype: Any = None) -> Data:
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.array(value, dtype=wanted)
     elif isinstance(value, (bool, int, float, list, tuple)):
+        plain = _plain(value)
         try:
-            array = np.array(_plain(value))
+            array = np.array(plain)
         except ValueError as error:
             raise TypeError(f"nested lists must have equal lengths to make a tensor: {error}") from None
         if wanted is not None:
@@ -261,7 +272,7 @@ def _plain(value: Any) -> Any:
     """Nested lists with the tensors among them as arrays."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return value._data if isinstance(value, Tensor) else value
+    return value._elements("a tensor made of a list", AS_STACK) if isinstance(value, Tensor) else value
 
 
 def _holds_arrays(value: Any) -> bool:
@@ -316,6 +327,9 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     if trace is not None and trace.records(op, arrays, attributes):
         outputs = trace.record(op, arrays, attributes)
     else:
+        left = next((x for x in arrays if isinstance(x, Traced)), None)
+        if left is not None:
+            raise unknown_elements(left, f"op {op.name}", "")
         with np.errstate(all="ignore"):
             outputs = evaluate(op, arrays, attributes)
     recording = tape.current()

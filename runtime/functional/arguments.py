@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..common.symbolic import AS_MASKED
 from ..common.tensor import Tensor
+from ..errors import TracingError
 from ..ir.dims import Dim, SymbolicDim
 from ..tracing import Operand
 
@@ -23,6 +25,8 @@ def integer(value: Any, name: str, *, of: str) -> Any:
     try:
         if not isinstance(value, (bool, np.bool_)):
             return operator.index(value)
+    except TracingError:
+        raise
     except (TypeError, ValueError):
         pass
     raise TypeError(f"For '{of}', '{name}' must be an int, but got {type(value).__name__}: {value!r}")
@@ -79,4 +83,4 @@ def concrete(x: Any, what: str) -> np.ndarray[Any, Any]:
     """The elements of a tensor, where the shape of a result depends on them; `TypeError` if they aren't known yet."""
     if not isinstance(x, Tensor):
         raise TypeError(f"the elements of {what} must be known: the shape of the result depends on them; given {x!r}")
-    return np.asarray(x)
+    return x._elements(f"{what}, on which the shape of the result depends,", AS_MASKED)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import bool_, float32, int64, promoted, shown
-from ..common.tensor import Tensor
+from ..common.tensor import Tensor, created
+from ..ir.dims import SymbolicDim
 from ..ir.types import is_floating
-from ..ops import elementwise
+from ..ops import creation, elementwise
 from ..precision import casting
 from ..tracing import Operand
 
@@ -22,6 +23,8 @@ def as_tensor(value: Any, name: str = "input", *, of: str = "an operator") -> An
         return value
     if isinstance(value, (bool, int, float, np.ndarray, np.generic, list, tuple)):
         return Tensor(value)
+    if isinstance(value, SymbolicDim):
+        return _number(value, int64)
     raise TypeError(f"For '{of}', '{name}' must be a Tensor, but got {type(value).__name__}: {value!r}")
 
 
@@ -34,10 +37,10 @@ def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
     if isinstance(a, Operand) and isinstance(b, Operand):
         if a.dtype == b.dtype:
             return a, b
-    elif isinstance(a, Operand) and isinstance(b, (bool, int, float)):
+    elif isinstance(a, Operand) and isinstance(b, _NUMBER):
         dtype = _beside_number(a.dtype, b)
         return _in(a, dtype), _number(b, dtype)
-    elif isinstance(b, Operand) and isinstance(a, (bool, int, float)):
+    elif isinstance(b, Operand) and isinstance(a, _NUMBER):
         dtype = _beside_number(b.dtype, a)
         return _number(a, dtype), _in(b, dtype)
     a, b = as_tensor(a, "input", of=of), as_tensor(b, "other", of=of)
@@ -79,7 +82,11 @@ def require_one_dtype(*xs: Any, of: str) -> None:
         raise TypeError(f"For '{of}', the operands must have one type, but got {given}: cast one, x.astype(dtype)")
 
 
-def _beside_number(dtype: np.dtype[Any], number: bool | int | float) -> np.dtype[Any]:
+_NUMBER = (bool, int, float, SymbolicDim)
+Number = bool | int | float | SymbolicDim
+
+
+def _beside_number(dtype: np.dtype[Any], number: Number) -> np.dtype[Any]:
     if is_floating(dtype) or isinstance(number, bool):
         return dtype
     if isinstance(number, float):
@@ -87,8 +94,10 @@ def _beside_number(dtype: np.dtype[Any], number: bool | int | float) -> np.dtype
     return int64 if dtype == bool_ else dtype
 
 
-def _number(number: bool | int | float, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A number in a dtype; an int that doesn't fit wraps around: -1 is 255 in uint8."""
+def _number(number: Number, dtype: np.dtype[Any]) -> Any:
+    """A number in a dtype; an int that doesn't fit wraps around: -1 is 255 in uint8. A symbolic size is a tensor."""
+    if isinstance(number, SymbolicDim):
+        return created(creation.full, shape=(), value=number, dtype=dtype)
     return np.asarray(np.asarray(number).astype(dtype) if dtype.kind in "iu" else number, dtype)
 
 

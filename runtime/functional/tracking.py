@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import bool_, shown
-from ..common.hooks import replaced_gradient
+from ..common.hooks import refuse_while_tracing, replaced_gradient
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..ir.types import is_floating
 from ..ops import boundary, elementwise
@@ -66,6 +66,7 @@ class HookBackward:
 
     def __call__(self, *inputs: Any) -> Any:
         """Pass the tensors on."""
+        refuse_while_tracing("HookBackward was called")
         if not inputs:
             raise TypeError("For 'HookBackward', needed at least one Tensor, but got none")
         for x in inputs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -20,27 +19,19 @@ def crossing_in(
 
     A Parameter stays what it is: it belongs to a Cell, wherever it is handed to.
     """
-    slots = getattr(signed, "input_slots", None)
-    if slots is not None:
-        named = iter(slots(args, kwargs))
-        return _marked(args, "", lambda x, _: mark(x, next(named))), kwargs
-    names = _parameter_names(_signature(getattr(signed, "construct", signed)), len(args))
-    order = {name: place for place, name in enumerate(names[1])}
+    names, parameters = parameter_names(signed, len(args))
+    order = {name: place for place, name in enumerate(parameters)}
     given: list[tuple[int, Any, str, Any]] = [
         (order.get(name.partition("[")[0], len(order)), place, name, arg)
-        for place, (name, arg) in enumerate(zip(names[0], args, strict=True))
+        for place, (name, arg) in enumerate(zip(names, args, strict=True))
     ]
     given += [(order.get(name, len(order)), name, name, arg) for name, arg in kwargs.items()]
     crossed = {key: _marked(arg, name, mark) for _, key, name, arg in sorted(given, key=lambda item: item[0])}
     return tuple(crossed[place] for place in range(len(args))), {name: crossed[name] for name in kwargs}
 
 
-def crossing_out(signed: Any, result: Any, mark: Mark) -> Any:
+def crossing_out(result: Any, mark: Mark) -> Any:
     """The result of a call with `mark(tensor, slot)` in place of each Tensor."""
-    slots = getattr(signed, "output_slots", None)
-    if slots is not None:
-        named = iter(slots(result))
-        return _marked(result, "", lambda x, _: mark(x, next(named)))
     return _marked(result, "", lambda x, slot: mark(x, slot or "result"))
 
 
@@ -55,25 +46,18 @@ def _marked(item: Any, slot: str, mark: Mark) -> Any:
     return item
 
 
-@functools.lru_cache(maxsize=1024)
-def _signature_of(function: Any) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):  # of a built-in function
-        return None
-
-
-def _signature(callable_: Any) -> inspect.Signature | None:
-    try:
-        return _signature_of(callable_)
-    except TypeError:  # it can't be hashed
-        return None
-
-
-def _parameter_names(signature: inspect.Signature | None, count: int) -> tuple[list[str], list[str]]:
-    """What `count` positional arguments are called, and all parameters in order."""
+def parameter_names(signed: Any, count: int) -> tuple[list[str], list[str]]:
+    """What `count` positional arguments of a Cell or function are called, and all its parameters in order."""
+    signature = _signature(getattr(signed, "construct", signed))
     parameters = list(signature.parameters.values()) if signature else []
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
     names = [positional[i] if i < len(positional) else f"{rest}[{i - len(positional)}]" for i in range(count)]
     return names, [p.name for p in parameters]
+
+
+def _signature(function: Any) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):  # of a built-in function
+        return None

@@ -26,10 +26,10 @@ class Names:
         self._paths: dict[int, tuple[str, Cell]] = {}
         self._parameters: dict[int, tuple[list[str], Parameter]] = {}
         self._taken: set[str] = set()
-        for name, value in _held_by(root):
+        for name, value in held_by(root):
             for cell in (leaf for leaf in leaves(value) if isinstance(leaf, Cell)):
                 self._add(cell, name if isinstance(value, Cell) else self._free(name))
-        for name, value in _held_by(root):
+        for name, value in held_by(root):
             if isinstance(value, Parameter) and id(value) not in self._parameters:
                 self._parameters[id(value)] = [self._free(name)], value
 
@@ -84,7 +84,7 @@ class Names:
         return name
 
 
-def _held_by(root: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+def held_by(root: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """The variables of a function, or the Cell itself under the empty name."""
     if isinstance(root, Cell):
         yield "", root

@@ -12,6 +12,7 @@ import numpy as np
 from .. import tape
 from ..common import tensor
 from ..common.parameter import Parameter
+from ..common.symbolic import unknown_elements
 from ..common.tensor import Tensor
 from ..ir import types
 from ..ir.dims import symbols_in
@@ -21,7 +22,8 @@ from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
 from ..tracing import Builder, Traced
 from .boundaries import crossing_in, crossing_out
-from .names import Names
+from .guard import Guard
+from .names import Names, held_by
 from .sources import running_line
 
 if TYPE_CHECKING:
@@ -57,9 +59,13 @@ class Trace:
     def __init__(self, root: Callable[..., Any]) -> None:
         self.builder = _Builder()
         self.names = Names(root)
+        self._of_cell = hasattr(root, "cells_and_names")
         self.calls: list[CellCall] = []
         self.held: dict[int, Held] = {}
         self._constants: dict[int, tuple[Array, Traced]] = {}
+        self.guard = Guard(self, lambda: dict(held_by(root)))
+        for cell in self.names.cells:
+            self.guard.objects.add(cell, self.names.path(cell, ""))
         self._replaying = False
         self._outside = tape.current()
 
@@ -77,6 +83,9 @@ class Trace:
 
     def record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Traced, ...]:
         """Append a node; arrays become constants."""
+        for x in operands:
+            if isinstance(x, Traced) and x.builder is not self.builder:
+                raise unknown_elements(x, op.name, "")
         values = tuple(self.constant(x) if isinstance(x, np.ndarray) else x for x in operands)
         outputs = self.builder.append(op, values, attributes)
         return outputs if isinstance(outputs, tuple) else (outputs,)
@@ -123,6 +132,7 @@ class Trace:
         """Run a Cell by `runs(cell, args, kwargs)`, with the Tensors that go in and come out marked as its own."""
         caller = self.builder.cell if self.calls else None
         path = self.names.path(cell, "" if caller is None else self.calls[caller].path)
+        self.guard.meets(cell, path)
         return self.within(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
 
     def within(
@@ -133,10 +143,12 @@ class Trace:
         index = sum(call.path == path for call in self.calls)
         number = len(self.calls)
         self.calls.append(CellCall(path, class_name, index, caller))
-        with self._in_call(number):
+        with self._in_call(number), self.guard.around(getattr(signed, "construct", signed)):
+            if getattr(signed, "marks_itself", False):
+                return runs(*args, **kwargs)
             args, kwargs = crossing_in(signed, args, kwargs, lambda x, slot: self._cross(x, number, "input", slot))
             result = runs(*args, **kwargs)
-            return crossing_out(signed, result, lambda x, slot: self._cross(x, number, "output", slot))
+            return crossing_out(result, lambda x, slot: self._cross(x, number, "output", slot))
 
     @contextlib.contextmanager
     def _in_call(self, number: int) -> Iterator[None]:
@@ -183,27 +195,31 @@ class Trace:
         return held
 
     def restore(self) -> None:
-        """Let the Parameters forget the tapes of this run."""
+        """Leave everything as it was."""
+        self.guard.objects.restore()
         for held in self.held.values():
             held.parameter._tape, held.parameter._number = held.tracked
 
     def stored(self) -> tuple[dict[str, types.Parameter], dict[str, types.Buffer], dict[str, Parameter]]:
         """The parameters and buffers of the program, and the live Parameters, by name.
 
-        What was given a new value is a buffer with an update.
+        What was given a new value is a buffer with an update; state such as moving statistics is always a buffer. A
+        Cell's Parameters are all there; otherwise those that were used.
         """
         used = {value for node in self.builder.nodes for value in node.inputs}
         parameters: dict[str, types.Parameter] = {}
         buffers: dict[str, types.Buffer] = {}
         live: dict[str, Parameter] = {}
         for parameter in self.names.parameters:
-            held = self.held.get(id(parameter))
-            if held is None or (held.first is held.now and held.first.value not in used):
+            held = self.held.get(id(parameter)) or (self._hold(parameter) if self._of_cell else None)
+            if held is None or (held.first is held.now and held.first.value not in used and not self._of_cell):
                 continue
             name, array = held.names[0], parameter._array
             live[name] = parameter
             if held.now is not held.first:
                 buffers[name] = types.Buffer(held.first.value, array, held.now.value)
+            elif parameter._is_buffer and not parameter.requires_grad:
+                buffers[name] = types.Buffer(held.first.value, array)
             else:
                 parameters[name] = types.Parameter(held.first.value, array, parameter.requires_grad, held.names[1:])
         return parameters, buffers, live

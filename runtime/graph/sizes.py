@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
 from ..ir.dims import Dim, symbol
 from ..tree import is_tensor
+from .boundaries import parameter_names
 
 
 @dataclass(frozen=True)
@@ -28,51 +28,50 @@ class Argument:
 
 def tensor_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
-) -> dict[int, Argument]:
-    """The tensors among the arguments of a call, by identity, with symbols where `dynamic_shapes` names them.
+) -> list[Argument]:
+    """The tensors among the arguments of a call, in flat order, with symbols where `dynamic_shapes` names them.
 
     Args:
         function: what is called with the arguments: its parameters are the keys of a dict of specs.
         args: positional arguments.
         kwargs: keyword arguments.
-        dynamic_shapes: a tuple with one spec for each positional argument, or a dict by parameter; None: all sizes are
-            as given. The spec of a tensor is a dict from axes to names, or a tuple or list with a name or None for each
-            axis; that of a tuple, list or dict of tensors has its structure.
+        dynamic_shapes: a tuple with one spec for each argument, or a dict by parameter; None: all sizes are as given.
+            The spec of a tensor is a dict from axes to names, or a tuple or list with a name or None for each axis;
+            that of a tuple, list or dict of tensors has its structure.
 
     Raises:
         UsageError: the specs don't fit the arguments, or a name isn't an identifier.
     """
-    found: dict[int, Argument] = {}
-    bound = _bound(function, args, kwargs)
+    names, _ = parameter_names(function, len(args))
+    given = [*zip(names, args, strict=True), *kwargs.items()]
     if dynamic_shapes is None:
-        specs: Mapping[str, Any] = {}
+        specs: dict[str, Any] = {}
     elif isinstance(dynamic_shapes, dict):
-        specs = dynamic_shapes
-    elif isinstance(dynamic_shapes, (tuple, list)) and len(dynamic_shapes) <= len(bound):
-        specs = dict(zip(bound, dynamic_shapes, strict=False))
+        specs = {name: _of_parameter(name, dynamic_shapes) for name, _ in given}
+        if unknown := sorted(set(dynamic_shapes) - {name.partition("[")[0] for name, _ in given}):
+            raise UsageError(f"dynamic_shapes: there is no argument {unknown[0]!r}; given are {[n for n, _ in given]}")
+    elif isinstance(dynamic_shapes, (tuple, list)) and len(dynamic_shapes) <= len(given):
+        specs = {name: spec for (name, _), spec in zip(given, dynamic_shapes, strict=False)}
     else:
-        raise UsageError(f"dynamic_shapes: needed a dict or a tuple of at most {len(bound)} specs: {dynamic_shapes!r}")
-    if unknown := sorted(set(specs) - set(bound)):
-        raise UsageError(f"dynamic_shapes: there is no argument {unknown[0]!r}; given are {list(bound)}")
-    for name, value in bound.items():
-        _collect(value, specs.get(name), name, found)
-    return found
+        raise UsageError(f"dynamic_shapes: needed a dict or a tuple of at most {len(given)}, given {dynamic_shapes!r}")
+    return [argument for name, value in given for argument in _arguments(value, specs.get(name), name)]
 
 
-def _bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    construct = getattr(function, "construct", function)
-    return dict(inspect.signature(construct).bind(*args, **kwargs).arguments)
-
-
-def _collect(value: Any, spec: Any, where: str, found: dict[int, Argument]) -> None:
+def _arguments(value: Any, spec: Any, where: str) -> Iterator[Argument]:
     if is_tensor(value):
-        found[id(value)] = Argument(where, _shape(tuple(value.shape), spec, where))
+        yield Argument(where, _shape(tuple(value.shape), spec, where))
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            _collect(item, _part(spec, key, where), f"{where}[{key!r}]", found)
+            yield from _arguments(item, _part(spec, key, where), f"{where}[{key!r}]")
     elif isinstance(value, (tuple, list)):
         for i, item in enumerate(value):
-            _collect(item, _part(spec, i, where), f"{where}[{i}]", found)
+            yield from _arguments(item, _part(spec, i, where), f"{where}[{i}]")
+
+
+def _of_parameter(name: str, specs: dict[str, Any]) -> Any:
+    """The spec of an argument in specs by parameter: `batch[1]` is one of those that `*batch` takes."""
+    parameter, _, index = name.partition("[")
+    return _part(specs.get(parameter), int(index[:-1]), parameter) if index else specs.get(parameter)
 
 
 def _part(spec: Any, key: Any, where: str) -> Any:

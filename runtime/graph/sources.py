@@ -7,12 +7,16 @@ import linecache
 import sys
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 from ..ir.types import Source
 from ..tape import Tape
 
 PACKAGE = str(Path(__file__).parents[1])
 """The folder of the runtime: frames in it are ours, not the user's."""
+
+ROOM = __name__.removesuffix("graph.sources")
+"""What names of the runtime's modules begin with."""
 
 
 def running_line(operator: str) -> Source | None:
@@ -26,10 +30,23 @@ def running_line(operator: str) -> Source | None:
         code = frame.f_code
         if code is Tape.pull_back.__code__:
             return None
-        if not code.co_filename.startswith(PACKAGE):
+        if not is_ours(code):
             return _source(code, frame.f_lineno, operator)
         frame = frame.f_back
     return None
+
+
+def is_ours(code: CodeType) -> bool:
+    """Whether code is the runtime's, or was made by the standard library (the methods of a dataclass)."""
+    return code.co_filename.startswith(PACKAGE) or code.co_filename == "<string>"
+
+
+def made_by_us(function: Any) -> bool:
+    """Whether a function, or the class of a callable object, is the runtime's."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    return is_ours(code) if code is not None else type(function).__module__.startswith(ROOM)
 
 
 @functools.lru_cache(maxsize=4096)

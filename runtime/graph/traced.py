@@ -12,6 +12,7 @@ from ..common.nested import mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
 from ..errors import UsageError
+from ..ir.dims import answering
 from ..ir.program import Program
 from ..ir.types import Type
 from ..ir.verify import verify
@@ -68,27 +69,31 @@ def trace(
     if current() is not None:
         raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
     keywords = dict(kwargs or {})
-    named = tensor_arguments(function, args, keywords, dynamic_shapes)
+    tensors = iter(tensor_arguments(function, args, keywords, dynamic_shapes))
     run = Trace(function)
     inputs: list[Traced] = []
 
     def symbolic(leaf: Any) -> Any:
-        if isinstance(leaf, Parameter) or not tree.is_tensor(leaf):
+        if not tree.is_tensor(leaf):
+            return leaf
+        argument = next(tensors)
+        if isinstance(leaf, Parameter):
             return leaf
         array = leaf if isinstance(leaf, Tensor) else as_array(leaf)
-        argument = named[id(leaf)]
         inputs.append(run.builder.new_value(argument.identifier, Type(array.dtype, argument.shape)))
         return wrapped(inputs[-1])
 
     given, given_by_name = mapped((args, keywords), symbolic)
     try:
-        with tracing(run), tape.recording(None), computing_in(None):
+        answers = answering(run.guard.needs_number, run.guard.compares)
+        with tracing(run), tape.recording(None), computing_in(None), answers:
             if isinstance(function, Cell):
                 result = function(*given, **given_by_name)
             else:
                 name = getattr(function, "__name__", type(function).__name__)
                 result = run.within("", name, function, function, given, given_by_name)
             outputs, structure = tree.flatten(mapped(result, _as_output))
+            run.guard.finish()
     finally:
         run.restore()
     parameters, buffers, live = run.stored()

@@ -7,8 +7,10 @@ were computed: `(batch + 1) * 2 == 2 * batch + 2`. What is not polynomial (`//`,
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
-from typing import Union
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NoReturn, Union
 
 from ..errors import ShapeError
 
@@ -32,8 +34,8 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 class SymbolicDim:
     """An integer expression over symbols; supports `+ - * // %`, equality and hashing.
 
-    Ordering is not defined: whether `n < 4` isn't known before the program runs, and asking raises `TypeError`. What
-    grows beyond all sense (the product of twenty sums) raises `ShapeError`.
+    There is no order: whether `n < 4` isn't known before the program runs, and asking raises `TypeError`. So does
+    arithmetic with fractions. What grows beyond all sense (the product of twenty sums) raises `ShapeError`.
 
     Attributes:
         terms: monomials and their coefficients, in one order for equal expressions.
@@ -59,12 +61,16 @@ class SymbolicDim:
             )
 
     def __add__(self, other: Dim) -> Dim:
+        if not _is_whole(self, other):
+            return NotImplemented
         terms = dict(self.terms)
         for monomial, coefficient in _symbolic(other).terms:
             terms[monomial] = terms.get(monomial, 0) + coefficient
         return _simplified(terms)
 
     def __mul__(self, other: Dim) -> Dim:
+        if not _is_whole(self, other):
+            return NotImplemented
         terms: dict[Monomial, int] = {}
         factor = _symbolic(other)
         if len(self.terms) * len(factor.terms) > LARGEST:
@@ -81,15 +87,17 @@ class SymbolicDim:
         return self * -1
 
     def __sub__(self, other: Dim) -> Dim:
-        return self + other * -1
+        return self + other * -1 if _is_whole(self, other) else NotImplemented
 
     def __rsub__(self, other: Dim) -> Dim:
-        return self * -1 + other
+        return self * -1 + other if _is_whole(self, other) else NotImplemented
 
     __radd__ = __add__
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Dim) -> Dim:
+        if not _is_whole(self, other):
+            return NotImplemented
         quotient = _exact_quotient(self, other)
         if quotient is not None:
             return quotient
@@ -97,28 +105,53 @@ class SymbolicDim:
         return whole + (rest // other if isinstance(rest, int) else _opaque("//", rest, other))
 
     def __rfloordiv__(self, other: Dim) -> Dim:
-        return _opaque("//", other, self)
+        return _opaque("//", other, self) if _is_whole(self, other) else NotImplemented
 
     def __mod__(self, other: Dim) -> Dim:
+        if not _is_whole(self, other):
+            return NotImplemented
         if _exact_quotient(self, other) is not None:
             return 0
         _, rest = _split_multiples(self, other)
         return rest % other if isinstance(rest, int) else _opaque("%", rest, other)
 
     def __rmod__(self, other: Dim) -> Dim:
-        return _opaque("%", other, self)
+        return _opaque("%", other, self) if _is_whole(self, other) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SymbolicDim) and self.terms == other.terms
+        equal = isinstance(other, SymbolicDim) and self.terms == other.terms
+        if not equal and _asked.comparing is not None:
+            _asked.comparing(self, other)
+        return equal
 
     def __hash__(self) -> int:
         return hash(self.terms)
 
     def __index__(self) -> int:
-        raise TypeError(f"dimension {self} is symbolic: its size is known only when the program runs")
+        raise _unknown(self, "an int", "its size is known only when the program runs")
 
     def __bool__(self) -> bool:
-        raise TypeError(f"dimension {self} is symbolic: whether it is zero is known only when the program runs")
+        raise _unknown(self, "a bool", "whether it is zero is known only when the program runs")
+
+    def __float__(self) -> float:
+        raise _unknown(self, "a float", "its size is known only when the program runs")
+
+    def __lt__(self, other: object) -> bool:
+        raise _unknown(self, f"a comparison with {other}", "its size is known only when the program runs")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __truediv__(self, other: object) -> Any:
+        return _no_fraction(self, f"{self} / {other}", other)
+
+    def __rtruediv__(self, other: object) -> Any:
+        return _no_fraction(self, f"{other} / {self}", other)
+
+    def __pow__(self, other: object) -> Any:
+        return _no_fraction(self, f"{self} ** {other}", other)
+
+    def __rpow__(self, other: object) -> Any:
+        return _no_fraction(self, f"{other} ** {self}", other)
 
     def __str__(self) -> str:
         return " + ".join(_term_text(m, c) for m, c in self.terms).replace("+ -", "- ") or "0"
@@ -171,6 +204,53 @@ class SymbolicDim:
         return found
 
 
+class _Asked(threading.local):
+    """Who is told, per thread, that Python asks for what a dimension doesn't know; None: nobody."""
+
+    number: Callable[[SymbolicDim, str], NoReturn] | None = None
+    comparing: Callable[[SymbolicDim, object], None] | None = None
+
+
+_asked = _Asked()
+
+
+@contextlib.contextmanager
+def answering(
+    number: Callable[[SymbolicDim, str], NoReturn], comparing: Callable[[SymbolicDim, object], None]
+) -> Iterator[None]:
+    """Within the context, another error is raised where Python needs a dimension to be a number.
+
+    Args:
+        number: called with the dimension and what needs it; it raises.
+        comparing: called with the dimension and what it doesn't equal; it may raise.
+    """
+    before = _asked.number, _asked.comparing
+    _asked.number, _asked.comparing = number, comparing
+    try:
+        yield
+    finally:
+        _asked.number, _asked.comparing = before
+
+
+def _unknown(dim: SymbolicDim, what: str, why: str) -> TypeError:
+    if _asked.number is not None:
+        _asked.number(dim, what)
+    return TypeError(f"dimension {dim} is symbolic: {why}")
+
+
+def _is_whole(dim: SymbolicDim, other: object) -> bool:
+    """Whether `other` can take part in arithmetic; a fraction can't, and is an error."""
+    if isinstance(other, float):
+        raise _unknown(dim, f"arithmetic with {other}", "its size is known only when the program runs")
+    return isinstance(other, (int, SymbolicDim))
+
+
+def _no_fraction(dim: SymbolicDim, text: str, other: object) -> Any:
+    if isinstance(other, (int, float, SymbolicDim)):
+        raise _unknown(dim, text, "its size is known only when the program runs")
+    return NotImplemented
+
+
 def symbol(name: str) -> SymbolicDim:
     """The dimension called `name`."""
     return SymbolicDim({(name,): 1})
@@ -197,6 +277,13 @@ _COMBINE: dict[str, Callable[[Dim, Dim], Dim]] = {
 def substitute(dim: Dim, sizes: Mapping[str, Dim]) -> Dim:
     """`dim` with other dimensions in place of symbols."""
     return dim if isinstance(dim, int) else dim.substitute(sizes)
+
+
+def substituted(item: object, sizes: Mapping[str, Dim]) -> Any:
+    """A dimension, or those in a tuple, with other dimensions in place of symbols; anything else as it is."""
+    if isinstance(item, tuple):
+        return tuple(substituted(part, sizes) for part in item)
+    return item.substitute(sizes) if isinstance(item, SymbolicDim) else item
 
 
 def symbols_in(*items: object) -> set[str]:

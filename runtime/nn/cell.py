@@ -12,6 +12,7 @@ from ..common.dtype import bfloat16, float16, float32, to_dtype
 from ..common.parameter import DEFAULT_NAME, Parameter, ParameterTuple
 from ..common.tensor import Tensor
 from ..differentiation import Forward
+from ..tracing import current
 from . import cell_call
 from .cell_hooks import Hookable
 
@@ -41,6 +42,9 @@ class Cell(Hookable):
     _parameter_prefix: str
 
     def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
+        trace = current()
+        if trace is not None:
+            trace.guard.made(self)
         state = self.__dict__
         state["_params"] = {}
         state["_cells"] = {}
@@ -114,6 +118,9 @@ class Cell(Hookable):
                 f"{self.cls_name}.__init__() first"
             )
         parameters = self.__dict__.get("_params", {})
+        trace = current()
+        if trace is not None and not (name in parameters and isinstance(value, Tensor)):
+            trace.guard.sets(self, name, value)
         cells = self.__dict__.get("_cells", {})
         if name in cells and value is not None and not isinstance(value, Cell):
             raise TypeError(

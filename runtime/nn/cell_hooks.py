@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import tape
@@ -34,6 +34,11 @@ class Hookable:
     def has_hooks(self) -> bool:
         """Whether a hook is registered on this Cell."""
         return bool(self._forward_pre_hooks or self._forward_hooks or self._backward_pre_hooks or self._backward_hooks)
+
+    def hooks(self) -> Iterator[Hook]:
+        """The hooks that are registered on this Cell."""
+        for kind in (self._forward_pre_hooks, self._forward_hooks, self._backward_pre_hooks, self._backward_hooks):
+            yield from kind.values()
 
     def register_forward_pre_hook(
         self, hook_fn: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,13 +13,18 @@ from ..common.parameter import Parameter
 from ..common.tensor import wrapped
 from ..errors import ProgramError, UsageError
 from ..interpreter import FAILURES, Step, attributes_of, bind, failure, plan
+from ..ir.dims import substituted, symbol
 from ..ir.flow import Flow, flows
 from ..ir.program import Program
 from ..ir.types import Node, Value, is_floating
 from ..ops import elementwise
+from ..ops.registry import get
 from ..precision import casting, overruled_dtype
-from ..tracing import Operand
+from ..tracing import Operand, current
 from .cell import Cell
+
+if TYPE_CHECKING:
+    from ..graph.recording import Trace
 
 
 class GraphCell(Cell):
@@ -47,13 +52,17 @@ class GraphCell(Cell):
         CellbridgeError: from a call, an op failed; the message names it, its operands, the Cell and the source line.
     """
 
+    marks_itself = True
+
     def __init__(self, program: Program) -> None:
         super().__init__()
         self._graph = graph = _Graph(program, self)
         for name, parameter in program.parameters.items():
             self._hold(name, Parameter(program.constant_data[parameter.value], name, parameter.trainable))
         for name, buffer in program.buffers.items():
-            self._hold(name, Parameter(program.constant_data[buffer.value], name, requires_grad=False))
+            held = Parameter(program.constant_data[buffer.value], name, requires_grad=False)
+            held._is_buffer = True
+            self._hold(name, held)
         for call in program.calls[1:]:
             self._made(call.path).class_name = call.class_name
         called = {call.path for call in program.calls}
@@ -90,10 +99,16 @@ class GraphCell(Cell):
         ]
         run = _Run(self._graph, bind(program, inputs))
         run.values.update(zip(program.inputs, inputs, strict=True))
+        run.begin(0)
         run.execute(0)
         for name, update in program.updates.items() if self.training else ():
             self._graph.parameter(name).set_data(wrapped(run.values[update]._data))
         return tree.unflatten(program.result, [run.values[value] for value in program.outputs])
+
+    @property
+    def traced_name(self) -> str:
+        """The class of the captured module."""
+        return self._class_name
 
     def extend_repr(self) -> str:
         """The class of the captured module."""
@@ -102,6 +117,8 @@ class GraphCell(Cell):
 
 class _Region(Cell):
     """A Cell of a program, or a container of such Cells; `class_name` is that of the module it was."""
+
+    marks_itself = True
 
     def __init__(self, graph: _Graph, path: str) -> None:
         super().__init__()
@@ -121,10 +138,11 @@ class _Region(Cell):
         """
         run, number = within or self._graph.run_of(self._path, inputs)
         flow = self._graph.flows[number]
+        run.begin(number)
         for entry, x in zip(flow.entries, inputs, strict=True):
-            run.values[entry.outputs[0]] = x
+            run.values[entry.outputs[0]] = run.crossed(entry, x)
         run.execute(number)
-        outputs = tuple(run.value(end.inputs[0], number) for end in flow.exits)
+        outputs = tuple(run.crossed(end, run.value(end.inputs[0], number)) for end in flow.exits)
         return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -146,13 +164,18 @@ class _Graph:
         steps = plan(program, (*program.outputs, *program.updates.values()), every_boundary=True)
         self.steps = {step.node: step for step in steps}
         self.flows = flows(program, self.steps)
-        self._constants = {c.value: wrapped(program.constant_data[c.value]) for c in program.constants}
+        self._constants: dict[Value, Any] = {
+            c.value: wrapped(program.constant_data[c.value]) for c in program.constants
+        }
         self.names = {parameter.value: name for name, parameter in program.parameters.items()}
         self.names |= {buffer.value: name for name, buffer in program.buffers.items()}
         self.aliases = {(a.rpartition(".")[0], p.value): a for p in program.parameters.values() for a in p.aliases}
 
     def constants(self) -> dict[Value, Any]:
         """The constants as tensors."""
+        trace = current()
+        if trace is not None:
+            return {c.value: wrapped(trace.builder.constant(c.data, c.value.dtype)) for c in self.program.constants}
         exact = [c for c in self.program.constants if overruled_dtype(c.value.dtype) != c.value.dtype]
         return self._constants | {c.value: wrapped(c.data.astype(overruled_dtype(c.value.dtype))) for c in exact}
 
@@ -187,10 +210,26 @@ class _Graph:
 class _Run:
     """One run of a program, or of one of its Cells: the values so far."""
 
-    def __init__(self, graph: _Graph, sizes: dict[str, int]) -> None:
+    def __init__(self, graph: _Graph, sizes: dict[str, Any]) -> None:
         self.graph = graph
         self.sizes = sizes
         self.values: dict[Value, Any] = graph.constants()
+        self.numbers: dict[int, int] = {}
+
+    def begin(self, number: int) -> None:
+        """Note, while Python is traced, which call of the program being built a call is."""
+        trace = current()
+        if trace is not None:
+            self.numbers[number] = trace.builder.cell
+
+    def crossed(self, node: Node, x: Any) -> Any:
+        """What passes a boundary: the same; while Python is traced, it is marked there as it is here."""
+        trace = current()
+        if trace is None:
+            return x
+        attributes = dict(node.attributes) | {"call": self.numbers[node.attributes["call"]]}
+        with trace.replaying(node.source):
+            return get(node.op)(x, **attributes)
 
     def execute(self, number: int) -> None:
         """Run the nodes of a call, and the calls that it makes."""
@@ -219,23 +258,36 @@ class _Run:
         node = step.node
         operands = [None if value is None else self.value(value, node.cell) for value in node.inputs]
         if node.op == "boundary":
-            results: Any = operands[0]
+            results: Any = self.crossed(node, operands[0])
         else:
             results = self._applied(step, node, operands)
         for value, result in zip(node.outputs, results if isinstance(results, tuple) else (results,), strict=True):
             self.values[value] = wrapped(result) if isinstance(result, np.ndarray) else result
-        if step.readings:
+        if step.readings and current() is None:
             arrays = [as_array(self.values[value]) for value in node.outputs]
             self.sizes |= {reading.symbol: reading.size(arrays) for reading in step.readings}
         self._forget(step)
 
     def _applied(self, step: Step, node: Node, operands: list[Any]) -> Any:
+        trace = current()
         try:
-            return step.op(*operands, **attributes_of(step, self.sizes))
+            if trace is None:
+                return step.op(*operands, **attributes_of(step, self.sizes))
+            with trace.replaying(node.source):
+                return step.op(*operands, **self._symbolic_attributes(step, trace))
         except ProgramError:
             raise
         except FAILURES as error:
             raise failure(self.graph.program, node, operands, error) from error
+
+    def _symbolic_attributes(self, step: Step, trace: Trace) -> dict[str, Any]:
+        """Attributes of a node for the program being built; sizes that it finds when it runs have new names there."""
+        attributes = {name: substituted(item, self.sizes) for name, item in step.node.attributes.items()}
+        if "symbols" in attributes:
+            fresh = tuple(map(trace.builder.new_symbol, attributes["symbols"]))
+            self.sizes |= dict(zip(attributes["symbols"], map(symbol, fresh), strict=True))
+            attributes["symbols"] = fresh
+        return attributes
 
     def _forget(self, step: Step) -> None:
         for value in step.last_uses:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .float64_forms import Writer
-from .recurrent import SECOND_ORDER, columnwise, kept, steps, within
+from .recurrent import SECOND_ORDER, columnwise, kept, passing, steps, within
 from .recurrent_onnx import Steps, batch_last, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
@@ -39,14 +39,14 @@ def gru_gradient(
         reverse: as given to `gru`.
 
     Returns:
-        Cotangents of what the gates get from the input and from the state (time, 3 * hidden, batch), and of h0.
+        Cotangents of what the gates get from the input and from the state (time, batch, 3 * hidden), and of h0.
     """
 
 
 @gru_gradient.infer
 def _(weight_hh: Type, r: Type, *_: Type | None, reverse: bool) -> tuple[Type, Type, Type]:
     time, hidden, batch = r.shape
-    gates = r.with_shape((time, 3 * hidden, batch))
+    gates = r.with_shape((time, batch, 3 * hidden))
     return gates, gates, r.with_shape((batch, hidden))
 
 
@@ -64,23 +64,24 @@ def _(
     *,
     reverse: bool,
 ) -> tuple[Array, Array, Array]:
-    time, hidden, batch = r.shape
-    valid = columnwise(within(lengths, time))
+    r, z, n, state_n, before = map(columnwise, (r, z, n, state_n, before))
+    time, batch, hidden = r.shape
+    valid = within(lengths, time)
     h_to_n = (1 - z) * (1 - n * n)
     # Derivatives of h by what r, z, n get from the state; times the cotangent of h, theirs.
-    g_from_state = np.stack([h_to_n * state_n * r * (1 - r), (before - n) * z * (1 - z), h_to_n * r], axis=1)
-    g_ys = kept(valid, columnwise(g_ys))
-    g_h = np.zeros((hidden, batch), r.dtype) if g_hn is None else g_hn.T
+    g_from_state = np.stack([h_to_n * state_n * r * (1 - r), (before - n) * z * (1 - z), h_to_n * r], axis=2)
+    g_ys = kept(valid, g_ys)
+    g_h = np.zeros((batch, hidden), r.dtype) if g_hn is None else g_hn
     for t in reversed(steps(r, reverse)):
-        through = g_h if valid is None else np.where(valid[t], g_h, 0)
-        of_step = through if g_ys is None else through + g_ys[t]
-        g_from_state[t] *= of_step
-        h_to_n[t] *= of_step
-        g_h = of_step * z[t] + weight_hh.T @ g_from_state[t].reshape(3 * hidden, batch) + (g_h - through)
+        g_h, passes = passing(valid, t, g_h)
+        if g_ys is not None:
+            g_h = g_h + g_ys[t]
+        g_from_state[t] *= g_h[:, None]
+        h_to_n[t] *= g_h
+        g_h = g_h * z[t] + g_from_state[t].reshape(batch, -1) @ weight_hh + passes
     g_from_input = g_from_state.copy()
-    g_from_input[:, 2] = h_to_n
-    shape = (time, 3 * hidden, batch)
-    return g_from_input.reshape(shape), g_from_state.reshape(shape), g_h.T
+    g_from_input[:, :, 2] = h_to_n
+    return g_from_input.reshape(time, batch, -1), g_from_state.reshape(time, batch, -1), g_h
 
 
 gru_gradient.no_vjp(SECOND_ORDER)
@@ -117,4 +118,4 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
         reverse=not reverse,
         name="gru_gradient",
     )
-    return g_from_input, g_from_state, transposed(graph, g_h)
+    return batch_last(graph, g_from_input), batch_last(graph, g_from_state), transposed(graph, g_h)

@@ -16,13 +16,13 @@ from .recurrent import (
     activate,
     advanced,
     check_operands,
-    columns,
     columnwise,
     input_gates,
     kept,
     operand_gradients,
     previous_outputs,
     steps,
+    weight_gradient,
     within,
 )
 from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
@@ -121,9 +121,11 @@ def _(
     g_gates, g_h0, g_c0, *g_projected = lstm_gradient(weight_hh, *kept_back, weight_hr, lengths, *g, reverse=reverse)
     previous = previous_outputs(y[0], h0, lengths, reverse)
     gx, *g_parameters = operand_gradients(g_gates, g_gates, x, previous, weight_ih, bias_ih, bias_hh)
-    o, squashed = kept_back[3], kept_back[5]
-    g_weight_hr = [columns(g) @ shaping.transpose(columns(o * squashed), permutation=(1, 0)) for g in g_projected]
-    return gx, g_h0, g_c0, *g_parameters, g_weight_hr[0] if g_weight_hr else None, None
+    g_weight_hr = None
+    if g_projected:
+        h = shaping.transpose(kept_back[3] * kept_back[5], permutation=(0, 2, 1))
+        g_weight_hr = weight_gradient(g_projected[0], h)
+    return gx, g_h0, g_c0, *g_parameters, g_weight_hr, None
 
 
 @lstm.onnx

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .float64_forms import Writer
-from .recurrent import SECOND_ORDER, columnwise, kept, steps, within
+from .recurrent import SECOND_ORDER, columnwise, kept, passing, steps, within
 from .recurrent_onnx import Steps, batch_last, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
@@ -45,8 +45,8 @@ def lstm_gradient(
         reverse: as given to `lstm`.
 
     Returns:
-        Cotangents of the gates before their nonlinearities (time, 4 * hidden, batch), of h0, of c0 and, if there is a
-        projection, of the projected outputs (time, outputs, batch).
+        Cotangents of the gates before their nonlinearities (time, batch, 4 * hidden), of h0, of c0 and, if there is a
+        projection, of the projected outputs (time, batch, outputs).
     """
 
 
@@ -63,8 +63,8 @@ def _(
     reverse: bool,
 ) -> tuple[Type, ...]:
     (time, hidden, batch), outputs = i.shape, weight_hh.shape[1]
-    projected = [] if others[0] is None else [i.with_shape((time, outputs, batch))]
-    return i.with_shape((time, 4 * hidden, batch)), *(i.with_shape((batch, n)) for n in (outputs, hidden)), *projected
+    projected = [] if others[0] is None else [i.with_shape((time, batch, outputs))]
+    return i.with_shape((time, batch, 4 * hidden)), *(i.with_shape((batch, n)) for n in (outputs, hidden)), *projected
 
 
 @lstm_gradient.kernel
@@ -84,27 +84,30 @@ def _(
     *,
     reverse: bool,
 ) -> tuple[Array, ...]:
-    time, hidden, batch = i.shape
-    valid = columnwise(within(lengths, time))
+    i, f, g, o, before, squashed = map(columnwise, (i, f, g, o, before, squashed))
+    time, batch, hidden = i.shape
+    valid = within(lengths, time)
     h_to_c = o * (1 - squashed * squashed)
     # Derivatives of c by the gates i, f, g and of h by o; times the cotangents of c and h, those of the gates.
-    g_gates = np.stack([g * i * (1 - i), before * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], axis=1)
-    g_ys = kept(valid, columnwise(g_ys))
-    g_h = np.zeros((weight_hh.shape[1], batch), i.dtype) if g_hn is None else g_hn.T
-    g_c = np.zeros((hidden, batch), i.dtype) if g_cn is None else g_cn.T
-    g_projected = np.empty((time, len(g_h), batch), i.dtype)
+    g_gates = np.stack([g * i * (1 - i), before * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], axis=2)
+    g_ys = kept(valid, g_ys)
+    g_h = np.zeros((batch, weight_hh.shape[1]), i.dtype) if g_hn is None else g_hn
+    g_c = np.zeros((batch, hidden), i.dtype) if g_cn is None else g_cn
+    g_projected = np.empty((time, *g_h.shape), i.dtype)
     for t in reversed(steps(i, reverse)):
-        through = g_h if valid is None else np.where(valid[t], g_h, 0)
-        of_step = through if g_ys is None else through + g_ys[t]
-        g_projected[t] = of_step
-        of_hidden = of_step if weight_hr is None else weight_hr.T @ of_step
-        of_c = g_c + of_hidden * h_to_c[t]
-        g_gates[t, :3] *= of_c if valid is None else np.where(valid[t], of_c, 0)
-        g_gates[t, 3] *= of_hidden
-        g_h = weight_hh.T @ g_gates[t].reshape(4 * hidden, batch) + (g_h - through)
-        g_c = of_c * f[t] if valid is None else np.where(valid[t], of_c * f[t], g_c)
-    projected = () if weight_hr is None else (g_projected,)
-    return g_gates.reshape(time, 4 * hidden, batch), g_h.T, g_c.T, *projected
+        (g_h, h_passes), (g_c, c_passes) = passing(valid, t, g_h), passing(valid, t, g_c)
+        if g_ys is not None:
+            g_h = g_h + g_ys[t]
+        if weight_hr is not None:
+            g_projected[t] = g_h
+            g_h = g_h @ weight_hr
+        g_c = g_c + g_h * h_to_c[t]
+        g_gates[t, :, :3] *= g_c[:, None]
+        g_gates[t, :, 3] *= g_h
+        g_c = g_c * f[t] + c_passes
+        g_h = g_gates[t].reshape(batch, -1) @ weight_hh + h_passes
+    flat = g_gates.reshape(time, batch, -1)
+    return (flat, g_h, g_c) if weight_hr is None else (flat, g_h, g_c, g_projected)
 
 
 lstm_gradient.no_vjp(SECOND_ORDER)
@@ -154,4 +157,5 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
         reverse=not reverse,
         name="lstm_gradient",
     )
-    return rows[0], transposed(graph, g_h), transposed(graph, g_c), *rows[1:]
+    gates, *projected = (batch_last(graph, row) for row in rows)
+    return gates, transposed(graph, g_h), transposed(graph, g_c), *projected

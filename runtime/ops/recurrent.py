@@ -7,8 +7,7 @@ nonlinearities) of all steps, and those of the initial states; those of weights 
 What it needs of each step (the gates, the states) is handed out by the layer with gates, which extends the layer:
 a program that has both computes this one alone.
 
-What is only between a layer and its gradient is (time, hidden, batch): with the batch last, a step is the product of a
-weight by a narrow matrix, for which no runtime has to rearrange the weight at each step.
+What a layer hands its gradient is (time, hidden, batch): in ONNX, where steps keep the batch last, nothing then moves.
 
 Sequences may be shorter than the batch: beyond its length, the outputs of a sequence are 0 and its state stays.
 """
@@ -80,6 +79,14 @@ def kept(valid: Array | None, ys: Any) -> Any:
     return ys if valid is None or ys is None else np.where(valid, ys, 0)
 
 
+def passing(valid: Array | None, t: int, g: Array) -> tuple[Array, Any]:
+    """Of the cotangent of a state after step `t`: what goes back through the step, and what passes it by."""
+    if valid is None:
+        return g, 0
+    through = np.where(valid[t], g, 0)
+    return through, g - through
+
+
 def input_gates(x: Array, weight: Array, *biases: Array | None) -> Array:
     """`weight x + biases` of all steps as one matrix product: a new array (time, batch, gates)."""
     gates = x.reshape(-1, x.shape[2]) @ weight.T
@@ -126,24 +133,22 @@ def operand_gradients(
 ) -> tuple[Any, ...]:
     """Cotangents of x, weight_ih, weight_hh, bias_ih and bias_hh (None for an absent bias).
 
-    Given are those of what the gates of all steps get from the input and from the state, (time, gates, batch).
+    Given are those of what the gates of all steps get from the input and from the state, (time, batch, gates).
     """
-    to_input = columns(g_from_input)
-    to_state = to_input if g_from_state is g_from_input else columns(g_from_state)
     return (
-        lambda: shaping.reshape(shaping.transpose(to_input, permutation=(1, 0)) @ weight_ih, shape=x.shape),
-        lambda: to_input @ rows(x),
-        lambda: to_state @ rows(previous),
-        None if bias_ih is None else lambda: reduction.reduce_sum(to_input, axes=(1,)),
-        None if bias_hh is None else lambda: reduction.reduce_sum(to_state, axes=(1,)),
+        lambda: shaping.reshape(_rows(g_from_input) @ weight_ih, shape=x.shape),
+        lambda: weight_gradient(g_from_input, x),
+        lambda: weight_gradient(g_from_state, previous),
+        None if bias_ih is None else lambda: reduction.reduce_sum(_rows(g_from_input), axes=(0,)),
+        None if bias_hh is None else lambda: reduction.reduce_sum(_rows(g_from_state), axes=(0,)),
     )
 
 
-def rows(x: Any) -> Any:
+def weight_gradient(g: Any, source: Any) -> Any:
+    """The cotangent (m, n) of a weight that all steps multiply by, of g (time, batch, m) and source (time, batch, n)."""
+    return shaping.transpose(_rows(g), permutation=(1, 0)) @ _rows(source)
+
+
+def _rows(x: Any) -> Any:
     """(time, batch, n) as (time * batch, n)."""
     return shaping.reshape(x, shape=(x.shape[0] * x.shape[1], x.shape[2]))
-
-
-def columns(x: Any) -> Any:
-    """(time, n, batch) as (n, time * batch)."""
-    return shaping.reshape(shaping.transpose(x, permutation=(1, 0, 2)), shape=(x.shape[1], x.shape[0] * x.shape[2]))

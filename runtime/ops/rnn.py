@@ -13,10 +13,10 @@ from .recurrent import (
     SECOND_ORDER,
     advanced,
     check_operands,
-    columnwise,
     input_gates,
     kept,
     operand_gradients,
+    passing,
     previous_outputs,
     steps,
     within,
@@ -173,14 +173,13 @@ def rnn_gradient(
         nonlinearity: see `rnn`.
 
     Returns:
-        Cotangents of what the nonlinearity was applied to (time, hidden, batch), and of h0.
+        Cotangents of what the nonlinearity was applied to (time, batch, hidden), and of h0.
     """
 
 
 @rnn_gradient.infer
 def _(ys: Type, weight_hh: Type, *_: Type | None, reverse: bool, nonlinearity: str) -> tuple[Type, Type]:
-    time, batch, hidden = ys.shape
-    return ys.with_shape((time, hidden, batch)), ys.with_shape((batch, hidden))
+    return ys, ys.with_shape(ys.shape[1:])
 
 
 @rnn_gradient.kernel
@@ -194,15 +193,15 @@ def _(
     reverse: bool,
     nonlinearity: str,
 ) -> tuple[Array, Array]:
-    valid = columnwise(within(lengths, len(ys)))
-    g_ys, of_steps = kept(valid, columnwise(g_ys)), columnwise(ys)
-    g_gates = 1 - of_steps * of_steps if nonlinearity == "tanh" else (of_steps > 0).astype(ys.dtype)
-    g_h = np.zeros(g_gates.shape[1:], ys.dtype) if g_hn is None else g_hn.T
+    valid = within(lengths, len(ys))
+    g_ys = kept(valid, g_ys)
+    g_gates = 1 - ys * ys if nonlinearity == "tanh" else (ys > 0).astype(ys.dtype)
+    g_h = np.zeros_like(ys[0]) if g_hn is None else g_hn
     for t in reversed(steps(ys, reverse)):
-        through = g_h if valid is None else np.where(valid[t], g_h, 0)
-        g_gates[t] *= through if g_ys is None else through + g_ys[t]
-        g_h = weight_hh.T @ g_gates[t] + (g_h - through)
-    return g_gates, g_h.T
+        g_h, passes = passing(valid, t, g_h)
+        g_gates[t] *= g_h if g_ys is None else g_h + g_ys[t]
+        g_h = g_gates[t] @ weight_hh + passes
+    return g_gates, g_h
 
 
 rnn_gradient.no_vjp(SECOND_ORDER)
@@ -234,4 +233,4 @@ def _(
         reverse=not reverse,
         name="rnn_gradient",
     )
-    return gates, transposed(graph, g_h)
+    return batch_last(graph, gates), transposed(graph, g_h)

@@ -40,6 +40,7 @@ class _BatchNorm(Cell):
 
         self.moving_mean = Parameter(first(moving_mean_init, "moving_mean_init"), name="mean", requires_grad=False)
         self.moving_variance = Parameter(first(moving_var_init, "moving_var_init"), "variance", requires_grad=False)
+        self.moving_mean._is_buffer = self.moving_variance._is_buffer = True
         self.gamma = Parameter(first(gamma_init, "gamma_init"), name="gamma", requires_grad=affine)
         self.beta = Parameter(first(beta_init, "beta_init"), name="beta", requires_grad=affine)
 

@@ -88,6 +88,7 @@ class _InstanceNorm(Cell):
         shape = (num_features,)
         self.moving_mean = Parameter(initializer("zeros", shape, dtype), name="mean", requires_grad=False)
         self.moving_variance = Parameter(initializer("ones", shape, dtype), name="variance", requires_grad=False)
+        self.moving_mean._is_buffer = self.moving_variance._is_buffer = True
         gamma = initial(gamma_init, shape, dtype, "gamma_init", of=of)
         self.gamma = Parameter(gamma, name="gamma", requires_grad=affine)
         beta = initial(beta_init, shape, dtype, "beta_init", of=of)

@@ -126,8 +126,7 @@ def _written_out(op: str, reverse: bool, nonlinearity: str, operands: Any, cotan
     results = [torch.stack(ys), h, *([c] if op == "lstm" else [])]
     leaves = [from_input, *([from_state] if op == "gru" else []), *states, *([] if projection is None else [projected])]
     pairs = [(result, g) for result, g in zip(results, cotangents, strict=True) if g is not None]
-    found = torch.autograd.grad([y for y, _ in pairs], leaves, [g for _, g in pairs])
-    return [g.transpose(1, 2) if g.ndim == 3 else g for g in found]
+    return torch.autograd.grad([y for y, _ in pairs], leaves, [g for _, g in pairs])
 
 
 def _gradient_case(

@@ -179,9 +179,9 @@ def test_a_compiled_weight_gradient_takes_any_sizes(channels: int, batch: int) -
         (n, 4, size + 1, size),
     )
     rng = np.random.default_rng(0)
-    for given in (5, 8):
-        x = rng.standard_normal((batch, channels, 2 * given, given), np.float32)
-        g = rng.standard_normal((batch, 4, given + 1, given), np.float32)
+    for width in (5, 8):
+        x = rng.standard_normal((batch, channels, 2 * width, width), np.float32)
+        g = rng.standard_normal((batch, 4, width + 1, width), np.float32)
         np.testing.assert_allclose(compile(program)(x, g), program(x, g), rtol=1e-4, atol=1e-4)
 
 

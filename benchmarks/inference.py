@@ -1,0 +1,127 @@
+"""Exported models in ONNX Runtime, against torch's own export of them and against eager torch.
+
+    python -m benchmarks.inference SIDE MODEL FOLDER THREADS
+
+is one side (see `sides.serve`); FOLDER is that of the exported files, which the side `export` writes.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .sides import ALIGNED, CELLS, Measured, Side, compare, serve
+
+TITLE = "Inference"
+EXPLANATION = (
+    "A model of fixtures/ written by `converter.to_onnx` and run by ONNX Runtime on the CPU in float32, against "
+    "`torch.onnx.export(dynamo=True)`'s own file in the same ONNX Runtime, and against the module in eager torch under "
+    "`no_grad`. Each side runs in a process of its own and waits while the other computes, with the number of threads "
+    "with which it is faster. **Ratios are peer / ours: above 1, ours is faster.** *Nodes* are those of the two files."
+)
+MODELS = (
+    "decoder_lm",
+    "lstm_classifier",
+    "minilm",
+    "resnet18",
+    "transformer_encoder",
+    "transformer_encoder_mha",
+    "unet",
+)
+PEERS = {"torch.onnx": "torch.onnx.export", "torch": "eager torch"}
+TARGETS = {"torch.onnx": 1.0, "torch": None}
+MEAN_TARGETS = {"torch.onnx": None, "torch": 1.2}
+MODULE = "benchmarks.inference"
+
+
+def measure(root: Path, models: Sequence[str], turns: int) -> str:
+    """The table."""
+    rows: list[str] = []
+    found: dict[str, list[Measured]] = {peer: [] for peer in PEERS}
+    with tempfile.TemporaryDirectory() as folder:
+        for model in models:
+            Side(root, MODULE, ["export", model, folder], 2).end()
+            nodes = (Path(folder) / f"{model}.nodes").read_text()
+            for peer in PEERS:
+                measured = compare(root, MODULE, ["ours", model, folder], [peer, model, folder], turns)
+                found[peer].append(measured)
+                rows.append(f"| {model} | {PEERS[peer]} | {measured.cells(TARGETS[peer])} | {nodes} |")
+                print(rows[-1], flush=True)
+    for peer, all_of_it in found.items():
+        mean, target = statistics.geometric_mean(m.ratio for m in all_of_it), MEAN_TARGETS[peer]
+        met = "" if target is None else "yes" if mean >= target else "**no**"
+        aim = "" if target is None else f"≥ {target:g}"
+        rows.append(f"| geometric mean | {PEERS[peer]} | | | {mean:.2f} | | {aim} | {met} | | |")
+    return "\n".join([f"| model | against | {CELLS} | nodes, ours and torch's |", f"|---|---|{ALIGNED}|---|", *rows])
+
+
+# ---- in the process of a side ----
+
+
+def _inputs(model: str) -> tuple[Any, list[Any]]:
+    """The model file, and the tensors among its inputs in order."""
+    from torch.utils import _pytree as pytree
+
+    from cellbridge.parity.model_file import load
+
+    loaded = load(f"fixtures/{model}.py")
+    leaves = pytree.tree_leaves((loaded.args, dict(loaded.kwargs)))
+    return loaded, [leaf for leaf in leaves if hasattr(leaf, "numpy")]
+
+
+def _export(model: str, folder: str) -> None:
+    import onnx
+    import torch
+
+    from cellbridge.converter import from_torch, to_onnx
+
+    loaded, _ = _inputs(model)
+    module = loaded.module.eval()
+    ours = to_onnx(from_torch(module, loaded.args, loaded.kwargs), Path(folder) / f"{model}.ours.onnx")
+    path = Path(folder) / f"{model}.torch.onnx"
+    torch.onnx.export(module, loaded.args, str(path), kwargs=dict(loaded.kwargs), dynamo=True, verbose=False)
+    counts = len(ours.graph.node), len(onnx.load(path, load_external_data=False).graph.node)
+    (Path(folder) / f"{model}.nodes").write_text(f"{counts[0]}, {counts[1]}")
+
+
+def _session(model: str, path: Path, threads: int) -> Callable[[], object]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    _, tensors = _inputs(model)
+    feeds = {node.name: x.numpy() for node, x in zip(session.get_inputs(), tensors, strict=True)}
+    return lambda: session.run(None, feeds)
+
+
+def _eager(model: str, threads: int) -> Callable[[], object]:
+    import torch
+
+    torch.set_num_threads(threads)
+    loaded, _ = _inputs(model)
+    module = loaded.module.eval()
+
+    def step() -> None:
+        with torch.no_grad():
+            module(*loaded.args, **loaded.kwargs)
+
+    return step
+
+
+def _main(side: str, model: str, folder: str, threads: int) -> None:
+    if side == "export":
+        serve(lambda: lambda: _export(model, folder), threads)
+    elif side == "torch":
+        serve(lambda: _eager(model, threads), threads)
+    else:
+        file = "ours" if side == "ours" else "torch"
+        serve(lambda: _session(model, Path(folder) / f"{model}.{file}.onnx", threads), threads)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:4], int(sys.argv[4]))

@@ -1,0 +1,139 @@
+"""Sides of a comparison, each in a process of its own, that wait while the other computes."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .interpreter import THREAD_VARIABLES
+
+THREADS = (1, 2)
+ANSWER = "answer "
+
+
+class Side:
+    """A process that runs `serve`.
+
+    Attributes:
+        threads: how many it may use.
+        begin: seconds until its first step was made.
+    """
+
+    def __init__(self, root: Path, module: str, arguments: Sequence[str], threads: int) -> None:
+        self.threads = threads
+        command = [sys.executable, "-m", module, *arguments, str(threads)]
+        environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads))
+        self.process = subprocess.Popen(
+            command, cwd=root, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        self.begin = self._answer()
+
+    def _answer(self) -> Any:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(ANSWER):
+                return json.loads(line.removeprefix(ANSWER))
+        raise RuntimeError(f"a side ended with exit code {self.process.wait()}: {self.process.args}")
+
+    def ask(self, question: str | int) -> Any:
+        """Times in seconds for a number of steps; for `memory`, the peak of the process in bytes."""
+        assert self.process.stdin is not None
+        print(question, file=self.process.stdin, flush=True)
+        return self._answer()
+
+    def end(self) -> None:
+        """Let the process end."""
+        self.process.kill()
+        self.process.wait()
+
+
+def serve(make: Callable[[], Callable[[], object]], threads: int) -> None:
+    """Make steps as the lines of standard input ask; `make` gives the function of one step."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    step = make()
+    start = time.perf_counter()
+    step()
+    print(f"{ANSWER}{time.perf_counter() - start}", flush=True)
+    for line in sys.stdin:
+        if line.strip() == "memory":
+            print(f"{ANSWER}{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}", flush=True)
+            continue
+        times = []
+        for _ in range(int(line)):
+            start = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - start)
+        print(f"{ANSWER}{json.dumps(times)}", flush=True)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Ours and a peer: seconds by turn (the median of its steps), seconds to begin, bytes of memory, threads."""
+
+    ours: Sequence[float]
+    peer: Sequence[float]
+    begins: tuple[float, float]
+    memory: tuple[float, float]
+    threads: tuple[int, int]
+
+    @property
+    def ratios(self) -> list[float]:
+        """How many times as fast ours is, by turn."""
+        return [p / o for o, p in zip(self.ours, self.peer, strict=True)]
+
+    @property
+    def ratio(self) -> float:
+        """The median of the turns."""
+        return statistics.median(self.ratios)
+
+    def cells(self, target: float | None) -> str:
+        """The times, their ratio, its range, the target and the threads, as cells of a Markdown table."""
+        met = "" if target is None else "yes" if self.ratio >= target else "**no**"
+        aim = "" if target is None else f"≥ {target:g}"
+        ours, peer = (f"{1e3 * statistics.median(times):.3g} ms" for times in (self.ours, self.peer))
+        spread = f"{min(self.ratios):.2f} to {max(self.ratios):.2f}"
+        return f"{ours} | {peer} | {self.ratio:.2f} | {spread} | {aim} | {met} | {self.threads[0]}, {self.threads[1]}"
+
+
+CELLS = "ours | peer | peer / ours | range | target | met | threads, ours and peer"
+ALIGNED = "---:|---:|---:|---:|---:|---|---"
+
+
+def compare(root: Path, module: str, ours: Sequence[str], peer: Sequence[str], turns: int) -> Measured:
+    """Let two sides of a module take turns of half a second, each with the threads with which it is faster."""
+    sides = _fastest(root, module, ours), _fastest(root, module, peer)
+    try:
+        times: tuple[list[float], list[float]] = ([], [])
+        steps = max(3, int(0.5 / max(statistics.median(sides[0].ask(3)), 1e-4)))
+        for _ in range(turns):
+            for one, kept in zip(sides, times, strict=True):
+                kept.append(statistics.median(one.ask(steps)))
+        memory = sides[0].ask("memory"), sides[1].ask("memory")
+    finally:
+        for one in sides:
+            one.end()
+    begins, threads = (sides[0].begin, sides[1].begin), (sides[0].threads, sides[1].threads)
+    return Measured(*times, begins, memory, threads)
+
+
+def _fastest(root: Path, module: str, arguments: Sequence[str]) -> Side:
+    candidates = []
+    for threads in THREADS:
+        running = Side(root, module, arguments, threads)
+        running.ask(5)
+        candidates.append((statistics.median(running.ask(15)), threads, running))
+    candidates.sort(key=lambda candidate: candidate[:2])
+    for _, _, slower in candidates[1:]:
+        slower.end()
+    return candidates[0][2]

@@ -1,0 +1,139 @@
+"""Compiled training steps against eager torch, torch.compile and MindSpore's graph mode, each in its own process.
+
+    python -m benchmarks.training_step SIDE NETWORK FOLDER THREADS
+
+is one side (see `sides.serve`); FOLDER is that of the captured programs, which the side `capture` writes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .sides import ALIGNED, CELLS, Measured, Side, compare, serve
+from .training_networks import (
+    NETWORKS,
+    batch,
+    mindspore_network,
+    mindspore_optimizer,
+    our_optimizer,
+    torch_network,
+    torch_optimizer,
+)
+
+TITLE = "Training steps"
+EXPLANATION = (
+    "One step of training (forward, backward, optimizer; parameters and state stay where they are) of a network "
+    "captured from torch, compiled by `runtime.compile_train_step`, in float32 on the CPU. Each side runs in a process "
+    "of its own and waits while the other computes; they take turns of several steps. Each side has the number of "
+    "threads with which it is faster. **Ratios are peer / ours: above 1, ours is faster.** "
+    "*Begin* is the time from the captured program to the end of the first step; *memory* the peak of the process."
+)
+TARGETS = {"lenet": 1.2, "encoder": 1.0, "lstm": 1.0, "resnet": 0.8}
+MINDSPORE_TARGETS = {"lenet": 5.0, "encoder": 1.5, "resnet": 5.0}
+GEOMETRIC_MEAN_TARGET = 1.0
+PEERS = {"torch": "eager torch", "torch.compile": "torch.compile", "mindspore": "MindSpore, graph mode"}
+MODULE = "benchmarks.training_step"
+
+
+def measure(root: Path, networks: Sequence[str], turns: int) -> str:
+    """The tables."""
+    found: dict[tuple[str, str], Measured] = {}
+    peers = [peer for peer in PEERS if peer != "mindspore" or importlib.util.find_spec("mindspore")]
+    with tempfile.TemporaryDirectory() as folder:
+        for network in networks:
+            Side(root, MODULE, ["capture", network, folder], 2).end()
+            for peer in peers:
+                ours, theirs = ["ours", network, folder], [peer, network, folder]
+                found[network, peer] = compare(root, MODULE, ours, theirs, turns)
+                print(_row(network, peer, found[network, peer]), flush=True)
+    mean = statistics.geometric_mean(measured.ratio for (_, peer), measured in found.items() if peer == "torch")
+    met = "yes" if mean >= GEOMETRIC_MEAN_TARGET else "**no**"
+    rows = [_row(*pair, measured) for pair, measured in found.items()]
+    rows.append(f"| geometric mean | eager torch | | | {mean:.2f} | | ≥ {GEOMETRIC_MEAN_TARGET:g} | {met} | |")
+    resources = [
+        f"| {NETWORKS[network]} | {PEERS[peer]} | "
+        + " | ".join([f"{seconds:.1f} s" for seconds in m.begins] + [f"{size / 2**20:.0f} MiB" for size in m.memory])
+        + " |"
+        for (network, peer), m in found.items()
+    ]
+    return "\n".join([
+        f"| network | against | {CELLS} |", f"|---|---|{ALIGNED}|", *rows, "",
+        "| network | against | begin, ours | begin, peer | memory, ours | memory, peer |",
+        "|---|---|---:|---:|---:|---:|", *resources,
+    ])  # fmt: skip
+
+
+def _row(network: str, peer: str, measured: Measured) -> str:
+    target = {"torch": TARGETS, "mindspore": MINDSPORE_TARGETS}.get(peer, {}).get(network)
+    return f"| {NETWORKS[network]} | {PEERS[peer]} | {measured.cells(target)} |"
+
+
+# ---- in the process of a side ----
+
+
+def _capture(name: str, folder: str) -> None:
+    import torch
+
+    from cellbridge.converter import from_torch
+
+    program = from_torch(torch_network(name), (torch.from_numpy(batch(name)[0]),), train=True)
+    program.save(Path(folder) / name)
+
+
+def _ours(name: str, folder: str) -> Callable[[], object]:
+    import cellbridge.runtime as ms
+
+    x, y = batch(name)
+    program = ms.load(Path(folder) / name)
+    step = ms.compile_train_step(program, ms.nn.CrossEntropyLoss(), lambda p: our_optimizer(name, p), provider="cpu")
+    return lambda: step(x, y)
+
+
+def _torch(name: str, threads: int, compiled: bool) -> Callable[[], object]:
+    import torch
+
+    torch.set_num_threads(threads)
+    network = torch_network(name)
+    optimizer = torch_optimizer(name, network.parameters())
+    x, y = map(torch.from_numpy, batch(name))
+    run: Any = torch.compile(network) if compiled else network
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(run(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def _mindspore(name: str) -> Callable[[], object]:
+    import mindspore
+    from mindspore import Tensor, nn
+
+    mindspore.set_context(mode=mindspore.GRAPH_MODE)
+    network = mindspore_network(name)
+    optimizer = mindspore_optimizer(name, network.trainable_params())
+    train = nn.TrainOneStepCell(network, optimizer).set_train()
+    x, y = (Tensor(array if array.dtype.kind == "f" else array.astype("int32")) for array in batch(name))
+    return lambda: train(x, y).asnumpy()
+
+
+def _main(side: str, network: str, folder: str, threads: int) -> None:
+    if side == "capture":
+        serve(lambda: lambda: _capture(network, folder), threads)
+    elif side == "ours":
+        serve(lambda: _ours(network, folder), threads)
+    elif side == "mindspore":
+        serve(lambda: _mindspore(network), threads)
+    else:
+        serve(lambda: _torch(network, threads, side == "torch.compile"), threads)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:4], int(sys.argv[4]))

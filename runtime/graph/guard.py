@@ -1,0 +1,164 @@
+"""`Guard`: refuses what traced Python does that a program can't do when it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ..common.hooks import refuse_while_tracing
+from ..common.tensor import Tensor
+from ..errors import TracingError, UnknownSize, UnsupportedPython
+from ..ir.dims import SymbolicDim
+from .objects import OURS, Objects, is_same
+from .sources import is_ours, made_by_us, running_line
+from .statements import unsupported_statement
+
+if TYPE_CHECKING:
+    from ..nn.cell import Cell
+    from .recording import Trace
+
+_CATCH_OUTSIDE = "check beforehand for what may fail, or catch it outside of what is traced"
+_WITHOUT = {
+    "statement 'Try'": _CATCH_OUTSIDE,
+    "statement 'TryStar'": _CATCH_OUTSIDE,
+    "expression 'Yield'": "return a tuple or list",
+    "expression 'YieldFrom'": "return a tuple or list",
+    "expression 'Await'": "wait for it outside of what is traced",
+}
+
+
+class Guard:
+    """What is asked while Python is traced, whether a program can do it.
+
+    Args:
+        trace: the trace.
+        variables: what the traced function's variables hold now, by name.
+
+    Attributes:
+        objects: what was there before, as it was.
+    """
+
+    def __init__(self, trace: Trace, variables: Callable[[], dict[str, Any]]) -> None:
+        self._trace = trace
+        self.objects = Objects(variables)
+        self._made: set[int] = set()
+
+    def refusal(self, kind: type[TracingError], what: str, instead: str, place: str | None = None) -> TracingError:
+        """The error to raise: what Python did, in which Cell, on which line, and what to write instead."""
+        calls = self._trace.calls
+        lines = [what]
+        if calls:
+            call = calls[self._trace.builder.cell]
+            lines.append(f"in {call.class_name} {call}")
+        source = running_line("")
+        if place or source:
+            lines.append(f"at {place or source}")
+        lines.append(f"what to do: {instead}")
+        return kind("\n  ".join(lines))
+
+    # ---- Cells and functions that are called ----
+
+    def made(self, cell: Cell) -> None:
+        """A Cell is made while tracing: it may change."""
+        self._made.add(id(cell))
+
+    def meets(self, cell: Cell, path: str) -> None:
+        """A Cell is called."""
+        if id(cell) not in self._made:
+            self.objects.add(cell, path)
+        if cell.has_hooks and any(not made_by_us(hook.function) for hook in cell.hooks()):
+            refuse_while_tracing(f"the Cell {cell.cls_name} '{path}' has hooks")
+
+    @contextlib.contextmanager
+    def around(self, function: Callable[..., Any]) -> Iterator[None]:
+        """Within the context, a function runs."""
+        found = unsupported_statement(function)
+        if found is not None:
+            statement, place = found
+            what = f"Unsupported {statement}: a program has no such thing"
+            raise self.refusal(UnsupportedPython, what, _WITHOUT[statement], place)
+        before = _drawn()
+        yield
+        if _drawn() != before:
+            raise self.refusal(
+                UnsupportedPython,
+                "random numbers were drawn with NumPy or Python's `random`: they would be the same in each run",
+                "draw with ops (`ops.standard_normal`, `ops.uniform`, `ops.dropout`, ...), or give them as arguments",
+                str(getattr(function, "__qualname__", function)),
+            )
+
+    # ---- objects that change ----
+
+    def sets(self, cell: Cell, name: str, value: Any) -> None:
+        """An attribute of a Cell is set."""
+        if name in OURS or not self.objects.knows(cell) or is_same(cell.__dict__.get(name, self), value):
+            return
+        kept = " to a tensor that was computed while tracing" if isinstance(value, Tensor) else ""
+        raise self.refusal(
+            UnsupportedPython,
+            f"attribute '{name}' of {cell.cls_name} was set{kept}: a program changes no Python object",
+            "hold what changes in a Parameter, made in __init__ (what is assigned to it in construct is its value "
+            "after the run), and return what is computed",
+        )
+
+    def writes(self, x: Tensor) -> None:
+        """A tensor is written to."""
+        if id(x) in self.objects.tensors:
+            raise self.refusal(
+                UnsupportedPython,
+                f"the tensor {self.objects.tensors[id(x)]} was written to: a program changes Parameters only",
+                "make it a Parameter, with requires_grad=False, or write to a copy (`x.copy()`)",
+            )
+
+    def sets_flag(self, parameter: str) -> NoReturn:
+        """A flag of a Parameter is set."""
+        raise self.refusal(
+            UnsupportedPython,
+            f"a flag of Parameter '{parameter}' was set: a program changes no Python object",
+            "set it outside of what is traced",
+        )
+
+    def draws_initial_values(self) -> NoReturn:
+        """Initial values of a Parameter are made."""
+        raise self.refusal(
+            UnsupportedPython,
+            "a Parameter, or its initial value, was made: each run would make another",
+            "make Parameters, and Cells that hold some, in __init__",
+        )
+
+    def finish(self) -> None:
+        """Tracing is done: refuse what was changed unseen."""
+        changed = list(dict.fromkeys(self.objects.changes()))
+        if changed:
+            raise self.refusal(
+                UnsupportedPython,
+                f"traced Python changed {', '.join(changed)}: a program changes no Python object",
+                "collect what is computed in a tuple, list or dict of the function's own, and return it",
+                "",
+            )
+
+    # ---- sizes ----
+
+    def needs_number(self, dim: SymbolicDim, what: str) -> NoReturn:
+        """Python needs a symbolic size to be a number."""
+        raise self.refusal(
+            UnknownSize,
+            f"{what} was made of the size {dim}, which is known only when the program runs",
+            "compute with sizes by + - * // and %, choose with ops, or give that axis a fixed size",
+        )
+
+    def compares(self, dim: SymbolicDim, other: object) -> None:
+        """A symbolic size is compared with what it doesn't equal for sure; ours takes them for different."""
+        if isinstance(other, (int, float, SymbolicDim)) and not is_ours(sys._getframe(2).f_code):
+            self.needs_number(dim, f"the comparison with {other}")
+
+
+def _drawn() -> tuple[Any, ...]:
+    """The state of NumPy's and Python's generators."""
+    _, keys, position, *_ = np.random.get_state(legacy=True)
+    return np.asarray(keys).tobytes(), position, random.getstate()

@@ -1,0 +1,158 @@
+"""Objects that were there before tracing, and that traced Python must leave as they are."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..common.tensor import Tensor
+from ..nn.cell import Cell
+from .sources import ROOM
+
+DEEPEST = 4  # containers and objects within each other that are looked at
+LARGEST = 10_000  # elements of a container or array that is looked at
+
+OURS = frozenset({"_cells", "_forward_run", "_params"})
+"""Attributes of a Cell that it changes itself; what `_cells` and `_params` hold is noted apart."""
+_CONTAINERS = (dict, list, set, deque)
+_WITHOUT_STATE = (type, types.ModuleType, types.FunctionType, types.MethodType, Cell, Tensor, np.generic)
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A container, and what it held.
+
+    Attributes:
+        name: what it is called, e.g. `history of Net`.
+        container: the container; the `__dict__` of a Cell or another object.
+        before: a copy of it.
+        is_state: whether it is such a `__dict__`.
+    """
+
+    name: str
+    container: Any
+    before: Any
+    is_state: bool = False
+
+    def change(self) -> str | None:
+        """What was changed; None if nothing was."""
+        if isinstance(self.container, np.ndarray):
+            same = self.container.shape == self.before.shape and self.container.tobytes() == self.before.tobytes()
+            return None if same else self.name
+        if not isinstance(self.container, dict):
+            same = len(self.container) == len(self.before) and all(map(is_same, self.container, self.before))
+            return None if same else self.name
+        now = {key: value for key, value in self.container.items() if not self.is_state or key not in OURS}
+        for key in (*self.before, *(key for key in now if key not in self.before)):
+            if key not in now or key not in self.before or not is_same(now[key], self.before[key]):
+                return f"{key} of {self.name}" if self.is_state else self.name
+        return None
+
+    def restore(self) -> None:
+        """Let it hold what it held."""
+        if isinstance(self.container, np.ndarray):
+            if self.container.flags.writeable:
+                self.container[...] = self.before
+            return
+        kept = {key: self.container[key] for key in OURS if key in self.container} if self.is_state else {}
+        self.container.clear()
+        if isinstance(self.container, (dict, set)):
+            self.container.update(self.before)
+            self.container.update(kept)
+        else:
+            self.container.extend(self.before)
+
+
+class Objects:
+    """What Cells and variables hold, and all containers and objects among that, noted before tracing.
+
+    Attributes:
+        tensors: what each plain tensor among it is called, by identity.
+    """
+
+    def __init__(self, variables: Callable[[], dict[str, Any]]) -> None:
+        self.tensors: dict[int, str] = {}
+        self._variables = variables
+        self._before = variables()
+        self._noted: dict[int, Noted] = {}
+        self._kept: list[Any] = []  # so that no identity is used anew
+        for name, value in self._before.items():
+            self._note(value, f"the variable {name}")
+
+    def add(self, cell: Cell, path: str) -> None:
+        """Note what a Cell holds, if it isn't noted yet."""
+        if id(cell.__dict__) in self._noted:
+            return
+        name = f"{cell.cls_name} '{path}'" if path else cell.cls_name
+        self._note_state(cell, name, 0)
+        for registered in (cell._params, cell._cells):
+            self._noted[id(registered)] = Noted(name, registered, dict(registered), is_state=True)
+
+    def knows(self, cell: Cell) -> bool:
+        """Whether a Cell was noted."""
+        return id(cell.__dict__) in self._noted
+
+    def changes(self) -> Iterator[str]:
+        """What was changed, e.g. `history of Net`."""
+        for noted in self._noted.values():
+            change = noted.change()
+            if change is not None:
+                yield change
+        now = self._variables()
+        for name, value in self._before.items():
+            if name in now and not is_same(now[name], value):
+                yield f"the variable {name}"
+
+    def restore(self) -> None:
+        """Let what was changed hold what it held."""
+        for noted in self._noted.values():
+            if noted.change() is not None:
+                noted.restore()
+
+    def _note(self, value: Any, name: str, depth: int = 0) -> None:
+        if type(value) is Tensor:
+            self.tensors.setdefault(id(value), name)
+            self._kept.append(value)
+        elif depth > DEEPEST or id(value) in self._noted:
+            return
+        elif isinstance(value, np.ndarray):
+            if value.size <= LARGEST and not value.dtype.hasobject:
+                self._noted[id(value)] = Noted(name, value, value.copy())
+        elif isinstance(value, _CONTAINERS):
+            if len(value) <= LARGEST:
+                self._noted[id(value)] = Noted(name, value, value.copy())
+                for item in value.values() if isinstance(value, dict) else value:
+                    self._note(item, name, depth + 1)
+        elif isinstance(value, tuple):
+            for item in value:
+                self._note(item, name, depth + 1)
+        elif hasattr(value, "__dict__") and not isinstance(value, _WITHOUT_STATE) and _is_the_users(type(value)):
+            self._note_state(value, f"{type(value).__name__}, {name}", depth)
+
+    def _note_state(self, value: Any, name: str, depth: int) -> None:
+        state = value.__dict__
+        if not isinstance(state, dict) or id(state) in self._noted:
+            return
+        self._kept.append(value)
+        before = {key: item for key, item in state.items() if key not in OURS}
+        self._noted[id(state)] = Noted(name, state, before, is_state=True)
+        for key, item in before.items():
+            self._note(item, f"{key} of {name}", depth + 1)
+
+
+def _is_the_users(cls: type) -> bool:
+    """Whether a class is none of ours or of the standard library: those keep things for later in their objects."""
+    return not cls.__module__.startswith(ROOM) and cls.__module__.split(".")[0] not in sys.stdlib_module_names
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether an object is the same, or an equal number or text."""
+    if isinstance(a, tuple) and type(a) is type(b):
+        return len(a) == len(b) and all(map(is_same, a, b))
+    return a is b or (type(a) is type(b) and isinstance(a, (bool, int, float, str)) and a == b)
