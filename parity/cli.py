@@ -16,10 +16,12 @@ from .dynamic_axes import with_dynamic_axes
 from .model_file import load
 from .notes import warnings_as_notes
 from .progress import TerminalProgress
+from .training_command import recipe_of, trained, training_options
 
 if TYPE_CHECKING:
     from ..runtime.ir.program import Program
     from .results import Report
+    from .training_report import TrainingReport
 
 
 def _checked(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), **options: Any) -> Report:
@@ -68,12 +70,16 @@ def _converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = ()
     return program
 
 
-def _show(report: Report, verbose: bool) -> None:
+def _show(report: Report | TrainingReport, verbose: bool) -> None:
     from rich.console import Console
 
-    from .report import terminal
+    from .report import terminal, training
+    from .training_report import TrainingReport
 
-    terminal.render(report, Console(), verbose)
+    if isinstance(report, TrainingReport):
+        training.render(report, Console())
+    else:
+        terminal.render(report, Console(), verbose)
 
 
 @click.group(epilog=EXIT_CODES)
@@ -96,7 +102,7 @@ def _file_of(model: str) -> str:
     return head if head and factory.isidentifier() else model
 
 
-def _finish(report: Report, verbose: bool, json_file: str | None, junit_file: str | None) -> None:
+def _finish(report: Report | TrainingReport, verbose: bool, json_file: str | None, junit_file: str | None) -> None:
     """Write and show a report; the exit code is its verdict."""
     if json_file is not None:
         from .report import json_report
@@ -116,6 +122,7 @@ def _finish(report: Report, verbose: bool, json_file: str | None, junit_file: st
 @click.option(
     "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
 )
+@training_options
 @judging
 @shared
 def run(
@@ -129,6 +136,7 @@ def run(
     no_grad: bool,
     train: bool,
     round_trip: bool,
+    steps: int | None,
     **options: Any,
 ) -> None:
     """Compare MODEL in torch with its conversions, Cell by Cell.
@@ -138,9 +146,17 @@ def run(
     the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
 
     Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are held against each other on it.
+
+    With --train-steps, steps of training are compared: losses, gradients, overflow decisions, clipped gradients,
+    optimizer state, parameters and buffers. The loss is that of the file, else the mean of the squares of all
+    floating-point outputs. The first batch is inputs(), the others are made of it. With --dtype float16 or bfloat16,
+    torch trains under autocast.
     """
     outputs = {"--json": json_file, "--junit": junit_file, "--save-onnx": onnx_file}
     _require_outputs(outputs, {"MODEL": _file_of(model), "--inputs": inputs})
+    recipe = recipe_of(model, steps, options)
+    if recipe is not None:
+        _finish(trained(model, seed, verbose, recipe, **options), verbose, json_file, junit_file)
     options |= {"grads": not no_grad}
     if Path(model).suffix == ".onnx":
         if train or round_trip or onnx_file is not None:

@@ -6,13 +6,14 @@ import copy
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..runtime import optim
-from ..runtime.amp.scalers import DynamicLossScaler
-from ..runtime.common.parameter import Parameter
 from ..runtime.errors import UsageError
-from ..runtime.nn.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from ..runtime.amp.scalers import DynamicLossScaler
+    from ..runtime.common.parameter import Parameter
+    from ..runtime.nn.optim.optimizer import Optimizer
 
 OPTIMIZERS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "sgd": ("SGD", {}, ()),
@@ -89,6 +90,7 @@ class Recipe:
 
     def step_arguments(self) -> dict[str, Any]:
         """What `runtime.training_step` and `runtime.compile_train_step` take besides the network and the loss."""
+        from ..runtime import optim
 
         def optimizer(parameters: list[Parameter]) -> Optimizer:
             made: Optimizer = self.made_in(optim, parameters)

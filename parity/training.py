@@ -76,7 +76,7 @@ def compare_training(
     report = TrainingReport(type(module).__name__, [port.name], working, len(truth.steps))
 
     @functools.cache
-    def noise(in_dtype: str) -> TrainingNoise:
+    def noise(_check: str, in_dtype: str) -> TrainingNoise:
         def run(jitter: int | None) -> Training:
             return reference.run(in_dtype, truth.draws, jitter)
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from .judge import size
 from .results import Comparison
-from .sides.records import Array
 from .sides.quantities import KINDS, LOSS, OVERFLOW, Quantity, Training
+from .sides.records import Array
 
 KEPT = ("parameter", "buffer")
 SAME = 1e-6  # share of a difference that may be left unexplained

@@ -63,7 +63,8 @@ class TrainingReport:
     @property
     def ok(self) -> bool:
         """Whether something was compared of each side, and nothing differs."""
-        return {c.side for c in self.comparisons} >= {*self.sides} and bool(self.comparisons) and not self.failures and not self.problems
+        compared = {c.side for c in self.comparisons}
+        return bool(compared) and compared >= {*self.sides} and not self.failures and not self.problems
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""

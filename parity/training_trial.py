@@ -10,8 +10,8 @@ import numpy as np
 from .judge import Tolerance, epsilon, error, judge, size
 from .noise import MOST_SAMPLES
 from .results import PASS, Comparison
-from .sides.records import Array, Draw
 from .sides.quantities import KINDS, Quantity, Training
+from .sides.records import Array, Draw
 from .training_causes import causes
 from .training_report import TrainingReport
 
@@ -80,7 +80,7 @@ def hold(
     report: TrainingReport,
     side: TrainingSide,
     truth: Training,
-    noise: Callable[[str], TrainingNoise],
+    noise: Callable[[str, str], TrainingNoise],
     problems: Callable[[Training], Iterator[str]],
     rtol: float | None = None,
     atol: float | None = None,
@@ -91,8 +91,8 @@ def hold(
         report: of the trainings.
         side: what is trained.
         truth: torch's training in float64.
-        noise: that of torch in a dtype; its own truth leaves out the updates that are left out in that dtype. What is
-            computed in float64 is held to that of float32, scaled to double precision.
+        noise: that of torch, for a check, in a dtype: its own truth leaves out the updates that are left out in that
+            dtype. What is computed in float64 is held to that of float32, scaled to double precision.
         problems: what differs between torch and a run in more than numbers.
         rtol: in place of the computed bar.
         atol: in place of the computed bar.
@@ -106,14 +106,14 @@ def hold(
             report.notes.append(f"{side.name}: rounding in {dtype} was not judged: what is computed differs already")
             break
         run = side.run(dtype, truth.draws)
-        measured = noise(dtype if check == "rounding" else "float32")
+        measured = noise(check, dtype if check == "rounding" else "float32")
         true = truth if check == "meaning" else measured.truth
         found = compare(side.name, check, true, run, measured, rtol, atol)
         report.comparisons += found
         if first is None:
             first = run
             report.problems += problems(run)
-            report.causes += causes(true, run, [c for c in found if c.status != PASS])
+            report.causes = report.causes or causes(true, run, [c for c in found if c.status != PASS])
     return first
 
 
@@ -147,7 +147,7 @@ def _comparisons(
         for quantity in sorted(true, key=lambda q: KINDS.index(q.kind)):
             if quantity not in found:
                 continue
-            noisy, dtype = noise.error(number, quantity), noise.dtype
+            noisy, dtype = 0.0 if quantity.kind == "loss scale" else noise.error(number, quantity), noise.dtype
             if check == "rounding" and quantity.kind in STORED:
                 moved = true[quantity] - truth.start.get(quantity, true[quantity])
                 noisy, dtype = max(noisy, epsilon(dtype) * size(np.asarray(moved))), reference[quantity].dtype.name

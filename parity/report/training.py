@@ -85,7 +85,8 @@ def _agreement(report: TrainingReport, width: int) -> list[Text]:
     for side, check in dict.fromkeys((c.side, c.check) for c in report.comparisons):
         worst = max((c for c in report.comparisons if (c.side, c.check) == (side, check)), key=lambda c: c.ratio)
         unit = "what double precision allows" if check == "meaning" else f"{REFERENCE}'s own rounding error"
-        dtype = "float64" if check == "meaning" else report.dtype
+        double = check == "meaning"
+        dtype = "float64" if double else "float32" if report.dtype == "float64" else report.dtype
         of_side = f"{side}, " if len(report.sides) > 1 else ""
         most = times(worst.ratio) if worst.ratio >= 1 else f"{worst.ratio:.1g}×"
         place = f"{_name(worst)}, step {worst.call}"
@@ -120,19 +121,19 @@ def _differences(report: TrainingReport, width: int) -> list[Text]:
         lines += paragraph(f"possible cause: {cause}", width, INDENT)
     for problem in dict.fromkeys(report.problems):
         lines += paragraph(problem, width, INDENT)
-    return lines + _worst(at_first, width)
+    return [*lines, Text(), *worst_lines(at_first, width)]
 
 
 def _headline(text: str, width: int) -> list[Text]:
     return paragraph(text, width, style="bold red")
 
 
-def _worst(failures: list[Comparison], width: int) -> list[Text]:
-    """The parameter or buffer that is furthest off, for its size, in full; the others by name."""
+def worst_lines(failures: list[Comparison], width: int) -> list[Text]:
+    """What is furthest off, for its size, in full; the others by name."""
     if not failures:
         return []
     worst = max(failures, key=lambda c: (c.kind != "loss", c.ratio))
-    lines = [Text(), *paragraph(f"{_name(worst)}, after step {worst.call}", width, INDENT, "bold")]
+    lines = [*paragraph(f"{_name(worst)}, after step {worst.call}", width, INDENT, "bold")]
     check = worst.check + (" in float64" if worst.check == "meaning" else "")
     lines += paragraph(f"{check}: {worst.reason}", width, 2 * INDENT)
     if worst.index is not None:

@@ -11,7 +11,6 @@ from ...runtime.common.tensor import wrapped
 from ...runtime.compiled.resident import Resident
 from ...runtime.compiled.train_step import training_step
 from ...runtime.compiled.training_program import (
-    LEARNING_RATE,
     LOSS_SCALE,
     NETWORK,
     OPTIMIZER,
@@ -22,7 +21,7 @@ from ...runtime.errors import UsageError
 from ...runtime.interpreter import execute, plan
 from ...runtime.ir.passes.draws_as_inputs import draws_as_inputs
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node, Value, as_dtype, is_floating
+from ...runtime.ir.types import Node, Value, is_floating
 from ...runtime.ops.random import RANDOM_OPS
 from ..recipe import Recipe
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training
@@ -122,9 +121,10 @@ class ProgramSteps:
         # the float64 truth keeps its digits where the network casts to float32: so does this side
         same = dtype == self.dtype and dtype != "float64"
         program = self.program if same else self.program.astype(dtype)
+        # through the dtype that the network was captured in, so that every side starts from the same numbers
+        dtypes = [(of.dtype, to.dtype) for of, to in zip(self.program.inputs, program.inputs, strict=True)]
         batches = [
-            [_in(_in(x, of.dtype), to.dtype) for x, of, to in zip(batch, self.program.inputs, program.inputs, strict=True)]
-            for batch in self.batches
+            [_in(_in(array, of), to) for array, (of, to) in zip(batch, dtypes, strict=True)] for batch in self.batches
         ]
         step = training_step(program, None, **self.recipe.step_arguments())
         traced = training_program(step, tuple(map(wrapped, batches[0])))

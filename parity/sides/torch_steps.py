@@ -75,7 +75,7 @@ class TorchSteps:
         Raises:
             UsageError: the module doesn't take the batches, or has no gradient.
         """
-        of_run = torch.float64 if dtype == "float64" else self.stored
+        of_run = torch.float64 if dtype == "float64" else torch.float32
         network = LossNetwork(copy.deepcopy(self.module), self.loss, autocast_dtype(dtype))
         for name, parameter in network.network.named_parameters():
             parameter.grad = None

@@ -128,7 +128,7 @@ class CellTraining:
 
 def held_by(network: torch.nn.Module) -> Quantities:
     """A copy of parameters and buffers, shared ones once."""
-    held = {Quantity("parameter", name): tensor for name, tensor in network.named_parameters()}
+    held: dict[Quantity, torch.Tensor] = {Quantity("parameter", name): p for name, p in network.named_parameters()}
     held |= {Quantity("buffer", name): tensor for name, tensor in network.named_buffers()}
     return {quantity: as_array(tensor).copy() for quantity, tensor in held.items()}
 
