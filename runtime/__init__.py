@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .common.tensor import Tensor
     from .compiled.compiled import Compiled, compile
     from .compiled.train_step import TrainStep, compile_train_step
-    from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, jit, set_context, set_device
+    from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, set_context, set_device
     from .errors import (
         CellbridgeError,
         ConversionError,
@@ -60,13 +60,19 @@ if TYPE_CHECKING:
         ParityError,
         ProgramError,
         ShapeError,
+        TracingError,
+        UnknownSize,
+        UnknownValue,
         UnsupportedOperators,
+        UnsupportedPython,
         UsageError,
     )
     from .functional.derivatives import jacfwd, jacrev, jvp, vjp
     from .functional.mapping import vmap
     from .functional.shapes import is_tensor
     from .gradients import GradOperation, get_grad, grad, value_and_grad
+    from .graph.compiling import jit
+    from .graph.traced import TracedProgram, trace
     from .hints import (
         _no_grad,
         jit_class,
@@ -102,8 +108,13 @@ __all__ = [
     "ProgramError",
     "ShapeError",
     "Tensor",
+    "TracedProgram",
+    "TracingError",
     "TrainStep",
+    "UnknownSize",
+    "UnknownValue",
     "UnsupportedOperators",
+    "UnsupportedPython",
     "UsageError",
     "_no_grad",
     "amp",
@@ -159,6 +170,7 @@ __all__ = [
     "short",
     "single",
     "tensor",
+    "trace",
     "train",
     "ubyte",
     "uint8",
@@ -189,12 +201,14 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "common.tensor": "Tensor",
     "compiled.compiled": "Compiled compile",
     "compiled.train_step": "TrainStep compile_train_step",
-    "context": "GRAPH_MODE PYNATIVE_MODE get_context jit set_context set_device",
-    "errors": "CellbridgeError ConversionError ConversionWarning ParityError ProgramError ShapeError "
-    "UnsupportedOperators UsageError",
+    "context": "GRAPH_MODE PYNATIVE_MODE get_context set_context set_device",
+    "errors": "CellbridgeError ConversionError ConversionWarning ParityError ProgramError ShapeError TracingError "
+    "UnknownSize UnknownValue UnsupportedOperators UnsupportedPython UsageError",
     "functional.derivatives": "jacfwd jacrev jvp vjp",
     "functional.mapping": "vmap",
     "functional.shapes": "is_tensor",
+    "graph.compiling": "jit",
+    "graph.traced": "TracedProgram trace",
     "gradients": "GradOperation get_grad grad value_and_grad",
     "hints": "_no_grad jit_class lazy_inline mutable no_inline recompute set_deterministic set_recursion_limit",
     "interpreter": "execute",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
-from . import checks
+from . import checks, tape
+from .precision import overruling
+from .tracing import current
 
 GRAPH_MODE = 0
 PYNATIVE_MODE = 1
@@ -26,7 +28,9 @@ def set_context(**kwargs: Any) -> None:
     """Choose how and where Cells run.
 
     Args:
-        mode: `PYNATIVE_MODE`, the default: Cells run as Python does. `GRAPH_MODE` is not available yet.
+        mode: `PYNATIVE_MODE`, the default: Cells run as Python does. `GRAPH_MODE`: a Cell that is called, and a
+            gradient function (`grad`, `value_and_grad`, `GradOperation`), is traced to a program, compiled, and run in
+            ONNX Runtime, with all Cells within; see `jit`.
         device_target: "CPU".
         device_id: an int from 0; there is one device.
         kwargs: `deterministic`, `max_call_depth`, `pynative_synchronize`, `save_graphs` and `save_graphs_path` are
@@ -36,7 +40,6 @@ def set_context(**kwargs: Any) -> None:
         ValueError: an argument is unknown or its value is.
         TypeError: a value is of another type.
         RuntimeError: the device is not available.
-        NotImplementedError: `mode` is `GRAPH_MODE`.
     """
     for name in kwargs:
         if name not in _settings and name not in _WITHOUT_EFFECT:
@@ -54,11 +57,6 @@ def _check(name: str, value: Any) -> None:
     if name == "mode":
         checks.of_type(value, name, int, of=of)
         checks.one_of(value, "mode (0: GRAPH_MODE, 1: PYNATIVE_MODE)", (GRAPH_MODE, PYNATIVE_MODE), of=of)
-        if value == GRAPH_MODE:
-            raise NotImplementedError(
-                "For 'set_context', mode=GRAPH_MODE is not available yet: leave `mode` out, or set PYNATIVE_MODE; "
-                "Cells give the same numbers"
-            )
     elif name == "device_target":
         checks.one_of(value, name, _DEVICES, of=of)
         if value != "CPU":
@@ -89,13 +87,12 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
     set_context(device_target=device_target, device_id=0 if device_id is None else device_id)
 
 
-def jit(function: Any = None, **kwargs: Any) -> NoReturn:
-    """Compiling a function; not available yet, like `GRAPH_MODE`.
+def compiles() -> bool:
+    """Whether a Cell that is called now is compiled: in graph mode, outside of what is traced or computed throughout.
 
-    Raises:
-        NotImplementedError: always.
+    What is being differentiated runs as Python does: it is compiled where the gradient was asked for.
     """
-    raise NotImplementedError("jit is not available yet: leave the decorator out; the function gives the same numbers")
+    return _settings["mode"] == GRAPH_MODE and current() is None and tape.current() is None and not overruling()
 
 
-__all__ = ["GRAPH_MODE", "PYNATIVE_MODE", "get_context", "jit", "set_context", "set_device"]
+__all__ = ["GRAPH_MODE", "PYNATIVE_MODE", "compiles", "get_context", "set_context", "set_device"]

@@ -8,10 +8,11 @@ weight with `requires_grad=False`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import context
 from .common.parameter import Parameter
 from .common.tensor import Tensor
 from .differentiation import Function, differentiate
@@ -47,7 +48,7 @@ def grad(
         outputs, gradients = request.run(fn, args, kwargs)
         return (gradients, tuple(outputs[1:])) if has_aux else gradients
 
-    return gradient
+    return _in_any_mode(fn, ("grad", request), gradient)
 
 
 def value_and_grad(
@@ -64,7 +65,7 @@ def value_and_grad(
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         return request.run(fn, args, kwargs)
 
-    return value_and_gradient
+    return _in_any_mode(fn, ("value_and_grad", request), value_and_gradient)
 
 
 class GradOperation:
@@ -117,7 +118,9 @@ class GradOperation:
                 return (found.inputs, of_weights) if self.get_all else of_weights
             return found.inputs if self.get_all else found.inputs[0]
 
-        return gradient
+        of = tuple(map(id, _as_weights(weights)))
+        flags = (self.get_all, self.get_by_list, self.sens_param)
+        return _in_any_mode(fn, ("GradOperation", flags, of, isinstance(weights, Parameter)), gradient)
 
 
 def get_grad(gradients: Any, identifier: Any) -> Tensor:
@@ -137,6 +140,20 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
         elif isinstance(item, (tuple, list)):
             pairs.extend(item)
     raise RuntimeError(f"there is no gradient for {wanted!r} among those given")
+
+
+def _in_any_mode(fn: Function, variant: Hashable, gradient: Function) -> Function:
+    """A gradient function of `fn` that is compiled in graph mode, once for each `variant`."""
+
+    @functools.wraps(gradient)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not context.compiles():
+            return gradient(*args, **kwargs)
+        from .graph.compiling import in_graph_mode
+
+        return in_graph_mode(fn, variant, gradient, args, kwargs)
+
+    return called
 
 
 @dataclass(frozen=True)

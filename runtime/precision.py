@@ -62,6 +62,16 @@ def dtype_for(op: str, operands: Iterable[Any]) -> np.dtype[Any] | None:
     return asked.dtype_for(op, operands) if isinstance(asked, Policy) else asked
 
 
+def asked() -> Any:
+    """What is asked for now, to be compared: a dtype, a policy or None."""
+    return _precision.dtype
+
+
+def overruling() -> bool:
+    """Whether every operator computes in one dtype, whatever is asked for."""
+    return _precision.throughout is not None
+
+
 def casting() -> bool:
     """Whether operators bring floating-point operands of several dtypes to one."""
     return _precision.throughout is not None or _precision.dtype is not None

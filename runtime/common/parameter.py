@@ -10,7 +10,8 @@ import numpy as np
 
 from ..tracing import current
 from .dtype import float32, int32, shown
-from .tensor import Data, Tensor, as_data, wrapped
+from .elements import Data
+from .tensor import Tensor, as_data, wrapped
 
 DEFAULT_NAME = "Parameter"
 """The name of a Parameter that was given none."""

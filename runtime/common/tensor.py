@@ -6,7 +6,7 @@ Its operators and methods (`x + y`, `x.sum(0)`) are the functions of `runtime.fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,15 +15,12 @@ from .. import checks, tape
 from ..ir.types import is_floating
 from ..ops.registry import Op, evaluate, get
 from ..precision import dtype_for
-from ..tracing import Operand, Traced, current
-from .dtype import bool_, float32, int64, shown, to_dtype
-from .symbolic import AS_CHOICE, AS_NUMBER, AS_OPS, AS_STACK, AS_TENSOR, endless_iteration, unknown_elements
-
-Array = np.ndarray[Any, Any]
-Data = Any  # an array; while tracing, also a value of the program under construction
+from ..tracing import Traced, current
+from .dtype import bool_, float32, int64, to_dtype
+from .elements import AS_STACK, Array, Data, Elements, plain, unknown_elements
 
 
-class Tensor(Operand):
+class Tensor(Elements):
     """An n-dimensional array on which gradients can be computed.
 
     Args:
@@ -37,8 +34,6 @@ class Tensor(Operand):
         TypeError: `input_data` can't be a tensor.
     """
 
-    __array_priority__ = 100  # NumPy leaves `array * tensor` to us
-
     _tape: tape.Tape | None = None
     _number: int = 0
     _is_leaf = False  # an argument or Parameter that is differentiated: its hooks act once its gradient is complete
@@ -51,64 +46,6 @@ class Tensor(Operand):
         self._data = as_data(input_data, dtype)
 
     # ---- what it holds ----
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Dtype of the elements, e.g. `float32`."""
-        dtype: np.dtype[Any] = self._data.dtype
-        return dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape."""
-        shape: tuple[int, ...] = self._data.shape
-        return shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        size: int = self._data.size
-        return size
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.itemsize
-
-    def dim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    def numel(self) -> int:
-        """Number of elements."""
-        return self.size
-
-    def asnumpy(self) -> Array:
-        """A copy as a NumPy array. It cuts the gradient: no derivative flows through what is computed from it."""
-        return self._elements("asnumpy()", AS_OPS).copy()
-
-    numpy = asnumpy
-
-    def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
-        return self._elements("tolist()", AS_OPS).tolist()
-
-    def item(self, *index: int) -> Any:
-        """The only element (or that at `index`) as a Python number; `ValueError` if there are several."""
-        elements = self._elements("item()", AS_TENSOR)
-        if not index and self.size != 1:
-            raise ValueError(f"item() needs a tensor of one element, but got shape {self.shape}: give an index")
-        return elements.item(*index)
 
     def copy(self) -> Tensor:
         """A new tensor with the same elements."""
@@ -132,66 +69,6 @@ class Tensor(Operand):
         """Take over the elements of `value`."""
         self._adopt(value)
         return self
-
-    # ---- Python's protocols ----
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        elements = self._elements("a NumPy call", AS_OPS)
-        return np.array(elements, dtype=dtype) if copy is not False else np.asarray(elements, dtype=dtype)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of a 0-d tensor")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        if not self.shape:
-            raise TypeError("iteration over a 0-d tensor")
-        trace = current()
-        if trace is not None and not isinstance(self.shape[0], int):
-            raise endless_iteration(trace, self.shape[0])
-        return (self[i] for i in range(self.shape[0]))
-
-    def __bool__(self) -> bool:
-        elements = self._elements("bool(), in an `if`, `while`, `assert`, `and`, `or` or `not`,", AS_CHOICE)
-        if self.size != 1:
-            raise ValueError(
-                f"the truth value of a tensor with more than one element is ambiguous: needed one element, got "
-                f"{self.size} (shape {self.shape}); use any() or all()"
-                if self.size
-                else "the truth value of an empty tensor is ambiguous: needed one element"
-            )
-        return bool(elements.item())
-
-    def __int__(self) -> int:
-        self._elements("int()", AS_TENSOR)
-        return int(self.item())
-
-    def __float__(self) -> float:
-        self._elements("float()", AS_TENSOR)
-        return float(self.item())
-
-    def __index__(self) -> int:
-        if not np.issubdtype(self.dtype, np.integer):
-            raise TypeError(f"only an integer tensor can be an index, but got dtype {self.dtype}")
-        self._elements("a Python int, such as a size, an axis or the bound of a range,", AS_NUMBER)
-        return int(self.item())
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __repr__(self) -> str:
-        if isinstance(self._data, Traced):
-            return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, symbolic)"
-        value = np.array2string(self._data, separator=", ")
-        rows = "\n" if "\n" in value else ""  # several lines begin at the margin
-        return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, value={rows}{value})"
-
-    def __str__(self) -> str:
-        return repr(self) if isinstance(self._data, Traced) else str(self._data)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else str(self)
 
     def __reduce__(self) -> Any:
         return Tensor, (self._elements("pickling", "pickle it outside of what is traced"),)
@@ -220,14 +97,6 @@ class Tensor(Operand):
         """The number under which this value is tracked on the tape; None if it isn't."""
         return self._number if self._tape is recording else None
 
-    def _elements(self, what: str, instead: str) -> Array:
-        """The array; `what` needs it, which is an error while the tensor is symbolic: `instead` says what to write."""
-        data = self._data
-        if isinstance(data, Traced):
-            raise unknown_elements(data, what, instead)
-        array: Array = data
-        return array
-
     def _adopt(self, value: Tensor) -> None:
         """Become `value`: its elements, and what is known of how they were computed."""
         trace = current()
@@ -250,9 +119,9 @@ def as_data(value: Any, dtype: Any = None) -> Data:
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.array(value, dtype=wanted)
     elif isinstance(value, (bool, int, float, list, tuple)):
-        plain = _plain(value)
+        items = plain(value, "a tensor made of a list", AS_STACK)
         try:
-            array = np.array(plain)
+            array = np.array(items)
         except ValueError as error:
             raise TypeError(f"nested lists must have equal lengths to make a tensor: {error}") from None
         if wanted is not None:
@@ -266,13 +135,6 @@ def as_data(value: Any, dtype: Any = None) -> Data:
     if array.dtype.kind not in "fiub" and not is_floating(array.dtype):
         raise TypeError(f"a tensor holds numbers or bools, but got dtype {array.dtype} from {value!r}")
     return array
-
-
-def _plain(value: Any) -> Any:
-    """Nested lists with the tensors among them as arrays."""
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value._elements("a tensor made of a list", AS_STACK) if isinstance(value, Tensor) else value
 
 
 def _holds_arrays(value: Any) -> bool:

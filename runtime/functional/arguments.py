@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.symbolic import AS_MASKED
+from ..common.elements import AS_MASKED
 from ..common.tensor import Tensor
 from ..errors import TracingError
 from ..ir.dims import Dim, SymbolicDim

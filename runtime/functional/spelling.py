@@ -149,7 +149,7 @@ def attach_methods(tensor: type) -> None:
     """Make the functions that name a method into methods of the tensor class; `ValueError` if one is taken."""
     spelled_methods = [(name, spelling.function) for spelling in SPELLINGS.values() for name in spelling.methods]
     for name, method in [*spelled_methods, *METHODS.items()]:
-        if name in tensor.__dict__:
+        if any(name in cls.__dict__ for cls in tensor.__mro__[:-1]):  # object has comparisons, too
             raise ValueError(f"Tensor.{name} is spelled twice")
         setattr(tensor, name, method)
         if name in _WITH_REFLECTION:

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 from ..lazy import lazily
 
 if TYPE_CHECKING:
+    from .cache import CacheInfo
+    from .compiling import Jitted, jit
     from .traced import TracedProgram, trace
 
-__all__ = ["TracedProgram", "trace"]
+__all__ = ["CacheInfo", "Jitted", "TracedProgram", "jit", "trace"]
 
-__getattr__ = lazily(__name__, {"TracedProgram": "traced", "trace": "traced"})
+__getattr__ = lazily(
+    __name__,
+    {"CacheInfo": "cache", "Jitted": "compiling", "TracedProgram": "traced", "jit": "compiling", "trace": "traced"},
+)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from typing import Any
 
 from ..common.nested import leaves
@@ -19,17 +18,18 @@ class Names:
     calls it.
 
     Args:
-        root: the outermost Cell, or the function.
+        held: the variables of the function by name, or the outermost Cell under the empty name.
     """
 
-    def __init__(self, root: Callable[..., Any]) -> None:
+    def __init__(self, held: Mapping[str, Any]) -> None:
         self._paths: dict[int, tuple[str, Cell]] = {}
         self._parameters: dict[int, tuple[list[str], Parameter]] = {}
         self._taken: set[str] = set()
-        for name, value in held_by(root):
+        held = {name: getattr(value, "__wrapped__", value) for name, value in held.items()}  # a Cell may be jitted
+        for name, value in held.items():
             for cell in (leaf for leaf in leaves(value) if isinstance(leaf, Cell)):
                 self._add(cell, name if isinstance(value, Cell) else self._free(name))
-        for name, value in held_by(root):
+        for name, value in held.items():
             if isinstance(value, Parameter) and id(value) not in self._parameters:
                 self._parameters[id(value)] = [self._free(name)], value
 
@@ -82,19 +82,3 @@ class Names:
             name = f"{stem}_{count}"
         self._taken.add(name)
         return name
-
-
-def held_by(root: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """The variables of a function, or the Cell itself under the empty name."""
-    if isinstance(root, Cell):
-        yield "", root
-        return
-    owner = getattr(root, "__self__", None)
-    if isinstance(owner, Cell):
-        yield "", owner
-    function = inspect.unwrap(root)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return
-    held = inspect.getclosurevars(function)
-    yield from {**held.globals, **held.nonlocals}.items()

@@ -18,8 +18,8 @@ from .sources import ROOM
 DEEPEST = 4  # containers and objects within each other that are looked at
 LARGEST = 10_000  # elements of a container or array that is looked at
 
-OURS = frozenset({"_cells", "_forward_run", "_params"})
-"""Attributes of a Cell that it changes itself; what `_cells` and `_params` hold is noted apart."""
+OURS = frozenset({"_cells", "_compiled", "_forward_run", "_params"})
+"""Attributes that are ours to change; what `_cells` and `_params` hold is noted apart."""
 _CONTAINERS = (dict, list, set, deque)
 _WITHOUT_STATE = (type, types.ModuleType, types.FunctionType, types.MethodType, Cell, Tensor, np.generic)
 
@@ -42,6 +42,8 @@ class Noted:
 
     def change(self) -> str | None:
         """What was changed; None if nothing was."""
+        if self.is_state and self._holds_the_same():
+            return None
         if isinstance(self.container, np.ndarray):
             same = self.container.shape == self.before.shape and self.container.tobytes() == self.before.tobytes()
             return None if same else self.name
@@ -53,6 +55,12 @@ class Noted:
             if key not in now or key not in self.before or not is_same(now[key], self.before[key]):
                 return f"{key} of {self.name}" if self.is_state else self.name
         return None
+
+    def _holds_the_same(self) -> bool:
+        """Whether a `__dict__` holds the very same objects: the quick answer that is true nearly always."""
+        now, before = self.container, self.before
+        count = len(now) - sum(map(now.__contains__, OURS))
+        return count == len(before) and all(now.get(name, self) is item for name, item in before.items())
 
     def restore(self) -> None:
         """Let it hold what it held."""
@@ -74,10 +82,12 @@ class Objects:
 
     Attributes:
         tensors: what each plain tensor among it is called, by identity.
+        data: the tensors, and what they held.
     """
 
     def __init__(self, variables: Callable[[], dict[str, Any]]) -> None:
         self.tensors: dict[int, str] = {}
+        self.data: list[tuple[Tensor, Any]] = []
         self._variables = variables
         self._before = variables()
         self._noted: dict[int, Noted] = {}
@@ -109,6 +119,12 @@ class Objects:
             if name in now and not is_same(now[name], value):
                 yield f"the variable {name}"
 
+    def are_the_same(self) -> bool:
+        """Whether nothing was changed that traced Python may depend on: `phase` says nothing that it may."""
+        return not any(change.partition(" of ")[0] != "phase" for change in self.changes()) and all(
+            tensor._data is data for tensor, data in self.data
+        )
+
     def restore(self) -> None:
         """Let what was changed hold what it held."""
         for noted in self._noted.values():
@@ -117,8 +133,9 @@ class Objects:
 
     def _note(self, value: Any, name: str, depth: int = 0) -> None:
         if type(value) is Tensor:
-            self.tensors.setdefault(id(value), name)
-            self._kept.append(value)
+            if id(value) not in self.tensors:
+                self.tensors[id(value)] = name
+                self.data.append((value, value._data))
         elif depth > DEEPEST or id(value) in self._noted:
             return
         elif isinstance(value, np.ndarray):

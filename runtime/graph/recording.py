@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import tape
 from ..common import tensor
+from ..common.elements import unknown_elements
 from ..common.parameter import Parameter
-from ..common.symbolic import unknown_elements
 from ..common.tensor import Tensor
 from ..ir import types
 from ..ir.dims import symbols_in
@@ -23,8 +23,9 @@ from ..ops.registry import Op
 from ..tracing import Builder, Traced
 from .boundaries import crossing_in, crossing_out
 from .guard import Guard
-from .names import Names, held_by
+from .names import Names
 from .sources import running_line
+from .variables import Variables
 
 if TYPE_CHECKING:
     from ..nn.cell import Cell
@@ -58,12 +59,13 @@ class Trace:
 
     def __init__(self, root: Callable[..., Any]) -> None:
         self.builder = _Builder()
-        self.names = Names(root)
+        variables = Variables(root)
+        self.names = Names(variables())
         self._of_cell = hasattr(root, "cells_and_names")
         self.calls: list[CellCall] = []
         self.held: dict[int, Held] = {}
         self._constants: dict[int, tuple[Array, Traced]] = {}
-        self.guard = Guard(self, lambda: dict(held_by(root)))
+        self.guard = Guard(self, variables)
         for cell in self.names.cells:
             self.guard.objects.add(cell, self.names.path(cell, ""))
         self._replaying = False

@@ -1,33 +1,116 @@
-"""Running a traced program on the live Parameters."""
+"""Running a traced program on the live Parameters: in ONNX Runtime, or in the interpreter."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..interpreter import execute
+from ..interpreter import bind, execute
+from ..ir.dims import substituted
+from ..ir.program import Program
+from ..ir.sizes import input_symbols, symbols_used
+from ..ir.types import Node, Value
+from ..ops.random import RANDOM_OPS
+from ..ops.registry import evaluate, get
+from ..tree import positional
 from .traced import TracedProgram
 
 Array = np.ndarray[Any, Any]
 
 
-def run(traced: TracedProgram, inputs: Sequence[Array]) -> list[Array]:
-    """Run a program with the values that its Parameters have now, and give them those that it computes.
+class Computation:
+    """Values of a program, computed in ONNX Runtime from its inputs and from what it stores, given anew in each run.
 
     Args:
-        traced: the program and its Parameters.
-        inputs: one array for each input of the program.
+        program: the program.
+        wanted: the values to compute.
+        interpreted: whether the interpreter computes them instead.
 
-    Returns:
-        One array for each output.
+    Raises:
+        UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
+        ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
     """
-    program = traced.program
-    values = {name: item.value for kind in (program.parameters, program.buffers) for name, item in kind.items()}
-    stored = {values[name]: parameter._array for name, parameter in traced.parameters.items()}
-    results = execute(program, inputs, wanted=[*program.outputs, *program.updates.values()], stored=stored)
-    count = len(program.outputs)
-    for name, array in zip(program.updates, results[count:], strict=True):
-        traced.parameters[name]._array = array
-    return results[:count]
+
+    def __init__(self, program: Program, wanted: Sequence[Value], *, interpreted: bool = False) -> None:
+        self._program = program
+        self._wanted = list(dict.fromkeys(wanted))
+        self._stored = [item.value for kind in (program.parameters, program.buffers) for item in kind.values()]
+        self._executable: Any = None
+        if not interpreted:
+            from ..compiled.executable import Executable  # which imports ONNX Runtime
+
+            self._executable = Executable(program, self._wanted, self._stored, provider="cpu")
+
+    def run(self, given: Mapping[Value, Array]) -> dict[Value, Array]:
+        """What is wanted, from an array for each input and each stored value."""
+        if self._executable is not None:
+            return dict(zip(self._wanted, self._executable.run(given), strict=True))
+        inputs = [given[value] for value in self._program.inputs]
+        stored = {value: given[value] for value in self._stored}
+        return dict(zip(self._wanted, execute(self._program, inputs, wanted=self._wanted, stored=stored), strict=True))
+
+
+class Running:
+    """A traced program, ready to run.
+
+    Random numbers are drawn here, by the kernels of the interpreter, so that `set_seed` makes them what they are in
+    eager mode, and handed to ONNX Runtime. Where that can't be, since what is drawn depends on values that are
+    computed, the interpreter runs the program.
+
+    Attributes:
+        traced: the program, and the Parameters whose values it takes and gives.
+        program: the same with what is drawn as further inputs, if ONNX Runtime runs it.
+        interpreted: whether the interpreter runs it.
+    """
+
+    def __init__(self, traced: TracedProgram, *, interpreted: bool = False) -> None:
+        self.traced = traced
+        self._draws = None if interpreted else _draws(traced.program)
+        self.interpreted = self._draws is None
+        self.program = traced.program if self._draws is None else _drawn_before(traced.program, self._draws)
+        values = {n: item.value for kind in (self.program.parameters, self.program.buffers) for n, item in kind.items()}
+        self.parameters = {values[name]: parameter for name, parameter in traced.parameters.items()}
+        self.forward = self.computing((*self.program.outputs, *self.program.updates.values()))
+
+    def computing(self, wanted: Sequence[Value]) -> Computation:
+        """A computation of other values of the program."""
+        return Computation(self.program, wanted, interpreted=self.interpreted)
+
+    def given(self, inputs: Sequence[Array]) -> dict[Value, Array]:
+        """What a run takes: the inputs, what the Parameters hold, and new draws."""
+        taken = {value: parameter._array for value, parameter in self.parameters.items()}
+        taken.update(zip(self.traced.program.inputs, inputs, strict=True))
+        if self._draws:
+            sizes = bind(self.traced.program, inputs)
+            for node in self._draws:
+                attributes = {name: substituted(item, sizes) for name, item in node.attributes.items()}
+                (taken[node.outputs[0]],) = evaluate(get(node.op), [], attributes)
+        return taken
+
+    def keep(self, results: Mapping[Value, Array]) -> list[Array]:
+        """Give the Parameters their new values; returns the outputs."""
+        for name, update in self.program.updates.items():
+            self.traced.parameters[name]._array = results[update]
+        return [results[value] for value in self.program.outputs]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the program: one array for each input gives one for each output. Parameters get their new values."""
+        return self.keep(self.forward.run(self.given(inputs)))
+
+
+def _draws(program: Program) -> list[Node] | None:
+    """The nodes that draw; None where some can only draw once the program runs."""
+    known = input_symbols(program.inputs)
+    found = [node for node in program.nodes if node.op in RANDOM_OPS]
+    inner = any(
+        isinstance(item, Program) and _draws(item) != [] for node in program.nodes for item in node.attributes.values()
+    )
+    return None if inner or any(node.inputs or symbols_used(node) - known for node in found) else found
+
+
+def _drawn_before(program: Program, draws: Sequence[Node]) -> Program:
+    inputs = (*program.inputs, *(node.outputs[0] for node in draws))
+    nodes = tuple(node for node in program.nodes if node not in set(draws))
+    return program.replace(inputs=inputs, nodes=nodes, arguments=positional(len(inputs)))

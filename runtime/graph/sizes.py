@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..common.parameter import Parameter
 from ..errors import UsageError
 from ..ir.dims import Dim, symbol
 from ..tree import is_tensor
@@ -19,6 +20,7 @@ class Argument:
 
     name: str
     shape: tuple[Dim, ...]
+    is_parameter: bool = False
 
     @property
     def identifier(self) -> str:
@@ -59,7 +61,7 @@ def tensor_arguments(
 
 def _arguments(value: Any, spec: Any, where: str) -> Iterator[Argument]:
     if is_tensor(value):
-        yield Argument(where, _shape(tuple(value.shape), spec, where))
+        yield Argument(where, _shape(tuple(value.shape), spec, where), isinstance(value, Parameter))
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _arguments(item, _part(spec, key, where), f"{where}[{key!r}]")

@@ -9,11 +9,14 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy as np
+
 from ..ir.types import Source
 from ..tape import Tape
 
 PACKAGE = str(Path(__file__).parents[1])
-"""The folder of the runtime: frames in it are ours, not the user's."""
+"""The folder of the runtime."""
+_NOT_THE_USERS = (PACKAGE, str(Path(np.__file__).parent))
 
 ROOM = __name__.removesuffix("graph.sources")
 """What names of the runtime's modules begin with."""
@@ -37,8 +40,8 @@ def running_line(operator: str) -> Source | None:
 
 
 def is_ours(code: CodeType) -> bool:
-    """Whether code is the runtime's, or was made by the standard library (the methods of a dataclass)."""
-    return code.co_filename.startswith(PACKAGE) or code.co_filename == "<string>"
+    """Whether code is the runtime's, NumPy's, or was made by the standard library (the methods of a dataclass)."""
+    return code.co_filename.startswith(_NOT_THE_USERS) or code.co_filename == "<string>"
 
 
 def made_by_us(function: Any) -> bool:

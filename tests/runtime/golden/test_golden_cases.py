@@ -23,14 +23,6 @@ CASES, REST = load()
 VALUES = [case for case in CASES if case.kind != "error"]
 ERRORS = [case for case in CASES if case.kind == "error"]
 
-GRAPH_MODE = "graph mode, which refuses this while it compiles `construct`, is not available yet"
-NOT_YET = {"err_graph_try": GRAPH_MODE, "err_graph_yield": GRAPH_MODE, "err_graph_if_tensor": GRAPH_MODE}
-
-
-def _expected_to_fail(case: Case) -> Any:
-    marks = [pytest.mark.xfail(strict=True, reason=NOT_YET[case.id])] if case.id in NOT_YET else []
-    return pytest.param(case, marks=marks, id=case.id)
-
 
 @pytest.mark.parametrize("case", VALUES, ids=str)
 def test_golden_case(case: Case) -> None:
@@ -38,7 +30,7 @@ def test_golden_case(case: Case) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("case", [_expected_to_fail(case) for case in ERRORS])
+@pytest.mark.parametrize("case", ERRORS, ids=str)
 def test_golden_error(case: Case) -> None:
     expected = case.expected
     with pytest.raises(getattr(builtins, expected["raises"])) as raised:

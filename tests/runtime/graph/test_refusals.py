@@ -57,6 +57,14 @@ def numpy_call(self: Any, x: Any) -> Any:
     return Tensor(np.exp(x))  # here
 
 
+def numpy_function(self: Any, x: Any) -> Any:
+    return x - np.mean(x, axis=0)  # here
+
+
+def numpy_of_list(self: Any, x: Any) -> Any:
+    return Tensor(np.concatenate([x, x]))  # here
+
+
 def numpy_array(self: Any, x: Any) -> Any:
     return Tensor(x.asnumpy() + 1)  # here
 
@@ -120,6 +128,8 @@ def mask_as_index(self: Any, x: Any) -> Any:
 
 ELEMENTS = [
     (numpy_call, "NumPy call", "ops.exp"),
+    (numpy_function, "np.mean()", "ops"),
+    (numpy_of_list, "np.concatenate()", "ops"),
     (numpy_array, "asnumpy()", "ops"),
     (numpy_of_parameter, "asnumpy()", "ops"),
     (numbers, "item()", "leave it a tensor"),

@@ -1,0 +1,209 @@
+"""What Python asks of the elements of a tensor: conversions, protocols, NumPy. A symbolic tensor can't answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import UnknownSize, UnknownValue
+from ..ir.dims import Dim
+from ..tracing import Operand, Traced, current
+from .dtype import shown
+
+if TYPE_CHECKING:
+    from ..graph.recording import Trace
+
+Array = np.ndarray[Any, Any]
+Data = Any  # an array; while tracing, also a value of the program under construction
+
+AS_OPS = (
+    "compute with ops or methods of the tensor (`ops.exp(x)` in place of `np.exp(x)`), or outside of what is traced"
+)
+AS_TENSOR = "leave it a tensor: one without dimensions computes as a number does"
+AS_NUMBER = "take a Python number, or a size (`x.shape[0]`)"
+AS_MASKED = (
+    "compute with all elements and a mask (`x * mask`, `ops.where(mask, x, 0)`), or find them outside of what is traced"
+)
+AS_STACK = "`ops.stack` puts tensors together"
+AS_CHOICE = "choose with `ops.where(condition, a, b)`, or decide outside of what is traced"
+
+
+class Elements(Operand):
+    """What holds an array, or symbolic data: the base of `Tensor`."""
+
+    __array_priority__ = 100  # NumPy leaves `array * tensor` to us
+
+    _data: Data
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, index: Any) -> Any: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the elements, e.g. `float32`."""
+        dtype: np.dtype[Any] = self._data.dtype
+        return dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape."""
+        shape: tuple[int, ...] = self._data.shape
+        return shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size: int = self._data.size
+        return size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return self.size
+
+    def asnumpy(self) -> Array:
+        """A copy as a NumPy array. It cuts the gradient: no derivative flows through what is computed from it."""
+        return self._elements("asnumpy()", AS_OPS).copy()
+
+    numpy = asnumpy
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self._elements("tolist()", AS_OPS).tolist()
+
+    def item(self, *index: int) -> Any:
+        """The only element (or that at `index`) as a Python number; `ValueError` if there are several."""
+        elements = self._elements("item()", AS_TENSOR)
+        if not index and self.size != 1:
+            raise ValueError(f"item() needs a tensor of one element, but got shape {self.shape}: give an index")
+        return elements.item(*index)
+
+    def _elements(self, what: str, instead: str) -> Array:
+        """The array; `what` needs it, which is an error while the tensor is symbolic: `instead` says what to write."""
+        data = self._data
+        if isinstance(data, Traced):
+            raise unknown_elements(data, what, instead)
+        array: Array = data
+        return array
+
+    # ---- Python's protocols ----
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        elements = self._elements("a NumPy call", AS_OPS)
+        return np.array(elements, dtype=dtype) if copy is not False else np.asarray(elements, dtype=dtype)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """A NumPy function of tensors is one of their arrays: it returns arrays, and cuts the gradient."""
+        what = f"np.{function.__name__}()"
+        return function(*plain(args, what, AS_OPS), **plain(kwargs, what, AS_OPS))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        trace = current()
+        if trace is not None and not isinstance(self.shape[0], int):
+            raise endless_iteration(trace, self.shape[0])
+        return (self[i] for i in range(self.shape[0]))
+
+    def __bool__(self) -> bool:
+        elements = self._elements("bool(), in an `if`, `while`, `assert`, `and`, `or` or `not`,", AS_CHOICE)
+        if self.size != 1:
+            raise ValueError(
+                f"the truth value of a tensor with more than one element is ambiguous: needed one element, got "
+                f"{self.size} (shape {self.shape}); use any() or all()"
+                if self.size
+                else "the truth value of an empty tensor is ambiguous: needed one element"
+            )
+        return bool(elements.item())
+
+    def __int__(self) -> int:
+        self._elements("int()", AS_TENSOR)
+        return int(self.item())
+
+    def __float__(self) -> float:
+        self._elements("float()", AS_TENSOR)
+        return float(self.item())
+
+    def __index__(self) -> int:
+        if not np.issubdtype(self.dtype, np.integer):
+            raise TypeError(f"only an integer tensor can be an index, but got dtype {self.dtype}")
+        self._elements("a Python int, such as a size, an axis or the bound of a range,", AS_NUMBER)
+        return int(self.item())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        if isinstance(self._data, Traced):
+            return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, symbolic)"
+        value = np.array2string(self._data, separator=", ")
+        rows = "\n" if "\n" in value else ""  # several lines begin at the margin
+        return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, value={rows}{value})"
+
+    def __str__(self) -> str:
+        return repr(self) if isinstance(self._data, Traced) else str(self._data)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+
+def plain(value: Any, what: str, instead: str) -> Any:
+    """Nested lists, tuples and dicts with the tensors in them as arrays, which `what` needs."""
+    if isinstance(value, (list, tuple)):
+        items = [plain(item, what, instead) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, dict):
+        return {key: plain(item, what, instead) for key, item in value.items()}
+    return value._elements(what, instead) if isinstance(value, Elements) else value
+
+
+def unknown_elements(data: Traced, what: str, instead: str) -> Exception:
+    """The error to raise where `what` needs the elements of symbolic data; `instead` says what to write."""
+    trace = current()
+    if trace is None or data.builder is not trace.builder:
+        return UnknownValue(
+            f"a tensor {data.value.type} was used that a trace left behind: it was part of a program under "
+            "construction. Don't keep tensors that traced Python computes: return them"
+        )
+    shape = tuple(data.shape)
+    return trace.guard.refusal(
+        UnknownValue,
+        f"{what} needs the elements of a tensor of shape {shape} and dtype {data.dtype.name}, which are known only "
+        "when the program runs",
+        instead,
+    )
+
+
+def endless_iteration(trace: Trace, size: Dim) -> Exception:
+    """The error to raise for a loop over an axis of symbolic size."""
+    return trace.guard.refusal(
+        UnknownSize,
+        f"iteration over an axis of size {size}, which is known only when the program runs",
+        "compute with the whole tensor, or give that axis a fixed size",
+    )

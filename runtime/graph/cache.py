@@ -1,0 +1,161 @@
+"""What a function was compiled to, by what its code depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from .. import tape, tree
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor, wrapped
+from ..errors import ConversionError, ShapeError, UnknownSize
+from ..precision import asked
+from .objects import Objects
+from .recording import Trace
+from .running import Running
+from .signature import Shapes, Signature, Sizes, fit, generalized, is_symbolic
+from .sizes import Argument, tensor_arguments
+from .traced import TracedProgram, run_trace
+from .tracking import Tracking
+
+MOST_KEPT = 64
+"""Programs of one function: what was compiled longest ago is dropped."""
+
+CANNOT_BE_SYMBOLIC = (UnknownSize, ShapeError, ConversionError)
+"""What tracing and compiling with symbolic sizes may raise where they must be numbers."""
+
+Function = Callable[..., Any]
+
+
+class CacheInfo(NamedTuple):
+    """How often a function was traced, how many programs of it are kept, and how often one was run."""
+
+    traces: int
+    programs: int
+    runs: int
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A program of a function, and what it depends on.
+
+    Attributes:
+        signature: the arguments that it was traced with.
+        shapes: the shapes that it takes.
+        precision: the dtypes of computation that were asked for.
+        running: the program, ready to run.
+        objects: the objects that Python met.
+        parameters: the Parameters that it met, and what of them is fixed in the program.
+    """
+
+    signature: Signature
+    shapes: Shapes
+    precision: Any
+    running: Running
+    objects: Objects
+    parameters: list[tuple[Parameter, Any]]
+
+    def is_for(self, signature: Signature) -> bool:
+        """Whether it is what the function does, with the arguments of a call, as long as sizes fit."""
+        return (
+            signature.key == self.signature.key
+            and self.precision == asked()
+            and all(_kind(parameter) == kind for parameter, kind in self.parameters)
+            and self.objects.are_the_same()
+        )
+
+    @cached_property
+    def tracking(self) -> Tracking:
+        """For gradients that are asked for outside."""
+        return Tracking(self.running)
+
+    def call(self, signature: Signature) -> Any:
+        """What the function returns."""
+        recording = tape.current()
+        arrays = signature.arrays
+        parameters = self.running.traced.parameters.values()
+        tensors = [x for x in (*signature.tensors, *parameters) if isinstance(x, Tensor)]
+        if recording is not None and any(x.number_on(recording) is not None for x in tensors):
+            outputs = self.tracking.run(recording, signature.tensors, arrays)
+        else:
+            outputs = [wrapped(array) for array in self.running.run(arrays)]
+        return tree.unflatten(self.running.traced.program.result, outputs)
+
+
+def _kind(parameter: Parameter) -> tuple[Any, ...]:
+    array = parameter._array
+    return parameter.requires_grad, array.dtype, array.shape
+
+
+class Cache:
+    """The programs of one function.
+
+    The first call is traced with the sizes that it has. When a later call differs in sizes alone, those that differ
+    become symbolic, and from then on any will do; equal ones share a symbol, and a size of 1 stays what it is. Where
+    that is refused, because Python decided on a size, each combination of sizes has a program of its own.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Compiled] = []
+        self._refused: set[tuple[Any, Shapes]] = set()
+        self._traces = 0
+        self._runs = 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Cache:
+        return Cache()
+
+    def __reduce__(self) -> Any:
+        return Cache, ()
+
+    @property
+    def info(self) -> CacheInfo:
+        """Counts."""
+        return CacheInfo(self._traces, len(self._kept), self._runs)
+
+    @property
+    def programs(self) -> tuple[TracedProgram, ...]:
+        """The programs that are kept, the latest last."""
+        return tuple(compiled.running.traced for compiled in self._kept)
+
+    def call(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function as it was compiled, or compile it."""
+        signature = Signature.of(args, kwargs)
+        sizes = signature.sizes
+        usable = [compiled for compiled in self._kept if compiled.is_for(signature)]
+        compiled = next((c for c in reversed(usable) if fit(c.shapes, sizes)), None)
+        if compiled is None:
+            compiled = self._widened(function, args, kwargs, signature, usable) or self._compiled(
+                function, args, kwargs, signature, sizes
+            )
+        self._runs += 1
+        return compiled.call(signature)
+
+    def _widened(
+        self, function: Function, args: Any, kwargs: Any, signature: Signature, usable: list[Compiled]
+    ) -> Compiled | None:
+        """A program for the sizes of a call and those of another one; None if there is no such call or program."""
+        for other in usable:
+            shapes = None if is_symbolic(other.shapes) else generalized(other.signature.sizes, signature.sizes)
+            if shapes is None or (signature.key, shapes) in self._refused:
+                continue
+            try:
+                return self._compiled(function, args, kwargs, signature, shapes)
+            except CANNOT_BE_SYMBOLIC:
+                self._refused.add((signature.key, shapes))
+        return None
+
+    def _compiled(
+        self, function: Function, args: Any, kwargs: Any, signature: Signature, shapes: Shapes | Sizes
+    ) -> Compiled:
+        names = tensor_arguments(function, args, kwargs, None)
+        tensors = iter(shapes)
+        arguments = [a if a.is_parameter else Argument(a.name, tuple(next(tensors))) for a in names]
+        trace = Trace(function)
+        self._traces += 1
+        traced = run_trace(trace, function, args, kwargs, arguments)
+        met = [(held.parameter, _kind(held.parameter)) for held in trace.held.values()]
+        compiled = Compiled(signature, tuple(shapes), asked(), Running(traced), trace.guard.objects, met)
+        self._kept = [*self._kept, compiled][-MOST_KEPT:]
+        return compiled

@@ -1,0 +1,209 @@
+"""Graph mode: Cells and gradient functions that are called are compiled whole, and give the numbers of eager mode."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellbridge.runtime as ms
+from cellbridge.runtime import Tensor, UnsupportedPython, context, nn, ops
+from cellbridge.runtime.graph import running
+from tests.runtime.graph.test_training_steps import Net, X, Y, state, with_loss
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(running, "execute", None)  # the interpreter isn't to be called
+    yield
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+def traces(owner: Any) -> int:
+    """How often what a Cell or function keeps was traced."""
+    return sum(cache.info.traces for cache in owner.__dict__.get("_compiled", {}).values())
+
+
+def in_both_modes(make: Callable[[], Any], use: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+    """What `use` gives in eager and in graph mode, from the same seeds, and what it was used on."""
+    found = []
+    made: Any = None
+    for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+        ms.set_seed(0)
+        made = make()
+        ms.set_context(mode=mode)
+        ms.set_seed(1)
+        found.append(use(made))
+    return found[0], found[1], made
+
+
+def assert_same(a: Any, b: Any) -> None:
+    if isinstance(a, (tuple, list)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    elif isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            assert_same(a[key], b[key])
+    elif isinstance(a, (Tensor, np.ndarray)):
+        np.testing.assert_allclose(np.asarray(b), np.asarray(a), rtol=2e-5, atol=1e-6)
+    else:
+        assert a == b
+
+
+def test_a_cell_that_is_called_is_compiled_with_all_within() -> None:
+    eager, graph, net = in_both_modes(lambda: Net().set_train(), lambda net: [net(Tensor(X)) for _ in range(3)])
+    assert_same(eager, graph)
+    assert traces(net) == 1
+    assert all(traces(inner) == 0 for path, inner in net.cells_and_names() if path)
+
+
+def test_a_network_that_was_called_before_set_train_trains_afterwards() -> None:
+    def use(net: Net) -> Any:
+        first = net(Tensor(X))
+        net.set_train()
+        return first, net(Tensor(X)), net.set_train(False)(Tensor(X))
+
+    eager, graph, net = in_both_modes(Net, use)
+    assert_same(eager, graph)
+    assert traces(net) == 2
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        lambda net, x: ms.grad(net)(x),
+        lambda net, x: ms.grad(net, None, net.trainable_params())(x),
+        lambda net, x: ms.value_and_grad(net, 0, net.trainable_params())(x),
+        lambda net, x: ms.GradOperation(get_all=True, get_by_list=True)(net, net.trainable_params())(x),
+        lambda net, x: ms.GradOperation(sens_param=True)(net)(x, ops.ones((5, 3))),
+        lambda net, x: ms.value_and_grad(lambda x: (net(x) ** 2).sum(), 0, net.trainable_params())(x),
+        lambda net, x: ms.grad(ms.grad(lambda x: (x**3).sum()))(x),
+    ],
+    ids=["grad", "weights", "both", "GradOperation", "sens", "of a function", "second"],
+)
+def test_gradient_functions_are_compiled(gradient: Any) -> None:
+    eager, graph, _ = in_both_modes(lambda: Net().set_train(), lambda net: gradient(net, Tensor(X)))
+    assert_same(eager, graph)
+
+
+def test_a_gradient_function_that_is_made_anew_is_not_traced_anew() -> None:
+    net = Net()
+    ms.set_context(mode=ms.GRAPH_MODE)
+    for _ in range(3):
+        ms.grad(net)(Tensor(X))
+        ms.grad(net, None, net.trainable_params())(Tensor(X))
+    assert traces(net) == 2
+
+
+def test_training_as_scripts_write_it() -> None:
+    def use(network: nn.Cell) -> Any:
+        optimizer = nn.Adam(network.trainable_params(), nn.CosineDecayLR(0.0, 0.1, 8))
+        gradient = ms.value_and_grad(network, None, optimizer.parameters)
+        losses = []
+        for _ in range(4):
+            loss, gradients = gradient(Tensor(X), Tensor(Y))
+            optimizer(ops.clip_by_global_norm(gradients, 1.0))
+            losses.append(loss)
+        return losses, state(network), state(optimizer)
+
+    assert_same(*in_both_modes(lambda: with_loss().set_train(), use)[:2])
+
+
+@pytest.mark.parametrize("scale", [None, 1024.0, "dynamic"])
+def test_training_steps(scale: Any) -> None:
+    def make() -> nn.Cell:
+        network = with_loss()
+        if scale == "dynamic":
+            update = nn.DynamicLossScaleUpdateCell(2.0**10, 2, 2)
+            optimizer: nn.Optimizer = nn.AdamWeightDecay(network.trainable_params(), 0.1)
+            return nn.TrainOneStepWithLossScaleCell(network, optimizer, update).set_train()
+        optimizer = nn.Momentum(network.trainable_params(), 0.1, 0.9, loss_scale=scale or 1.0)
+        return nn.TrainOneStepCell(network, optimizer, scale).set_train()
+
+    def use(step: nn.Cell) -> Any:
+        results = []
+        for factor in (1.0, np.inf, 1.0, 1.0) if scale == "dynamic" else (1.0,) * 3:
+            results.append(step(Tensor((X * factor).astype(np.float32)), Tensor(Y)))
+        return results, state(step)
+
+    eager, graph, step = in_both_modes(make, use)
+    assert_same(eager, graph)
+    assert traces(step) == 1
+
+
+def test_batches_of_any_size_train_with_two_traces() -> None:
+    def use(step: nn.Cell) -> Any:
+        return [step(Tensor(np.resize(X, (n, 4))), Tensor(np.resize(Y, n))) for n in (5, 3, 4, 2, 6)], state(step)
+
+    def make() -> nn.Cell:
+        network = with_loss()
+        return nn.TrainOneStepCell(network, nn.Momentum(network.trainable_params(), 0.1, 0.9)).set_train()
+
+    eager, graph, step = in_both_modes(make, use)
+    assert_same(eager, graph)
+    assert traces(step) == 2
+
+
+def test_a_forward_that_is_kept_for_its_gradient_runs_once() -> None:
+    def make() -> nn.Cell:
+        network = Net().set_train()
+        return nn.ForwardValueAndGrad(network, network.trainable_params(), get_by_list=True)
+
+    eager, graph, cell = in_both_modes(make, lambda cell: cell(Tensor(X)))
+    assert_same(eager, graph)
+    moved = cell.network.norm.moving_mean.asnumpy()
+    twin = Net().set_train()
+    twin.fc.weight.set_data(cell.network.fc.weight)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    twin(Tensor(X))
+    np.testing.assert_allclose(moved, twin.norm.moving_mean.asnumpy(), rtol=1e-5)
+
+
+def test_a_backward_pass_written_by_hand() -> None:
+    class Clipped(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            return x * 2
+
+        def bprop(self, x: Any, out: Any, dout: Any) -> Any:
+            return (ops.clamp(dout * out, -1.0, 1.0),)
+
+    assert_same(*in_both_modes(Clipped, lambda cell: ms.grad(lambda x: ops.sin(cell(x)).sum())(Tensor(X)))[:2])
+
+
+def test_hooks_are_refused() -> None:
+    net = Net()
+    net.fc.register_forward_hook(lambda *_: None)
+    net(Tensor(X))
+    ms.set_context(mode=ms.GRAPH_MODE)
+    with pytest.raises(UnsupportedPython, match="PYNATIVE_MODE"):
+        net(Tensor(X))
+
+
+def test_copies_have_programs_of_their_own() -> None:
+    net = Net()
+    ms.set_context(mode=ms.GRAPH_MODE)
+    net(Tensor(X))
+    twin = copy.deepcopy(net)
+    twin.head.bias.set_data(twin.head.bias + 1)
+    first, second = net(Tensor(X)), twin(Tensor(X))
+    assert (first != second).any()
+    assert traces(net) == traces(twin) == 1
+
+
+def test_only_what_is_called_in_graph_mode_is_compiled() -> None:
+    assert not context.compiles()
+    net = Net()
+    net(Tensor(X))
+    assert traces(net) == 0
+    ms.set_context(mode=ms.GRAPH_MODE)
+    assert context.compiles()
+    net(Tensor(X))
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    net(Tensor(X))
+    assert traces(net) == 1
