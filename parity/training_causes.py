@@ -29,7 +29,7 @@ def causes(truth: Training, run: Training, failures: Sequence[Comparison]) -> li
         kept = quantity.kind in KEPT
         sight = _of_kept(truth, run, step, quantity) if kept else _of_computed(truth, run, step, quantity)
         if sight:
-            seen.setdefault(sight, []).append(quantity.name if kept or quantity == LOSS else " of ".join(quantity))
+            seen.setdefault(sight, []).append(quantity.name if kept or quantity in (LOSS, OVERFLOW) else " of ".join(quantity))
     lines = [f"{', '.join(names[:3])}{_more(names)}: {sight}" for sight, names in seen.items()]
     if step > 1 and lines:
         lines.append(
@@ -91,6 +91,7 @@ def _of_kept(truth: Training, run: Training, step: int, quantity: Quantity) -> s
 
 def _multiple(array: Array, of: Array) -> float | None:
     """The number that makes `array` of `of`, if there is one."""
+    array, of = np.asarray(array, np.float64), np.asarray(of, np.float64)
     square = float((of * of).sum())
     if square == 0.0 or array.size == 0:
         return None

@@ -8,12 +8,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from .judge import Tolerance, epsilon, error, judge, size
-from .noise import MOST_SAMPLES
+from .noise import MOST_DOUBLE_SAMPLES, MOST_SAMPLES
 from .results import PASS, Comparison
 from .sides.quantities import KINDS, Quantity, Training
 from .sides.records import Array, Draw
 from .training_causes import causes
 from .training_report import TrainingReport
+
+Run = Callable[[str, int | None], Training]
+"""Trains the reference in a dtype, with the seed of a jitter or None."""
 
 STORED = ("parameter", "loss scale")
 """What is kept in its own dtype, whatever dtype the network computes in."""
@@ -37,43 +40,50 @@ class TrainingSide(Protocol):
 class TrainingNoise:
     """How far torch itself is from a training in float64, over several runs in the working dtype.
 
+    What is computed in float64 is held to these errors, scaled to double precision. An optimizer that divides gradients
+    by their size makes as much of a gradient that is mere rounding as of any other, until eps stops it: then they tell
+    nothing about double precision. There torch is run in float64 with a jitter, and those errors count too.
+
     Args:
-        run: trains in the working dtype; with the seed of a jitter, or None for none.
+        run: trains in a dtype; with the seed of a jitter, or None for none.
         truth: the training in float64.
         dtype: the working dtype.
-
-    Attributes:
         first: the run without jitter.
     """
 
-    def __init__(self, run: Callable[[int | None], Training], truth: Training, dtype: str, first: Training) -> None:
+    def __init__(self, run: Run, truth: Training, dtype: str, first: Training) -> None:
         self.run = run
         self.truth = truth
         self.dtype = dtype
         self.first = first
-        self.samples = 1
-        self._errors: dict[tuple[int, Quantity], float] = {}
-        self._measure(first)
+        self._samples = {dtype: 1, "float64": 0}
+        self._errors: dict[tuple[str, int, Quantity], float] = {}
+        self._measure(dtype, first)
 
-    def error(self, step: int, quantity: Quantity) -> float:
-        """The largest error of a quantity after a step, counted from 1."""
-        return self._errors.get((step, quantity), 0.0)
+    def error(self, check: str, step: int, quantity: Quantity) -> float:
+        """The largest error of a quantity after a step, counted from 1; for "meaning", as of the working dtype."""
+        found = self._errors.get((self.dtype, step, quantity), 0.0)
+        if check == "rounding":
+            return found
+        double = self._errors.get(("float64", step, quantity), 0.0)
+        return max(found, double * epsilon(self.dtype) / epsilon("float64"))
 
-    def sample(self) -> bool:
-        """Make one more run, jittered; False if enough have been made."""
-        if self.samples >= MOST_SAMPLES:
+    def sample(self, check: str) -> bool:
+        """Make one more run, jittered, in the dtype of the check; False if enough have been made."""
+        dtype, most = ("float64", MOST_DOUBLE_SAMPLES) if check == "meaning" else (self.dtype, MOST_SAMPLES)
+        if self._samples[dtype] >= most:
             return False
-        run = self.run(self.samples)
-        self.samples += 1
-        if run.overflowed == self.first.overflowed:  # one that leaves out another update goes elsewhere
-            self._measure(run)
+        run = self.run(dtype, self._samples[dtype])
+        self._samples[dtype] += 1
+        if run.overflowed == self.truth.overflowed:  # one that leaves out another update goes elsewhere
+            self._measure(dtype, run)
         return True
 
-    def _measure(self, run: Training) -> None:
+    def _measure(self, dtype: str, run: Training) -> None:
         for step, (found, true) in enumerate(zip(run.steps, self.truth.steps, strict=True), 1):
             for quantity in found.keys() & true.keys():
-                larger = error(found[quantity], true[quantity])[0]
-                self._errors[step, quantity] = max(self.error(step, quantity), larger)
+                key = dtype, step, quantity
+                self._errors[key] = max(self._errors.get(key, 0.0), error(found[quantity], true[quantity])[0])
 
 
 def hold(
@@ -110,10 +120,10 @@ def hold(
         true = truth if check == "meaning" else measured.truth
         found = compare(side.name, check, true, run, measured, rtol, atol)
         report.comparisons += found
+        report.causes = report.causes or causes(true, run, [c for c in found if c.status != PASS])
         if first is None:
             first = run
             report.problems += problems(run)
-            report.causes = report.causes or causes(true, run, [c for c in found if c.status != PASS])
     return first
 
 
@@ -126,10 +136,10 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> list[Comparison]:
-    """Every quantity of every step. Before rounding is called too large, the reference's is measured again."""
+    """Every quantity of every step. Before an error is called too large, the reference's own is measured again."""
     while True:
         found = list(_comparisons(side, check, truth, run, noise, rtol, atol))
-        if check == "meaning" or all(c.status == PASS for c in found) or not noise.sample():
+        if all(c.status == PASS for c in found) or not noise.sample(check):
             return found
 
 
@@ -147,7 +157,7 @@ def _comparisons(
         for quantity in sorted(true, key=lambda q: KINDS.index(q.kind)):
             if quantity not in found:
                 continue
-            noisy, dtype = 0.0 if quantity.kind == "loss scale" else noise.error(number, quantity), noise.dtype
+            noisy, dtype = 0.0 if quantity.kind == "loss scale" else noise.error(check, number, quantity), noise.dtype
             if check == "rounding" and quantity.kind in STORED:
                 moved = true[quantity] - truth.start.get(quantity, true[quantity])
                 noisy, dtype = max(noisy, epsilon(dtype) * size(np.asarray(moved))), reference[quantity].dtype.name

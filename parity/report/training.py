@@ -67,7 +67,8 @@ def _verdict(comparisons: list[Comparison]) -> Piece:
     if not comparisons:
         return "- not compared", "yellow"
     if not failed:
-        return f"✓ {times(worst_ratio(comparisons))}", "green"
+        most = worst_ratio(comparisons)
+        return f"✓ {times(most)}" if most else "✓", "green"
     different = "≠ " if any(c.check == "meaning" for c in failed) else ""
     return f"✗ {different}{times(worst_ratio(failed))} from step {min(c.call for c in failed)}", "bold red"
 

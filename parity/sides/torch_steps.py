@@ -15,11 +15,19 @@ from ...converter.capture.refusals import eager_error
 from ...runtime.amp.scalers import DynamicLossScaler
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
-from ..judge import epsilon
 from ..loss_network import Loss, LossNetwork, autocast_dtype
 from ..recipe import DYNAMIC, Recipe
 from .control_flow import ControlFlowInPython
-from .precision import DoublePrecision, Draws, StableSorts, converted, default_dtype, in_dtype, is_inexact
+from .precision import (
+    DoublePrecision,
+    Draws,
+    StableSorts,
+    converted,
+    default_dtype,
+    in_dtype,
+    is_inexact,
+    jittered,
+)
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training
 from .records import Array, Draw
 from .training import held_by
@@ -263,8 +271,7 @@ def _shaken(
     before = [p.detach().clone() for p in inexact]
     with torch.no_grad():
         for p in inexact:
-            noise = epsilon(dtype) * generator.uniform(-0.5, 0.5, tuple(p.shape))
-            p.copy_((converted(p, torch.float64) * torch.from_numpy(1.0 + np.asarray(noise))).to(p.dtype))
+            p.copy_(jittered(p, generator, getattr(torch, dtype)))
     yield
     with torch.no_grad():
         for p, value in zip(inexact, before, strict=True):

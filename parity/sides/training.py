@@ -15,7 +15,7 @@ from ...runtime.calling import as_array
 from ...runtime.ir.types import BFLOAT16, as_dtype, is_floating
 from ..weights.mapping import Weights
 from .frameworks import Framework
-from .precision import DoublePrecision, Draws, default_dtype
+from .precision import DoublePrecision, Draws, default_dtype, jittered
 from .quantities import LOSS, Quantities, Quantity, Training
 from .records import Array, Draw
 
@@ -152,9 +152,7 @@ def _shake(network: torch.nn.Module, generator: np.random.Generator | None) -> N
     with torch.no_grad():
         for parameter in network.parameters():
             if parameter.requires_grad and parameter.is_floating_point():
-                noise = generator.uniform(-0.5, 0.5, tuple(parameter.shape)) * torch.finfo(parameter.dtype).eps
-                shaken = parameter.double() * torch.from_numpy(1.0 + np.asarray(noise))
-                parameter.copy_(shaken.to(parameter.dtype))
+                parameter.copy_(jittered(parameter, generator, parameter.dtype))
 
 
 def _cast(batch: Any, through: str, dtype: str, tensor: Callable[[Array], Any]) -> Any:
