@@ -29,7 +29,9 @@ def causes(truth: Training, run: Training, failures: Sequence[Comparison]) -> li
         kept = quantity.kind in KEPT
         sight = _of_kept(truth, run, step, quantity) if kept else _of_computed(truth, run, step, quantity)
         if sight:
-            seen.setdefault(sight, []).append(quantity.name if kept or quantity in (LOSS, OVERFLOW) else " of ".join(quantity))
+            seen.setdefault(sight, []).append(
+                quantity.name if kept or quantity in (LOSS, OVERFLOW) else " of ".join(quantity)
+            )
     lines = [f"{', '.join(names[:3])}{_more(names)}: {sight}" for sight, names in seen.items()]
     if step > 1 and lines:
         lines.append(

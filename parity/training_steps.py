@@ -103,7 +103,9 @@ def check_training(
         if first.overflowed != truth.overflowed:
             left_out = [step for step, out in enumerate(first.overflowed) if out]
             there = torch_.run("float64", truth.draws, left_out=left_out)
-        return TrainingNoise(lambda run_dtype, jitter: torch_.run(run_dtype, truth.draws, jitter), there, in_dtype, first)
+        return TrainingNoise(
+            lambda run_dtype, jitter: torch_.run(run_dtype, truth.draws, jitter), there, in_dtype, first
+        )
 
     for side in sides:
         shown.stage(side.name, None)
