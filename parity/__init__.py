@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .results import CellReport, Comparison, Report
     from .training import compare_training
     from .training_report import TrainingReport
+    from .training_steps import check_training
 
 __all__ = [
     "CellReport",
@@ -25,6 +26,7 @@ __all__ = [
     "assert_parity",
     "assert_training_parity",
     "check",
+    "check_training",
     "compare",
     "compare_training",
     "explain_optimizer",
@@ -40,6 +42,7 @@ __getattr__ = lazily(
         "assert_parity": "assertions",
         "assert_training_parity": "assertions",
         "check": "engine",
+        "check_training": "training_steps",
         "compare": "engine",
         "compare_training": "training",
         "explain_optimizer": "differences",

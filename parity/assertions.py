@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, overload
 
 from .results import Report
 from .training_report import TrainingReport
@@ -51,18 +51,37 @@ def assert_parity(reference: Any, candidate: Any, args: Any, kwargs: Any = None,
     return report
 
 
+@overload
+def assert_training_parity(
+    module: Any, args: Any, kwargs: Mapping[str, Any] | None = None, **options: Any
+) -> TrainingReport: ...
+
+
+@overload
 def assert_training_parity(
     module: Any, cell: Any, train_module: Loop, train_cell: Loop, data: Iterable[Any], **options: Any
-) -> TrainingReport:
-    """Train a torch module and its port, and fail the test unless they are the same after every step.
+) -> TrainingReport: ...
+
+
+def assert_training_parity(module: Any, *given: Any, **options: Any) -> TrainingReport:
+    """Train a network in several ways, and fail the test unless they are the same after every step.
+
+    With a module alone, it is trained by torch, by the interpreter and compiled:
+
+        assert_training_parity(module, (x,), optimizer="adamw", steps=3, loss_scale="dynamic")
+
+    With its port, each is trained by a script of its own, a function that takes the network and the batches, and yields
+    after each step:
+
+        assert_training_parity(module, cell, train_module, train_cell, data)
 
     Args:
         module: a torch module.
-        cell: its port.
-        train_module: the module's training script: it takes the network and the batches, and yields after each step.
-        train_cell: the Cell's.
-        data: the batches.
-        **options: of `parity.training.compare_training`, which says more: `dtype`, `seed`, `cells`, `weights`.
+        *given: example inputs: a tuple (one tensor will do) or a dict of keyword inputs, or both; or else the port,
+            both scripts, and the batches.
+        **options: of `parity.check_training`: `loss`, `dtype`, `steps`, `optimizer`, `lr`, `weight_decay`,
+            `loss_scale`, `clip_norm`, `accumulate`, `frozen`, ...; or else of `parity.compare_training`: `dtype`,
+            `seed`, `cells`, `weights`.
 
     Returns:
         The report, if the trainings are the same.
@@ -71,8 +90,15 @@ def assert_training_parity(
         ParityError: an `AssertionError` with what differs first.
     """
     __tracebackhide__ = True
-    from .training import compare_training
+    from .porting import framework_of
 
-    report = compare_training(module, cell, train_module, train_cell, data, **options)
+    if "train_module" in options or len(given) > 2 or (given and framework_of(given[0]) is not None):
+        from .training import compare_training
+
+        report = compare_training(module, *given, **options)
+    else:
+        from .training_steps import check_training
+
+        report = check_training(module, *given, **options)
     report.raise_if_failed()
     return report

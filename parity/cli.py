@@ -16,10 +16,20 @@ from .dynamic_axes import with_dynamic_axes
 from .model_file import load
 from .notes import warnings_as_notes
 from .progress import TerminalProgress
+from .training_command import (
+    CHECKED_STEPS,
+    export_recipe,
+    export_training,
+    recipe_of,
+    steps_option,
+    trained,
+    training_options,
+)
 
 if TYPE_CHECKING:
     from ..runtime.ir.program import Program
     from .results import Report
+    from .training_report import TrainingReport
 
 
 def _checked(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), **options: Any) -> Report:
@@ -68,12 +78,16 @@ def _converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = ()
     return program
 
 
-def _show(report: Report, verbose: bool) -> None:
+def _show(report: Report | TrainingReport, verbose: bool) -> None:
     from rich.console import Console
 
-    from .report import terminal
+    from .report import terminal, training
+    from .training_report import TrainingReport
 
-    terminal.render(report, Console(), verbose)
+    if isinstance(report, TrainingReport):
+        training.render(report, Console())
+    else:
+        terminal.render(report, Console(), verbose)
 
 
 @click.group(epilog=EXIT_CODES)
@@ -96,7 +110,7 @@ def _file_of(model: str) -> str:
     return head if head and factory.isidentifier() else model
 
 
-def _finish(report: Report, verbose: bool, json_file: str | None, junit_file: str | None) -> None:
+def _finish(report: Report | TrainingReport, verbose: bool, json_file: str | None, junit_file: str | None) -> None:
     """Write and show a report; the exit code is its verdict."""
     if json_file is not None:
         from .report import json_report
@@ -116,6 +130,8 @@ def _finish(report: Report, verbose: bool, json_file: str | None, junit_file: st
 @click.option(
     "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
 )
+@steps_option
+@training_options
 @judging
 @shared
 def run(
@@ -129,6 +145,7 @@ def run(
     no_grad: bool,
     train: bool,
     round_trip: bool,
+    steps: int | None,
     **options: Any,
 ) -> None:
     """Compare MODEL in torch with its conversions, Cell by Cell.
@@ -138,9 +155,17 @@ def run(
     the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
 
     Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are held against each other on it.
+
+    With --train-steps, steps of training are compared: losses, gradients, overflow decisions, clipped gradients,
+    optimizer state, parameters and buffers. The loss is that of the file, else the mean of the squares of all
+    floating-point outputs. The first batch is inputs(), the others are made of it. With --dtype float16 or bfloat16,
+    torch trains under autocast.
     """
     outputs = {"--json": json_file, "--junit": junit_file, "--save-onnx": onnx_file}
     _require_outputs(outputs, {"MODEL": _file_of(model), "--inputs": inputs})
+    recipe = recipe_of(model, steps, options)
+    if recipe is not None:
+        _finish(trained(model, seed, verbose, recipe, **options), verbose, json_file, junit_file)
     options |= {"grads": not no_grad}
     if Path(model).suffix == ".onnx":
         if train or round_trip or onnx_file is not None:
@@ -208,6 +233,13 @@ def compare(
     "repeated. For a MODEL without dynamic_shapes.",
 )
 @click.option("--external-data", is_flag=True, help="Write the weights to FILE.data, as is always done above 2 GB.")
+@click.option(
+    "--training-step",
+    is_flag=True,
+    help="Write a step of training instead, with its optimizer and state, and a JSON file that describes it "
+    "(docs/train_without_torch.md).",
+)
+@training_options
 @shared
 def export(
     model: str,
@@ -220,16 +252,32 @@ def export(
     fp16: bool,
     dynamic: tuple[str, ...],
     external_data: bool,
+    training_step: bool,
+    **options: Any,
 ) -> None:
     """Convert MODEL to ONNX, and write it if parity holds.
 
-    MODEL is as for `parity run`. Where parity fails nothing is written.
+    MODEL is as for `parity run`. Where parity fails nothing is written. With --training-step, the loss is that of the
+    file, else the mean of the squares of all floating-point outputs.
     """
     _require_outputs({"--output": output}, {"MODEL": _file_of(model)})
     if opset is not None:
         from ..runtime.lowering import opsets
 
         opsets.chosen(opset)  # or it is refused, before the work starts
+    recipe = export_recipe(training_step, options)
+    if recipe is not None:
+        if not no_check:
+            steps = {"steps": CHECKED_STEPS, **recipe}
+            _passed(
+                trained(model, seed, verbose, steps, dtype="float32", provider="cpu", rtol=None, atol=None),
+                verbose,
+                output,
+            )
+        export_training(model, seed, verbose, output, opset, recipe)
+        described = Path(output).with_suffix(".json")
+        click.echo(f"wrote {output} and {described}" + (", unchecked" if no_check else ""))
+        return
     form: dict[str, Any] = {"opset": opset, "external_data": external_data or "auto"}
     with files.written_whole(output) as onnx_path:
         if no_check:
@@ -241,15 +289,18 @@ def export(
             report = _checked(
                 model, seed, verbose, dynamic, grads=not no_grad, dtype=dtype, save_onnx=onnx_path, **form
             )
-            if not report.ok:
-                _show(report, verbose)
-                click.echo(
-                    f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True
-                )
-                raise click.exceptions.Exit(1)
-            for note in report.notes:
-                click.echo(f"note: {note}", err=True)
+            _passed(report, verbose, output)
     click.echo(f"wrote {output}" + (", unchecked" if no_check else ""))
+
+
+def _passed(report: Report | TrainingReport, verbose: bool, output: str) -> None:
+    """Show a report that fails, and end; tell the notes of one that passes."""
+    if not report.ok:
+        _show(report, verbose)
+        click.echo(f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True)
+        raise click.exceptions.Exit(1)
+    for note in report.notes:
+        click.echo(f"note: {note}", err=True)
 
 
 @main.command(cls=Command, epilog=EXIT_CODES)

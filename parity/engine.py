@@ -216,7 +216,7 @@ def compare(
             which of the module.
     """
     chosen = Options(**options)
-    args, keywords = _as_arguments(args, kwargs)
+    args, keywords = as_arguments(args, kwargs)
     framework = framework_of(candidate)
     if framework is not None:
         if not isinstance(reference, torch.nn.Module):
@@ -241,7 +241,7 @@ def compare(
     )
 
 
-def _as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments, with torch tensors in place of arrays and tensors of ours."""
     keywords = dict(kwargs or {})
     open_containers((args, keywords))

@@ -7,6 +7,7 @@ itself does, which is measured.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,15 +16,13 @@ from torch.utils import _pytree as pytree
 
 from ..runtime.calling import as_array
 from ..runtime.errors import UsageError
-from .judge import Tolerance, error, judge
-from .noise import MOST_SAMPLES
 from .options import Options
 from .pairing import pair_up
 from .porting import framework_of
-from .results import PASS, Comparison
-from .sides.training import LOSS, CellTraining, Loop, TorchTraining, Training
-from .training_causes import causes
+from .sides.quantities import LOSS, Training
+from .sides.training import CellTraining, Loop, TorchTraining
 from .training_report import TrainingReport
+from .training_trial import TrainingNoise, hold
 from .weights.mapping import Weights, carry
 
 
@@ -74,66 +73,19 @@ def compare_training(
     truth = reference.run("float64")
     if not truth.steps:
         raise UsageError("train_module yielded nothing: it must yield after each step")
-    report = TrainingReport(type(module).__name__, framework.name, working, len(truth.steps))
-    for check in framework.checks:
-        if check == "rounding" and working == "float64":
-            continue  # there is no truth beyond it
-        if report.failures:
-            report.notes.append(f"rounding in {working} was not judged: what is computed differs already")
-            break
-        run = port.run("float64" if check == "meaning" else working, truth.draws)
-        noise = _Noise(reference, truth, "float32" if working == "float64" else working)
-        report.comparisons += _compare(report.side, check, truth, run, noise)
-        if check == framework.checks[0]:
-            report.problems += _problems(carried, truth, run)
-            report.notes += _notes(carried, truth, run)
-            report.causes += causes(truth, run, report.failures)
+    report = TrainingReport(type(module).__name__, [port.name], working, len(truth.steps))
+
+    @functools.cache
+    def noise(_check: str, in_dtype: str) -> TrainingNoise:
+        def run(dtype: str, jitter: int | None) -> Training:
+            return reference.run(dtype, truth.draws, jitter)
+
+        return TrainingNoise(run, truth, in_dtype, run(in_dtype, None))
+
+    first = hold(report, port, truth, noise, lambda run: _problems(carried, truth, run))
+    if first is not None:
+        report.notes += _notes(carried, truth, first)
     return report
-
-
-class _Noise:
-    """How far torch itself is from its float64 training, over several runs in the working dtype."""
-
-    def __init__(self, reference: TorchTraining, truth: Training, dtype: str) -> None:
-        self.reference = reference
-        self.truth = truth
-        self.dtype = dtype
-        self.samples = 0
-        self.errors: dict[tuple[int, str], float] = {}
-        self.first = self._sample(None)
-
-    def sample(self) -> bool:
-        """Make one more run, jittered; False if enough have been made."""
-        if self.samples >= MOST_SAMPLES:
-            return False
-        self._sample(self.samples)
-        return True
-
-    def _sample(self, jitter: int | None) -> Training:
-        run = self.reference.run(self.dtype, self.truth.draws, jitter)
-        for step, (found, true) in enumerate(zip(run.steps, self.truth.steps, strict=True), 1):
-            for name, array in found.items():
-                self.errors[step, name] = max(self.errors.get((step, name), 0.0), error(array, true[name])[0])
-        self.samples += 1
-        return run
-
-
-def _compare(side: str, check: str, truth: Training, run: Training, noise: _Noise) -> list[Comparison]:
-    """Every tensor after every step. Before rounding is called too large, the reference's is measured again."""
-    while True:
-        found = list(_comparisons(side, check, truth, run, noise))
-        if check == "meaning" or all(c.status == PASS for c in found) or not noise.sample():
-            return found
-
-
-def _comparisons(side: str, check: str, truth: Training, run: Training, noise: _Noise) -> Iterator[Comparison]:
-    steps = zip(truth.steps, run.steps, noise.first.steps, strict=False)
-    for number, (true, found, reference) in enumerate(steps, 1):
-        for name in [name for name in true if name in found]:
-            kind = "loss" if name == LOSS else "parameter" if name in truth.trained else "buffer"
-            noisy = noise.errors[number, name]
-            fields = judge(check, found[name], true[name], reference[name], noisy, Tolerance(noise.dtype))
-            yield Comparison(side, check, "end to end", kind, name, number, **fields)
 
 
 def _problems(weights: Weights, truth: Training, run: Training) -> Iterator[str]:
@@ -157,6 +109,7 @@ def _problems(weights: Weights, truth: Training, run: Training) -> Iterator[str]
 
 def _notes(weights: Weights, truth: Training, run: Training) -> Iterator[str]:
     """What could not be compared."""
-    there = set(truth.start) - set(run.start) - weights.ignored - {m.name for m in weights.misfits}
+    there = {held.name for held in truth.start.keys() - run.start.keys()}
+    there -= weights.ignored | {misfit.name for misfit in weights.misfits}
     if there:
         yield f"not compared, as no Parameter of the port is made of it: {', '.join(sorted(there))}"

@@ -8,9 +8,10 @@ import numpy as np
 
 from .judge import size
 from .results import Comparison
+from .sides.quantities import KINDS, LOSS, OVERFLOW, Quantity, Training
 from .sides.records import Array
-from .sides.training import LOSS, Training
 
+KEPT = ("parameter", "buffer")
 SAME = 1e-6  # share of a difference that may be left unexplained
 
 
@@ -24,10 +25,13 @@ def causes(truth: Training, run: Training, failures: Sequence[Comparison]) -> li
     """
     step = min((c.call for c in failures), default=0)
     seen: dict[str, list[str]] = {}
-    for name in dict.fromkeys(c.tensor for c in failures if c.call == step):
-        sight = _of_loss(truth, run, step) if name == LOSS else _of_tensor(truth, run, step, name)
+    for quantity in _telling([Quantity(c.kind, c.tensor) for c in failures if c.call == step]):
+        kept = quantity.kind in KEPT
+        sight = _of_kept(truth, run, step, quantity) if kept else _of_computed(truth, run, step, quantity)
         if sight:
-            seen.setdefault(sight, []).append(name)
+            seen.setdefault(sight, []).append(
+                quantity.name if kept or quantity in (LOSS, OVERFLOW) else " of ".join(quantity)
+            )
     lines = [f"{', '.join(names[:3])}{_more(names)}: {sight}" for sight, names in seen.items()]
     if step > 1 and lines:
         lines.append(
@@ -41,19 +45,29 @@ def _more(names: list[str]) -> str:
     return f" and {len(names) - 3} more" if len(names) > 3 else ""
 
 
-def _of_loss(truth: Training, run: Training, step: int) -> str:
-    factor = _multiple(run.steps[step - 1][LOSS], truth.steps[step - 1][LOSS])
-    if factor is None or not _tells(factor):
+def _telling(failures: Sequence[Quantity]) -> list[Quantity]:
+    """Of what fails in one step, what isn't a mere consequence of the rest of it."""
+    first = min((KINDS.index(quantity.kind) for quantity in failures), default=0)
+    consequences = KINDS[first] not in (*KEPT, LOSS.kind)
+    return [q for q in dict.fromkeys(failures) if not consequences or q.kind == KINDS[first]]
+
+
+def _of_computed(truth: Training, run: Training, step: int, quantity: Quantity) -> str:
+    if quantity == OVERFLOW:
+        done = "left out" if run.steps[step - 1][quantity] else "made"
+        return f"the update was {done} here, and not in torch"
+    factor = _multiple(run.steps[step - 1][quantity], truth.steps[step - 1][quantity])
+    if factor is None or abs(factor - 1) < SAME or (quantity.kind == LOSS.kind and not _tells(factor)):
         return ""
     return f"{_number(factor)} times that of torch: loss scale, or a sum for a mean"
 
 
-def _of_tensor(truth: Training, run: Training, step: int, name: str) -> str:
+def _of_kept(truth: Training, run: Training, step: int, quantity: Quantity) -> str:
     def moved(training: Training, number: int) -> Array:
         before = training.start if number == 1 else training.steps[number - 2]
-        return np.asarray(training.steps[number - 1][name] - before[name], np.float64)
+        return np.asarray(training.steps[number - 1][quantity] - before[quantity], np.float64)
 
-    start = (truth.start if step == 1 else truth.steps[step - 2])[name].astype(np.float64)
+    start = (truth.start if step == 1 else truth.steps[step - 2])[quantity].astype(np.float64)
     there, here = moved(truth, step), moved(run, step)
     difference = here - there
     decay, factor = _multiple(difference, start), _multiple(here, there)
@@ -79,13 +93,15 @@ def _of_tensor(truth: Training, run: Training, step: int, name: str) -> str:
 
 def _multiple(array: Array, of: Array) -> float | None:
     """The number that makes `array` of `of`, if there is one."""
+    array, of = np.asarray(array, np.float64), np.asarray(of, np.float64)
     square = float((of * of).sum())
     if square == 0.0 or array.size == 0:
         return None
     factor = float((array * of).sum()) / square
     if array.size == 1 and array.ndim:
         return None  # any number is a multiple of any other
-    return factor if factor and size(array - factor * of) <= SAME * size(array) else None
+    found = np.isfinite(factor) and factor != 0 and size(array - factor * of) <= SAME * size(array)
+    return factor if found else None
 
 
 def _tells(factor: float) -> bool:

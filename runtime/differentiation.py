@@ -23,11 +23,15 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Differentiated:
-    """Outputs of a function, and the gradients of the arguments and weights asked for, in the order asked."""
+    """Outputs of a function, and the gradients of the arguments and weights asked for, in the order asked.
+
+    `reached` says of each weight whether a gradient arrived there; where none did, it is zeros.
+    """
 
     outputs: Any
     inputs: tuple[Any, ...]
     weights: tuple[Tensor, ...]
+    reached: tuple[bool, ...]
 
 
 @dataclass
@@ -94,7 +98,8 @@ def differentiate(
                 gradient(args[i], forward.numbers.get(i)) if isinstance(args[i], Tensor) else () for i in positions
             )
             of_weights = tuple(gradient(p, forward.number_of(p)) for p in weights)
-        return Differentiated(forward.outputs, of_inputs, of_weights)
+            reached = tuple(forward.number_of(p) in cotangents for p in weights)
+        return Differentiated(forward.outputs, of_inputs, of_weights, reached)
     finally:
         if outer is None:
             recording.clear()

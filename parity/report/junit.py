@@ -1,4 +1,4 @@
-"""The view for continuous integration: JUnit XML with one test case per Cell and side."""
+"""The view for continuous integration: JUnit XML with one test case per Cell (of a training, per kind) and side."""
 
 from __future__ import annotations
 
@@ -8,8 +8,23 @@ from os import PathLike
 from xml.etree import ElementTree
 
 from ..files import write_text
-from ..results import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, PASS, SKIPPED, UNPAIRED, CellReport, PairedCell, Report
+from ..results import (
+    FAIL,
+    INLINED,
+    NOT_COMPARED,
+    NOT_REACHED,
+    PASS,
+    SKIPPED,
+    UNPAIRED,
+    CellReport,
+    Comparison,
+    PairedCell,
+    Report,
+)
+from ..sides.quantities import KINDS
+from ..training_report import TrainingReport
 from .detail import cell_detail
+from .training import SEVERAL, worst_lines
 
 REASONS = {
     INLINED: "never called itself: its parameters are judged in the Cell that uses them",
@@ -21,9 +36,9 @@ WIDTH = 120
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, production Char
 
 
-def write(report: Report, path: str | PathLike[str]) -> None:
+def write(report: Report | TrainingReport, path: str | PathLike[str]) -> None:
     """Write the report to `path`, whole or not at all; `UsageError` if that isn't possible."""
-    suites = to_xml(report)
+    suites = training_to_xml(report) if isinstance(report, TrainingReport) else to_xml(report)
     ElementTree.indent(suites)
     write_text(path, ElementTree.tostring(suites, encoding="unicode", xml_declaration=False) + "\n")
 
@@ -42,15 +57,50 @@ def to_xml(report: Report) -> ElementTree.Element:
             name = f"{cell.path or '(root)'}[{side}]"
             case = ElementTree.SubElement(suite, "testcase", classname=_clean(report.model), name=_clean(name))
             _judge(case, cell, side, report, failing)
-    cases = len(suite)
     _describe(suite, report)
+    _count(suites, suite)
+    return suites
+
+
+def training_to_xml(report: TrainingReport) -> ElementTree.Element:
+    """The `testsuites` element: one suite for the model, a case `kind[side]` for each kind of tensor and side.
+
+    What differs in more than numbers is a failure of a case of its own.
+    """
+    suites = ElementTree.Element("testsuites", name="parity")
+    suite = ElementTree.SubElement(suites, "testsuite", name=_clean(report.model))
+    for kind in KINDS:
+        for side in report.sides:
+            of_case = [c for c in report.comparisons if (c.kind, c.side) == (kind, side)]
+            if of_case:
+                name = f"{SEVERAL[kind]}[{side}]"
+                case = ElementTree.SubElement(suite, "testcase", classname=_clean(report.model), name=name)
+                _judge_training(case, of_case)
+    if report.problems or not report.comparisons:
+        case = ElementTree.SubElement(suite, "testcase", classname=_clean(report.model), name="training")
+        message = "; ".join(report.problems) or "no step was compared"
+        ElementTree.SubElement(case, "failure", type=FAIL, message=_clean(message))
+    _count(suites, suite)
+    return suites
+
+
+def _judge_training(case: ElementTree.Element, comparisons: list[Comparison]) -> None:
+    failed = [c for c in comparisons if c.status != PASS]
+    if failed:
+        first = [c for c in failed if c.call == min(other.call for other in failed)]
+        where = f"from step {first[0].call} on, in {', '.join(dict.fromkeys(c.tensor for c in first))}"
+        message = f"{len(failed)} of {len(comparisons)} comparisons: {first[0].reason}, {where}"
+        failure = ElementTree.SubElement(case, "failure", type=FAIL, message=_clean(message))
+        failure.text = _clean("\n".join(line.plain for line in worst_lines(first, WIDTH)))
+
+
+def _count(suites: ElementTree.Element, suite: ElementTree.Element) -> None:
     counts = {kind: len(suite.findall(f"testcase/{kind}")) for kind in ("failure", "skipped")}
     for element in (suites, suite):
-        element.set("tests", str(cases))
+        element.set("tests", str(len(suite.findall("testcase"))))
         element.set("failures", str(counts["failure"]))
         element.set("errors", "0")
         element.set("skipped", str(counts["skipped"]))
-    return suites
 
 
 def _describe(suite: ElementTree.Element, report: Report) -> None:

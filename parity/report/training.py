@@ -2,80 +2,156 @@
 
 from __future__ import annotations
 
+from rich.console import Console
 from rich.text import Text
 
-from ..results import Comparison
+from ..results import PASS, Comparison, worst_ratio
+from ..sides.quantities import KINDS
 from ..training_report import TrainingReport
 from .detail import INDENT, counted, size_line, times, value_lines
-from .layout import paragraph
+from .layout import Piece, Row, paragraph, show, tree_lines
 
-WIDTH = 80
+WIDTH = 80  # of text that isn't for a terminal
+NAMED = 4  # names of a list that are shown
 REFERENCE = "torch"
+SEVERAL = {
+    "loss": "loss",
+    "gradient": "gradients",
+    "overflow": "overflow decision",
+    "clipped gradient": "clipped gradients",
+    "optimizer state": "optimizer state",
+    "loss scale": "loss scale",
+    "parameter": "parameters",
+    "buffer": "buffers",
+}
+"""What the tensors of a kind are called together."""
+
+
+def render(report: TrainingReport, console: Console) -> None:
+    """Print the whole view."""
+    show(_view(report, console.width), console)
 
 
 def training_text(report: TrainingReport) -> str:
-    """The verdict, and what differs first, as plain text."""
-    lines = _agreement(report) if report.ok else _differences(report)
-    lines += [line for note in report.notes for line in paragraph(f"note: {note}", WIDTH, INDENT)]
-    return "\n".join(line.plain for line in lines)
+    """The whole view as plain text."""
+    return "\n".join(line.plain for line in _view(report, WIDTH))
 
 
-def _agreement(report: TrainingReport) -> list[Text]:
-    kinds = {kind: len({c.tensor for c in report.comparisons if c.kind == kind}) for kind in ("parameter", "buffer")}
-    what = [counted(number, kind) for kind, number in kinds.items() if number]
-    what += ["the loss"] if any(c.kind == "loss" for c in report.comparisons) else []
-    lines = paragraph(
-        f"✓ Training parity holds: {' and '.join([', '.join(what[:-1]), what[-1]] if what[1:] else what)} agree with "
-        f"{REFERENCE} after each of {counted(report.steps, 'step')}",
-        WIDTH,
-    )
-    for check in dict.fromkeys(c.check for c in report.comparisons):
-        worst = max((c for c in report.comparisons if c.check == check), key=lambda c: c.ratio)
+def _view(report: TrainingReport, width: int) -> list[Text]:
+    lines = [*_table(report, width), Text()] if report.recipe and report.comparisons else []
+    lines += _agreement(report, width) if report.ok else _differences(report, width)
+    if report.recipe:
+        held = f"{report.model}: {_joined(report.sides)} against {REFERENCE}, {report.dtype}; {report.recipe}"
+        lines += paragraph(held, width, INDENT)
+    return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, INDENT, "yellow")]
+
+
+def _table(report: TrainingReport, width: int) -> list[Text]:
+    """One line for each kind of tensor, one column for each side."""
+    rows = []
+    for kind in KINDS:
+        of_kind = [c for c in report.comparisons if c.kind == kind]
+        if of_kind:
+            count = str(len({c.tensor for c in of_kind}))
+            columns = [_verdict([c for c in of_kind if c.side == side]) for side in report.sides]
+            rows.append(Row((), ((SEVERAL[kind], ""), (count, "dim"), *columns)))
+    lines = tree_lines((f"After {counted(report.steps, 'step')}", "tensors", *report.sides), rows, width, left=1)
+    legend = f"1.0× is {REFERENCE}'s own rounding error, measured against float64."
+    if any(c.check == "meaning" for c in report.failures):
+        legend += " ≠ is no rounding: it differs in float64 too, or in shape."
+    return [*lines, Text(), *paragraph(legend, width, style="dim")]
+
+
+def _verdict(comparisons: list[Comparison]) -> Piece:
+    failed = [c for c in comparisons if c.status != PASS]
+    if not comparisons:
+        return "- not compared", "yellow"
+    if not failed:
+        most = worst_ratio(comparisons)
+        return f"✓ {times(most)}" if most else "✓", "green"
+    different = "≠ " if any(c.check == "meaning" for c in failed) else ""
+    return f"✗ {different}{times(worst_ratio(failed))} from step {min(c.call for c in failed)}", "bold red"
+
+
+def _agreement(report: TrainingReport, width: int) -> list[Text]:
+    if report.recipe:
+        verb = "agrees" if len(report.sides) == 1 else "agree"
+        what = f"{_joined(report.sides)} {verb}"
+    else:
+        kinds = {k: len({c.tensor for c in report.comparisons if c.kind == k}) for k in ("parameter", "buffer")}
+        counts = [counted(number, kind) for kind, number in kinds.items() if number]
+        what = f"{_joined(counts + ['the loss'] * any(c.kind == 'loss' for c in report.comparisons))} agree"
+    after = f"after each of {counted(report.steps, 'step')}"
+    lines = paragraph(f"✓ Training parity holds: {what} with {REFERENCE} {after}", width, style="bold green")
+    for side, check in dict.fromkeys((c.side, c.check) for c in report.comparisons):
+        worst = max((c for c in report.comparisons if (c.side, c.check) == (side, check)), key=lambda c: c.ratio)
         unit = "what double precision allows" if check == "meaning" else f"{REFERENCE}'s own rounding error"
-        dtype = "float64" if check == "meaning" else report.dtype
-        place = f"{_name(worst)}, step {worst.call}"
+        double = check == "meaning"
+        dtype = "float64" if double else "float32" if report.dtype == "float64" else report.dtype
+        of_side = f"{side}, " if len(report.sides) > 1 else ""
         most = times(worst.ratio) if worst.ratio >= 1 else f"{worst.ratio:.1g}×"
-        lines += paragraph(f"{check} in {dtype}: at most {most} {unit} ({place})", WIDTH, INDENT)
+        place = f"{_name(worst)}, step {worst.call}"
+        lines += paragraph(f"{of_side}{check} in {dtype}: at most {most} {unit} ({place})", width, INDENT)
     return lines
 
 
-def _differences(report: TrainingReport) -> list[Text]:
-    first = report.differing
-    at_first = [c for c in report.failures if c.call == first]
+def _differences(report: TrainingReport, width: int) -> list[Text]:
+    at_first = [c for c in report.failures if c.call == report.differing]
     if not report.comparisons:
-        lines = paragraph("✗ No step was compared, so training parity is not shown", WIDTH)
-    elif first is None:
-        lines = paragraph("✗ The trainings differ", WIDTH)
+        lines = _headline("✗ No step was compared, so training parity is not shown", width)
+    elif report.differing is None:
+        lines = _headline("✗ The trainings differ", width)
+    elif report.recipe:
+        differing = [side for side in report.sides if report.first_of(side)]
+        lines = _headline(f"✗ Training parity fails: not as {REFERENCE}: {_joined(differing)}", width)
+        for side in differing:
+            first = report.first_of(side)
+            names = _listed(list(dict.fromkeys(c.tensor for c in first)))
+            place = f"from step {first[0].call} on, first in the {SEVERAL[first[0].kind]}"
+            lines += paragraph(f"{side}: {place}: {names}", width, INDENT)
+        at_first = report.first
     else:
-        names = dict.fromkeys(c.tensor for c in at_first)
+        names_ = dict.fromkeys(c.tensor for c in at_first)
         of = len({c.tensor for c in report.comparisons})
-        lines = paragraph(f"✗ The trainings differ from step {first} on, in {len(names)} of {of} tensors", WIDTH)
-    held = f"{report.model}: {report.side} against {REFERENCE}, {counted(report.steps, 'step')}, {report.dtype}"
-    lines += paragraph(held, WIDTH, INDENT)
-    for cause in report.causes:
-        lines += paragraph(f"possible cause: {cause}", WIDTH, INDENT)
-    for problem in report.problems:
-        lines += paragraph(problem, WIDTH, INDENT)
-    return lines + _worst(at_first)
+        where = f"from step {report.differing} on, in {len(names_)} of {of} tensors"
+        lines = _headline(f"✗ The trainings differ {where}", width)
+    if not report.recipe:
+        held = f"{report.model}: {_joined(report.sides)} against {REFERENCE}, {counted(report.steps, 'step')}"
+        lines += paragraph(f"{held}, {report.dtype}", width, INDENT)
+    for cause in dict.fromkeys(report.causes):
+        lines += paragraph(f"possible cause: {cause}", width, INDENT)
+    for problem in dict.fromkeys(report.problems):
+        lines += paragraph(problem, width, INDENT)
+    return [*lines, Text(), *worst_lines(at_first, width)]
 
 
-def _worst(failures: list[Comparison]) -> list[Text]:
-    """The parameter or buffer that is furthest off, for its size, in full; the others by name."""
+def _headline(text: str, width: int) -> list[Text]:
+    return paragraph(text, width, style="bold red")
+
+
+def worst_lines(failures: list[Comparison], width: int) -> list[Text]:
+    """What is furthest off, for its size, in full; the others by name."""
     if not failures:
         return []
     worst = max(failures, key=lambda c: (c.kind != "loss", c.ratio))
-    lines = [Text(), *paragraph(f"{_name(worst)}, after step {worst.call}", WIDTH, INDENT, "bold")]
+    lines = [*paragraph(f"{_name(worst)}, after step {worst.call}", width, INDENT, "bold")]
     check = worst.check + (" in float64" if worst.check == "meaning" else "")
-    lines += paragraph(f"{check}: {worst.reason}", WIDTH, 2 * INDENT)
+    lines += paragraph(f"{check}: {worst.reason}", width, 2 * INDENT)
     if worst.index is not None:
-        lines += paragraph(size_line(worst, REFERENCE), WIDTH, 2 * INDENT)
-        lines += value_lines(worst, REFERENCE, WIDTH)
+        lines += paragraph(size_line(worst, REFERENCE), width, 2 * INDENT)
+        lines += value_lines(worst, REFERENCE, width)
     others = [name for name in dict.fromkeys(c.tensor for c in failures) if name != worst.tensor]
-    if others:
-        more = f" and {len(others) - 4} more" if len(others) > 4 else ""
-        lines += paragraph(f"likewise: {', '.join(others[:4])}{more}", WIDTH, INDENT)
-    return lines
+    return lines + (paragraph(f"likewise: {_listed(others)}", width, INDENT) if others else [])
 
 
 def _name(c: Comparison) -> str:
-    return c.tensor if c.kind == "loss" else f"{c.kind} {c.tensor}"
+    return c.tensor if c.kind in ("loss", "overflow") else f"{c.kind} {c.tensor}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+def _joined(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

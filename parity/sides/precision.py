@@ -21,6 +21,10 @@ _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bflo
     torch.complex64: torch.complex128,
     torch.complex32: torch.complex128,
 }
+# before `DoublePrecision` says otherwise; in float64, a product with less than a whole unit would be the number itself
+_UNITS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float16, torch.bfloat16, torch.float32)} | {
+    torch.float64: 2 * torch.finfo(torch.float64).eps
+}
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.scalar_tensor)
 _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 _COMPLEX_CASTS = (torch.Tensor.cfloat, torch.Tensor.chalf)  # type: ignore[attr-defined]
@@ -80,6 +84,12 @@ def is_inexact(tensor: torch.Tensor) -> bool:
 def converted(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A tensor in a floating-point dtype; a complex one with parts of that dtype (of float32 for bfloat16)."""
     return tensor.to(dtype.to_complex() if tensor.is_complex() else dtype)
+
+
+def jittered(tensor: torch.Tensor, generator: np.random.Generator, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor off by up to half a unit in the last place of `dtype`, as another order of operations might make it."""
+    noise = torch.from_numpy(np.asarray(_UNITS[dtype] * generator.uniform(-0.5, 0.5, tuple(tensor.shape))))
+    return (converted(tensor, torch.float64) * (1.0 + noise)).to(tensor.dtype)
 
 
 class KeptGradients(TorchFunctionMode):

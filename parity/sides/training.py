@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,33 +15,12 @@ from ...runtime.calling import as_array
 from ...runtime.ir.types import BFLOAT16, as_dtype, is_floating
 from ..weights.mapping import Weights
 from .frameworks import Framework
-from .precision import DoublePrecision, Draws, default_dtype
+from .precision import DoublePrecision, Draws, default_dtype, jittered
+from .quantities import LOSS, Quantities, Quantity, Training
 from .records import Array, Draw
 
 Loop = Callable[[Any, list[Any]], Iterable[Any]]
 """Trains a network on batches, and yields after each step."""
-
-Tensors = dict[str, Array]
-
-LOSS = "the loss"
-"""What a script yields is recorded under this name, if it is a number."""
-
-
-@dataclass
-class Training:
-    """What one run of a script came to.
-
-    Attributes:
-        start: parameters and buffers before the first step, by their names in the torch module.
-        steps: the same after each step, and the loss.
-        trained: whether a parameter was trained, by name.
-        draws: what was drawn at random, in order.
-    """
-
-    start: Tensors
-    steps: list[Tensors] = field(default_factory=list)
-    trained: dict[str, bool] = field(default_factory=dict)
-    draws: dict[Draw, Array] = field(default_factory=dict)
 
 
 class TorchTraining:
@@ -66,7 +44,7 @@ class TorchTraining:
         """
         working, wanted = getattr(torch, self.working_dtype), getattr(torch, dtype)
         network = copy.deepcopy(self.module).to(working).to(wanted)
-        found = Training(_tensors(network))
+        found = Training(held_by(network))
         shaken = np.random.default_rng(jitter) if jitter is not None else None
         drawn = Draws(draws or {}, lambda: ("", 0))
         torch.manual_seed(self.seed)
@@ -79,7 +57,7 @@ class TorchTraining:
             batches = [_cast(batch, self.working_dtype, dtype, _torch_tensor) for batch in self.batches]
             _shake(network, shaken)
             for loss in self.loop(network, batches):
-                found.steps.append(_tensors(network) | _loss(loss))
+                found.steps.append(held_by(network) | _loss(loss))
                 _shake(network, shaken)
         found.trained = {name: p.requires_grad for name, p in network.named_parameters()}
         found.draws = drawn.recorded
@@ -104,6 +82,11 @@ class CellTraining:
         self.batches = batches
         self.weights = weights
         self.working_dtype = working_dtype
+        self.name = framework.name
+        dtypes = {"meaning": "float64", "rounding": working_dtype}
+        # in float64 there is no truth beyond it to judge rounding by
+        judged = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
+        self.checks = tuple((check, dtypes[check]) for check in judged)
 
     def run(self, dtype: str, draws: Mapping[Draw, Array]) -> Training:
         """Train, from the module's weights and with its random draws."""
@@ -134,18 +117,23 @@ class CellTraining:
                     found.trained[name] = any(flags)
         return found
 
-    def _tensors(self) -> Tensors:
+    def _tensors(self) -> Quantities:
         arrays = {id(e.parameter): np.array(self.framework.array(e.parameter)) for e in self.weights.unique()}
-        return self.weights.back(dict(arrays))
+        trainable = self.weights.trainable
+        return {
+            Quantity("parameter" if name in trainable else "buffer", name): array
+            for name, array in self.weights.back(dict(arrays)).items()
+        }
 
 
-def _tensors(network: torch.nn.Module) -> Tensors:
+def held_by(network: torch.nn.Module) -> Quantities:
     """A copy of parameters and buffers, shared ones once."""
-    held = [*network.named_parameters(), *network.named_buffers()]
-    return {name: as_array(tensor).copy() for name, tensor in held}
+    held: dict[Quantity, torch.Tensor] = {Quantity("parameter", name): p for name, p in network.named_parameters()}
+    held |= {Quantity("buffer", name): tensor for name, tensor in network.named_buffers()}
+    return {quantity: as_array(tensor).copy() for quantity, tensor in held.items()}
 
 
-def _loss(yielded: Any) -> Tensors:
+def _loss(yielded: Any) -> Quantities:
     """What a script yields, if it is a number."""
     if isinstance(yielded, (int, float)):
         return {LOSS: np.asarray(float(yielded))}
@@ -164,9 +152,7 @@ def _shake(network: torch.nn.Module, generator: np.random.Generator | None) -> N
     with torch.no_grad():
         for parameter in network.parameters():
             if parameter.requires_grad and parameter.is_floating_point():
-                noise = generator.uniform(-0.5, 0.5, tuple(parameter.shape)) * torch.finfo(parameter.dtype).eps
-                shaken = parameter.double() * torch.from_numpy(1.0 + np.asarray(noise))
-                parameter.copy_(shaken.to(parameter.dtype))
+                parameter.copy_(jittered(parameter, generator, parameter.dtype))
 
 
 def _cast(batch: Any, through: str, dtype: str, tensor: Callable[[Array], Any]) -> Any:

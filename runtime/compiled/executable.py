@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from ..ir.program import Program
 from ..ir.types import Value
 from ..lowering import opsets
 from ..lowering.model import Lowering
+from ..lowering.passes.share import RANDOM
 from ..lowering.writing import MODEL_LIMIT, add_initializers, size_of, write
-from ..ops.random import RANDOM_OPS
+from ..ops.random import RANDOM_OPS, generator
 from .session import Session, best_provider
 
 Array = np.ndarray[Any, Any]
@@ -27,6 +29,8 @@ class Executable:
 
     On the CPU, ops in float16 and bfloat16 compute in float32 and round once, as the interpreter's kernels do: ONNX
     Runtime has few kernels of those dtypes there.
+
+    What it draws at random follows `set_seed` from the moment it is made, and is new in each run.
 
     Args:
         program: the program.
@@ -73,7 +77,17 @@ def lowered(program: Program, wanted: Sequence[Value], handed_in: Sequence[Value
     lowering = Lowering(program, opset, inputs, [(f"{value.name}.result", value) for value in wanted])
     lowering.lower(nodes)
     lowering.optimize()
+    graph = lowering.graph
+    graph.nodes = [replace(n, attributes=n.attributes | _seed(n.op_type)) for n in graph.nodes]
     return lowering
+
+
+def _seed(op_type: str) -> dict[str, int | float]:
+    """The seed of an operator that draws: without one, ONNX Runtime's own decides."""
+    if op_type not in RANDOM:
+        return {}
+    seed = int(generator().integers(2**24))
+    return {"seed": seed if op_type == "Dropout" else float(seed)}
 
 
 def _loaded(lowering: Lowering, provider: str) -> Session:

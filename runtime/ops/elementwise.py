@@ -126,7 +126,7 @@ def _rsqrt_kernel(x: Array) -> Array:
 @unary(
     floating,
     _rsqrt_kernel,
-    vjp=in_float32(lambda g, y, x: g * (y * y * y) * -0.5),
+    vjp=in_float32(lambda g, y, x: g * -0.5 * (y * y * y)),
     onnx=written(lambda w, x: w("Reciprocal", w("Sqrt", x))),
 )
 def rsqrt(x: Tensor) -> Tensor:

@@ -145,7 +145,7 @@ def operand_gradients(
 
 
 def weight_gradient(g: Any, source: Any) -> Any:
-    """The cotangent (m, n) of a weight that all steps multiply by, of g (time, batch, m) and source (time, batch, n)."""
+    """The cotangent (m, n) of a weight of all steps, of g (time, batch, m) and what it multiplies (time, batch, n)."""
     return shaping.transpose(_rows(g), permutation=(1, 0)) @ _rows(source)
 
 

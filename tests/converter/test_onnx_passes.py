@@ -319,3 +319,46 @@ def test_a_transposed_convolution_by_single_steps_is_a_convolution(name: str, op
 def test_a_transposed_convolution_keeps_a_weight_that_the_model_holds() -> None:
     model = exported(nn.ConvTranspose2d(2, 64, 3), torch.randn(1, 2, 4, 4))
     assert [node.op_type for node in model.graph.node] == ["ConvTranspose"]
+
+
+@pytest.mark.parametrize("train", [False, True], ids=["outputs", "states"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_the_directions_of_a_recurrent_layer_are_one_node(kind: str, train: bool) -> None:
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = getattr(nn, kind)(3, 4, num_layers=2, bidirectional=True, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            y, states = self.layer(x)
+            return (y, states) if train else y
+
+    x = torch.randn(2, 5, 3)
+    module = Layers().eval()
+    model = to_onnx(from_torch(module, (x,)))
+    counts = Counter(node.op_type for node in model.graph.node)
+    assert counts[kind] == 2
+    if not train:
+        assert not counts["Split"]
+        assert not counts["Concat"]
+    found = list(run_model(model, {"x": x.numpy()}).values())
+    wanted = torch.utils._pytree.tree_leaves(module(x))
+    for actual, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(actual, expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_directions_over_different_sequences_stay_apart() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.GRU(3, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x)[0] + self.layer(2 * x.flip(0))[0].flip(0)
+
+    x = torch.randn(5, 2, 3)
+    module = Two().eval()
+    model = to_onnx(from_torch(module, (x,)))
+    (found,) = run_model(model, {"x": x.numpy()}).values()
+    np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-5, atol=1e-6)

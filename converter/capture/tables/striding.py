@@ -69,7 +69,7 @@ def _places(context: Context, shape: Any, strides: Any, offset: Dim | None, memo
     dims = (start, *shape, *strides, memory.shape[0])
     if all(isinstance(dim, int) for dim in dims) and 0 not in shape:
         last = start + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-        if start < 0 or last >= memory.shape[0]:  # type: ignore[operator]
+        if start < 0 or last >= memory.shape[0]:
             raise Unsupported("which reads memory outside of its operand")
     (places,) = operands(context, INT64, start)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):

@@ -10,12 +10,16 @@ from ..graph import Graph, live
 from .fold import fold
 from .fuse_batch_norm import fuse_batch_norm
 from .fuse_gemm import fuse_gemm
+from .join_directions import join_directions
 from .select import select
 from .share import share
 from .simplify import simplify
 from .turn_kernels import turn_kernels
+from .winograd import winograd
 
-PASSES = (share, fold, simplify, turn_kernels, share, fuse_batch_norm, fuse_gemm, select, fold)
+PASSES = (
+    share, fold, simplify, winograd, turn_kernels, join_directions, share, fuse_batch_norm, fuse_gemm, select, fold,
+)  # fmt: skip
 
 
 def optimize(graph: Graph, results: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from ...amp.scalers import LossScaler, all_finite
 from ...common.dtype import bool_, int32
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor, wrapped, zeros_like
+from ...differentiation import differentiate
 from ...functional.clipping import clip_by_norm
-from ...gradients import value_and_grad
 from ...ops import comparison, elementwise
 from ..cell import Cell
 from ..optim.optimizer import Optimizer
@@ -25,7 +25,8 @@ class TrainingStep(Cell):
 
     In this order: the loss; gradients of the loss times the loss scale; their mean over `accumulate` calls; division by
     the loss scale; whether all are finite; scaling down to a norm of `clip_norm`; the optimizer's update; the update of
-    the loss scale. A call that isn't the last of `accumulate` only adds its gradients up. With a loss scale, an update
+    the loss scale. A Parameter that the loss doesn't depend on is left as it is, as torch does with one whose `grad` is
+    None. A call that isn't the last of `accumulate` only adds its gradients up. With a loss scale, an update
     whose gradients aren't finite is left out.
 
     Args:
@@ -83,7 +84,8 @@ class TrainingStep(Cell):
             loss = self.network(*batch) if self.loss is None else self.loss(self.network(*batch[:-1]), batch[-1])
             return loss if scaler is None else scaler.scale(loss), loss
 
-        (_, loss), gradients = value_and_grad(forward, None, self.weights, has_aux=True)(*batch)
+        found = differentiate(forward, batch, {}, (), tuple(self.weights), has_aux=True)
+        (_, loss), gradients = found.outputs, found.weights
         incomplete: Any = False
         if self.accumulate > 1:
             gradients, incomplete = self._accumulated(gradients)
@@ -93,7 +95,7 @@ class TrainingStep(Cell):
             infinite = comparison.logical_not(all_finite(gradients))
             update_unless(incomplete, lambda: scaler.adjust(comparison.logical_not(infinite)))
         clipped = gradients if self.clip_norm is None else clip_by_norm(gradients, self.clip_norm)
-        update_unless(_either(incomplete, infinite), lambda: self._update(clipped))
+        update_unless(_either(incomplete, infinite), lambda: self._update(clipped, found.reached))
         names = [weight.name for weight in self.weights]
         return {
             "loss": loss,
@@ -114,14 +116,21 @@ class TrainingStep(Cell):
             means.append(total / self.accumulate)
         return tuple(means), incomplete
 
-    def _update(self, gradients: Sequence[Any]) -> None:
-        """Let the optimizer update its Parameters, but for those that are frozen."""
-        trained = self.optimizer.parameters
-        given = {id(weight): gradient for weight, gradient in zip(self.weights, gradients, strict=True)}
-        kept = [(parameter, parameter.value()) for parameter in trained if id(parameter) not in given]
-        self.optimizer(tuple(given[id(p)] if id(p) in given else zeros_like(p) for p in trained))
+    def _update(self, gradients: Sequence[Any], reached: Sequence[bool]) -> None:
+        """Let the optimizer update its Parameters, but for those that are frozen or that no gradient reached."""
+        each = zip(self.weights, gradients, reached, strict=True)
+        given = {id(weight): gradient for weight, gradient, arrived in each if arrived}
+        kept = [(held, held.value()) for held in self._held_for(given)]
+        self.optimizer(tuple(given[id(p)] if id(p) in given else zeros_like(p) for p in self.optimizer.parameters))
         for parameter, value in kept:
             parameter.set_data(value)
+
+    def _held_for(self, given: Mapping[int, Any]) -> Iterator[Parameter]:
+        """The optimizer's Parameters that get no gradient, and what it keeps for each of them."""
+        trained = self.optimizer.parameters
+        tuples = [item for item in vars(self.optimizer).values() if isinstance(item, ParameterTuple)]
+        for of_each in (item for item in tuples if len(item) == len(trained)):
+            yield from (held for parameter, held in zip(trained, of_each, strict=True) if id(parameter) not in given)
 
 
 def _either(a: Any, b: Any) -> Any:

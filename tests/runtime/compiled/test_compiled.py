@@ -131,3 +131,23 @@ def test_an_op_without_an_onnx_form_is_named() -> None:
 
     with pytest.raises(UnsupportedOperators, match="eigh"):
         ms.compile(from_torch(Spectrum(), (torch.eye(3),)), "cpu")
+
+
+def test_draws_follow_the_seed_and_are_new_in_each_run() -> None:
+    class Draws(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            return nn.functional.dropout(x, 0.5), torch.randn_like(x), nn.functional.dropout(x, 0.5)
+
+    x = torch.ones(4, 32)
+    program = from_torch(Draws(), (x,), train=True)
+    drawn = []
+    for seed in (1, 1, 2):
+        ms.set_seed(seed)
+        compiled = ms.compile(program, "cpu")
+        drawn.append([compiled(x), compiled(x)])
+    for kind in range(3):
+        first, again, other = (np.stack([run[kind] for run in runs]) for runs in drawn)
+        np.testing.assert_array_equal(first, again)
+        assert (first[0] != first[1]).any()
+        assert (first != other).any()
+    assert (drawn[0][0][0] != drawn[0][0][2]).any()

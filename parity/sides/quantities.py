@@ -1,0 +1,58 @@
+"""What a training consists of: the quantities of each step, and how they are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .records import Array, Draw
+
+KINDS = (
+    "loss",
+    "gradient",
+    "overflow",
+    "clipped gradient",
+    "optimizer state",
+    "loss scale",
+    "parameter",
+    "buffer",
+)
+"""What a step consists of, in the order in which it is looked at."""
+
+
+class Quantity(NamedTuple):
+    """What a step computes or changes: one of `KINDS`, and its name."""
+
+    kind: str
+    name: str
+
+
+Quantities = dict[Quantity, Array]
+
+LOSS = Quantity("loss", "the loss")
+"""What a script yields is recorded as this, if it is a number."""
+
+OVERFLOW = Quantity("overflow", "the overflow decision")
+"""Whether a step left out its update because a gradient wasn't finite."""
+
+
+@dataclass
+class Training:
+    """What one run came to.
+
+    Attributes:
+        start: parameters and buffers before the first step, by their names in the torch module.
+        steps: the same after each step, the loss, and what else is known of the step.
+        trained: whether a parameter was trained, by name.
+        draws: what was drawn at random, in order.
+    """
+
+    start: Quantities
+    steps: list[Quantities] = field(default_factory=list)
+    trained: dict[str, bool] = field(default_factory=dict)
+    draws: dict[Draw, Array] = field(default_factory=dict)
+
+    @property
+    def overflowed(self) -> list[bool]:
+        """Whether each step left out its update."""
+        return [bool(step.get(OVERFLOW, False)) for step in self.steps]

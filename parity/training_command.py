@@ -1,0 +1,201 @@
+"""Training on the command line: the options that say how, and the run of `parity run --train-steps`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..runtime.errors import UsageError
+from .command import Function, quiet
+from .model_file import load
+from .progress import TerminalProgress
+from .recipe import DYNAMIC, OPTIMIZERS, Recipe
+
+if TYPE_CHECKING:
+    from .training_report import TrainingReport
+
+TRAINING = ("optimizer", "lr", "weight_decay", "loss_scale", "clip_norm", "accumulate", "frozen")
+"""Options that say how to train, by the names of their values: fields of `Recipe`."""
+
+CHECKED_STEPS = 2
+"""How many steps `parity export --training-step` compares with torch's before it writes."""
+
+NOT_IN_TRAINING = (
+    "train", "round_trip", "onnx_file", "inputs", "only", "skip", "fail_fast", "no_grad",
+)  # fmt: skip
+"""Options of `parity run` that go with no training, by the names of their values."""
+
+
+def given_options(names: Sequence[str]) -> list[str]:
+    """Of the options with these names of their values, those on the command line, as they are written there."""
+    context = click.get_current_context()
+    written = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    line = click.core.ParameterSource.COMMANDLINE
+    return [written[name] for name in names if context.get_parameter_source(name) is line]
+
+
+class LossScale(click.ParamType[float | str]):
+    """A number of at least 1, or "dynamic"."""
+
+    name = "loss scale"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or the word."""
+        if value == DYNAMIC or isinstance(value, float):
+            return value
+        return click.FloatRange(min=1).convert(value, param, ctx)
+
+
+def training_options(function: Function) -> Function:
+    """The options of training."""
+    for decorate in (
+        click.option(
+            "--freeze",
+            "frozen",
+            multiple=True,
+            metavar="GLOB",
+            help="Don't train parameters whose name matches; may be repeated.",
+        ),
+        click.option(
+            "--accumulate",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            help="Batches per step, whose gradients are averaged.",
+        ),
+        click.option(
+            "--clip-norm", type=click.FloatRange(min=0, min_open=True), help="Clip gradients to this norm of all."
+        ),
+        click.option(
+            "--loss-scale",
+            type=LossScale(),
+            metavar="NUMBER|dynamic",
+            help="Scale the loss, and leave out updates that overflow; dynamic: as torch's GradScaler.",
+        ),
+        click.option(
+            "--weight-decay",
+            type=click.FloatRange(min=0),
+            help="Instead of the optimizer's own (0.01 of adamw, else 0).",
+        ),
+        click.option("--lr", type=click.FloatRange(min=0), default=1e-3, show_default=True, help="Learning rate."),
+        click.option(
+            "--optimizer",
+            type=click.Choice(list(OPTIMIZERS)),
+            default="adamw",
+            show_default=True,
+            help="Of torch.optim; momentum and nesterov are SGD with momentum 0.9.",
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def steps_option(function: Function) -> Function:
+    """How long training is compared."""
+    return click.option(
+        "--train-steps",
+        "steps",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Compare N steps of training instead: torch (autocast, GradScaler, torch.optim), the interpreter and "
+        "the compiled step.",
+    )(function)
+
+
+def export_recipe(training: bool, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The fields of `Recipe`, taken out of the options of `parity export`; None where no training step is written.
+
+    Raises:
+        UsageError: options that only one of the two forms has, in the other.
+    """
+    recipe = {name: options.pop(name) for name in TRAINING}
+    if not training:
+        if alone := given_options(TRAINING):
+            raise UsageError(f"{', '.join(alone)}: how to train; write a step of training with --training-step")
+        return None
+    if other := given_options(("fp16", "dynamic", "external_data", "no_grad")):
+        raise UsageError(f"{', '.join(other)}: not with --training-step, whose batches are of the sizes of inputs()")
+    return recipe
+
+
+def recipe_of(model: str, steps: int | None, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The fields of `Recipe`, taken out of the options; None where no training was asked for.
+
+    Raises:
+        UsageError: options that only one of the two ways of judging has, in the other.
+    """
+    recipe = {name: options.pop(name) for name in TRAINING}
+    if steps is None:
+        if alone := given_options(TRAINING):
+            raise UsageError(f"{', '.join(alone)}: how to train; say how long, with --train-steps N")
+        return None
+    if Path(model).suffix == ".onnx":
+        raise UsageError("--train-steps is for torch models, not for an ONNX file")
+    if other := given_options(NOT_IN_TRAINING):
+        raise UsageError(f"{', '.join(other)}: not with --train-steps, which compares whole steps of training")
+    return {"steps": steps, **recipe}
+
+
+def export_training(
+    model: str, seed: int, verbose: bool, output: str, opset: int | None, recipe: Mapping[str, Any]
+) -> None:
+    """Write a step of training of a model file, and the JSON file that describes it.
+
+    Raises:
+        UsageError: the file can't be written, or the model or its loss is wrong.
+        ConversionError: it can't be converted.
+    """
+    user_file = load(model, seed)
+    from torch.utils import _pytree as pytree
+
+    from ..converter import training_step_to_onnx
+    from ..runtime import tree
+    from ..runtime.calling import as_array
+    from ..runtime.compiled.train_step import training_step
+    from .loss_network import loss_program
+
+    with quiet(verbose):
+        program = loss_program(user_file.module, user_file.args, user_file.kwargs, loss=user_file.loss)
+    leaves = [x for x in pytree.tree_leaves((user_file.args, user_file.kwargs)) if tree.is_tensor(x)]
+    bound = inspect.signature(user_file.module.forward).bind(*user_file.args, **user_file.kwargs).arguments
+    called = {
+        id(leaf): ".".join([name, *(str(getattr(key, "key", getattr(key, "idx", key))) for key in path)])
+        for name, value in bound.items()
+        for path, leaf in pytree.tree_flatten_with_path(value)[0]
+    }
+    step = training_step(program, None, **Recipe(**recipe).step_arguments())
+    names = tuple(called[id(leaf)] for leaf in leaves)
+    training_step_to_onnx(step, tuple(map(as_array, leaves)), output, names=names, opset=opset)
+
+
+def trained(
+    model: str, seed: int, verbose: bool, recipe: Mapping[str, Any], *, dtype: str, provider: str, **options: Any
+) -> TrainingReport:
+    """The report on the training of a model file; torch is loaded here, so that `--help` is quick."""
+    with TerminalProgress() as progress:
+        progress.stage("load", None)
+        user_file = load(model, seed)
+        from .training_steps import check_training
+
+        with quiet(verbose):
+            report = check_training(
+                user_file.module,
+                user_file.args,
+                user_file.kwargs,
+                loss=user_file.loss,
+                dtype=dtype,
+                rtol=options["rtol"],
+                atol=options["atol"],
+                provider=provider,
+                model=user_file.name,
+                seed=seed,
+                progress=progress,
+                **recipe,
+            )
+    if user_file.cell is not None:
+        report.notes.append("the port was not trained: parity.assert_training_parity compares it with its own script")
+    return report

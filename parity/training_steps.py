@@ -1,0 +1,162 @@
+"""`check_training`: a module trained by torch, by the interpreter and compiled, compared step by step."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..runtime import tree
+from ..runtime.calling import as_array
+from ..runtime.errors import UsageError
+from .engine import as_arguments
+from .judge import size
+from .loss_network import Loss, loss_program
+from .notes import warnings_as_notes
+from .options import Options
+from .progress import NoProgress, Progress
+from .recipe import Recipe
+from .sides.precision import is_inexact
+from .sides.program_steps import COMPILED, INTERPRETER, ProgramSteps
+from .sides.quantities import Training
+from .sides.torch_steps import Batch, TorchSteps
+from .training_report import TrainingReport
+from .training_trial import TrainingNoise, hold
+
+
+def check_training(
+    module: torch.nn.Module,
+    args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    loss: Loss | None = None,
+    dtype: str = "float32",
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+    provider: str = "cpu",
+    model: str = "",
+    progress: Progress | None = None,
+    **recipe: Any,
+) -> TrainingReport:
+    """Train a module on torch, in the interpreter and compiled, and compare every step.
+
+    All begin with the module's weights and get the same batches and random draws. The first batch is the example
+    inputs; in the others each floating-point number is shrunk by a factor drawn from [1/2, 1), so that zeros, signs and
+    bounds stay, and integers are as they are. The module is left as it was.
+
+    Args:
+        module: the reference.
+        args: positional example inputs: a tuple; one tensor will do, and so will a dict of keyword inputs.
+        kwargs: keyword example inputs.
+        loss: from the module's result to a scalar; None for the mean of squares of all floating-point outputs.
+        dtype: "float32" or "float64"; "float16" or "bfloat16" is what torch's autocast computes in, with parameters in
+            float32.
+        rtol: in place of the computed bar.
+        atol: in place of the computed bar.
+        seed: of torch's random numbers and of the batches.
+        provider: of ONNX Runtime, "cpu" or "cuda".
+        model: what to call it in the report.
+        progress: told of stages.
+        **recipe: how it is trained: fields of `Recipe`.
+
+    Returns:
+        The report.
+
+    Raises:
+        UsageError: an argument is wrong, the inputs don't fit the module, or there is no finite loss or no gradient.
+        ConversionError: the module and its loss can't be converted.
+    """
+    chosen, options = Recipe(**recipe), Options(dtype=dtype, rtol=rtol, atol=atol, seed=seed, provider=provider)
+    shown = progress or NoProgress()
+    args, keywords = as_arguments(args, kwargs)
+    shown.stage("capture", None)
+    with warnings_as_notes() as notes:
+        program = loss_program(module, args, keywords, loss=loss, dtype=dtype)
+    batches = example_batches((args, keywords), chosen.batches, seed)
+    arrays = [[as_array(leaf) for leaf in pytree.tree_leaves(b) if tree.is_tensor(leaf)] for b in batches]
+    sides = [ProgramSteps(n, program, arrays, chosen, dtype, provider) for n in (INTERPRETER, COMPILED)]
+    reference = TorchSteps(module, loss, batches, chosen, dtype, seed)
+    unscaled = replace(chosen, loss_scale=1.0)
+    shown.stage("torch", None)
+    truth = reference.run("float64")
+    if chosen.loss_scale is None:
+        _require_finite(truth)
+    report = TrainingReport(
+        model or type(module).__name__, [side.name for side in sides], options.dtype, chosen.steps, str(chosen)
+    )
+    report.notes += notes
+    if dtype == "float64":
+        report.notes.append("compiled was compared in float32: ONNX Runtime has kernels in float64 for few operators")
+
+    @functools.cache
+    def noise(check: str, in_dtype: str) -> TrainingNoise:
+        # a scale is no part of what is computed, and in float64 nothing overflows by it
+        scaled = check == "rounding" or chosen.loss_scale is None
+        torch_ = reference if scaled else TorchSteps(module, loss, batches, unscaled, dtype, seed)
+        first = torch_.run(in_dtype, truth.draws)
+        there = truth
+        if first.overflowed != truth.overflowed:
+            left_out = [step for step, out in enumerate(first.overflowed) if out]
+            there = torch_.run("float64", truth.draws, left_out=left_out)
+        return TrainingNoise(
+            lambda run_dtype, jitter: torch_.run(run_dtype, truth.draws, jitter), there, in_dtype, first
+        )
+
+    for side in sides:
+        shown.stage(side.name, None)
+        hold(report, side, truth, noise, lambda run: _problems(truth, run), options.rtol, options.atol)
+    if not report.problems and not report.failures:
+        report.notes += _overflows(noise(*sides[1].checks[0]).first)
+    return report
+
+
+def example_batches(example: Batch, count: int, seed: int) -> list[Batch]:
+    """The example inputs, and `count - 1` batches made of them; see `check_training`."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def shrunk(tensor: torch.Tensor) -> torch.Tensor:
+        if not is_inexact(tensor):
+            return tensor
+        factor = 0.5 + 0.5 * torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
+        return (tensor.detach().cpu() * factor).to(tensor.dtype)
+
+    others: list[Batch] = [pytree.tree_map_only(torch.Tensor, shrunk, example) for _ in range(count - 1)]
+    return [example, *others]
+
+
+def _require_finite(truth: Training) -> None:
+    for number, step in enumerate(truth.steps, 1):
+        for quantity, array in step.items():
+            if quantity.kind == "loss" and size(array) != abs(float(array)):
+                raise UsageError(
+                    f"{quantity.name} of step {number} is {float(array)} in torch, in float64: there is nothing to "
+                    "compare; give inputs, a loss(outputs) or a learning rate with which it is finite"
+                )
+
+
+def _problems(truth: Training, run: Training) -> Iterator[str]:
+    """What differs in more than numbers."""
+    for name in sorted(truth.trained.keys() | run.trained.keys()):
+        there, here = truth.trained.get(name), run.trained.get(name)
+        if here != there:
+            words = {True: "trained", False: "frozen", None: "missing"}
+            yield f"{name}: {words[here]} here, {words[there]} in torch"
+    for step, out in enumerate(truth.overflowed):  # of a step that was left out, torch tells no gradients
+        if not out:
+            for quantity in sorted(run.steps[step].keys() ^ truth.steps[step].keys()):
+                yield f"{quantity.kind} {quantity.name}: only {'here' if quantity in run.steps[step] else 'in torch'}"
+            break
+
+
+def _overflows(run: Training) -> Iterator[str]:
+    steps = [str(number) for number, out in enumerate(run.overflowed, 1) if out]
+    if steps:
+        yield (
+            f"the update of step {', '.join(steps)} was left out on every side, as a gradient wasn't finite: its "
+            "gradients were not compared"
+        )

@@ -1,0 +1,172 @@
+"""A training held against torch's: every quantity of every step is judged against the float64 truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from .judge import Tolerance, epsilon, error, judge, size
+from .noise import MOST_DOUBLE_SAMPLES, MOST_SAMPLES
+from .results import PASS, Comparison
+from .sides.quantities import KINDS, Quantity, Training
+from .sides.records import Array, Draw
+from .training_causes import causes
+from .training_report import TrainingReport
+
+Run = Callable[[str, int | None], Training]
+"""Trains the reference in a dtype, with the seed of a jitter or None."""
+
+STORED = ("parameter", "loss scale")
+"""What is kept in its own dtype, whatever dtype the network computes in."""
+
+
+class TrainingSide(Protocol):
+    """A network that can be trained as torch trains it.
+
+    Attributes:
+        name: what the report calls it.
+        checks: ("meaning", "float64") where it trains in float64, and ("rounding", dtype).
+    """
+
+    name: str
+    checks: tuple[tuple[str, str], ...]
+
+    def run(self, dtype: str, draws: dict[Draw, Array]) -> Training:
+        """Train once, with the random draws of torch."""
+
+
+class TrainingNoise:
+    """How far torch itself is from a training in float64, over several runs in the working dtype.
+
+    What is computed in float64 is held to these errors, scaled to double precision. An optimizer that divides gradients
+    by their size makes as much of a gradient that is mere rounding as of any other, until eps stops it: then they tell
+    nothing about double precision. There torch is run in float64 with a jitter, and those errors count too.
+
+    Args:
+        run: trains in a dtype; with the seed of a jitter, or None for none.
+        truth: the training in float64.
+        dtype: the working dtype.
+        first: the run without jitter.
+    """
+
+    def __init__(self, run: Run, truth: Training, dtype: str, first: Training) -> None:
+        self.run = run
+        self.truth = truth
+        self.dtype = dtype
+        self.first = first
+        self._samples = {dtype: 1, "float64": 0}
+        self._errors: dict[tuple[str, int, Quantity], float] = {}
+        self._measure(dtype, first)
+
+    def error(self, check: str, step: int, quantity: Quantity) -> float:
+        """The largest error of a quantity after a step, counted from 1; for "meaning", as of the working dtype."""
+        found = self._errors.get((self.dtype, step, quantity), 0.0)
+        if check == "rounding":
+            return found
+        double = self._errors.get(("float64", step, quantity), 0.0)
+        return max(found, double * epsilon(self.dtype) / epsilon("float64"))
+
+    def sample(self, check: str) -> bool:
+        """Make one more run, jittered, in the dtype of the check; False if enough have been made."""
+        dtype, most = ("float64", MOST_DOUBLE_SAMPLES) if check == "meaning" else (self.dtype, MOST_SAMPLES)
+        if self._samples[dtype] >= most:
+            return False
+        run = self.run(dtype, self._samples[dtype])
+        self._samples[dtype] += 1
+        if run.overflowed == self.truth.overflowed:  # one that leaves out another update goes elsewhere
+            self._measure(dtype, run)
+        return True
+
+    def _measure(self, dtype: str, run: Training) -> None:
+        for step, (found, true) in enumerate(zip(run.steps, self.truth.steps, strict=True), 1):
+            for quantity in found.keys() & true.keys():
+                key = dtype, step, quantity
+                self._errors[key] = max(self._errors.get(key, 0.0), error(found[quantity], true[quantity])[0])
+
+
+def hold(
+    report: TrainingReport,
+    side: TrainingSide,
+    truth: Training,
+    noise: Callable[[str, str], TrainingNoise],
+    problems: Callable[[Training], Iterator[str]],
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Training | None:
+    """Train a side, compare it with torch, and add what is found to the report.
+
+    Args:
+        report: of the trainings.
+        side: what is trained.
+        truth: torch's training in float64.
+        noise: that of torch, for a check, in a dtype: its own truth leaves out the updates that are left out in that
+            dtype. What is computed in float64 is held to that of float32, scaled to double precision.
+        problems: what differs between torch and a run in more than numbers.
+        rtol: in place of the computed bar.
+        atol: in place of the computed bar.
+
+    Returns:
+        The first run of the side; None if it has no check.
+    """
+    first: Training | None = None
+    for check, dtype in side.checks:
+        if any(c.side == side.name for c in report.failures):
+            report.notes.append(f"{side.name}: rounding in {dtype} was not judged: what is computed differs already")
+            break
+        run = side.run(dtype, truth.draws)
+        measured = noise(check, dtype if check == "rounding" else "float32")
+        true = truth if check == "meaning" else measured.truth
+        found = compare(side.name, check, true, run, measured, rtol, atol)
+        report.comparisons += found
+        report.causes = report.causes or causes(true, run, [c for c in found if c.status != PASS])
+        if first is None:
+            first = run
+            report.problems += problems(run)
+    return first
+
+
+def compare(
+    side: str,
+    check: str,
+    truth: Training,
+    run: Training,
+    noise: TrainingNoise,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> list[Comparison]:
+    """Every quantity of every step. Before an error is called too large, the reference's own is measured again."""
+    while True:
+        found = list(_comparisons(side, check, truth, run, noise, rtol, atol))
+        if all(c.status == PASS for c in found) or not noise.sample(check):
+            return found
+
+
+def _comparisons(
+    side: str,
+    check: str,
+    truth: Training,
+    run: Training,
+    noise: TrainingNoise,
+    rtol: float | None,
+    atol: float | None,
+) -> Iterator[Comparison]:
+    steps = zip(truth.steps, run.steps, noise.first.steps, strict=False)
+    for number, (true, found, reference) in enumerate(steps, 1):
+        for quantity in sorted(true, key=lambda q: KINDS.index(q.kind)):
+            if quantity not in found:
+                continue
+            noisy, dtype = 0.0 if quantity.kind == "loss scale" else noise.error(check, number, quantity), noise.dtype
+            if check == "rounding" and quantity.kind in STORED:
+                moved = true[quantity] - truth.start.get(quantity, true[quantity])
+                noisy, dtype = max(noisy, epsilon(dtype) * size(np.asarray(moved))), reference[quantity].dtype.name
+            fields: dict[str, Any] = judge(
+                check,
+                found[quantity],
+                true[quantity],
+                reference.get(quantity, true[quantity]),
+                noisy,
+                Tolerance(dtype, rtol, atol),
+            )
+            yield Comparison(side, check, "end to end", quantity.kind, quantity.name, number, **fields)

@@ -1,0 +1,105 @@
+"""`join_directions`: a recurrent layer that goes forward and one that goes backward are one, in both directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..graph import Emitted, Graph
+
+RECURRENT = ("GRU", "LSTM", "RNN")
+BOTH_WAYS = frozenset({"hidden_size", "direction", "activations", "linear_before_reset"})
+"""Attributes that layers may have which are joined."""
+
+
+def join_directions(graph: Graph, results: set[str]) -> None:
+    """LSTM-14, GRU-14 or RNN-14 forward and in reverse, on one sequence and with weights of the model: bidirectional.
+
+    What each gives is split off again; the outputs of all steps that are put side by side already are.
+    """
+    del results
+    waiting: dict[tuple[Any, ...], Emitted] = {}
+    for node in list(graph.nodes):
+        if node.op_type not in RECURRENT or node.attributes.keys() - BOTH_WAYS:
+            continue
+        direction = node.attributes["direction"]
+        key = node.op_type, node.inputs[0], node.inputs[4:5], len(node.inputs), len(node.outputs), _settings(node)
+        other = waiting.get((*key, "reverse" if direction == "forward" else "forward"))
+        if other is None or not _of_the_model(graph, node, other):
+            waiting[(*key, direction)] = node
+            continue
+        graph.nodes.remove(node)
+        rest = _cut(graph, other)
+        with graph.at_node(other):
+            replaced = _joined(graph, other, node)
+        graph.nodes += rest
+        graph.replace(replaced)
+    _put_side_by_side(graph)
+
+
+def _settings(node: Emitted) -> str:
+    return repr(sorted((name, value) for name, value in node.attributes.items() if name != "direction"))
+
+
+def _of_the_model(graph: Graph, node: Emitted, other: Emitted) -> bool:
+    """Whether all that the node takes is there where the other stands, and both take the same kinds of input."""
+    given = [bool(name) for name in node.inputs] == [bool(name) for name in other.inputs]
+    return given and all(not n or n in graph.initializers or n in other.inputs for n in node.inputs)
+
+
+def _cut(graph: Graph, node: Emitted) -> list[Emitted]:
+    """Take a node, and those after it, out of the graph; what is emitted then takes its place. Gives those after it."""
+    position = graph.nodes.index(node)
+    rest, graph.nodes = graph.nodes[position + 1 :], graph.nodes[:position]
+    return rest
+
+
+def _joined(graph: Graph, one: Emitted, two: Emitted) -> dict[str, str]:
+    """Emit the layer in both directions; what takes the place of the outputs of the two."""
+    forward, reverse = (one, two) if one.attributes["direction"] == "forward" else (two, one)
+
+    def together(place: int) -> str:
+        names = [node.inputs[place] if place < len(node.inputs) else "" for node in (forward, reverse)]
+        return str(graph.op("Concat", *names, axis=0)) if all(names) else ""
+
+    inputs = [forward.inputs[0], *map(together, (1, 2, 3)), *forward.inputs[4:5], *map(together, (5, 6))]
+    attributes = forward.attributes | {"direction": "bidirectional"}
+    if "activations" in attributes:
+        attributes["activations"] = [*attributes["activations"]] * 2
+    found = graph.op(one.op_type, *inputs, outputs=len(one.outputs), **attributes)
+    replaced: dict[str, str] = {}
+    for place, joined in enumerate(found if isinstance(found, tuple) else (found,)):
+        parts = graph.op("Split", joined, outputs=2, axis=1 if place == 0 else 0, num_outputs=2)
+        replaced[forward.outputs[place]], replaced[reverse.outputs[place]] = parts
+    return replaced
+
+
+def _put_side_by_side(graph: Graph) -> None:
+    """Concat-13 of the outputs of both directions, features after features: a Transpose-13 and a Reshape-14."""
+    producers = {output: node for node in graph.nodes for output in node.outputs}
+
+    def direction(name: str) -> tuple[str, int] | None:
+        """The outputs of a bidirectional layer, and which of its directions the tensor is."""
+        squeezed = producers.get(name)
+        split = producers.get(squeezed.inputs[0]) if squeezed is not None and squeezed.op_type == "Squeeze" else None
+        if split is None or split.op_type != "Split" or split.attributes["axis"] != 1 or squeezed is None:
+            return None
+        layer = producers.get(split.inputs[0])
+        axes = graph.initializers.get(squeezed.inputs[1])
+        if layer is None or layer.op_type not in RECURRENT or not isinstance(axes, np.ndarray) or axes.tolist() != [1]:
+            return None
+        return split.inputs[0], split.outputs.index(squeezed.inputs[0])
+
+    for node in list(graph.nodes):
+        if node.op_type != "Concat" or node.attributes["axis"] not in (2, -1) or len(node.inputs) != 2:
+            continue
+        found = [direction(name) for name in node.inputs]
+        if found[0] is None or found[1] is None or found[0][0] != found[1][0] or [f[1] for f in found if f] != [0, 1]:
+            continue
+        width = 2 * int(producers[found[0][0]].attributes["hidden_size"])
+        rest = _cut(graph, node)
+        with graph.at_node(node):
+            beside = graph.op("Transpose", found[0][0], perm=[0, 2, 1, 3])
+            shape = graph.constant(np.array([0, 0, width], np.int64))
+        graph.nodes += [node.replaced("Reshape", (beside, shape), {}), *rest]

@@ -1,0 +1,147 @@
+"""`winograd`: convolutions of small images with 3x3 kernels, with fewer multiplications.
+
+F(2x2, 3x3) of Lavin and Gray 2016, "Fast algorithms for convolutional neural networks": four places of the result take
+16 products instead of 36. Tiles d (4x4) and kernels g (3x3) are transformed, multiplied place by place and summed over
+the channels, which are 16 products of matrices, and transformed back:
+
+    y = A.T @ ((G @ g @ G.T) * (B.T @ d @ B)) @ A
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...ir.types import FLOAT32
+from ..graph import Emitted, Graph
+
+Array = np.ndarray[Any, Any]
+
+INPUT = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], np.float32)  # B.T
+KERNEL = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.float32) / 2  # G
+OUTPUT = np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.float32)  # A.T
+TURNED = [3, 1, 2, 0]  # rows of G for a kernel that is turned round
+
+WORTHWHILE = 0.75
+"""The largest part of the multiplications that may be left; the time of what is saved beyond goes into moving data."""
+KERNEL_COST = 300
+"""What transforming one kernel is counted as, in multiplications: it is mostly the time to move 25 numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Convolution:
+    """A 3x3 convolution of stride 1, or the transposed one (`turned`), on images of known sizes.
+
+    `pads` are those of the convolution, per spatial axis; `weight` is as the node has it.
+    """
+
+    images: tuple[int, ...]
+    weight: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    turned: bool
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Spatial sizes of the result."""
+        return tuple(size + sum(pads) - 2 for size, pads in zip(self.images[2:], self.pads, strict=True))
+
+    @property
+    def channels(self) -> tuple[int, int]:
+        """Those that go in and those that come out."""
+        out_channels, channels = self.weight[:2]
+        return (out_channels, channels) if self.turned else (channels, out_channels)
+
+    def matrices(self) -> tuple[Array, Array]:
+        """`(16 * tiles, places)`: images into transformed tiles; `(places of the result, 16 * tiles)`: back."""
+        axes = [_along(*axis) for axis in zip(self.images[2:], self.counts, self.pads, strict=True)]
+        order = TURNED if self.turned else [0, 1, 2, 3]
+        (into, back), (into_2, back_2) = ((i[order], b[:, order]) for i, b in axes)
+        tiles = np.einsum("itr,juc->ijturc", into, into_2).reshape(-1, np.prod(self.images[2:]))
+        return tiles, np.einsum("rit,cju->rcijtu", back, back_2).reshape(np.prod(self.counts), -1)
+
+    def is_worthwhile(self) -> bool:
+        """Whether enough multiplications are saved."""
+        (channels, out_channels), batch = self.channels, self.images[0]
+        places, results = np.prod(self.images[2:]), np.prod(self.counts)
+        tiles = np.prod([-(-count // 2) for count in self.counts])
+        kernels = channels * out_channels
+        needed = batch * 16 * tiles * (places * channels + kernels + results * out_channels) + KERNEL_COST * kernels
+        return bool(needed < WORTHWHILE * batch * 9 * results * kernels)
+
+
+def winograd(graph: Graph, results: set[str]) -> None:
+    """Conv, and ConvTranspose of stride 1, become products of matrices where that saves enough multiplications.
+
+    Only in float32, for known sizes, and where the weight is computed or handed in: what a model holds stays as it is.
+    An infinity or NaN in an image reaches all places of the result, as each tile is a sum over the whole image.
+    """
+    del results  # the outputs keep their names
+    constants: dict[bytes, str] = {}
+
+    def constant(matrix: Array) -> str:
+        key = matrix.tobytes()
+        if key not in constants:
+            constants[key] = graph.constant(matrix)
+        return constants[key]
+
+    nodes, graph.nodes = graph.nodes, []
+    for node in nodes:
+        convolution = _convolution(graph, node)
+        if convolution is None or not convolution.is_worthwhile():
+            graph.nodes.append(node)
+            continue
+        (channels, out_channels), batch = convolution.channels, convolution.images[0]
+        tiles, back = convolution.matrices()
+
+        def reshaped(name: str, *shape: int) -> str:
+            return str(graph.op("Reshape", name, graph.constant(np.array(shape, np.int64))))
+
+        with graph.at_node(node):
+            # forward and backward write the kernels alike, and so share them
+            kernels = graph.op("Transpose", reshaped(node.inputs[1], channels * out_channels, 9), perm=(1, 0))
+            kernels = graph.op("MatMul", constant(np.kron(KERNEL, KERNEL)), kernels)
+            kernels = reshaped(kernels, 16, *convolution.weight[:2])
+            if not convolution.turned:
+                kernels = graph.op("Transpose", kernels, perm=(0, 2, 1))
+            images = graph.op("Transpose", node.inputs[0], perm=(2, 3, 0, 1))
+            images = graph.op("MatMul", constant(tiles), reshaped(images, tiles.shape[1], batch * channels))
+            products = graph.op("MatMul", reshaped(images, 16, -1, channels), kernels)
+            y = graph.op("MatMul", constant(back), reshaped(products, back.shape[1], batch * out_channels))
+            y = reshaped(y, *convolution.counts, batch, out_channels)
+            for bias in node.inputs[2:]:
+                y = graph.op("Add", y, bias)
+        graph.nodes.append(node.replaced("Transpose", (y,), {"perm": (2, 3, 0, 1)}))
+
+
+def _convolution(graph: Graph, node: Emitted) -> _Convolution | None:
+    """What the node computes; None if it is something else."""
+    if node.op_type not in ("Conv", "ConvTranspose") or node.inputs[1] in graph.initializers:
+        return None
+    types = [graph.types.get(name) for name in node.inputs[:2]]
+    images, weight = (None if type is None or type.dtype != FLOAT32 else type.sizes for type in types)
+    attributes = node.attributes
+    if images is None or weight is None or weight[2:] != (3, 3) or attributes["group"] != 1:
+        return None
+    if any(step != 1 for step in (*attributes["strides"], *attributes["dilations"])):
+        return None
+    if any(attributes.get("output_padding", ())):
+        return None
+    turned = node.op_type == "ConvTranspose"
+    sides = [2 - pad if turned else pad for pad in attributes.get("pads", (0, 0, 0, 0))]
+    return _Convolution(images, weight, ((sides[0], sides[2]), (sides[1], sides[3])), turned)
+
+
+def _along(size: int, count: int, pads: tuple[int, int]) -> tuple[Array, Array]:
+    """The transforms along one axis: `(4, tiles, size)` and `(count, 4, tiles)`."""
+    tiles = -(-count // 2)
+    into, back = np.zeros((4, tiles, size), np.float32), np.zeros((count, 4, tiles), np.float32)
+    for tile in range(tiles):
+        for tap in range(4):
+            place = 2 * tile + tap - pads[0]
+            if 0 <= place < size:
+                into[:, tile, place] = INPUT[:, tap]
+        for place in range(2 * tile, min(2 * tile + 2, count)):
+            back[place, :, tile] = OUTPUT[place - 2 * tile]
+    return into, back
