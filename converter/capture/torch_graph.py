@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .autocast_regions import DetachedInAutocast
 from .cell_hooks import watch
 from .complex_table import COMPLEX, is_complex
 from .functional import functional
@@ -69,7 +70,7 @@ def _trace(
         stack.enter_context(torch.enable_grad())
         stack.enter_context(decided_without_values())
         warnings.simplefilter("ignore")
-        with KnownNumbers(), decisions, known_settings(module):
+        with KnownNumbers(), DetachedInAutocast(), decisions, known_settings(module):
             exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         prepare(exported.graph_module)
         unseen = any(map(_updates_statistics_unseen, exported.graph.nodes))

@@ -84,7 +84,7 @@ class TorchSteps:
             UsageError: the module doesn't take the batches, or has no gradient.
         """
         of_run = torch.float64 if dtype == "float64" else torch.float32
-        network = LossNetwork(copy.deepcopy(self.module), self.loss, autocast_dtype(dtype))
+        network = LossNetwork(_copied(self.module), self.loss, autocast_dtype(dtype))
         for name, parameter in network.network.named_parameters():
             parameter.grad = None
             if self.recipe.is_frozen(name):
@@ -99,6 +99,15 @@ class TorchSteps:
         found.trained = {name: p.requires_grad for name, p in network.network.named_parameters()}
         found.draws = loop.draws.recorded
         return found
+
+
+def _copied(module: torch.nn.Module) -> torch.nn.Module:
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:  # what a module holds may refuse in any way
+        raise UsageError(
+            f"a copy of the model is trained, and copy.deepcopy(model) fails: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _cast(batch: Batch, through: torch.dtype, dtype: torch.dtype) -> Batch:

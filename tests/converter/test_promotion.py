@@ -101,3 +101,30 @@ def test_autocast_regions_keep_their_dtypes() -> None:
         assert array.dtype == wanted.dtype
         np.testing.assert_allclose(array.astype(np.float64), wanted.astype(np.float64), rtol=1.6e-2, atol=1e-2)
     assert [y.dtype for y in expected] == [torch.float32, torch.bfloat16, torch.float32, torch.bfloat16]
+
+
+class FixedInAutocast(nn.Module):
+    """What is computed without gradients within an autocast region: of a parameter, in place and not, and of a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([[1.0, -2.0], [3.0, 0.5]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x * self.weight
+            with torch.no_grad():
+                size = self.weight.abs().sum() + 1.0
+                size.mul_(2.0)
+                turned = self.weight.T
+            with torch.enable_grad():
+                return y / size + turned
+
+
+def test_what_has_no_gradient_in_an_autocast_region_has_none_in_the_program() -> None:
+    module, x = FixedInAutocast(), torch.tensor([[0.5, 1.0], [2.0, -1.0]])
+    result = module(x)
+    result.sum().backward()
+    outputs, gradients = from_torch(module, (x,)).value_and_grad(x)
+    np.testing.assert_allclose(outputs, as_array(result), rtol=1e-6)
+    np.testing.assert_allclose(gradients.parameters["weight"], as_array(module.weight.grad), rtol=1e-6)

@@ -48,6 +48,24 @@ ARGS = torch.randn(7, 6, generator=torch.Generator().manual_seed(1))
 KIND = {"kind": torch.arange(7) % 5}
 
 
+_captured: dict[Any, Any] = {}
+
+
+@pytest.fixture(autouse=True)
+def _captured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network is captured for the first test that asks for it: that takes longer than to train it."""
+    capture = training_steps.loss_program
+
+    def once(module: Any, args: Any, kwargs: Any, *, loss: Any, dtype: str) -> Any:
+        frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
+        key = repr(module), tuple(frozen), tuple(kwargs), loss, dtype
+        if key not in _captured or not isinstance(module, Net):
+            _captured[key] = capture(module, args, kwargs, loss=loss, dtype=dtype)
+        return _captured[key]
+
+    monkeypatch.setattr(training_steps, "loss_program", once)
+
+
 def check(module: torch.nn.Module | None = None, **options: Any) -> TrainingReport:
     return check_training(module or Net(), (ARGS,), KIND, **{"steps": 2, "lr": 0.1, **options})
 
