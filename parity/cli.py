@@ -16,7 +16,15 @@ from .dynamic_axes import with_dynamic_axes
 from .model_file import load
 from .notes import warnings_as_notes
 from .progress import TerminalProgress
-from .training_command import recipe_of, trained, training_options
+from .training_command import (
+    CHECKED_STEPS,
+    export_recipe,
+    export_training,
+    recipe_of,
+    steps_option,
+    trained,
+    training_options,
+)
 
 if TYPE_CHECKING:
     from ..runtime.ir.program import Program
@@ -122,6 +130,7 @@ def _finish(report: Report | TrainingReport, verbose: bool, json_file: str | Non
 @click.option(
     "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
 )
+@steps_option
 @training_options
 @judging
 @shared
@@ -224,6 +233,13 @@ def compare(
     "repeated. For a MODEL without dynamic_shapes.",
 )
 @click.option("--external-data", is_flag=True, help="Write the weights to FILE.data, as is always done above 2 GB.")
+@click.option(
+    "--training-step",
+    is_flag=True,
+    help="Write a step of training instead, with its optimizer and state, and a JSON file that describes it "
+    "(docs/train_without_torch.md).",
+)
+@training_options
 @shared
 def export(
     model: str,
@@ -236,16 +252,32 @@ def export(
     fp16: bool,
     dynamic: tuple[str, ...],
     external_data: bool,
+    training_step: bool,
+    **options: Any,
 ) -> None:
     """Convert MODEL to ONNX, and write it if parity holds.
 
-    MODEL is as for `parity run`. Where parity fails nothing is written.
+    MODEL is as for `parity run`. Where parity fails nothing is written. With --training-step, the loss is that of the
+    file, else the mean of the squares of all floating-point outputs.
     """
     _require_outputs({"--output": output}, {"MODEL": _file_of(model)})
     if opset is not None:
         from ..runtime.lowering import opsets
 
         opsets.chosen(opset)  # or it is refused, before the work starts
+    recipe = export_recipe(training_step, options)
+    if recipe is not None:
+        if not no_check:
+            steps = {"steps": CHECKED_STEPS, **recipe}
+            _passed(
+                trained(model, seed, verbose, steps, dtype="float32", provider="cpu", rtol=None, atol=None),
+                verbose,
+                output,
+            )
+        export_training(model, seed, verbose, output, opset, recipe)
+        described = Path(output).with_suffix(".json")
+        click.echo(f"wrote {output} and {described}" + (", unchecked" if no_check else ""))
+        return
     form: dict[str, Any] = {"opset": opset, "external_data": external_data or "auto"}
     with files.written_whole(output) as onnx_path:
         if no_check:
@@ -257,15 +289,18 @@ def export(
             report = _checked(
                 model, seed, verbose, dynamic, grads=not no_grad, dtype=dtype, save_onnx=onnx_path, **form
             )
-            if not report.ok:
-                _show(report, verbose)
-                click.echo(
-                    f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True
-                )
-                raise click.exceptions.Exit(1)
-            for note in report.notes:
-                click.echo(f"note: {note}", err=True)
+            _passed(report, verbose, output)
     click.echo(f"wrote {output}" + (", unchecked" if no_check else ""))
+
+
+def _passed(report: Report | TrainingReport, verbose: bool, output: str) -> None:
+    """Show a report that fails, and end; tell the notes of one that passes."""
+    if not report.ok:
+        _show(report, verbose)
+        click.echo(f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True)
+        raise click.exceptions.Exit(1)
+    for note in report.notes:
+        click.echo(f"note: {note}", err=True)
 
 
 @main.command(cls=Command, epilog=EXIT_CODES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,16 @@ from ..runtime.errors import UsageError
 from .command import Function, quiet
 from .model_file import load
 from .progress import TerminalProgress
-from .recipe import DYNAMIC, OPTIMIZERS
+from .recipe import DYNAMIC, OPTIMIZERS, Recipe
 
 if TYPE_CHECKING:
     from .training_report import TrainingReport
 
 TRAINING = ("optimizer", "lr", "weight_decay", "loss_scale", "clip_norm", "accumulate", "frozen")
-"""Options that need --train-steps, by the names of their values: fields of `Recipe`."""
+"""Options that say how to train, by the names of their values: fields of `Recipe`."""
+
+CHECKED_STEPS = 2
+"""How many steps `parity export --training-step` compares with torch's before it writes."""
 
 NOT_IN_TRAINING = (
     "train", "round_trip", "onnx_file", "inputs", "only", "skip", "fail_fast", "no_grad",
@@ -85,17 +89,37 @@ def training_options(function: Function) -> Function:
             show_default=True,
             help="Of torch.optim; momentum and nesterov are SGD with momentum 0.9.",
         ),
-        click.option(
-            "--train-steps",
-            "steps",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Compare N steps of training instead: torch (autocast, GradScaler, torch.optim), the interpreter and "
-            "the compiled step.",
-        ),
     ):
         function = decorate(function)
     return function
+
+
+def steps_option(function: Function) -> Function:
+    """How long training is compared."""
+    return click.option(
+        "--train-steps",
+        "steps",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Compare N steps of training instead: torch (autocast, GradScaler, torch.optim), the interpreter and "
+        "the compiled step.",
+    )(function)
+
+
+def export_recipe(training: bool, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The fields of `Recipe`, taken out of the options of `parity export`; None where no training step is written.
+
+    Raises:
+        UsageError: options that only one of the two forms has, in the other.
+    """
+    recipe = {name: options.pop(name) for name in TRAINING}
+    if not training:
+        if alone := given_options(TRAINING):
+            raise UsageError(f"{', '.join(alone)}: how to train; write a step of training with --training-step")
+        return None
+    if other := given_options(("fp16", "dynamic", "external_data", "no_grad")):
+        raise UsageError(f"{', '.join(other)}: not with --training-step, whose batches are of the sizes of inputs()")
+    return recipe
 
 
 def recipe_of(model: str, steps: int | None, options: dict[str, Any]) -> dict[str, Any] | None:
@@ -114,6 +138,38 @@ def recipe_of(model: str, steps: int | None, options: dict[str, Any]) -> dict[st
     if other := given_options(NOT_IN_TRAINING):
         raise UsageError(f"{', '.join(other)}: not with --train-steps, which compares whole steps of training")
     return {"steps": steps, **recipe}
+
+
+def export_training(
+    model: str, seed: int, verbose: bool, output: str, opset: int | None, recipe: Mapping[str, Any]
+) -> None:
+    """Write a step of training of a model file, and the JSON file that describes it.
+
+    Raises:
+        UsageError: the file can't be written, or the model or its loss is wrong.
+        ConversionError: it can't be converted.
+    """
+    user_file = load(model, seed)
+    from torch.utils import _pytree as pytree
+
+    from ..converter import training_step_to_onnx
+    from ..runtime import tree
+    from ..runtime.calling import as_array
+    from ..runtime.compiled.train_step import training_step
+    from .loss_network import loss_program
+
+    with quiet(verbose):
+        program = loss_program(user_file.module, user_file.args, user_file.kwargs, loss=user_file.loss)
+    leaves = [x for x in pytree.tree_leaves((user_file.args, user_file.kwargs)) if tree.is_tensor(x)]
+    bound = inspect.signature(user_file.module.forward).bind(*user_file.args, **user_file.kwargs).arguments
+    called = {
+        id(leaf): ".".join([name, *(str(getattr(key, "key", getattr(key, "idx", key))) for key in path)])
+        for name, value in bound.items()
+        for path, leaf in pytree.tree_flatten_with_path(value)[0]
+    }
+    step = training_step(program, None, **Recipe(**recipe).step_arguments())
+    names = tuple(called[id(leaf)] for leaf in leaves)
+    training_step_to_onnx(step, tuple(map(as_array, leaves)), output, names=names, opset=opset)
 
 
 def trained(

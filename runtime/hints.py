@@ -1,4 +1,4 @@
-"""What scripts say about compiling, memory and recursion. Nothing depends on it here: Cells run as Python does."""
+"""What scripts say about compiling, memory and recursion. Nothing depends on it here."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from . import checks, tape
 
 
 def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
-    """`input_data`; in graph mode it would say that its values are no constants."""
+    """`input_data`; elsewhere it says that its values are no constants."""
     return input_data
 
 
 def jit_class(cls: type) -> type:
-    """`cls`; in graph mode it would say that `construct` makes objects of it."""
+    """`cls`; elsewhere it says that `construct` makes objects of it."""
     return checks.of_type(cls, "cls", type, of="jit_class")  # type: ignore[no-any-return]
 
 
 def lazy_inline(fn: Any = None, attrs: Any = None, policy: Any = None) -> Any:
-    """`fn`, an `__init__`; in graph mode it would say that the Cell is compiled once for all uses."""
+    """`fn`, an `__init__`; elsewhere it says that the Cell is compiled once for all uses."""
     return fn if fn is not None else lambda function: function
 
 
 def no_inline(fn: Any = None) -> Any:
-    """`fn`; in graph mode it would say that it is compiled by itself."""
+    """`fn`; elsewhere it says that it is compiled by itself."""
     return fn if fn is not None else lambda function: function
 
 
 def constexpr(
     fn: Any = None, get_instance: bool = True, name: str | None = None, reuse_result: bool = True, check: bool = True
 ) -> Any:
-    """`fn`; in graph mode it would say that it is run while compiling. The other arguments have no meaning here."""
+    """`fn`; elsewhere it says that it is run while compiling. The other arguments have no meaning here."""
     return fn if fn is not None else lambda function: function
 
 

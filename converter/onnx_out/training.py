@@ -91,7 +91,7 @@ def _described(traced: TrainingProgram, names: Mapping[Value, str], kept: Mappin
     def tensor(value: Value) -> dict[str, Any]:
         return {"dtype": value.dtype.name, "shape": symbolic_shape("", value.type)}
 
-    described = {
+    described: dict[str, dict[str, Any]] = {
         "inputs": {
             **{names[value]: {"is": "a tensor of the batch"} | tensor(value) for value in traced.program.inputs},
             **{
@@ -111,4 +111,10 @@ def _described(traced: TrainingProgram, names: Mapping[Value, str], kept: Mappin
             | tensor(traced.overflow),
         },
     }
-    return json.dumps(described, indent=2).encode() + b"\n"
+    sections = [
+        f'  "{section}": {{\n'
+        + ",\n".join(f"    {json.dumps(n)}: {json.dumps(item)}" for n, item in items.items())
+        + "\n  }"
+        for section, items in described.items()
+    ]
+    return ("{\n" + ",\n".join(sections) + "\n}\n").encode()

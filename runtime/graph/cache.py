@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from .. import tape, tree
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
-from ..errors import ConversionError, ShapeError, UnknownSize
+from ..errors import ConversionError
 from ..precision import asked
 from .objects import Objects
 from .recording import Trace
@@ -23,8 +23,11 @@ from .tracking import Tracking
 MOST_KEPT = 64
 """Programs of one function: what was compiled longest ago is dropped."""
 
-CANNOT_BE_SYMBOLIC = (UnknownSize, ShapeError, ConversionError)
-"""What tracing and compiling with symbolic sizes may raise where they must be numbers."""
+MUST_BE_NUMBERS = (ValueError, TypeError, ConversionError)
+"""What tracing and compiling may raise where symbolic sizes must be numbers: `UnknownSize`, say, or a check of ours.
+
+Where something else is wrong, it is raised again once the sizes are numbers.
+"""
 
 Function = Callable[..., Any]
 
@@ -142,7 +145,7 @@ class Cache:
                 continue
             try:
                 return self._compiled(function, args, kwargs, signature, shapes)
-            except CANNOT_BE_SYMBOLIC:
+            except MUST_BE_NUMBERS:
                 self._refused.add((signature.key, shapes))
         return None
 

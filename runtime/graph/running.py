@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..errors import ConversionError, UnsupportedOperators
 from ..interpreter import bind, execute
 from ..ir.dims import substituted
 from ..ir.program import Program
@@ -20,6 +22,9 @@ from .traced import TracedProgram
 Array = np.ndarray[Any, Any]
 
 
+IN_INTERPRETER = "compiled code runs in the interpreter, not in ONNX Runtime"
+
+
 class Computation:
     """Values of a program, computed in ONNX Runtime from its inputs and from what it stores, given anew in each run.
 
@@ -29,8 +34,10 @@ class Computation:
         interpreted: whether the interpreter computes them instead.
 
     Raises:
-        UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
-        ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
+        ConversionError: an op has no ONNX form with symbolic sizes.
+
+    Warns:
+        UserWarning: an op has no ONNX form, so that the interpreter computes them; it is named, with its line.
     """
 
     def __init__(self, program: Program, wanted: Sequence[Value], *, interpreted: bool = False) -> None:
@@ -41,7 +48,12 @@ class Computation:
         if not interpreted:
             from ..compiled.executable import Executable  # which imports ONNX Runtime
 
-            self._executable = Executable(program, self._wanted, self._stored, provider="cpu")
+            try:
+                self._executable = Executable(program, self._wanted, self._stored, provider="cpu")
+            except ConversionError as error:
+                if input_symbols(program.inputs) and not isinstance(error, UnsupportedOperators):
+                    raise
+                warnings.warn(f"{IN_INTERPRETER}: {error}", stacklevel=2)
 
     def run(self, given: Mapping[Value, Array]) -> dict[Value, Array]:
         """What is wanted, from an array for each input and each stored value."""
@@ -68,6 +80,9 @@ class Running:
     def __init__(self, traced: TracedProgram, *, interpreted: bool = False) -> None:
         self.traced = traced
         self._draws = None if interpreted else _draws(traced.program)
+        if self._draws is None and not interpreted:
+            name = traced.program.calls[0].class_name
+            warnings.warn(f"{IN_INTERPRETER}: {name} draws numbers with computed probabilities", stacklevel=2)
         self.interpreted = self._draws is None
         self.program = traced.program if self._draws is None else _drawn_before(traced.program, self._draws)
         values = {n: item.value for kind in (self.program.parameters, self.program.buffers) for n, item in kind.items()}

@@ -21,7 +21,7 @@ from cellbridge.runtime import UsageError, optim
 from cellbridge.runtime.compiled.train_step import training_step
 
 ROOT = Path(__file__).parents[2]
-LOOP = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "train_without_torch.md").read_text(), re.DOTALL)
+LOOP = re.search(r"```python\n(import.*?)```", (ROOT / "docs" / "train_without_torch.md").read_text(), re.DOTALL)
 STEPS = 4
 
 

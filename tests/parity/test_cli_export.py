@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cellbridge.parity.cli import main
+from cellbridge.runtime import optim
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.lowering import opsets
 
@@ -129,3 +131,48 @@ def test_what_the_program_lacks_is_told(net: Path) -> None:
     result = export(net, "--no-check")
     assert result.exit_code == 0
     assert "note: the module changes its input 'x' in place" in result.stderr
+
+
+# ---- steps of training ----
+
+
+def test_a_step_of_training_is_written_with_its_description(net: Path) -> None:
+    result = export(net, "--training-step", "--optimizer", "adamw", "--loss-scale", "dynamic", "--freeze", "*.bias")
+    assert result.exit_code == 0, result.output
+    assert "net.onnx and " in result.output
+    described = json.loads(net.with_name("net.json").read_text())
+    assert described["inputs"].keys() == {"x", "more.0", "learning_rate"}
+    model = written(net)
+    assert {value.name for value in model.graph.input} == described["inputs"].keys() | described["state"].keys()
+    assert "fc.weight" in described["state"]
+    assert "fc.bias" not in described["state"]
+    outputs = run_model(model, {"x": np.ones((3, 4), np.float32), "more.0": np.ones(1, np.float32)})
+    assert np.isfinite(outputs["loss"])
+    assert not outputs["overflow"]
+    start = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    assert (outputs["update.fc.weight"] != start["fc.weight"]).any()
+
+
+def test_a_step_that_differs_from_torch_is_not_written(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optim.AdamW, "decoupled", False)
+    result = export(net, "--training-step")
+    assert result.exit_code == 1
+    assert "was not written, since parity fails" in result.output
+    assert not net.with_name("net.onnx").exists()
+    assert not net.with_name("net.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--optimizer", "sgd"], "write a step of training with --training-step"),
+        (["--training-step", "--fp16"], "--fp16: not with --training-step"),
+        (["--training-step", "--no-check", "--freeze", "nothing.*"], "'nothing.*' matches no Parameter"),
+        (["--training-step", "--no-check", "--freeze", "*"], "every Parameter is frozen"),
+    ],
+)
+def test_options_of_training_that_are_wrong_are_refused(net: Path, options: list[str], message: str) -> None:
+    result = export(net, *options)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not net.with_name("net.onnx").exists()

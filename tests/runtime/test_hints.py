@@ -67,9 +67,8 @@ def test_nothing_is_recorded_without_gradients() -> None:
     assert ms.grad(lambda x: x * square(x))(Tensor([3.0])).tolist() == [9]
 
 
-def test_compiling_is_a_clear_error() -> None:
-    with pytest.raises(NotImplementedError, match="jit"):
-        api.jit(lambda x: x)
+def test_jit_is_found_where_scripts_import_it() -> None:
+    assert api.jit is ms.jit
 
 
 @pytest.mark.parametrize("name", ms.__all__)

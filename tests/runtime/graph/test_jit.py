@@ -235,10 +235,34 @@ def test_what_is_drawn_of_computed_values_is_left_to_the_interpreter(monkeypatch
     monkeypatch.setattr(running, "execute", execute)
     jitted = ms.jit(drawn)
     ms.set_seed(1)
-    results = [jitted(batch(50)) for _ in range(3)]
+    with pytest.warns(UserWarning, match="runs in the interpreter, not in ONNX Runtime: drawn draws"):
+        results = [jitted(batch(50)) for _ in range(3)]
     ms.set_seed(1)
     for result in results:
         same(result, drawn(batch(50)))
+
+
+def test_what_onnx_has_no_form_for_is_left_to_the_interpreter_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cellbridge.runtime.interpreter import execute
+
+    monkeypatch.setattr(running, "execute", execute)
+    loss = nn.CTCLoss()
+    jitted = ms.jit(loss)
+    lengths = Tensor([4, 5]), Tensor([2, 3])
+    scores, targets = ops.log_softmax(batch(5, 2, 4), axis=-1), Tensor([[1, 2, 0], [3, 1, 2]])
+    with pytest.warns(UserWarning, match=r"interpreter[\s\S]*ctc_loss"):
+        got = ms.value_and_grad(jitted)(scores, targets, *lengths)
+    for g, e in zip(got, ms.value_and_grad(loss)(scores, targets, *lengths), strict=True):
+        same(g, e)
+
+
+def test_sizes_that_checks_must_know_stay_numbers() -> None:
+    split = ms.jit(nn.GLU(axis=0))
+    for n in (4, 6, 8, 4):
+        same(split(batch(n, 3)), nn.GLU(axis=0)(batch(n, 3)))
+    assert split.cache_info().programs == 3
+    with pytest.raises(ValueError, match="even size along axis 0"):
+        split(batch(5, 3))
 
 
 # ---- methods and Cells ----
