@@ -1,21 +1,28 @@
 """How the weight gradient of a convolution reads in ONNX: products of matrices.
 
 ONNX has no operator for it. A convolution whose batch and channels have changed places computes it (its kernel is as
-large as an image), but ONNX Runtime does so at a third of the speed at which it multiplies large matrices.
+large as an image), but ONNX Runtime does so at a third of the speed at which it multiplies large matrices. What it
+costs to lay those out depends on the channels, and so there are three ways.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 
 from ..ir.dims import Dim, product
+from ..ir.types import INT64
 from .registry import OnnxGraph
-from .windows import Padding, Sizes, onnx_pads, taps
+from .windows import Padding, Sizes, taps
 
 FEW_CHANNELS = 16
-"""With fewer channels to a group, the matrix of one tap is too thin: the taps of the last axis are put into one."""
+"""With fewer channels to a group, the matrix of one tap is too thin: taps share one."""
+MANY_CHANNELS = 128
+"""With fewer channels on either side, the product of one tap takes less time than to lay out its matrices."""
+
+Seen = Callable[[str, Sequence[int], Sequence[int]], str]
 
 
 def onnx_weight_gradient(
@@ -24,47 +31,125 @@ def onnx_weight_gradient(
 ) -> str:  # fmt: skip
     """The `onnx` rule of `conv_weight_gradient`: `weight[:, :, tap] = g @ seen(tap).T` for each tap of the kernel.
 
-    `seen(tap)` is what the tap meets in all windows. Images and cotangents are laid out as (channels, *spatial, batch):
-    so it is cut out in long runs, and the batch is part of the contracted axis.
+    `seen(tap)` is what the tap meets in all windows.
     """
     (batch, channels), (out_channels, *counts) = graph.type(x).shape[:2], graph.type(g).shape[1:]
-    places = product((batch, *counts))
-    axes = list(range(2, 2 + len(counts)))
-    inwards = (1, *axes, 0)
+    per_group = channels // groups
+    few = isinstance(per_group, int) and per_group < FEW_CHANNELS
+    fewest = min((n for n in (channels, out_channels) if isinstance(n, int)), default=MANY_CHANNELS)
+    if groups == 1 and not few and fewest < MANY_CHANNELS and all(step == 1 for step in stride):
+        return _by_rows(graph, x, g, kernel_shape, padding, dilation)
 
-    def seen(images: str, tap: Sizes, axes: Sequence[int]) -> str:
+    def seen(images: str, tap: Sequence[int], axes: Sequence[int]) -> str:
         starts = [t * dilation[axis - 2] for t, axis in zip(tap, axes, strict=True)]
         steps = [stride[axis - 2] for axis in axes]
         ends = [s + (counts[axis - 2] - 1) * step + 1 for s, step, axis in zip(starts, steps, axes, strict=True)]
         bounds = _vector(graph, starts), graph.dims(tuple(ends)), _vector(graph, axes), _vector(graph, steps)
         return str(graph.op("Slice", images, *bounds)) if axes else images
 
-    images = _padded(graph, graph.op("Transpose", x, perm=inwards), padding)
-    images = graph.op("Unsqueeze", images, _vector(graph, [1]))  # (channels, columns, *spatial, batch)
-    per_group, columns = channels // groups, 1
-    if isinstance(per_group, int) and per_group < FEW_CHANNELS:
-        last, columns = axes.pop(), kernel_shape[-1]
-        images = graph.op("Concat", *(seen(images, (tap,), [last]) for tap in range(columns)), axis=1)
-
+    # (channels, columns, *spatial, batch): so what a tap sees is cut out in long runs, and the batch is contracted too
+    inwards = (1, *range(2, 2 + len(counts)), 0)
+    images = graph.op("Transpose", x, perm=inwards)
+    images = _padded(
+        graph, images, (0, *(before for before, _ in padding), 0), (0, *(after for _, after in padding), 0)
+    )
+    images = graph.op("Unsqueeze", images, _vector(graph, [1]))
     cotangents = graph.op("Transpose", g, perm=inwards)
+    shape = (out_channels, per_group, *kernel_shape)
+    places = product((batch, *counts))
+    if few and groups == 1:
+        rows = _places_of_windows(graph, counts[0], kernel_shape[0], stride[0], dilation[0])
+        return _at_once(graph, images, cotangents, shape, places, seen, rows)
+    return _by_taps(graph, images, cotangents, shape, places, seen, groups, few)
+
+
+def _at_once(
+    graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], places: Dim, seen: Seen, rows: str
+) -> str:  # fmt: skip
+    """One product for all taps: of what they see, (channels * taps, places), by the cotangents.
+
+    `rows` are the places of all windows for the taps of the first axis, (taps, counts). ONNX Runtime lays the second
+    matrix out anew, and so that is the smaller one.
+    """
+    out_channels, channels, *kernel_shape = shape
+    kernel = [size for size in kernel_shape if isinstance(size, int)]
+    inner = list(range(3, 2 + len(kernel)))
+    for axis in reversed(inner):
+        images = graph.op("Concat", *(seen(images, (tap,), (axis,)) for tap in range(kernel[axis - 2])), axis=1)
+    images = graph.op("Gather", images, rows, axis=2)  # (channels, taps but those of the first axis, taps of it, ...)
+    cotangents = graph.op("Transpose", _reshaped(graph, cotangents, out_channels, places), perm=(1, 0))
+    weight = graph.op("MatMul", _reshaped(graph, images, product((channels, *kernel)), places), cotangents)
+    weight = _reshaped(graph, weight, channels, prod(kernel[1:]), kernel[0], out_channels)
+    return _reshaped(graph, graph.op("Transpose", weight, perm=(3, 0, 2, 1)), *shape)
+
+
+def _by_taps(
+    graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], places: Dim, seen: Seen,
+    groups: int, few: bool,
+) -> str:  # fmt: skip
+    """A product for each tap; with few channels to a group, for each row of taps."""
+    out_channels, per_group, *kernel_shape = shape
+    kernel: list[int] = [size for size in kernel_shape if isinstance(size, int)]
+    axes, columns = list(range(2, 2 + len(kernel))), 1
+    if few:
+        last, columns = axes.pop(), kernel.pop()
+        images = graph.op("Concat", *(seen(images, (tap,), [last]) for tap in range(columns)), axis=1)
     cotangents = _reshaped(graph, cotangents, groups, out_channels // groups, places)
     products = []
-    for tap in taps(kernel_shape[: len(axes)]):
+    for tap in taps(tuple(kernel)):
         matrices = _reshaped(graph, seen(images, tap, axes), groups, per_group * columns, places)
         products.append(graph.op("MatMul", cotangents, graph.op("Transpose", matrices, perm=(0, 2, 1))))
 
     by_tap = (len(products), out_channels * per_group, *([columns] if columns > 1 else []))
     stacked = _reshaped(graph, graph.op("Concat", *products, axis=0), *by_tap)
-    weight = graph.op("Transpose", stacked, perm=(1, 0, 2)[: len(by_tap)])
-    return _reshaped(graph, weight, out_channels, per_group, *kernel_shape)
+    return _reshaped(graph, graph.op("Transpose", stacked, perm=(1, 0, 2)[: len(by_tap)]), *shape)
 
 
-def _padded(graph: OnnxGraph, images: str, padding: Padding) -> str:
-    """Images (channels, *spatial, batch) with zeros around them; cut where padding is negative."""
-    if not any(map(any, padding)):
-        return images
-    sides, spatial = onnx_pads(padding), len(padding)
-    return str(graph.op("Pad", images, _vector(graph, (0, *sides[:spatial], 0, 0, *sides[spatial:], 0))))
+def _by_rows(
+    graph: OnnxGraph, x: str, g: str, kernel_shape: Sizes, padding: Padding, dilation: Sizes
+) -> str:  # fmt: skip
+    """A product for each row of taps, in windows that go by single steps; batch and channels stay where they are.
+
+    The taps of the last axis each see the images shifted by so much; along the other axes the cotangents are shifted
+    instead. The rows of a shifted image follow each other without a gap, and so one product contracts them all.
+    """
+    (batch, channels), (out_channels, *counts) = graph.type(x).shape[:2], graph.type(g).shape[1:]
+    spans = [step * (size - 1) for step, size in zip(dilation, kernel_shape, strict=True)]
+    before, after = zip(*padding, strict=True)
+    rows = [count + span for count, span in zip(counts[:-1], spans[:-1], strict=True)]
+    places, columns = product((*rows, counts[-1])), kernel_shape[-1]
+
+    shifted = []
+    for tap in range(columns):
+        by = tap * dilation[-1]
+        front, back = (0, 0, *before[:-1], before[-1] - by), (0, 0, *after[:-1], after[-1] - spans[-1] + by)
+        shifted.append(_padded(graph, x, front, back))
+    images = _reshaped(graph, graph.op("Concat", *shifted, axis=1), batch, columns * channels, places)
+    products = []
+    for tap_of_row in taps(kernel_shape[:-1]):
+        by_axis = [t * step for t, step in zip(tap_of_row, dilation[:-1], strict=True)]
+        behind = [span - by for span, by in zip(spans[:-1], by_axis, strict=True)]
+        cotangents = _padded(graph, g, (0, 0, *by_axis, 0), (0, 0, *behind, 0))
+        cotangents = _reshaped(graph, cotangents, batch, out_channels, places)
+        by_image = graph.op("MatMul", images, graph.op("Transpose", cotangents, perm=(0, 2, 1)))
+        summed = graph.op("ReduceSum", by_image, _vector(graph, [0]), keepdims=0)
+        products.append(_reshaped(graph, summed, 1, columns, channels, out_channels))
+    weight = graph.op("Transpose", graph.op("Concat", *products, axis=0), perm=(3, 2, 0, 1))
+    return _reshaped(graph, weight, out_channels, channels, *kernel_shape)
+
+
+def _places_of_windows(graph: OnnxGraph, count: Dim, size: int, stride: int, dilation: int) -> str:
+    """Where the windows along an axis have their taps, (size, count)."""
+    zero, step = graph.constant(0, INT64), graph.constant(stride, INT64)
+    begins = graph.op("Range", zero, graph.op("Squeeze", graph.dims((count * stride,))), step)
+    return str(graph.op("Add", begins, graph.constant(np.arange(size)[:, None] * dilation)))
+
+
+def _padded(graph: OnnxGraph, x: str, before: Sequence[int], after: Sequence[int]) -> str:
+    """A tensor with zeros around it; cut where a number is negative."""
+    if not any((*before, *after)):
+        return x
+    return str(graph.op("Pad", x, _vector(graph, (*before, *after))))
 
 
 def _reshaped(graph: OnnxGraph, x: str, *shape: Dim) -> str:

@@ -92,7 +92,7 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
     *of_steps, lengths, g_ys, g_hn = operands
     time, hidden, batch = graph.type(of_steps[0]).shape
     walk = Steps(graph, graph.type(weight_hh), time, batch, lengths)
-    recurrent = transposed(graph, weight_hh)
+    recurrent, below = walk.apart(weight_hh)
 
     def step(w: Writer, valid: str, g_h: str, *slices: str) -> tuple[tuple[str], tuple[str, str]]:
         r, z, n, state_n, before, *arrived = slices
@@ -104,7 +104,8 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
         g_r = w("Mul", w("Mul", g_state_n, state_n), w("Sub", 1.0, r))
         g_z = w("Mul", w("Mul", by_z, w("Sub", before, n)), not_z)
         rows = tuple(w.graph.op("Concat", g_r, g_z, g, axis=0) for g in (g_n, g_state_n))
-        new = w("Add", by_z, w("MatMul", recurrent, rows[1]))
+        column = w.graph.op("Concat", rows[1], below, axis=0) if below else rows[1]
+        new = w("Add", by_z, w("MatMul", recurrent, column))
         return (w("Where", valid, new, g_h) if valid else new,), rows
 
     slices = [(tensor, hidden) for tensor in of_steps]

@@ -103,7 +103,7 @@ def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, axis: int) -> str
     others = [i for i in range(type.rank) if i != at]
     places = graph.op("Unsqueeze", graph.cast(indices, np.int64), graph.constant(others, np.int64))
     x, updates = widened(graph, x), widened(graph, updates)
-    return narrowed(graph, combined_slices(graph, x, places, updates, shape, at, "add"), type)
+    return narrowed(graph, combined_slices(graph, x, places, updates, (type.shape, shape), at, "add"), type)
 
 
 @operator
@@ -299,10 +299,11 @@ def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, reduction: str) -
         rows = graph.op("Where", graph.op("Less", rows, zero), graph.op("Add", rows, graph.dims(sizes)), rows)
         rows = graph.op("ReduceSum", graph.op("Mul", rows, graph.dims(strides)), graph.constant([-1], np.int64))
     rows = graph.op("Reshape", rows, graph.dims((shape[0], 1)))
-    slices = graph.op("Reshape", widened(graph, x), graph.dims((product(sizes), shape[1])))
+    whole = (product(sizes), shape[1])
+    slices = graph.op("Reshape", widened(graph, x), graph.dims(whole))
     updates = graph.op("Reshape", widened(graph, updates), graph.dims(shape))
-    y = graph.op("Reshape", combined_slices(graph, slices, rows, updates, shape, 0, reduction), graph.dims(type.shape))
-    return narrowed(graph, y, type)
+    y = combined_slices(graph, slices, rows, updates, (whole, shape), 0, reduction)
+    return narrowed(graph, graph.op("Reshape", y, graph.dims(type.shape)), type)
 
 
 @operator

@@ -118,7 +118,7 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
     *of_steps, weight_hr, lengths, g_ys, g_hn, g_cn = operands
     (time, hidden, batch), outputs = graph.type(of_steps[0]).shape, graph.type(weight_hh).shape[1]
     walk = Steps(graph, graph.type(weight_hh), time, batch, lengths)
-    recurrent, projection = transposed(graph, weight_hh), transposed(graph, weight_hr) if weight_hr else ""
+    (recurrent, below), projection = walk.apart(weight_hh), transposed(graph, weight_hr) if weight_hr else ""
 
     def step(w: Writer, valid: str, g_h: str, g_c: str, *slices: str) -> tuple[tuple[str, str], tuple[str, ...]]:
         i, f, g, o, before, squashed, *arrived = slices
@@ -137,7 +137,8 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
             axis=0,
         )
         gates = w("Where", valid, gates, 0.0) if valid else gates
-        states = w("MatMul", recurrent, gates), by_f
+        column = w.graph.op("Concat", gates, below, axis=0) if below else gates
+        states = w("MatMul", recurrent, column), by_f
         if valid:
             states = w("Where", valid, states[0], g_h), w("Where", valid, states[1], g_c)
         return states, (gates, *((of_step,) if projection else ()))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ConversionError
 from ..ir.dims import Dim, minimum, product
-from ..ir.types import FLOAT32, INT64, is_floating, is_half
+from ..ir.types import FLOAT32, FLOAT64, INT64, is_floating, is_half
 from . import indexing, shaping
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .windows import Padding, Sizes, at, onnx_pads, padded, taps, window_count, window_span, windows
@@ -74,8 +74,13 @@ def _(
 
 
 @max_pool.vjp
-def _(g: tuple[Tensor, None], y: tuple[Tensor, Tensor], x: Tensor, **_: Any) -> Any:
-    return max_pool_gradient(g[0], y[1], size=x.shape[2:])
+def _(
+    g: tuple[Tensor, None], y: tuple[Tensor, Tensor], x: Tensor, *,
+    kernel: Sizes, stride: Sizes, dilation: Sizes, **_: Any,
+) -> Any:  # fmt: skip
+    spans = map(window_span, kernel, dilation)
+    disjoint = all(step >= span for step, span in zip(stride, spans, strict=True))
+    return max_pool_gradient(g[0], y[1], size=x.shape[2:], disjoint=disjoint)
 
 
 @max_pool.onnx
@@ -90,19 +95,18 @@ def _(
     }
     geometry["ceil_mode"] = _onnx_ceil_mode(graph, x, kernel, stride, padding, dilation, ceil_mode)
     values, indices = graph.op("MaxPool", x, outputs=2, **geometry)
-    # ONNX counts positions in the whole tensor, ATen in the plane.
-    plane = graph.dims((product(graph.type(x).shape[2:]),))
-    return values, graph.op("Mod", indices, plane)
+    return values, graph.op("Sub", indices, _onnx_planes(graph, graph.type(x).shape))
 
 
 @operator
-def max_pool_gradient(g: Tensor, indices: Tensor, *, size: tuple[Dim, ...]) -> Tensor:
+def max_pool_gradient(g: Tensor, indices: Tensor, *, size: tuple[Dim, ...], disjoint: bool = False) -> Tensor:
     """The gradient of `max_pool` and `adaptive_max_pool`: ATen `max_pool*d_with_indices_backward`.
 
     Args:
         g: `(batch, channels, *counts)`, cotangent of the maxima.
         indices: the same shape, positions in the flattened spatial dimensions.
         size: spatial sizes of what was pooled.
+        disjoint: no position occurs twice in a plane.
 
     Returns:
         `(batch, channels, *size)`: `g` added up where the indices say, zero elsewhere.
@@ -110,31 +114,41 @@ def max_pool_gradient(g: Tensor, indices: Tensor, *, size: tuple[Dim, ...]) -> T
 
 
 @max_pool_gradient.infer
-def _(g: Type, indices: Type, *, size: tuple[Dim, ...]) -> Type:
+def _(g: Type, indices: Type, *, size: tuple[Dim, ...], disjoint: bool) -> Type:
     require(g.shape == indices.shape, f"g has the shape {g.shape}, indices {indices.shape}")
     require(indices.dtype == INT64, f"indices must be int64, given {indices.dtype.name}")
     return g.with_shape((*g.shape[:2], *size))
 
 
 @max_pool_gradient.kernel
-def _(g: Array, indices: Array, *, size: Sizes) -> Array:
+def _(g: Array, indices: Array, *, size: Sizes, disjoint: bool) -> Array:
     planes, plane = prod(g.shape[:2]), prod(size)
     result = np.zeros((*g.shape[:2], *size), g.dtype)
     positions = indices.reshape(planes, prod(g.shape[2:])) + np.arange(planes)[:, None] * plane
-    np.add.at(result.reshape(-1), positions.reshape(-1), g.reshape(-1))
+    if disjoint:
+        result.reshape(-1)[positions.reshape(-1)] = g.reshape(-1)
+    else:
+        np.add.at(result.reshape(-1), positions.reshape(-1), g.reshape(-1))
     return result
 
 
 @max_pool_gradient.vjp
-def _(h: Tensor, y: Tensor, g: Tensor, indices: Tensor, *, size: tuple[Dim, ...]) -> tuple[Tensor, None]:
+def _(h: Tensor, y: Tensor, g: Tensor, indices: Tensor, *, size: tuple[Dim, ...], **_: Any) -> tuple[Tensor, None]:
     planes = shaping.reshape(h, shape=(*g.shape[:2], product(size)))
     places = shaping.reshape(indices, shape=(*g.shape[:2], product(g.shape[2:])))
     return shaping.reshape(indexing.gather(planes, places, axis=2), shape=g.shape), None
 
 
 @max_pool_gradient.onnx
-def _(graph: OnnxGraph, g: str, indices: str, *, size: tuple[Dim, ...]) -> str:
+def _(graph: OnnxGraph, g: str, indices: str, *, size: tuple[Dim, ...], disjoint: bool) -> str:
     kind = graph.type(g)
+    if disjoint and kind.dtype != FLOAT64:  # for which ONNX Runtime has no kernel
+        shape = (*kind.shape[:2], *size)
+        places = graph.op("Add", indices, _onnx_planes(graph, shape))
+        # the windows serve to check the sizes, which are given
+        unit = (1,) * len(size)
+        unpooled = graph.op("MaxUnpool", graph.cast(g, FLOAT32), places, graph.dims(shape), kernel_shape=unit)
+        return unpooled if kind.dtype == FLOAT32 else graph.cast(unpooled, kind.dtype)
     dtype = FLOAT32 if is_half(kind.dtype) else kind.dtype  # added up in float32, as the kernel does
     planes = graph.dims((*kind.shape[:2], product(kind.shape[2:])))
     zeros = graph.op("Expand", graph.constant(0, dtype), graph.dims((*kind.shape[:2], product(size))))
@@ -349,6 +363,17 @@ def _divisors(
         lengths = ends - starts if count_include_pad else np.minimum(ends, size) - np.maximum(starts, 0)
         divisors = divisors[..., None] * lengths
     return divisors
+
+
+def _onnx_planes(graph: OnnxGraph, shape: tuple[Dim, ...]) -> str:
+    """Where each plane begins in a whole tensor of that shape, `(batch, channels, 1, ...)`.
+
+    ONNX counts positions in the whole tensor, ATen in the plane.
+    """
+    plane, ones = product(shape[2:]), (1,) * len(shape[2:])
+    bounds = (0, product(shape), plane)
+    begins = graph.op("Range", *(graph.op("Squeeze", graph.dims((bound,))) for bound in bounds))
+    return str(graph.op("Reshape", begins, graph.dims((*shape[:2], *ones))))
 
 
 def _onnx_ceil_mode(

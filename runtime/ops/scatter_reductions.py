@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim
+from ..ir.dims import Dim, product
 from ..ir.types import BOOL, FLOAT32, is_half
 from . import comparison, creation, elementwise
 from .registry import Array, OnnxGraph, Tensor, Type, require
@@ -80,21 +80,37 @@ def narrowed(graph: OnnxGraph, y: str, type: Type) -> str:
 
 
 def combined_slices(
-    graph: OnnxGraph, x: str, places: str, updates: str, shape: tuple[Dim, ...], axis: int, reduction: str
+    graph: OnnxGraph,
+    x: str,
+    places: str,
+    updates: str,
+    shapes: tuple[tuple[Dim, ...], tuple[Dim, ...]],
+    axis: int,
+    reduction: str,
 ) -> str:
     """`x` with slices of `updates` along `axis` combined with those at `places`, of which several may be the same.
 
     That is ScatterElements-18, not ScatterND: ONNX Runtime's writes slices in several threads and doesn't keep those
     apart that write to one place (microsoft/onnxruntime#18048, seen in 1.31: embeddings lost parts of their gradient).
+    Rows are written as the numbers of one vector, for which ScatterElements takes half to two thirds of the time.
 
     Args:
         graph: what to write to.
         x: the tensor.
         places: int64, as many axes as `updates`, of size 1 but for `axis`.
         updates: the slices.
-        shape: of `updates`.
+        shapes: of `x` and `updates`.
         axis: which axis of x `places` address.
         reduction: how they combine.
     """
-    everywhere = graph.op("Expand", places, graph.dims(shape))
-    return str(graph.op("ScatterElements", x, everywhere, updates, axis=axis, reduction=reduction))
+    whole, shape = shapes
+    row = product(shape[1:])
+    if axis or len(shape) == 1 or not isinstance(row, int):
+        everywhere = graph.op("Expand", places, graph.dims(shape))
+        return str(graph.op("ScatterElements", x, everywhere, updates, axis=axis, reduction=reduction))
+    columns = graph.constant(np.arange(row).reshape(1, *shape[1:]))
+    everywhere = graph.op("Add", graph.op("Mul", places, graph.constant(row, np.int64)), columns)
+    flat = graph.constant([-1], np.int64)
+    vectors = (graph.op("Reshape", tensor, flat) for tensor in (x, everywhere, updates))
+    combined = graph.op("ScatterElements", *vectors, axis=0, reduction=reduction)
+    return str(graph.op("Reshape", combined, graph.dims(whole), allowzero=1))

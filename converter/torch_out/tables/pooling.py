@@ -37,7 +37,8 @@ def _spatial(context: Context) -> Any:
 
 
 @torch_form("max_pool_gradient")
-def _(context: Context, g: Any, indices: Any, *, size: Any) -> Any:
+def _(context: Context, g: Any, indices: Any, *, size: Any, disjoint: bool) -> Any:
+    del disjoint  # adding up does for both
     return context.call(functions.max_pool_gradient, g, indices, size)
 
 

@@ -170,6 +170,13 @@ CASES = [
         {"size": (4, 5)},
         _max_pool_gradient,
     ),
+    OpCase(
+        "max_pool_gradient",
+        (_random(2, 3, 2, 3), _rng.permuted(np.tile(np.arange(20), (6, 1)), axis=1)[:, :6].reshape(2, 3, 2, 3)),
+        {"size": (4, 5), "disjoint": True},
+        _max_pool_gradient,
+        "disjoint",
+    ),
     *_avg("1d", (2, 3, 9), kernel=(3,), stride=(2,), padding=((1, 1),)),
     *_avg("2d", (1, 2, 6, 8), kernel=(2, 2), stride=(2, 2), padding=((0, 0), (0, 0))),
     *_avg("pad-counted", (1, 2, 7, 6), kernel=(3, 2), stride=(2, 1), padding=_PAD_1, count_include_pad=True),

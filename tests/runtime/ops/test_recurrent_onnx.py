@@ -173,3 +173,16 @@ def test_compiled_gradients_of_stacked_layers_are_those_of_torch() -> None:
         for actual, truth in pairs:
             assert truth is not None
             np.testing.assert_allclose(actual, truth.detach().numpy(), rtol=1e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize(("op", "hidden"), [("lstm", 256), ("gru", 1024)])
+def test_a_weight_whose_rows_are_spread_in_memory(op: str, hidden: int) -> None:
+    inputs = tuple(None if array is None else array.astype(np.float32) for array in layer_inputs(op, 3, 2, 2, hidden))
+    program = one_layer(op, "float32", inputs)
+    given = [array for array in inputs if array is not None]
+    _, expected = program.value_and_grad(*given)
+    _, actual = ms.compile(program, "cpu").value_and_grad(*given)
+    for found, wanted in zip(actual.inputs, expected.inputs, strict=True):
+        assert found is not None
+        assert wanted is not None
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5 * float(np.abs(wanted).max()))
