@@ -11,14 +11,17 @@ from .fold import fold
 from .fuse_batch_norm import fuse_batch_norm
 from .fuse_gemm import fuse_gemm
 from .join_directions import join_directions
+from .match_ranks import match_ranks
 from .select import select
 from .share import share
 from .simplify import simplify
 from .turn_kernels import turn_kernels
+from .unpool import unpool
 from .winograd import winograd
 
 PASSES = (
-    share, fold, simplify, winograd, turn_kernels, join_directions, share, fuse_batch_norm, fuse_gemm, select, fold,
+    share, fold, simplify, unpool, winograd, turn_kernels, join_directions, share, fuse_batch_norm, fuse_gemm, select,
+    match_ranks, fold,
 )  # fmt: skip
 
 

@@ -1,0 +1,79 @@
+"""The gradient of a max pool: MaxUnpool where windows are apart, behind the mask of a ReLU; the same numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import cellbridge.runtime as ms
+from cellbridge.converter import from_torch
+from cellbridge.runtime.autodiff import differentiate
+from cellbridge.runtime.compiled.executable import lowered
+from cellbridge.runtime.ir.program import Program
+
+
+class Net(nn.Module):
+    """A pool, after what is given; the unpooled gradient may be needed in full."""
+
+    def __init__(self, activation: Any, stride: int, twice: bool = False) -> None:
+        super().__init__()
+        self.activation = activation
+        self.stride = stride
+        self.twice = twice
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.activation(x)
+        pooled = F.max_pool2d(y, 2, self.stride)
+        return pooled.sum() + y.mean() if self.twice else pooled.square().sum()
+
+
+def images() -> torch.Tensor:
+    """Some below zero, whole windows too, and with ties."""
+    x = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0)).mul(2).round()
+    x[0, 0] = -1
+    return x
+
+
+def operators(program: Program) -> Counter[str]:
+    gradients = differentiate(program)
+    (wanted,) = gradients.input_gradients
+    assert wanted is not None
+    return Counter(node.op_type for node in lowered(gradients.program, [wanted], ()).graph.nodes)
+
+
+def check(net: Net, x: torch.Tensor, **options: Any) -> Program:
+    program = from_torch(net, (x,), **options)
+    given = x.clone().requires_grad_()
+    net(given).backward()
+    _, actual = ms.compile(program, "cpu").value_and_grad(x)
+    assert given.grad is not None
+    np.testing.assert_allclose(actual.inputs[0], given.grad.numpy(), rtol=1e-6)
+    return program
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("activation", [torch.relu, torch.abs])
+def test_windows_apart(activation: Any, dynamic: bool) -> None:
+    shapes = {"x": {0: torch.export.Dim("batch")}} if dynamic else None
+    check(Net(activation, 2), images(), dynamic_shapes=shapes)
+
+
+def test_the_gradient_of_relu_masks_the_maxima_alone() -> None:
+    x = images()
+    masks = operators(check(Net(torch.relu, 2), x))
+    assert masks["MaxUnpool"] == masks["Where"] == 1
+    assert masks["Sub"] == 0, "positions go from one to the other as they are"
+
+
+def test_what_is_needed_beside_is_not_masked_away() -> None:
+    assert operators(check(Net(torch.relu, 2, twice=True), images()))["MaxUnpool"] == 1
+
+
+def test_windows_that_overlap_add_up() -> None:
+    assert operators(check(Net(torch.relu, 1), images()))["MaxUnpool"] == 0
