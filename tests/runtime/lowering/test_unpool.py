@@ -21,15 +21,16 @@ from cellbridge.runtime.ir.program import Program
 class Net(nn.Module):
     """A pool, after what is given; the unpooled gradient may be needed in full."""
 
-    def __init__(self, activation: Any, stride: int, twice: bool = False) -> None:
+    def __init__(self, activation: Any, kernel: Any, stride: Any = None, twice: bool = False) -> None:
         super().__init__()
         self.activation = activation
+        self.kernel = kernel
         self.stride = stride
         self.twice = twice
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.activation(x)
-        pooled = F.max_pool2d(y, 2, self.stride)
+        pooled = F.max_pool2d(y, self.kernel, self.stride)
         return pooled.sum() + y.mean() if self.twice else pooled.square().sum()
 
 
@@ -75,5 +76,17 @@ def test_what_is_needed_beside_is_not_masked_away() -> None:
     assert operators(check(Net(torch.relu, 2, twice=True), images()))["MaxUnpool"] == 1
 
 
+@pytest.mark.parametrize(
+    ("size", "kernel", "compared"), [((6, 4), 2, True), ((6, 4), (1, 3), False), ((6, 5), (2, 1), True),
+     ((5, 4), 2, False), ((6, 9), 3, False)]
+)  # fmt: skip
+def test_few_taps_that_fill_the_images_are_compared(size: Any, kernel: Any, compared: bool) -> None:
+    x = images()[..., :1].expand(2, 3, 6, 9).clone()[..., : size[0], : size[1]]
+    x[1, 1, :2, :2] = float("-inf")
+    x[1, 1, 0, 1:3] = 5
+    found = operators(check(Net(torch.abs, kernel), x))
+    assert found["Equal"] > 0 if compared else found["Equal"] == 0
+
+
 def test_windows_that_overlap_add_up() -> None:
-    assert operators(check(Net(torch.relu, 1), images()))["MaxUnpool"] == 0
+    assert operators(check(Net(torch.relu, 2, 1), images()))["MaxUnpool"] == 0

@@ -1,0 +1,87 @@
+"""`compare_maxima`: where a max pool found its maxima is told by comparisons, for its gradient."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ...ir.types import FLOAT32, INT64
+from ..graph import Emitted, Graph
+
+FEW_TAPS = 4
+"""With more of them, MaxPool tells positions sooner than comparisons do."""
+EXACT = 2**24
+"""Up to here, float32 has all integers."""
+
+
+def compare_maxima(graph: Graph, results: set[str]) -> None:
+    """MaxPool gives values alone, in a tenth of the time, and what tap of its window each is comes from comparisons.
+
+    For float32 and windows of few taps that fill images of known size, where only MaxUnpool takes the positions. Of
+    equal taps the first counts, as in MaxPool.
+    """
+    uses = graph.uses()
+    wanted = {node.inputs[1] for node in graph.nodes if node.op_type == "MaxUnpool" and uses[node.inputs[1]] == 1}
+    nodes, graph.nodes = graph.nodes, []
+    places: dict[str, str] = {}
+    for node in nodes:
+        graph.nodes.append(node.with_inputs(places))
+        if node.op_type == "MaxPool" and len(node.outputs) == 2 and node.outputs[1] in wanted - results:
+            sizes = _filled(graph, node)
+            if sizes is not None:
+                places[node.outputs[1]] = _positions(graph, node, sizes)
+
+
+def _filled(graph: Graph, pools: Emitted) -> tuple[int, ...] | None:
+    """The sizes of the images, if they are known and windows of few taps fill them."""
+    type, attributes = graph.types.get(pools.inputs[0]), pools.attributes
+    if type is None or type.dtype != FLOAT32 or type.sizes is None:
+        return None
+    kernel, spatial = tuple(attributes["kernel_shape"]), type.sizes[2:]
+    plain = (
+        tuple(attributes["strides"]) == kernel and not any(attributes["pads"]) and set(attributes["dilations"]) == {1}
+    )
+    divides = all(size % taps == 0 for size, taps in zip(spatial, kernel, strict=True))
+    return type.sizes if plain and divides and prod(kernel) <= FEW_TAPS and prod(spatial) < EXACT else None
+
+
+def _positions(graph: Graph, pools: Emitted, sizes: tuple[int, ...]) -> str:
+    """Positions in the whole tensor, as MaxPool counts them."""
+    kernel = tuple(pools.attributes["kernel_shape"])
+    counts = tuple(size // taps for size, taps in zip(sizes[2:], kernel, strict=True))
+    steps = [int(np.ravel_multi_index(tap, sizes[2:])) for tap in product(*map(range, kernel))]
+    starts = np.ravel_multi_index(
+        np.ogrid[tuple(slice(0, size, taps) for size, taps in zip(sizes[2:], kernel, strict=True))], sizes[2:]
+    )
+    planes = np.arange(prod(sizes[:2])).reshape(*sizes[:2], *(1 for _ in counts)) * prod(sizes[2:])
+    with graph.at_node(pools):
+        taps = _taps(graph, pools.inputs[0], sizes, kernel)
+        # from the last tap back: 0 where this one is the maximum, else the step to the next and on from there
+        position = ""
+        for tap, step in reversed(list(zip(taps[:-1], np.diff(steps), strict=True))):
+            missed = graph.op("Cast", graph.op("Not", graph.op("Equal", tap, pools.outputs[0])), to=FLOAT32)
+            onward = graph.constant(step, FLOAT32)
+            position = graph.op("Mul", missed, graph.op("Add", position, onward) if position else onward)
+        position = graph.op("Add", graph.op("Cast", position, to=INT64), graph.constant(starts))
+        return str(graph.op("Add", position, graph.constant(planes)))
+
+
+def _taps(graph: Graph, x: str, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> list[str]:
+    """What all windows have at each tap, in row-major order, each `(batch, channels, *counts)`.
+
+    Axis by axis: to cut each off by itself is several times as fast as to move them all.
+    """
+    counts = tuple(size // taps for size, taps in zip(sizes[2:], kernel, strict=True))
+    parts, shape = [x], list(sizes[:2])
+    for axis, (count, taps) in enumerate(zip(counts, kernel, strict=True)):
+        rest = sizes[3 + axis :]
+        split: list[str] = []
+        for part in parts:
+            apart = graph.op(
+                "Reshape", part, graph.constant(np.array([prod(shape) * count, taps, prod(rest)], np.int64))
+            )
+            split += graph.op("Split", apart, outputs=taps, axis=1, num_outputs=taps) if taps > 1 else [apart]
+        parts, shape = split, [*shape, count]
+    return [graph.op("Reshape", part, graph.constant(np.array(shape, np.int64))) for part in parts]
