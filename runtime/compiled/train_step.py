@@ -24,7 +24,7 @@ from ..nn.wrap.training_step import TrainingStep
 from ..safetensors_bytes import from_bytes, to_bytes
 from .resident import Resident
 from .session import best_provider
-from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, TrainingProgram, held_by, training_program
+from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, held_by, training_program
 
 Array = np.ndarray[Any, Any]
 
@@ -165,10 +165,10 @@ class TrainStep:
 
     @property
     def program(self) -> Program:
-        """The step as a program of the IR; `UsageError` before the first batch."""
+        """The step as a program of the IR, with what is kept as it is now; `UsageError` before the first batch."""
         if self._compiled is None:
             raise UsageError("the step is compiled at its first batch: call it first")
-        return self._compiled.traced.program
+        return self._compiled.traced.holding(self.state()).program
 
     @property
     def learning_rate(self) -> Any:
@@ -250,7 +250,7 @@ class _Compiled:
     Attributes:
         batches: dtypes and shapes of the batches that it was compiled for, one after the other. An axis that had one
             size in all of them has it for ever; those that always had the same size as one another must have it still.
-        traced: the program.
+        traced: the program, without the data of what is kept: the device has that.
         resident: what runs it.
     """
 
@@ -269,10 +269,13 @@ class _Compiled:
             {axis: f"size{'_'.join(map(str, sizes))}" for axis, sizes in axes.items() if len(set(sizes)) > 1}
             for axes in self._sizes()
         ]
-        self.traced: TrainingProgram = training_program(step, tuple(map(wrapped, batch)), specs).holding(state)
-        self.rates = self.traced.learning_rates
-        wanted = [self.traced.loss, self.traced.overflow]
-        self.resident = Resident(self.traced.program, wanted, list(self.rates.values()), provider)
+        traced = training_program(step, tuple(map(wrapped, batch)), specs).holding(state)
+        self.rates = traced.learning_rates
+        wanted = [traced.loss, traced.overflow]
+        self.resident = Resident(traced.program, wanted, list(self.rates.values()), provider)
+        self.traced = traced.holding(
+            {name: np.broadcast_to(np.zeros((), x.dtype), x.shape) for name, x in state.items()}
+        )
 
     def _sizes(self) -> list[dict[int, tuple[int, ...]]]:
         """By tensor and axis: the sizes that it had."""
