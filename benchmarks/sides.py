@@ -18,6 +18,7 @@ from .interpreter import THREAD_VARIABLES
 
 THREADS = (1, 2)
 ANSWER = "answer "
+SECONDS = 0.5  # that a side takes for its turn
 
 
 class Side:
@@ -115,7 +116,7 @@ def compare(root: Path, module: str, ours: Sequence[str], peer: Sequence[str], t
     sides = _fastest(root, module, ours), _fastest(root, module, peer)
     try:
         times: tuple[list[float], list[float]] = ([], [])
-        steps = max(3, int(0.5 / max(statistics.median(sides[0].ask(3)), 1e-4)))
+        steps = max(3, int(SECONDS / max(statistics.median(sides[0].ask(3)), 1e-4)))
         for _ in range(turns):
             for one, kept in zip(sides, times, strict=True):
                 kept.append(statistics.median(one.ask(steps)))
@@ -131,8 +132,8 @@ def _fastest(root: Path, module: str, arguments: Sequence[str]) -> Side:
     candidates = []
     for threads in THREADS:
         running = Side(root, module, arguments, threads)
-        running.ask(5)
-        candidates.append((statistics.median(running.ask(15)), threads, running))
+        some = statistics.median(running.ask(5))
+        candidates.append((statistics.median(running.ask(max(3, int(SECONDS / max(some, 1e-4))))), threads, running))
     candidates.sort(key=lambda candidate: candidate[:2])
     for _, _, slower in candidates[1:]:
         slower.end()
