@@ -274,7 +274,7 @@ def export(
                 verbose,
                 output,
             )
-        export_training(model, seed, verbose, output, opset, recipe)
+        export_training(model, seed, verbose, output, opset, dynamic, recipe)
         described = Path(output).with_suffix(".json")
         click.echo(f"wrote {output} and {described}" + (", unchecked" if no_check else ""))
         return

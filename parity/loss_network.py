@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -62,6 +63,19 @@ class LossNetwork(torch.nn.Module):
                 return self.loss(outputs)
 
 
+def with_signature(network: LossNetwork) -> LossNetwork:
+    """The same network, whose `forward` says what the module's takes: torch.export tells axes apart by these names."""
+
+    def forward(self: LossNetwork, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return LossNetwork.forward(self, *args, **kwargs)
+
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    taken = inspect.signature(network.network.forward)
+    forward.__signature__ = taken.replace(parameters=[itself, *taken.parameters.values()])  # type: ignore[attr-defined]
+    network.__class__ = type("LossNetwork", (LossNetwork,), {"forward": forward})
+    return network
+
+
 class SeededDraws(TorchFunctionMode):
     """Within it, what is drawn from a generator of the user's own (labels, say) is data, not part of the network."""
 
@@ -80,6 +94,7 @@ def loss_program(
     *,
     loss: Loss | None = None,
     dtype: str = "float32",
+    dynamic_shapes: Any = None,
 ) -> Program:
     """The program, in train mode, of a module and its loss.
 
@@ -93,15 +108,16 @@ def loss_program(
         loss: from the module's result to a scalar; None for `mean_square`.
         dtype: "float32" or "float64"; "float16" or "bfloat16" is what torch's autocast computes in, with parameters in
             float32.
+        dynamic_shapes: axes that may vary, as for `from_torch`.
 
     Raises:
         UsageError: the inputs don't fit the module, or the loss is no scalar.
         ConversionError: it can't be converted.
     """
     autocast = autocast_dtype(dtype)
-    network = LossNetwork(module, loss, autocast)
+    network = with_signature(LossNetwork(module, loss, autocast))
     options = Options(dtype="float32" if autocast is not None else dtype, train=True)
-    program = captured(network, args, dict(kwargs or {}), None, options)
+    program = captured(network, args, dict(kwargs or {}), dynamic_shapes, options)
     if program.result != tree.TENSOR or program.outputs[0].type.sizes not in ((), (1,)):
         given = ", ".join(str(value.type) for value in program.outputs) or "no tensor"
         raise UsageError(f"loss(outputs) must return a scalar tensor, it returned {given}")

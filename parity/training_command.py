@@ -11,6 +11,7 @@ import click
 
 from ..runtime.errors import UsageError
 from .command import Function, quiet
+from .dynamic_axes import with_dynamic_axes
 from .model_file import load
 from .progress import TerminalProgress
 from .recipe import DYNAMIC, OPTIMIZERS, Recipe
@@ -117,8 +118,8 @@ def export_recipe(training: bool, options: dict[str, Any]) -> dict[str, Any] | N
         if alone := given_options(TRAINING):
             raise UsageError(f"{', '.join(alone)}: how to train; write a step of training with --training-step")
         return None
-    if other := given_options(("fp16", "dynamic", "external_data", "no_grad")):
-        raise UsageError(f"{', '.join(other)}: not with --training-step, whose batches are of the sizes of inputs()")
+    if other := given_options(("fp16", "external_data", "no_grad")):
+        raise UsageError(f"{', '.join(other)}: not with --training-step, which keeps its state in float32 in one file")
     return recipe
 
 
@@ -141,15 +142,21 @@ def recipe_of(model: str, steps: int | None, options: dict[str, Any]) -> dict[st
 
 
 def export_training(
-    model: str, seed: int, verbose: bool, output: str, opset: int | None, recipe: Mapping[str, Any]
+    model: str,
+    seed: int,
+    verbose: bool,
+    output: str,
+    opset: int | None,
+    dynamic: Sequence[str],
+    recipe: Mapping[str, Any],
 ) -> None:
     """Write a step of training of a model file, and the JSON file that describes it.
 
     Raises:
-        UsageError: the file can't be written, or the model or its loss is wrong.
+        UsageError: the file can't be written, or the model, its loss or its dynamic shapes are wrong.
         ConversionError: it can't be converted.
     """
-    user_file = load(model, seed)
+    user_file = with_dynamic_axes(load(model, seed), dynamic)
     from torch.utils import _pytree as pytree
 
     from ..converter import training_step_to_onnx
@@ -159,7 +166,13 @@ def export_training(
     from .loss_network import loss_program
 
     with quiet(verbose):
-        program = loss_program(user_file.module, user_file.args, user_file.kwargs, loss=user_file.loss)
+        program = loss_program(
+            user_file.module,
+            user_file.args,
+            user_file.kwargs,
+            loss=user_file.loss,
+            dynamic_shapes=user_file.dynamic_shapes,
+        )
     leaves = [x for x in pytree.tree_leaves((user_file.args, user_file.kwargs)) if tree.is_tensor(x)]
     bound = inspect.signature(user_file.module.forward).bind(*user_file.args, **user_file.kwargs).arguments
     called = {
@@ -169,7 +182,11 @@ def export_training(
     }
     step = training_step(program, None, **Recipe(**recipe).step_arguments())
     names = tuple(called[id(leaf)] for leaf in leaves)
-    training_step_to_onnx(step, tuple(map(as_array, leaves)), output, names=names, opset=opset)
+    shapes = [
+        {axis: str(dim) for axis, dim in enumerate(value.shape) if not isinstance(dim, int)} for value in program.inputs
+    ]
+    batch = tuple(map(as_array, leaves))
+    training_step_to_onnx(step, batch, output, names=names, dynamic_shapes=shapes, opset=opset)
 
 
 def trained(

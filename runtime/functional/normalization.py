@@ -7,7 +7,16 @@ from typing import Any
 from .. import checks
 from ..common.dtype import float32, promoted
 from ..errors import ShapeError
-from ..ops import boundary, elementwise, normalization, pooling, reduction, shaping
+from ..ops import (
+    batch_normalization,
+    boundary,
+    elementwise,
+    group_normalization,
+    normalization,
+    pooling,
+    reduction,
+    shaping,
+)
 from ..ops.common import normalize_axis
 from ..precision import compute_dtype, computing_in
 from .arguments import integers
@@ -74,12 +83,12 @@ def _batch_norm(
                 raise ShapeError(
                     f"For '{of}', training needs more than one element a channel, but got shape {tuple(x.shape)}"
                 )
-            y, taken, taken_variance = normalization.batch_norm_train(x, weight, bias, eps=eps)
+            y, taken, taken_variance = batch_normalization.batch_norm_train(x, weight, bias, eps=eps)
             _move(mean, taken, momentum)
             _move(variance, taken_variance * (count / (count - 1)), momentum)
         else:
             taken, taken_variance = mean, variance
-            y = normalization.batch_norm(x, _cast(mean, dtype), _cast(variance, dtype), weight, bias, eps=eps)
+            y = batch_normalization.batch_norm(x, _cast(mean, dtype), _cast(variance, dtype), weight, bias, eps=eps)
         return _cast(y, returned), taken, taken_variance
 
 
@@ -182,7 +191,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     x = floating(input, of="group_norm")
     checks.positive_int(num_groups, "num_groups", of="group_norm")
     weight, bias = (None if v is None else _cast(v, x.dtype) for v in (weight, bias))
-    return normalization.group_norm(x, weight, bias, groups=num_groups, eps=eps)
+    return group_normalization.group_norm(x, weight, bias, groups=num_groups, eps=eps)
 
 
 @spelled(primitive=Primitive("RmsNorm", made_with=("epsilon",)))

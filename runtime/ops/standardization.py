@@ -51,21 +51,12 @@ def _(x: Array, *, axes_count: int, eps: float) -> tuple[Array, Array]:
 @standardize.vjp
 @in_float32
 def _(g: tuple[Any, Any], y: tuple[Any, Any], x: Tensor, *, axes_count: int, eps: float) -> Any:
-    (g_standardized, g_r), (standardized, r) = g, y
-    axes = trailing_axes(x, axes_count)
-    terms: list[Any] = []
-    if g_standardized is not None:
-        terms.append(through_statistics(g_standardized, standardized, r, axes))
-    if g_r is not None:  # dr/dx = -r^2 * standardized / count
-        terms.append(-g_r * r * r / reduction.size_of(x, axes) * standardized)
-    return sum(terms[1:], terms[0])
+    return through_both(g, *y, trailing_axes(x, axes_count))
 
 
 @standardize.onnx
 def _(graph: OnnxGraph, x: str, *, axes_count: int, eps: float) -> tuple[str, str]:
-    dtype = graph.type(x).dtype
-    standardized, deviation = onnx_standardized(graph, onnx_wide(graph, x), range(-axes_count, 0), eps, dtype)
-    return onnx_narrow(graph, standardized, dtype), onnx_narrow(graph, graph.op("Reciprocal", deviation), dtype)
+    return onnx_standardized_and_factor(graph, x, axes_count, eps)
 
 
 def check_operands(x: Type, others: tuple[Type | None, ...], shape: tuple[dims.Dim, ...], axes_count: int) -> None:
@@ -112,6 +103,17 @@ def through_statistics(g: Any, standardized: Any, r: Any, axes: tuple[int, ...])
     return (g - standardized * slope - offset) * r
 
 
+def through_both(g: tuple[Any, Any], standardized: Any, r: Any, axes: tuple[int, ...]) -> Any:
+    """The cotangent of what was standardized, from those of the standardized tensor and of r; None stands for zero."""
+    g_standardized, g_r = g
+    terms: list[Any] = []
+    if g_standardized is not None:
+        terms.append(through_statistics(g_standardized, standardized, r, axes))
+    if g_r is not None:  # dr/dx = -r^2 * standardized / count
+        terms.append(-g_r * r * r / reduction.size_of(standardized, axes) * standardized)
+    return sum(terms[1:], terms[0])
+
+
 def onnx_wide(graph: OnnxGraph, x: str) -> str:
     """`x`, in float32 if it is in half precision."""
     return graph.cast(x, FLOAT32) if is_half(graph.type(x).dtype) else x
@@ -143,3 +145,25 @@ def onnx_standardized(
     centered, _, variance = onnx_moments(graph, x, axes)
     deviation = onnx_deviation(graph, variance, eps, dtype)
     return str(graph.op("Div", centered, deviation)), deviation
+
+
+def onnx_standardized_and_factor(graph: OnnxGraph, x: str, axes_count: int, eps: float) -> tuple[str, str]:
+    """What `standardize` gives."""
+    dtype = graph.type(x).dtype
+    standardized, deviation = onnx_standardized(graph, onnx_wide(graph, x), range(-axes_count, 0), eps, dtype)
+    return onnx_narrow(graph, standardized, dtype), onnx_narrow(graph, graph.op("Reciprocal", deviation), dtype)
+
+
+def affine_array(y: Array, weight: Array | None, bias: Array | None) -> Array:
+    """`y * weight + bias`, in the place of `y`."""
+    if weight is not None:
+        y *= weight
+    if bias is not None:
+        y += bias
+    return y
+
+
+def onnx_affine(graph: OnnxGraph, x: str, weight: str, bias: str) -> str:
+    """`x * weight + bias`; `""` for an absent one."""
+    scaled = graph.op("Mul", x, weight) if weight else x
+    return graph.op("Add", scaled, bias) if bias else scaled

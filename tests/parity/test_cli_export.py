@@ -153,6 +153,17 @@ def test_a_step_of_training_is_written_with_its_description(net: Path) -> None:
     assert (outputs["update.fc.weight"] != start["fc.weight"]).any()
 
 
+def test_a_step_takes_batches_of_any_size_where_that_is_asked_for(net: Path) -> None:
+    result = export(net, "--training-step", "--dynamic", "x:0=batch")
+    assert result.exit_code == 0, result.output
+    described = json.loads(net.with_name("net.json").read_text())
+    assert described["inputs"]["x"]["shape"] == ["batch", 4]
+    x, more = np.arange(12, dtype=np.float32).reshape(3, 4), np.ones(1, np.float32)
+    once, twice = (run_model(written(net), {"x": batch, "more.0": more}) for batch in (x, np.tile(x, (2, 1))))
+    np.testing.assert_allclose(twice["loss"], once["loss"], rtol=1e-5)
+    np.testing.assert_allclose(twice["update.fc.weight"], once["update.fc.weight"], rtol=1e-5)
+
+
 def test_a_step_that_differs_from_torch_is_not_written(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optim.AdamW, "decoupled", False)
     result = export(net, "--training-step")

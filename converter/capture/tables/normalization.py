@@ -13,7 +13,16 @@ import numpy as np
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import FLOAT32, FLOAT64, is_half
-from ....runtime.ops import boundary, creation, elementwise, reduction, shaping, standardization
+from ....runtime.ops import (
+    batch_normalization,
+    boundary,
+    creation,
+    elementwise,
+    group_normalization,
+    reduction,
+    shaping,
+    standardization,
+)
 from ....runtime.ops import normalization as ops
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, promoted
@@ -67,7 +76,7 @@ def group_norm(
     cudnn_enabled=True) -> Tensor
     """
     operands = _in_one_dtype(input, weight, bias)
-    return cast(ops.group_norm(*operands, groups=num_groups, eps=eps), context.dtype)
+    return cast(group_normalization.group_norm(*operands, groups=num_groups, eps=eps), context.dtype)
 
 
 @aten("aten.native_group_norm.default")
@@ -113,7 +122,7 @@ def batch_norm(
         context.builder.create(creation.full, shape=kind.shape, value=0, dtype=kind.dtype) if used and kind else None
         for kind, used in zip(context.types[1:3], context.used[1:3], strict=True)
     ]  # without elements when not training
-    return cast(ops.batch_norm(*operands, eps=eps), context.dtype), *saved
+    return cast(batch_normalization.batch_norm(*operands, eps=eps), context.dtype), *saved
 
 
 @aten("aten._native_batch_norm_legit.no_stats")
@@ -178,7 +187,7 @@ def _with_own_statistics(x: Traced, weight: Any, bias: Any, eps: float) -> Any:
     operands = _in_one_dtype(x, weight, bias)
     if is_half(operands[0].dtype):
         operands = [None if t is None else cast(t, FLOAT32) for t in operands]
-    return ops.batch_norm_train(*operands, eps=eps)
+    return batch_normalization.batch_norm_train(*operands, eps=eps)
 
 
 def _bessel(context: Context, x: Traced, dtype: Any) -> Any:

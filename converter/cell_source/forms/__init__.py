@@ -13,6 +13,7 @@ GROUPED = "products by group have no operator there"
 
 WITHOUT_FORM = {
     "adaptive_avg_pool_gradient": GRADIENTS,
+    "attention_with_weights": GRADIENTS,
     "avg_pool_gradient": GRADIENTS,
     "bitcast": "no module that is captured has it",
     "boundary": "it is where a call begins or ends",
@@ -23,10 +24,12 @@ WITHOUT_FORM = {
     "ctc_alphas": "no module that is captured has it",
     "ctc_loss": "no module that is captured has it",
     "ctc_loss_gradient": GRADIENTS,
+    "group_norm_with_statistics": GRADIENTS,
     "grouped_matmul": GROUPED,
     "grouped_outer": GRADIENTS,
     "gru_gradient": GRADIENTS,
     "gru_with_gates": GRADIENTS,
+    "layer_norm_with_statistics": GRADIENTS,
     "loop": CONTROL,
     "lstm_gradient": GRADIENTS,
     "lstm_with_gates": GRADIENTS,
@@ -34,6 +37,7 @@ WITHOUT_FORM = {
     "nonzero": FOUND_SIZE,
     "read_sizes": FOUND_SIZE,
     "resize_gradient": GRADIENTS,
+    "rms_norm_with_statistics": GRADIENTS,
     "rnn_gradient": GRADIENTS,
     "scan": CONTROL,
     "unique": FOUND_SIZE,

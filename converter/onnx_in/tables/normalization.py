@@ -9,7 +9,17 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL
-from ....runtime.ops import comparison, elementwise, normalization, pooling, random, reduction, shaping
+from ....runtime.ops import batch_normalization as batch_ops
+from ....runtime.ops import (
+    comparison,
+    elementwise,
+    normalization,
+    pooling,
+    random,
+    reduction,
+    shaping,
+)
+from ....runtime.ops import group_normalization as group_ops
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from .. import protos
@@ -30,8 +40,8 @@ def batch_normalization(
     if not training_mode:
         mean, variance = cast(input_mean, scale.dtype), cast(input_var, scale.dtype)
         wide = cast(X, scale.dtype)
-        return cast(normalization.batch_norm(wide, mean, variance, scale, B, eps=epsilon), X.dtype), None, None
-    y, mean, variance = normalization.batch_norm_train(X, scale, B, eps=epsilon)
+        return cast(batch_ops.batch_norm(wide, mean, variance, scale, B, eps=epsilon), X.dtype), None, None
+    y, mean, variance = batch_ops.batch_norm_train(X, scale, B, eps=epsilon)
     keep = momentum
     new_mean = input_mean * keep + cast(mean, input_mean.dtype) * (1.0 - keep)
     new_variance = input_var * keep + cast(variance, input_var.dtype) * (1.0 - keep)
@@ -41,7 +51,7 @@ def batch_normalization(
 @onnx("InstanceNormalization")
 def instance_normalization(context: Context, input: Traced, scale: Traced, B: Traced, *, epsilon: float = 1e-5) -> Any:
     """InstanceNormalization-6..22(input, scale, B) -> output"""
-    return normalization.group_norm(input, scale, B, groups=input.shape[1], eps=epsilon)
+    return group_ops.group_norm(input, scale, B, groups=input.shape[1], eps=epsilon)
 
 
 @onnx("GroupNormalization")
@@ -53,7 +63,7 @@ def group_normalization(
     if context.opset < 21:
         each = X.shape[1] // num_groups
         scale, bias = (_repeated(x, num_groups, each) for x in (scale, bias))
-    return normalization.group_norm(X, scale, bias, groups=num_groups, eps=epsilon)
+    return group_ops.group_norm(X, scale, bias, groups=num_groups, eps=epsilon)
 
 
 def _repeated(x: Traced, groups: int, each: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 
 from .. import functions
-from ..table import Context, torch_form
+from ..table import Context, no_torch_form, torch_form
 
 
 @torch_form("attention_weights")
@@ -35,3 +35,6 @@ def _(
     if dropout_mask is not None:
         weights = weights * dropout_mask * (0.0 if dropout == 1.0 else 1.0 / (1.0 - dropout))
     return weights @ v
+
+
+no_torch_form("attention_with_weights", "it stands in gradients only, and torch differentiates by itself")

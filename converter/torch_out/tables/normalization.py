@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ..table import Context, torch_form
+from ..table import Context, no_torch_form, torch_form
 
 
 @torch_form("layer_norm")
@@ -54,3 +54,7 @@ def _(context: Context, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
         context.call(torch.mean, x, axes) if context.used[1] else None,
         context.call(torch.var, x, axes, correction=0) if context.used[2] else None,
     )
+
+
+for _op in ("layer_norm_with_statistics", "group_norm_with_statistics", "rms_norm_with_statistics"):
+    no_torch_form(_op, "it stands in gradients only, and torch differentiates by itself")

@@ -62,10 +62,26 @@ _KEEP = np.array([[True, False, True, True, False], [False] * 5, [True] * 5])
 _LOWERED = np.where(_KEEP, _normal(3, 5), -np.inf)
 
 
-def _case(name: str, inputs: tuple[Any, ...], torch_function: Any, **attributes: Any) -> OpCase:
+def _and_weights(attention: Any, causal: bool = False, scale: float | None = None) -> Any:
+    def both(q: Any, k: Any, v: Any, mask: Any = None, dropout_mask: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+        return attention(q, k, v, mask, dropout_mask), _weights(q, k, mask, causal=causal, scale=scale)
+
+    return both
+
+
+def _case(
+    name: str, inputs: tuple[Any, ...], torch_function: Any, op: str = "scaled_dot_product_attention", **attributes: Any
+) -> OpCase:
     inputs = (*inputs, None, None)[:5]
     attributes = {"causal": False, **attributes}
-    return OpCase("scaled_dot_product_attention", inputs, attributes, torch_function, name, undifferentiated=(4,))
+    return OpCase(op, inputs, attributes, torch_function, name, undifferentiated=(4,))
+
+
+def _case_with_weights(
+    name: str, inputs: tuple[Any, ...], torch_function: Any, causal: bool = False, **attributes: Any
+) -> OpCase:
+    both = _and_weights(torch_function, causal, attributes.get("scale"))
+    return _case(name, inputs, both, "attention_with_weights", causal=causal, **attributes)
 
 
 CASES: list[OpCase] = [
@@ -86,6 +102,11 @@ CASES: list[OpCase] = [
     _case("broadcast-keys", (_normal(2, 3, 4, 5), _normal(1, 3, 6, 5), _normal(2, 1, 6, 5)), _attention()),
     _case("dropout", (*_qkv(queries=3), None, _draws(2, 3, 3, 5)), _with_dropout(0.3), dropout=0.3),
     _case("dropout-of-all", (*_qkv(queries=3), _normal(3, 5), np.zeros((2, 3, 3, 5))), _with_dropout(1.0), dropout=1.0),
+    _case_with_weights("plain", _qkv((2,), 3, 4), _attention(scale=0.3), scale=0.3),
+    _case_with_weights("causal", _qkv(), _attention(causal=True), causal=True),
+    _case_with_weights("boolean-mask", (*_qkv(queries=3), _KEEP), _attention()),
+    _case_with_weights("added-mask", (*_qkv(queries=3), _normal(3, 5)), _attention()),
+    _case_with_weights("dropout", (*_qkv(queries=3), None, _draws(2, 3, 3, 5)), _with_dropout(0.3), dropout=0.3),
     OpCase("attention_weights", (*_qkv(queries=3, keys=4)[:2], None), {"causal": False}, _weights, "plain"),
     OpCase(
         "attention_weights",

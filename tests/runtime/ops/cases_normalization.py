@@ -71,6 +71,33 @@ def _layer_norm_cases() -> list[OpCase]:
     return cases
 
 
+def _with_statistics() -> list[OpCase]:
+    def layer(x: Any, w: Any = None, b: Any = None) -> tuple[torch.Tensor, ...]:
+        return F.layer_norm(x, x.shape[1:], w, b, 1e-3), *_standardize(x, x.dim() - 1, 1e-3)
+
+    def group(x: Any, w: Any = None, b: Any = None) -> tuple[torch.Tensor, ...]:
+        grouped = x.reshape(len(x), 2, -1)
+        return F.group_norm(x, 2, w, b, 1e-3), *_standardize(grouped, 1, 1e-3)
+
+    def rms(x: Any, w: Any = None) -> tuple[torch.Tensor, ...]:
+        r = (x.square().mean(-1, keepdim=True) + 1e-3).rsqrt()
+        return F.rms_norm(x, x.shape[-1:], w, 1e-3), x * r, r
+
+    layer_attributes: dict[str, Any] = {"axes_count": 2, "eps": 1e-3}
+    group_attributes: dict[str, Any] = {"groups": 2, "eps": 1e-3}
+    rms_attributes: dict[str, Any] = {"axes_count": 1, "eps": 1e-3}
+    images, rows = _normal(2, 4, 3, 2, shift=1.0), _normal(3, 4, 5, shift=2.0)
+    of_rows, of_channels = (_normal(4, 5), _normal(4, 5)), (_normal(4), _normal(4))
+    return [
+        OpCase("layer_norm_with_statistics", (rows, *of_rows), layer_attributes, layer),
+        OpCase("layer_norm_with_statistics", (rows, None, None), layer_attributes, layer, "plain"),
+        OpCase("group_norm_with_statistics", (images, *of_channels), group_attributes, group),
+        OpCase("group_norm_with_statistics", (images, None, None), group_attributes, group, "plain"),
+        OpCase("rms_norm_with_statistics", (rows, _normal(5)), rms_attributes, rms),
+        OpCase("rms_norm_with_statistics", (rows, None), rms_attributes, rms, "plain"),
+    ]
+
+
 def _group_norm_cases() -> list[OpCase]:
     cases = []
     for name, shape, groups, weighted, biased in [
@@ -101,6 +128,7 @@ def _group_norm_cases() -> list[OpCase]:
 CASES: list[OpCase] = [
     *_layer_norm_cases(),
     *_group_norm_cases(),
+    *_with_statistics(),
     OpCase(
         "standardize",
         (_normal(3, 4, 5, shift=2.0),),

@@ -17,7 +17,7 @@ from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import CellCall, Type
-from cellbridge.runtime.ops import normalization
+from cellbridge.runtime.ops import batch_normalization, group_normalization, normalization
 from cellbridge.runtime.ops.registry import Op
 from cellbridge.runtime.tracing import Builder
 from cellbridge.runtime.tree import TENSOR, Structure
@@ -90,7 +90,7 @@ def test_rms_norm_rounds_like_torch(offset: float) -> None:
 def test_group_norm_rounds_like_torch(offset: float) -> None:
     inputs = norm_inputs((2, 32, 28, 28), 32, offset)
     assert_as_exact_as_torch(
-        normalization.group_norm, lambda x, w, b: F.group_norm(x, 8, w, b), inputs, groups=8, eps=1e-5
+        group_normalization.group_norm, lambda x, w, b: F.group_norm(x, 8, w, b), inputs, groups=8, eps=1e-5
     )
 
 
@@ -99,7 +99,7 @@ def test_group_norm_rounds_like_torch(offset: float) -> None:
 def test_batch_norm_train_rounds_like_torch(shape: tuple[int, ...], offset: float) -> None:
     inputs = norm_inputs(shape, shape[1], offset)
     assert_as_exact_as_torch(
-        normalization.batch_norm_train,
+        batch_normalization.batch_norm_train,
         lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
         inputs,
         eps=1e-5,
@@ -143,8 +143,10 @@ def test_group_norm_of_any_shape(batch: int, groups: int, per_group: int, spatia
     weight, bias = rng.standard_normal(channels), rng.standard_normal(channels)
     # F.group_norm refuses one value per group in training; torch.group_norm computes it
     expected, wanted = torch_gradients(lambda x, w, b: torch.group_norm(x, groups, w, b, 1e-3), g, (x, weight, bias))
-    np.testing.assert_allclose(normalization.group_norm(x, weight, bias, groups=groups, eps=1e-3), expected, atol=1e-10)
-    found = gradients(normalization.group_norm, g, (x, weight, bias), groups=groups, eps=1e-3)
+    np.testing.assert_allclose(
+        group_normalization.group_norm(x, weight, bias, groups=groups, eps=1e-3), expected, atol=1e-10
+    )
+    found = gradients(group_normalization.group_norm, g, (x, weight, bias), groups=groups, eps=1e-3)
     for gradient, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(gradient, other, rtol=1e-8, atol=1e-9)
 
@@ -164,10 +166,10 @@ def test_gradient_of_a_constant_function_is_exactly_zero() -> None:
 def test_batch_norm_train_takes_cotangents_of_any_output(wanted: tuple[int, ...]) -> None:
     rng = np.random.default_rng(8)
     x, weight, bias = rng.standard_normal((3, 4, 2, 2)), rng.standard_normal(4), rng.standard_normal(4)
-    ys = normalization.batch_norm_train(x, weight, bias, eps=1e-5)
+    ys = batch_normalization.batch_norm_train(x, weight, bias, eps=1e-5)
     gs = tuple(rng.standard_normal(y.shape) if i in wanted else None for i, y in enumerate(ys))
-    assert normalization.batch_norm_train.vjp_rule is not None
-    found = normalization.batch_norm_train.vjp_rule(gs, ys, x, weight, bias, eps=1e-5)
+    assert batch_normalization.batch_norm_train.vjp_rule is not None
+    found = batch_normalization.batch_norm_train.vjp_rule(gs, ys, x, weight, bias, eps=1e-5)
     tensors = [torch.tensor(a, requires_grad=True) for a in (x, weight, bias)]
     outputs = (
         F.batch_norm(tensors[0], None, None, tensors[1], tensors[2], training=True),
@@ -183,7 +185,7 @@ def test_batch_norm_train_takes_cotangents_of_any_output(wanted: tuple[int, ...]
             np.testing.assert_allclose(gradient, other.numpy(), rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("op", [normalization.layer_norm, normalization.batch_norm_train], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [normalization.layer_norm, batch_normalization.batch_norm_train], ids=lambda op: op.name)
 def test_second_derivatives_agree_with_torch(op: Op) -> None:
     rng = np.random.default_rng(6)
     x, weight, bias, g, direction = (rng.standard_normal(shape) for shape in ((4, 3), 3, 3, (4, 3), (4, 3)))
@@ -225,7 +227,7 @@ def test_second_derivatives_agree_with_torch(op: Op) -> None:
 
 @pytest.mark.parametrize(
     ("op", "attributes"),
-    [(normalization.layer_norm, {"axes_count": 1, "eps": 1e-5}), (normalization.batch_norm_train, {"eps": 1e-5})],
+    [(normalization.layer_norm, {"axes_count": 1, "eps": 1e-5}), (batch_normalization.batch_norm_train, {"eps": 1e-5})],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_half_precision_gradients_are_rounded_once(op: Op, attributes: dict[str, Any]) -> None:
@@ -239,7 +241,7 @@ def test_half_precision_gradients_are_rounded_once(op: Op, attributes: dict[str,
 def test_operands_that_do_not_fit_are_explained() -> None:
     x = np.zeros((2, 6, 3))
     with pytest.raises(ShapeError, match="6 channels don't divide into 4 groups"):
-        normalization.group_norm(x, groups=4, eps=1e-5)
+        group_normalization.group_norm(x, groups=4, eps=1e-5)
     with pytest.raises(ShapeError, match=r"needed shape \(3,\).*float64\[6\]"):
         normalization.layer_norm(x, np.zeros(6), axes_count=1, eps=1e-5)
     with pytest.raises(ShapeError, match="one dtype"):
