@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cellbridge.runtime import ops
 from cellbridge.runtime.autodiff import GradientProgram, differentiate
 from cellbridge.runtime.interpreter import execute, plan
 from cellbridge.runtime.ir.passes.forward_once import forward_once
@@ -17,6 +18,7 @@ from cellbridge.runtime.ir.types import Value
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.cases_recurrent import attributes_of, layer_inputs
 from tests.runtime.ops.checks import one_node_program
+from tests.runtime.ops.test_all_ops import DIFFERENTIABLE
 
 
 def layer(op: str, dtype: str = "float64") -> Program:
@@ -31,15 +33,23 @@ def ops_of(program: Program, wanted: list[Value]) -> Counter[str]:
     return Counter(step.node.op for step in plan(program, wanted))
 
 
-@pytest.mark.parametrize("op", ["lstm", "gru"])
-def test_a_layer_and_its_gradient_run_forward_once(op: str) -> None:
-    program = layer(op)
+LONGER = {extended.name: op.name for op in ops.all_ops().values() if (extended := op.extended) is not None}
+"""By op that hands out too little for its gradient: the one that extends it."""
+
+
+@pytest.mark.parametrize("case", [case for case in DIFFERENTIABLE if case.op in LONGER], ids=str)
+def test_an_op_and_its_gradient_run_forward_once(case: OpCase) -> None:
+    program = one_node_program(case, "float64")
     gradient = differentiate(program)
-    assert Counter(node.op for node in gradient.program.nodes).keys() >= {op, f"{op}_with_gates"}
+    assert Counter(node.op for node in gradient.program.nodes).keys() >= {case.op, LONGER[case.op]}
     counts = ops_of(gradient.program, wanted_of(gradient))
-    assert counts[op] == 0
-    assert counts[f"{op}_with_gates"] == 1
-    assert ops_of(gradient.program, [*program.outputs]) == {op: 1}  # nothing more where no gradient is wanted
+    assert counts[case.op] == 0
+    assert counts[LONGER[case.op]] == 1
+    assert ops_of(gradient.program, [*program.outputs]) == {case.op: 1}  # nothing more where no gradient is wanted
+
+
+def test_norms_attention_and_recurrent_layers_have_one() -> None:
+    assert {"layer_norm", "group_norm", "rms_norm", "scaled_dot_product_attention", "lstm", "gru"} <= LONGER.keys()
 
 
 def test_it_computes_what_both_nodes_would() -> None:
