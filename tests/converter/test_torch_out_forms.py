@@ -76,7 +76,9 @@ def test_it_computes_what_the_interpreter_does(case: OpCase) -> None:
         elif str(case) in UP_TO_SIGN:
             checks.assert_close(np.abs(as_array(actual)), np.abs(array), "float64")
         else:
-            checks.assert_close(as_array(actual), array, "float64")
+            # a singular determinant is a difference of products: 0 on one machine, a rounding error on another
+            scale = 1.0 if str(case) == "determinant-singular" else 0.0
+            checks.assert_close(as_array(actual), array, "float64", scale)
     if str(case) in DIFFERENTIABLE:
         check_gradients(case, inputs, expected, outputs, [leaf for leaf in leaves if leaf.requires_grad])
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ..table import Context, no_torch_form, torch_form
+from ..table import Context, torch_form
 
 
 @torch_form("layer_norm")
@@ -27,10 +27,7 @@ def _(context: Context, x: Any, weight: Any, bias: Any, *, groups: int, eps: flo
 
 @torch_form("standardize")
 def _(context: Context, x: Any, *, axes_count: int, eps: float) -> Any:
-    axes = tuple(range(-axes_count, 0))
-    centered = x - x.mean(axes, keepdim=True)
-    r = context.call(torch.rsqrt, x.var(axes, correction=0, keepdim=True) + eps)
-    return centered * r, r
+    return _standardized(context, x, axes_count, eps)
 
 
 @torch_form("batch_norm")
@@ -56,5 +53,34 @@ def _(context: Context, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     )
 
 
-for _op in ("layer_norm_with_statistics", "group_norm_with_statistics", "rms_norm_with_statistics"):
-    no_torch_form(_op, "it stands in gradients only, and torch differentiates by itself")
+@torch_form("layer_norm_with_statistics")
+def _(context: Context, x: Any, weight: Any, bias: Any, *, axes_count: int, eps: float) -> Any:
+    standardized, r = _standardized(context, x, axes_count, eps)
+    return _affine(standardized, weight, bias), standardized, r
+
+
+@torch_form("rms_norm_with_statistics")
+def _(context: Context, x: Any, weight: Any, *, axes_count: int, eps: float) -> Any:
+    squares = x.square().mean(tuple(range(-axes_count, 0)), keepdim=True)
+    r = context.call(torch.rsqrt, squares + eps)
+    return _affine(x * r, weight, None), x * r, r
+
+
+@torch_form("group_norm_with_statistics")
+def _(context: Context, x: Any, weight: Any, bias: Any, *, groups: int, eps: float) -> Any:
+    standardized, r = _standardized(context, x.flatten(1).unflatten(1, (groups, -1)), 1, eps)
+    along = (-1, *(1,) * (context.x.rank - 2))
+    of_channels = (None if v is None else v.reshape(along) for v in (weight, bias))
+    return _affine(standardized.reshape_as(x), *of_channels), standardized, r
+
+
+def _standardized(context: Context, x: Any, axes_count: int, eps: float) -> tuple[Any, Any]:
+    axes = tuple(range(-axes_count, 0))
+    centered = x - x.mean(axes, keepdim=True)
+    r = context.call(torch.rsqrt, x.var(axes, correction=0, keepdim=True) + eps)
+    return centered * r, r
+
+
+def _affine(x: Any, weight: Any, bias: Any) -> Any:
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias

@@ -44,7 +44,7 @@ def _filled(graph: Graph, pools: Emitted) -> tuple[int, ...] | None:
         tuple(attributes["strides"]) == kernel and not any(attributes["pads"]) and set(attributes["dilations"]) == {1}
     )
     divides = all(size % taps == 0 for size, taps in zip(spatial, kernel, strict=True))
-    return type.sizes if plain and divides and prod(kernel) <= FEW_TAPS and prod(spatial) < EXACT else None
+    return type.sizes if plain and divides and 1 < prod(kernel) <= FEW_TAPS and prod(spatial) < EXACT else None
 
 
 def _positions(graph: Graph, pools: Emitted, sizes: tuple[int, ...]) -> str:
