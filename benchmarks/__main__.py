@@ -75,11 +75,11 @@ def _families(quick: bool) -> str:
 
 def _training_step(quick: bool) -> str:
     networks = ("lenet",) if quick else tuple(training_networks.NETWORKS)
-    return training_step.measure(ROOT, networks, 1 if quick else 15)
+    return training_step.measure(ROOT, networks, 1 if quick else 9)
 
 
 def _inference(quick: bool) -> str:
-    return inference.measure(ROOT, ("lstm_classifier",) if quick else inference.MODELS, 1 if quick else 15)
+    return inference.measure(ROOT, ("lstm_classifier",) if quick else inference.MODELS, 1 if quick else 9)
 
 
 def _models(quick: bool) -> tuple[str, ...]:

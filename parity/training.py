@@ -77,10 +77,10 @@ def compare_training(
 
     @functools.cache
     def noise(_check: str, in_dtype: str) -> TrainingNoise:
-        def run(dtype: str, jitter: int | None) -> Training:
-            return reference.run(dtype, truth.draws, jitter)
+        def run(dtype: str, jitter: int | None, units: float) -> Training:
+            return reference.run(dtype, truth.draws, jitter, units)
 
-        return TrainingNoise(run, truth, in_dtype, run(in_dtype, None))
+        return TrainingNoise(run, truth, in_dtype, run(in_dtype, None, 0.5))
 
     first = hold(report, port, truth, noise, lambda run: _problems(carried, truth, run))
     if first is not None:

@@ -104,7 +104,10 @@ def check_training(
             left_out = [step for step, out in enumerate(first.overflowed) if out]
             there = torch_.run("float64", truth.draws, left_out=left_out)
         return TrainingNoise(
-            lambda run_dtype, jitter: torch_.run(run_dtype, truth.draws, jitter), there, in_dtype, first
+            lambda run_dtype, jitter, units: torch_.run(run_dtype, truth.draws, jitter, units=units),
+            there,
+            in_dtype,
+            first,
         )
 
     for side in sides:

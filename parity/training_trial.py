@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .judge import Tolerance, epsilon, error, judge, size
+from .judge import ROUNDING_FACTOR, Tolerance, epsilon, error, judge, size
 from .noise import MOST_DOUBLE_SAMPLES, MOST_SAMPLES
 from .results import PASS, Comparison
 from .sides.quantities import KINDS, Quantity, Training
@@ -15,8 +15,8 @@ from .sides.records import Array, Draw
 from .training_causes import causes
 from .training_report import TrainingReport
 
-Run = Callable[[str, int | None], Training]
-"""Trains the reference in a dtype, with the seed of a jitter or None."""
+Run = Callable[[str, int | None, float], Training]
+"""Trains the reference in a dtype, with the seed of a jitter or None, of so many units in the last place."""
 
 STORED = ("parameter", "loss scale")
 """What is kept in its own dtype, whatever dtype the network computes in."""
@@ -40,9 +40,13 @@ class TrainingSide(Protocol):
 class TrainingNoise:
     """How far torch itself is from a training in float64, over several runs in the working dtype.
 
-    What is computed in float64 is held to these errors, scaled to double precision. An optimizer that divides gradients
-    by their size makes as much of a gradient that is mere rounding as of any other, until eps stops it: then they tell
-    nothing about double precision. There torch is run in float64 with a jitter, and those errors count too.
+    The runs but the first are jittered. The last ones are so by as much as a Cell may be off by itself, and their
+    errors may be reached twice over, as in `Noise`: where a gradient is so close to zero that whatever passes may
+    change its sign, an optimizer that divides it by its size takes the step the other way.
+
+    What is computed in float64 is held to these errors, scaled to double precision. Such an optimizer makes as much of
+    a gradient that is mere rounding as of any other, until eps stops it: then they tell nothing about double precision.
+    There torch is run in float64 with a jitter, and those errors count too.
 
     Args:
         run: trains in a dtype; with the seed of a jitter, or None for none.
@@ -73,17 +77,19 @@ class TrainingNoise:
         dtype, most = ("float64", MOST_DOUBLE_SAMPLES) if check == "meaning" else (self.dtype, MOST_SAMPLES)
         if self._samples[dtype] >= most:
             return False
-        run = self.run(dtype, self._samples[dtype])
+        wide = check == "rounding" and self._samples[dtype] >= MOST_SAMPLES // 2
+        factor = ROUNDING_FACTOR if wide else 1.0
+        run = self.run(dtype, self._samples[dtype], 0.5 * factor)
         self._samples[dtype] += 1
         if run.overflowed == self.truth.overflowed:  # one that leaves out another update goes elsewhere
-            self._measure(dtype, run)
+            self._measure(dtype, run, max(factor / 2, 1.0))
         return True
 
-    def _measure(self, dtype: str, run: Training) -> None:
+    def _measure(self, dtype: str, run: Training, factor: float = 1.0) -> None:
         for step, (found, true) in enumerate(zip(run.steps, self.truth.steps, strict=True), 1):
             for quantity in found.keys() & true.keys():
                 key = dtype, step, quantity
-                self._errors[key] = max(self._errors.get(key, 0.0), error(found[quantity], true[quantity])[0])
+                self._errors[key] = max(self._errors.get(key, 0.0), error(found[quantity], true[quantity])[0] / factor)
 
 
 def hold(

@@ -86,9 +86,11 @@ def converted(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return tensor.to(dtype.to_complex() if tensor.is_complex() else dtype)
 
 
-def jittered(tensor: torch.Tensor, generator: np.random.Generator, dtype: torch.dtype) -> torch.Tensor:
-    """A tensor off by up to half a unit in the last place of `dtype`, as another order of operations might make it."""
-    noise = torch.from_numpy(np.asarray(_UNITS[dtype] * generator.uniform(-0.5, 0.5, tuple(tensor.shape))))
+def jittered(
+    tensor: torch.Tensor, generator: np.random.Generator, dtype: torch.dtype, units: float = 0.5
+) -> torch.Tensor:
+    """A tensor off by up to so many units in the last place of `dtype`, as another order of operations may make it."""
+    noise = torch.from_numpy(np.asarray(_UNITS[dtype] * generator.uniform(-units, units, tuple(tensor.shape))))
     return (converted(tensor, torch.float64) * (1.0 + noise)).to(tensor.dtype)
 
 

@@ -70,15 +70,17 @@ class TorchSteps:
         draws: Mapping[Draw, Array] | None = None,
         jitter: int | None = None,
         left_out: Collection[int] = (),
+        units: float = 0.5,
     ) -> Training:
         """Train.
 
         Args:
             dtype: "float64", in which nothing is rounded to another dtype, or the dtype to compute in.
             draws: random draws to replay.
-            jitter: seed of an error of up to half a unit in the last place in every parameter that a step computes
-                with, as another order of operations might make it; None for none.
+            jitter: seed of an error in every parameter that a step computes with, as another order of operations might
+                make it; None for none.
             left_out: steps, from 0, whose update is left out as if a gradient weren't finite.
+            units: how large that error may be, in units in the last place.
 
         Raises:
             UsageError: the module doesn't take the batches, or has no gradient.
@@ -91,7 +93,7 @@ class TorchSteps:
                 parameter.requires_grad_(False)
         torch.manual_seed(self.seed)
         with in_dtype(network, of_run, through=self.stored, train=True):
-            loop = _Loop(network, self.recipe, dtype, self.stored, jitter, draws or {})
+            loop = _Loop(network, self.recipe, dtype, self.stored, jitter, draws or {}, units)
             batches = iter([_cast(batch, self.stored, of_run) for batch in self.batches])
             found = Training(held_by(network.network))
             for step in range(self.recipe.steps):
@@ -132,7 +134,9 @@ class _Loop:
         stored: torch.dtype,
         jitter: int | None,
         draws: Mapping[Draw, Array],
+        units: float,
     ) -> None:
+        self.units = units
         self.network = network
         self.recipe = recipe
         self.dtype = dtype
@@ -180,7 +184,7 @@ class _Loop:
         return found | self._kept() | held_by(self.network.network)
 
     def _backward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Array:
-        with _shaken(list(self.named.values()), self.generator, self.dtype):
+        with _shaken(list(self.named.values()), self.generator, self.dtype, self.units):
             try:
                 with self._running():
                     loss = self.network(*args, **kwargs)
@@ -270,9 +274,9 @@ def _grad_scaler(recipe: Recipe) -> torch.amp.GradScaler | None:
 
 @contextlib.contextmanager
 def _shaken(
-    parameters: Sequence[torch.nn.Parameter], generator: np.random.Generator | None, dtype: str
+    parameters: Sequence[torch.nn.Parameter], generator: np.random.Generator | None, dtype: str, units: float
 ) -> Iterator[None]:
-    """Within the context, the parameters are off by up to half a unit in the last place of `dtype`."""
+    """Within the context, the parameters are off by up to so many units in the last place of `dtype`."""
     if generator is None:
         yield
         return
@@ -280,7 +284,7 @@ def _shaken(
     before = [p.detach().clone() for p in inexact]
     with torch.no_grad():
         for p in inexact:
-            p.copy_(jittered(p, generator, getattr(torch, dtype)))
+            p.copy_(jittered(p, generator, getattr(torch, dtype), units))
     yield
     with torch.no_grad():
         for p, value in zip(inexact, before, strict=True):

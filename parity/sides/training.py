@@ -33,14 +33,17 @@ class TorchTraining:
         self.working_dtype = working_dtype
         self.seed = seed
 
-    def run(self, dtype: str, draws: Mapping[Draw, Array] | None = None, jitter: int | None = None) -> Training:
+    def run(
+        self, dtype: str, draws: Mapping[Draw, Array] | None = None, jitter: int | None = None, units: float = 0.5
+    ) -> Training:
         """Train.
 
         Args:
             dtype: of parameters, buffers and batches, which hold what the working dtype holds of them.
             draws: random draws to replay.
-            jitter: seed of an error of up to half a unit in the last place in every trained parameter before every
-                step, as another order of operations might make it; None for none.
+            jitter: seed of an error in every trained parameter before every step, as another order of operations might
+                make it; None for none.
+            units: how large that error may be, in units in the last place.
         """
         working, wanted = getattr(torch, self.working_dtype), getattr(torch, dtype)
         network = copy.deepcopy(self.module).to(working).to(wanted)
@@ -55,10 +58,10 @@ class TorchTraining:
             stack.enter_context(torch.enable_grad())
             stack.enter_context(drawn)
             batches = [_cast(batch, self.working_dtype, dtype, _torch_tensor) for batch in self.batches]
-            _shake(network, shaken)
+            _shake(network, shaken, units)
             for loss in self.loop(network, batches):
                 found.steps.append(held_by(network) | _loss(loss))
-                _shake(network, shaken)
+                _shake(network, shaken, units)
         found.trained = {name: p.requires_grad for name, p in network.named_parameters()}
         found.draws = drawn.recorded
         return found
@@ -146,13 +149,13 @@ def _torch_tensor(array: Array) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
-def _shake(network: torch.nn.Module, generator: np.random.Generator | None) -> None:
+def _shake(network: torch.nn.Module, generator: np.random.Generator | None, units: float) -> None:
     if generator is None:
         return
     with torch.no_grad():
         for parameter in network.parameters():
             if parameter.requires_grad and parameter.is_floating_point():
-                parameter.copy_(jittered(parameter, generator, parameter.dtype))
+                parameter.copy_(jittered(parameter, generator, parameter.dtype, units))
 
 
 def _cast(batch: Any, through: str, dtype: str, tensor: Callable[[Array], Any]) -> Any:
