@@ -109,13 +109,13 @@ def main() -> None:
     for name in given.topics or TOPICS:
         topic = TOPICS[name]
         print(f"measuring {name}", flush=True)
-        moment = tables.moment()  # before the measurements, for its load average
+        circumstances = tables.circumstances()  # before the measurements, for its load average
         measured = topic.measure(given.quick)
-        section = tables.section(topic.title, f"{topic.explanation} {moment}", measured)
+        section = tables.section(topic.title, f"{topic.explanation} {circumstances}", measured)
         print(section, flush=True)
         if not given.quick:
             text = RESULTS.read_text(encoding="utf-8")
-            RESULTS.write_text(tables.document(text, tables.machine(), section), encoding="utf-8")
+            RESULTS.write_text(tables.document(text, section), encoding="utf-8")
 
 
 if __name__ == "__main__":

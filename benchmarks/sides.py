@@ -19,6 +19,7 @@ from .interpreter import THREAD_VARIABLES
 THREADS = (1, 2)
 ANSWER = "answer "
 SECONDS = 0.5  # that a side takes for its turn
+CHOOSING_TURNS = 3  # of each number of threads, before one is chosen
 
 
 class Side:
@@ -116,7 +117,7 @@ def compare(root: Path, module: str, ours: Sequence[str], peer: Sequence[str], t
     sides = _fastest(root, module, ours), _fastest(root, module, peer)
     try:
         times: tuple[list[float], list[float]] = ([], [])
-        steps = max(3, int(SECONDS / max(statistics.median(sides[0].ask(3)), 1e-4)))
+        steps = _steps_of_a_turn(sides[0])
         for _ in range(turns):
             for one, kept in zip(sides, times, strict=True):
                 kept.append(statistics.median(one.ask(steps)))
@@ -129,12 +130,19 @@ def compare(root: Path, module: str, ours: Sequence[str], peer: Sequence[str], t
 
 
 def _fastest(root: Path, module: str, arguments: Sequence[str]) -> Side:
-    candidates = []
-    for threads in THREADS:
-        running = Side(root, module, arguments, threads)
-        some = statistics.median(running.ask(5))
-        candidates.append((statistics.median(running.ask(max(3, int(SECONDS / max(some, 1e-4))))), threads, running))
-    candidates.sort(key=lambda candidate: candidate[:2])
-    for _, _, slower in candidates[1:]:
-        slower.end()
-    return candidates[0][2]
+    candidates = [Side(root, module, arguments, threads) for threads in THREADS]
+    times: list[list[float]] = [[] for _ in candidates]
+    steps = [_steps_of_a_turn(candidate) for candidate in candidates]
+    for _ in range(CHOOSING_TURNS):
+        for candidate, kept, count in zip(candidates, times, steps, strict=True):
+            kept.append(statistics.median(candidate.ask(count)))
+    medians = [statistics.median(kept) for kept in times]
+    fastest = candidates[medians.index(min(medians))]
+    for candidate in candidates:
+        if candidate is not fastest:
+            candidate.end()
+    return fastest
+
+
+def _steps_of_a_turn(side: Side) -> int:
+    return max(3, int(SECONDS / max(statistics.median(side.ask(5)), 1e-4)))

@@ -1,4 +1,4 @@
-"""What is measured, as rows of Markdown tables, and the machine it is measured on."""
+"""What is measured, as rows of Markdown tables, and when and where it is."""
 
 from __future__ import annotations
 
@@ -71,38 +71,30 @@ def section(title: str, explanation: str, measured: str) -> str:
     return "\n\n".join([f"## {title}", explanation, measured])
 
 
-def document(text: str, facts: str, section: str) -> str:
+def document(text: str, section: str) -> str:
     """The text of `RESULTS.md`: `text`, with a section in the place of the one of the same title, or at the end.
 
     Args:
         text: what `RESULTS.md` says now.
-        facts: the machine that it was measured on.
         section: as `section` makes it.
     """
     kept = {f"## {part}".partition("\n")[0]: f"## {part}" for part in text.rstrip("\n").split("\n\n## ")[1:]}
     kept[section.partition("\n")[0]] = section
-    return "\n\n".join([HEAD, facts, *kept.values()]) + "\n"
+    return "\n\n".join([HEAD, *kept.values()]) + "\n"
 
 
-def machine() -> str:
-    """Machine and versions, as a Markdown list."""
+def circumstances() -> str:
+    """Date, machine, versions, and how busy the machine is, as a sentence."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    machine = f"{_cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, {platform.system()}"
     versions = [f"Python {platform.python_version()}"]
     for package in PACKAGES:
         try:
             versions.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
             continue
-    facts = {
-        "Machine": f"{_cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, {platform.system()}",
-        "Versions": ", ".join(versions),
-    }
-    return "\n".join(f"- {name}: {fact}" for name, fact in facts.items())
-
-
-def moment() -> str:
-    """Date and load of the machine, as a sentence."""
-    return f"Measured on {datetime.date.today().isoformat()}; load average at the start {os.getloadavg()[0]:.2f}."
+    load = f"load average at the start {os.getloadavg()[0]:.2f}"
+    return f"Measured on {datetime.date.today().isoformat()} ({machine}; {', '.join(versions)}; {load})."
 
 
 def _cpu() -> str:

@@ -34,14 +34,6 @@ EXPLANATION = (
     "threads with which it is faster. **Ratios are peer / ours: above 1, ours is faster.** "
     "*Begin* is the time from the captured program to the end of the first step; *memory* the peak of the process."
 )
-LIMITS = (
-    "What limits the slowest rows, by ONNX Runtime's profiler on two cores with AVX-512. *LSTM*: half of the step is "
-    "products of matrices, as fast as ONNX Runtime multiplies any; the rest is some 35 elementwise nodes for each of "
-    "64 steps, at 2 to 4 µs each, which torch does within oneDNN's recurrent kernel. *ResNet-18*: a 3x3 convolution "
-    "whose weights are trained goes through im2col, at 90 GFLOP/s (13 ms for 64 channels of 32x32, forward and input "
-    "gradient alike), where oneDNN takes 8; its weight gradient takes 13 ms, oneDNN's 9. *Encoder*: a fifth is drawing "
-    "dropout masks, 6.5 ns an element in one thread. *LeNet-5*: no node takes more than a tenth."
-)
 TARGETS = {"lenet": 1.2, "encoder": 1.0, "lstm": 1.0, "resnet": 0.8}
 MINDSPORE_TARGETS = {"lenet": 5.0, "encoder": 1.5, "resnet": 5.0}
 GEOMETRIC_MEAN_TARGET = 1.0
@@ -81,7 +73,7 @@ def measure(root: Path, networks: Sequence[str], turns: int) -> str:
         "|---|---|---:|---:|---:|---:|", *resources, "",
         "Frozen parameters (`frozen=[...]`): no gradient is computed for what leads to them alone.", "",
         "| network | frozen | a step | with everything trained | times as fast |", "|---|---|---:|---:|---:|",
-        *frozen.values(), "", LIMITS,
+        *frozen.values(),
     ])  # fmt: skip
 
 

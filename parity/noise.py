@@ -57,9 +57,6 @@ class Noise:
         self._sample(self.samples)
         return True
 
-    def _is_wide(self) -> bool:
-        return self.run.feed is None and self.samples >= MOST_SAMPLES // 2
-
     def sample_double(self) -> bool:
         """Make one more run in float64, with a jitter; False if enough have been made."""
         if self.double_samples >= MOST_DOUBLE_SAMPLES:
@@ -70,9 +67,9 @@ class Noise:
         return True
 
     def _sample(self, jitter: int | None) -> Records:
-        factor = ROUNDING_FACTOR if self._is_wide() else 1.0
-        records = self.reference.run(replace(self.run, jitter=jitter, jitter_units=0.5 * factor))
-        self._measure(records, self._errors, max(factor / 2, 1.0))
+        units, reached = jitter_of(self.samples, wide=self.run.feed is None)
+        records = self.reference.run(replace(self.run, jitter=jitter, jitter_units=units))
+        self._measure(records, self._errors, reached)
         self.samples += 1
         return records
 
@@ -80,6 +77,17 @@ class Noise:
         for key, value, truth in _pairs(records, self.truth):
             if value.shape == truth.shape:
                 errors[key] = max(errors.get(key, 0.0), error(value, truth)[0] / factor)
+
+
+def jitter_of(sample: int, *, wide: bool) -> tuple[float, float]:
+    """Of the n-th run: by how many units in the last place it is jittered, and what its errors are divided by.
+
+    Where `wide`, the last runs are jittered by as much as a Cell may be off, and what passes may reach their errors
+    twice over.
+    """
+    if not wide or sample < MOST_SAMPLES // 2:
+        return 0.5, 1.0
+    return 0.5 * ROUNDING_FACTOR, ROUNDING_FACTOR / 2
 
 
 def _pairs(records: Records, truth: Records) -> Iterator[tuple[Key | tuple[str, str], Array, Array]]:

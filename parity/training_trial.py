@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .judge import ROUNDING_FACTOR, Tolerance, epsilon, error, judge, size
-from .noise import MOST_DOUBLE_SAMPLES, MOST_SAMPLES
+from .judge import Tolerance, epsilon, error, judge, size
+from .noise import MOST_DOUBLE_SAMPLES, MOST_SAMPLES, jitter_of
 from .results import PASS, Comparison
 from .sides.quantities import KINDS, Quantity, Training
 from .sides.records import Array, Draw
@@ -77,12 +77,11 @@ class TrainingNoise:
         dtype, most = ("float64", MOST_DOUBLE_SAMPLES) if check == "meaning" else (self.dtype, MOST_SAMPLES)
         if self._samples[dtype] >= most:
             return False
-        wide = check == "rounding" and self._samples[dtype] >= MOST_SAMPLES // 2
-        factor = ROUNDING_FACTOR if wide else 1.0
-        run = self.run(dtype, self._samples[dtype], 0.5 * factor)
+        units, reached = jitter_of(self._samples[dtype], wide=check == "rounding")
+        run = self.run(dtype, self._samples[dtype], units)
         self._samples[dtype] += 1
         if run.overflowed == self.truth.overflowed:  # one that leaves out another update goes elsewhere
-            self._measure(dtype, run, max(factor / 2, 1.0))
+            self._measure(dtype, run, reached)
         return True
 
     def _measure(self, dtype: str, run: Training, factor: float = 1.0) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.types import BOOL, is_floating
 from . import linear, reduction, shaping
 from .attention_onnx import attended, has_attention, keep_scale, lowering_mask, row_per_query, scale_of, softmax_weights
-from .common import broadcast_shapes, in_float32, same_dtype, unbroadcast
+from .common import broadcast_shapes, in_float32, same_dtype, summed, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -150,7 +150,7 @@ def _(
 ) -> tuple[Tensor | None, ...]:
     attributes: dict[str, Any] = {"causal": causal, "scale": scale, "dropout": dropout}
     _, weights = attention_with_weights(q, k, v, mask, dropout_mask, **attributes)
-    return _attention_vjp(g, y, weights, q, k, v, mask, dropout_mask, scale, dropout)
+    return _attention_vjp((g, None), y, weights, q, k, v, mask, dropout_mask, scale, dropout)
 
 
 @scaled_dot_product_attention.onnx
@@ -212,33 +212,15 @@ attention_with_weights.extends(scaled_dot_product_attention)
 
 
 @attention_with_weights.infer
-def _(
-    q: Type,
-    k: Type,
-    v: Type,
-    mask: Type | None,
-    dropout_mask: Type | None,
-    *,
-    causal: bool,
-    scale: float | None,
-    dropout: float,
-) -> tuple[Type, ...]:
-    attributes = {"causal": causal, "scale": scale}
-    y = scaled_dot_product_attention.infer_types([q, k, v, mask, dropout_mask], {**attributes, "dropout": dropout})
-    return *y, *attention_weights.infer_types([q, k, mask], attributes)
+def _(q: Type, k: Type, *others: Type | None, **attributes: Any) -> tuple[Type, ...]:
+    of_weights = {"causal": attributes["causal"], "scale": attributes["scale"]}
+    y = scaled_dot_product_attention.infer_types([q, k, *others], attributes)
+    return *y, *attention_weights.infer_types([q, k, others[1]], of_weights)
 
 
 @attention_with_weights.kernel
 def _(
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    dropout_mask: Array | None,
-    *,
-    causal: bool,
-    scale: float | None,
-    dropout: float,
+    q: Array, k: Array, v: Array, mask: Any, dropout_mask: Any, *, causal: bool, scale: float | None, dropout: float
 ) -> tuple[Array, Array]:
     weights, sums = _unnormalized(q, k, mask, causal, scale)
     y = _attended(weights, sums, v, dropout_mask, dropout)
@@ -249,62 +231,41 @@ def _(
 @attention_with_weights.vjp
 @in_float32
 def _(
-    g: tuple[Any, Any],
-    y: tuple[Any, Any],
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    dropout_mask: Tensor | None,
-    *,
-    causal: bool,
-    scale: float | None,
-    dropout: float,
-) -> tuple[Tensor | None, ...]:
-    (g_y, g_weights), (result, weights) = g, y
-    if g_weights is None:
-        return _attention_vjp(g_y, result, weights, q, k, v, mask, dropout_mask, scale, dropout)
-    offset = reduction.reduce_sum(g_weights * weights, axes=(-1,), keepdims=True)
-    gq, gk, g_mask = _through_softmax(g_weights, offset, weights, q, k, mask, scale)
-    if g_y is None:
-        return gq, gk, None, g_mask, None
-    more = _attention_vjp(g_y, result, weights, q, k, v, mask, dropout_mask, scale, dropout)
-    return gq + more[0], gk + more[1], more[2], None if g_mask is None else g_mask + more[3], None
+    g: tuple[Any, Any], y: tuple[Any, Any], q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any, *,
+    causal: bool, scale: float | None, dropout: float,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    return _attention_vjp(g, *y, q, k, v, mask, dropout_mask, scale, dropout)
 
 
 @attention_with_weights.onnx
 def _(
-    graph: OnnxGraph,
-    q: str,
-    k: str,
-    v: str,
-    mask: str,
-    dropout_mask: str,
-    *,
-    causal: bool,
-    scale: float | None,
-    dropout: float,
-) -> tuple[str, str]:
+    graph: OnnxGraph, q: str, k: str, v: str, mask: str, dropout_mask: str, *,
+    causal: bool, scale: float | None, dropout: float,
+) -> tuple[str, str]:  # fmt: skip
     weights, attends = softmax_weights(graph, q, k, mask, causal, scale)
     weights = graph.op("Mul", weights, attends) if attends else weights
     return attended(graph, weights, v, dropout_mask, dropout), weights
 
 
 def _attention_vjp(
-    g: Any, y: Any, weights: Any, q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any, scale: float | None,
-    dropout: float,
+    g: tuple[Any, Any], y: Any, weights: Any, q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any,
+    scale: float | None, dropout: float,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Cotangents of the operands from that of the result."""
-    g_weights, kept = g @ _transposed(v), weights
-    if dropout_mask is not None:
-        factor = dropout_mask * keep_scale(dropout)
-        g_weights, kept = g_weights * factor, weights * factor
-    g_weights = unbroadcast(g_weights, weights)
-    gv = unbroadcast(_transposed(kept) @ g, v)
-    if len(y.shape) == len(weights.shape) and y.shape[:-2] == weights.shape[:-2]:
-        offset = reduction.reduce_sum(g * y, axes=(-1,), keepdims=True)  # = sum(g_weights * weights), but smaller
-    else:
-        offset = reduction.reduce_sum(g_weights * weights, axes=(-1,), keepdims=True)
+    """Cotangents of the operands from those of the result and of the weights; None stands for zero."""
+    g_y, g_weights = g
+    offset = None if g_weights is None else reduction.reduce_sum(g_weights * weights, axes=(-1,), keepdims=True)
+    gv = None
+    if g_y is not None:
+        of_result, kept = g_y @ _transposed(v), weights
+        if dropout_mask is not None:
+            factor = dropout_mask * keep_scale(dropout)
+            of_result, kept = of_result * factor, weights * factor
+        of_result = unbroadcast(of_result, weights)
+        gv = unbroadcast(_transposed(kept) @ g_y, v)
+        # the sum over keys of of_result * weights; g_y * y is smaller
+        alike = len(y.shape) == len(weights.shape) and y.shape[:-2] == weights.shape[:-2]
+        more = reduction.reduce_sum(g_y * y if alike else of_result * weights, axes=(-1,), keepdims=True)
+        g_weights, offset = summed(g_weights, of_result), summed(offset, more)
     gq, gk, g_mask = _through_softmax(g_weights, offset, weights, q, k, mask, scale)
     return gq, gk, gv, g_mask, None
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..ir import dims
 from ..ir.types import FLOAT32, FLOAT64, is_half
 from . import elementwise, reduction, shaping
-from .common import in_float32
+from .common import in_float32, summed
 from .per_channel import batch_axes, channel_array, channel_sums, per_channel
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .standardization import check_operands, inverse_root, onnx_narrow, onnx_wide
@@ -150,10 +150,10 @@ def _batch_norm_train_vjp(
         gx = (g_y - centered * slope - offset) * per_channel(r if weight is None else weight * r, x)
     if g_variance is not None:
         through_variance = centered * per_channel(g_variance * 2.0 / count, x)
-        gx = through_variance if gx is None else gx + through_variance
+        gx = summed(gx, through_variance)
     if g_mean is not None:
         through_mean = shaping.expand(per_channel(g_mean / count, x), shape=x.shape)
-        gx = through_mean if gx is None else gx + through_mean
+        gx = summed(gx, through_mean)
     return gx, None if weight is None else g_weight, None if bias is None else g_bias
 
 

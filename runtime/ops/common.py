@@ -62,6 +62,13 @@ def unbroadcast(g: Tensor, like: Any) -> Tensor:
     return get("reshape")(summed, shape=target) if lead else summed
 
 
+def summed(a: Any, b: Any) -> Any:
+    """The sum of two cotangents; None stands for zero."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
+
+
 def in_float32(rule: Rule) -> Rule:
     """A `vjp` rule of many steps that, for half-precision operands, computes in float32 and rounds once at the end."""
 

@@ -59,20 +59,20 @@ def onnx_weight_gradient(
     places = product((batch, *counts))
     if few and groups == 1:
         rows = _places_of_windows(graph, counts[0], kernel_shape[0], stride[0], dilation[0])
-        return _at_once(graph, images, cotangents, shape, places, seen, rows)
-    return _by_taps(graph, images, cotangents, shape, places, seen, groups, few)
+        return _at_once(graph, images, cotangents, shape, kernel_shape, places, seen, rows)
+    return _by_taps(graph, images, cotangents, shape, kernel_shape, places, seen, groups, few)
 
 
 def _at_once(
-    graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], places: Dim, seen: Seen, rows: str
+    graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], kernel: Sizes, places: Dim, seen: Seen,
+    rows: str,
 ) -> str:  # fmt: skip
     """One product for all taps: of what they see, (channels * taps, places), by the cotangents.
 
     `rows` are the places of all windows for the taps of the first axis, (taps, counts). ONNX Runtime lays the second
     matrix out anew, and so that is the smaller one.
     """
-    out_channels, channels, *kernel_shape = shape
-    kernel = [size for size in kernel_shape if isinstance(size, int)]
+    out_channels, channels = shape[:2]
     inner = list(range(3, 2 + len(kernel)))
     for axis in reversed(inner):
         images = graph.op("Concat", *(seen(images, (tap,), (axis,)) for tap in range(kernel[axis - 2])), axis=1)
@@ -84,19 +84,18 @@ def _at_once(
 
 
 def _by_taps(
-    graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], places: Dim, seen: Seen,
+    graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], kernel: Sizes, places: Dim, seen: Seen,
     groups: int, few: bool,
 ) -> str:  # fmt: skip
     """A product for each tap; with few channels to a group, for each row of taps."""
-    out_channels, per_group, *kernel_shape = shape
-    kernel: list[int] = [size for size in kernel_shape if isinstance(size, int)]
+    out_channels, per_group = shape[:2]
     axes, columns = list(range(2, 2 + len(kernel))), 1
     if few:
-        last, columns = axes.pop(), kernel.pop()
+        last, columns, kernel = axes.pop(), kernel[-1], kernel[:-1]
         images = graph.op("Concat", *(seen(images, (tap,), [last]) for tap in range(columns)), axis=1)
     cotangents = _reshaped(graph, cotangents, groups, out_channels // groups, places)
     products = []
-    for tap in taps(tuple(kernel)):
+    for tap in taps(kernel):
         matrices = _reshaped(graph, seen(images, tap, axes), groups, per_group * columns, places)
         products.append(graph.op("MatMul", cotangents, graph.op("Transpose", matrices, perm=(0, 2, 1))))
 
@@ -105,9 +104,7 @@ def _by_taps(
     return _reshaped(graph, graph.op("Transpose", stacked, perm=(1, 0, 2)[: len(by_tap)]), *shape)
 
 
-def _by_rows(
-    graph: OnnxGraph, x: str, g: str, kernel_shape: Sizes, padding: Padding, dilation: Sizes
-) -> str:  # fmt: skip
+def _by_rows(graph: OnnxGraph, x: str, g: str, kernel_shape: Sizes, padding: Padding, dilation: Sizes) -> str:
     """A product for each row of taps, in windows that go by single steps; batch and channels stay where they are.
 
     The taps of the last axis each see the images shifted by so much; along the other axes the cotangents are shifted

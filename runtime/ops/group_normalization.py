@@ -9,7 +9,7 @@ import numpy as np
 from ..ir import dims
 from ..ir.types import FLOAT64
 from . import shaping
-from .common import in_float32
+from .common import in_float32, summed
 from .per_channel import channel_array, channel_sums, onnx_per_channel, per_channel
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .standardization import (
@@ -107,7 +107,7 @@ def _(x: Array, weight: Array | None, bias: Array | None, *, groups: int, eps: f
     standardized, r = standardized_array(x.reshape(_grouped(x, groups)), 1, eps)
     y = standardized.reshape(x.shape).copy()
     y = affine_array(y, *(None if v is None else channel_array(v, x) for v in (weight, bias)))
-    return y, standardized, r.reshape(len(x), groups, 1)
+    return y, standardized, r
 
 
 @group_norm_with_statistics.vjp
@@ -138,13 +138,12 @@ def _grouped(x: Any, groups: int) -> tuple[Any, ...]:
 def _group_norm_vjp(
     g: tuple[Any, Any, Any], standardized: Any, r: Any, x: Any, weight: Any, bias: Any, groups: int
 ) -> tuple[Any, ...]:
-    g_y, total, g_r = g
+    g_y, g_standardized, g_r = g
+    scaled = None
     if g_y is not None:
-        scaled = g_y if weight is None else g_y * per_channel(weight, x)
-        scaled = shaping.reshape(scaled, shape=_grouped(x, groups))
-        total = scaled if total is None else total + scaled
+        scaled = shaping.reshape(g_y if weight is None else g_y * per_channel(weight, x), shape=_grouped(x, groups))
     return (
-        shaping.reshape(through_both((total, g_r), standardized, r, (2,)), shape=x.shape),
+        shaping.reshape(through_both((summed(g_standardized, scaled), g_r), standardized, r, (2,)), shape=x.shape),
         None if weight is None or g_y is None else channel_sums(g_y * shaping.reshape(standardized, shape=x.shape)),
         None if bias is None or g_y is None else channel_sums(g_y),
     )

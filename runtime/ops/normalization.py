@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.types import FLOAT64
 from . import reduction
-from .common import in_float32, unbroadcast
+from .common import in_float32, summed, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 from .standardization import (
     affine_array,
@@ -24,7 +24,9 @@ from .standardization import (
     standardize,
     standardized_array,
     through_both,
+    through_factor,
     trailing_axes,
+    with_kept_axes,
 )
 
 
@@ -107,7 +109,6 @@ def _(x: Type, weight: Type | None, bias: Type | None, *, axes_count: int, eps: 
 @layer_norm_with_statistics.kernel
 def _(x: Array, weight: Array | None, bias: Array | None, *, axes_count: int, eps: float) -> tuple[Array, ...]:
     standardized, r = standardized_array(x, axes_count, eps)
-    r = r.reshape(x.shape[: x.ndim - axes_count] + (1,) * axes_count)
     return affine_array(standardized.copy(), weight, bias), standardized, r
 
 
@@ -136,12 +137,9 @@ def _layer_norm_vjp(
     g: tuple[Any, Any, Any], standardized: Any, r: Any, x: Any, weight: Any, bias: Any, axes_count: int
 ) -> tuple[Any, ...]:
     g_y, g_standardized, g_r = g
-    total = g_standardized
-    if g_y is not None:
-        scaled = g_y if weight is None else g_y * weight
-        total = scaled if total is None else total + scaled
+    scaled = g_y if weight is None or g_y is None else g_y * weight
     return (
-        through_both((total, g_r), standardized, r, trailing_axes(x, axes_count)),
+        through_both((summed(g_standardized, scaled), g_r), standardized, r, trailing_axes(x, axes_count)),
         None if weight is None or g_y is None else unbroadcast(g_y * standardized, weight),
         None if bias is None or g_y is None else unbroadcast(g_y, bias),
     )
@@ -238,23 +236,19 @@ def _scaled_array(x: Array, axes_count: int, eps: float) -> tuple[Array, Array]:
     """`x * r` (a new array) and `r`."""
     rows = as_rows(x, axes_count)
     r = inverse_root(np.vecdot(rows, rows)[:, None] / rows.dtype.type(rows.shape[1]), eps)
-    return (rows * r).reshape(x.shape), r.reshape(x.shape[: x.ndim - axes_count] + (1,) * axes_count)
+    return (rows * r).reshape(x.shape), with_kept_axes(r, x, axes_count)
 
 
 def _rms_norm_vjp(
     g: tuple[Any, Any, Any], scaled: Any, r: Any, x: Any, weight: Any, axes_count: int
 ) -> tuple[Any, ...]:
-    (g_y, total, g_r), axes = g, trailing_axes(x, axes_count)
-    if g_y is not None:
-        weighted = g_y if weight is None else g_y * weight
-        total = weighted if total is None else total + weighted
-    terms: list[Any] = []
+    (g_y, g_scaled, g_r), axes = g, trailing_axes(x, axes_count)
+    total = summed(g_scaled, g_y if weight is None or g_y is None else g_y * weight)
+    direct = None
     if total is not None:
-        terms.append((total - scaled * reduction.reduce_mean(total * scaled, axes=axes, keepdims=True)) * r)
-    if g_r is not None:  # dr/dx = -r^2 * scaled / count
-        terms.append(-g_r * r * r / reduction.size_of(x, axes) * scaled)
+        direct = (total - scaled * reduction.reduce_mean(total * scaled, axes=axes, keepdims=True)) * r
     g_weight = None if weight is None or g_y is None else unbroadcast(g_y * scaled, weight)
-    return sum(terms[1:], terms[0]), g_weight
+    return summed(direct, through_factor(g_r, scaled, r, axes)), g_weight
 
 
 def _onnx_rms_norm(graph: OnnxGraph, x: str, weight: str, axes_count: int, eps: float) -> tuple[str, str, str]:

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..ir.dims import minimum
 from . import shaping
+from .common import summed
 from .matrices import (
     Numbers,
     adjoint,
@@ -81,7 +82,7 @@ def _(g: Any, y: Any, x: Any, *, complete: bool) -> Any:
     if columns != count and of_r is not None:
         right, of_right = (part(m, m.shape[-2], columns, first_column=count) for m in (x, of_r))
         through_right = matmul(right, adjoint(of_right))
-        of_q = through_right if of_q is None else of_q + through_right
+        of_q = summed(of_q, through_right)
         further = matmul(q, of_right)
         of_r = part(of_r, count, count)
     elif columns != count:
@@ -90,8 +91,7 @@ def _(g: Any, y: Any, x: Any, *, complete: bool) -> Any:
     inner = 0.0 if of_r is None else matmul(of_r, adjoint(r))
     if of_q is not None:
         inner = inner - matmul(adjoint(q), of_q)
-    whole = matmul(q, half_diagonal(upper(inner)))
-    whole = whole if of_q is None else whole + of_q
+    whole = summed(matmul(q, half_diagonal(upper(inner))), of_q)
     whole = adjoint(on_numbers(solve_triangular, r, adjoint(whole), upper=True))
     return whole if further is None else joined(whole, further, axis=whole.ndim - 1)
 

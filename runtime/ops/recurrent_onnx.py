@@ -109,17 +109,19 @@ class Steps:
         column = graph.op("Unsqueeze", bias, graph.constant([1], INT64))
         return str(graph.op("Expand", column, graph.dims((size, self.batch))))
 
-    def apart(self, matrix: str) -> tuple[str, str]:
-        """A matrix (n, k), and what a step puts below the (k, batch) that it multiplies by; `""`: nothing.
+    def apart(self, weight: str) -> tuple[str, str]:
+        """A weight (k, n) as the left factor of a step's product, and zeros to put below the right one (`""`: none).
 
-        Rows that begin a multiple of 4 KiB apart share the lines of a cache of 32 KiB, and ONNX Runtime reads twelve
-        rows at a time. With 16 columns of zeros more they don't, and the product takes three quarters of the time.
+        The left factor is the transposed weight, (n, k). Rows that begin a multiple of 4 KiB apart share the lines of
+        a cache of 32 KiB, and ONNX Runtime reads twelve rows at a time. Where k makes them do so, it is (n, k + 16),
+        with columns of zeros, and (16, batch) zeros are to be put below the (k, batch) that it multiplies: that
+        product takes three quarters of the time.
         """
-        size = self.graph.type(matrix).shape[0]  # it is given transposed, as a weight lies in memory
+        size = self.graph.type(weight).shape[0]
         if not isinstance(size, int) or size * 4 % 4096:
-            return transposed(self.graph, matrix), ""
+            return transposed(self.graph, weight), ""
         zeros = self.graph.constant([0, 0, 16, 0], INT64)
-        return transposed(self.graph, self.graph.op("Pad", matrix, zeros)), self.zeros(16)
+        return transposed(self.graph, self.graph.op("Pad", weight, zeros)), self.zeros(16)
 
     def walk(
         self,

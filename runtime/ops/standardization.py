@@ -18,7 +18,7 @@ import numpy as np
 from ..ir import dims
 from ..ir.types import FLOAT32, is_floating, is_half
 from . import reduction
-from .common import in_float32, same_dtype
+from .common import in_float32, same_dtype, summed
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -44,8 +44,7 @@ def _(x: Type, *, axes_count: int, eps: float) -> tuple[Type, Type]:
 
 @standardize.kernel
 def _(x: Array, *, axes_count: int, eps: float) -> tuple[Array, Array]:
-    standardized, r = standardized_array(x, axes_count, eps)
-    return standardized, r.reshape(x.shape[: x.ndim - axes_count] + (1,) * axes_count)
+    return standardized_array(x, axes_count, eps)
 
 
 @standardize.vjp
@@ -88,12 +87,17 @@ def inverse_root(variance: Array, eps: float) -> Array:
 
 
 def standardized_array(x: Array, axes_count: int, eps: float) -> tuple[Array, Array]:
-    """`(x - mean) * r` (a new array) and `r`, as a column."""
+    """`(x - mean) * r` (a new array) and `r`, with size 1 along the normalized axes."""
     rows = as_rows(x, axes_count)
     centered = rows - rows.mean(axis=1, keepdims=True)
     r = inverse_root(np.vecdot(centered, centered)[:, None] / rows.dtype.type(rows.shape[1]), eps)
     centered *= r
-    return centered.reshape(x.shape), r
+    return centered.reshape(x.shape), with_kept_axes(r, x, axes_count)
+
+
+def with_kept_axes(column: Array, x: Array, axes_count: int) -> Array:
+    """A number for each row of `as_rows`, with size 1 along the normalized axes of `x`."""
+    return column.reshape(x.shape[: x.ndim - axes_count] + (1,) * axes_count)
 
 
 def through_statistics(g: Any, standardized: Any, r: Any, axes: tuple[int, ...]) -> Any:
@@ -106,12 +110,13 @@ def through_statistics(g: Any, standardized: Any, r: Any, axes: tuple[int, ...])
 def through_both(g: tuple[Any, Any], standardized: Any, r: Any, axes: tuple[int, ...]) -> Any:
     """The cotangent of what was standardized, from those of the standardized tensor and of r; None stands for zero."""
     g_standardized, g_r = g
-    terms: list[Any] = []
-    if g_standardized is not None:
-        terms.append(through_statistics(g_standardized, standardized, r, axes))
-    if g_r is not None:  # dr/dx = -r^2 * standardized / count
-        terms.append(-g_r * r * r / reduction.size_of(standardized, axes) * standardized)
-    return sum(terms[1:], terms[0])
+    direct = None if g_standardized is None else through_statistics(g_standardized, standardized, r, axes)
+    return summed(direct, through_factor(g_r, standardized, r, axes))
+
+
+def through_factor(g_r: Any, standardized: Any, r: Any, axes: tuple[int, ...]) -> Any:
+    """The cotangent of what was standardized, from that of r: dr/dx = -r^2 * standardized / count."""
+    return None if g_r is None else -g_r * r * r / reduction.size_of(standardized, axes) * standardized
 
 
 def onnx_wide(graph: OnnxGraph, x: str) -> str:

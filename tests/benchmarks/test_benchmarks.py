@@ -32,7 +32,7 @@ def test_quick_run_measures_every_topic_and_keeps_nothing() -> None:
 
 
 def test_a_section_takes_the_place_of_the_one_before() -> None:
-    text = tables.document(tables.document("", "- Machine: old", "## One\n\nold"), "- Machine: old", "## Two\n\nkept")
-    replaced = tables.document(text, "- Machine: new", "## One\n\nnew")
-    assert replaced == f"{tables.HEAD}\n\n- Machine: new\n\n## One\n\nnew\n\n## Two\n\nkept\n"
-    assert tables.document(replaced, "", "## Three\n\nmore").endswith("\n\n## Two\n\nkept\n\n## Three\n\nmore\n")
+    text = tables.document(tables.document("", "## One\n\nold"), "## Two\n\nkept")
+    replaced = tables.document(text, "## One\n\nnew")
+    assert replaced == f"{tables.HEAD}\n\n## One\n\nnew\n\n## Two\n\nkept\n"
+    assert tables.document(replaced, "## Three\n\nmore").endswith("\n\n## Two\n\nkept\n\n## Three\n\nmore\n")

@@ -10,15 +10,7 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL
 from ....runtime.ops import batch_normalization as batch_ops
-from ....runtime.ops import (
-    comparison,
-    elementwise,
-    normalization,
-    pooling,
-    random,
-    reduction,
-    shaping,
-)
+from ....runtime.ops import comparison, elementwise, normalization, pooling, random, reduction, shaping
 from ....runtime.ops import group_normalization as group_ops
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced

@@ -17,43 +17,23 @@ def _(context: Context, q: Any, k: Any, mask: Any, *, causal: bool, scale: float
 
 @torch_form("scaled_dot_product_attention")
 def _(
-    context: Context,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
-    dropout_mask: Any,
-    *,
-    causal: bool,
-    scale: float | None,
-    dropout: float,
-) -> Any:
+    context: Context, q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any, *,
+    causal: bool, scale: float | None, dropout: float,
+) -> Any:  # fmt: skip
     """torch's own takes no draws, and not a mask and causality together."""
     if dropout_mask is None and (mask is None or not causal):
         return context.call(F.scaled_dot_product_attention, q, k, v, mask, 0.0, causal, scale=scale)
-    weights = context.call(functions.attention_weights, q, k, mask, causal, scale)
-    return _dropped(weights, dropout_mask, dropout) @ v
+    y, _ = attention_with_weights(context, q, k, v, mask, dropout_mask, causal=causal, scale=scale, dropout=dropout)
+    return y
 
 
 @torch_form("attention_with_weights")
-def _(
-    context: Context,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
-    dropout_mask: Any,
-    *,
-    causal: bool,
-    scale: float | None,
-    dropout: float,
-) -> Any:
+def attention_with_weights(
+    context: Context, q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any, *,
+    causal: bool, scale: float | None, dropout: float,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The result, and the weights before what is dropped."""
     weights = context.call(functions.attention_weights, q, k, mask, causal, scale)
-    return _dropped(weights, dropout_mask, dropout) @ v, weights
-
-
-def _dropped(weights: Any, dropout_mask: Any, dropout: float) -> Any:
-    """The weights that are kept, scaled by their share."""
     if dropout_mask is None:
-        return weights
-    return weights * dropout_mask * (0.0 if dropout == 1.0 else 1.0 / (1.0 - dropout))
+        return weights @ v, weights
+    return weights * dropout_mask * (0.0 if dropout == 1.0 else 1.0 / (1.0 - dropout)) @ v, weights
