@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import checks
 from ..common.dtype import to_dtype
-from ..ops import activation, elementwise, rectifier, shaping, trigonometry
+from ..ops import activation, elementwise, rectifier, self_gated, shaping, trigonometry
 from ..ops.common import normalize_axis
 from .operands import as_tensor, floating, floats
 from .spelling import Primitive, spelled
@@ -58,13 +58,13 @@ def tanhshrink(input: Any) -> Any:
 @spelled(primitive="SiLU")
 def silu(input: Any) -> Any:
     """x * sigmoid(x), elementwise (Elfwing et al. 2017); floating-point x."""
-    return activation.silu(floating(input, of="silu"))
+    return self_gated.silu(floating(input, of="silu"))
 
 
 @spelled(primitive="Mish")
 def mish(x: Any) -> Any:
     """x * tanh(softplus(x)), elementwise (Misra 2019); floating-point x."""
-    return activation.mish(floating(x, "x", of="mish"))
+    return self_gated.mish(floating(x, "x", of="mish"))
 
 
 @spelled(primitive="HSwish")
@@ -87,7 +87,7 @@ def gelu(input: Any, approximate: str = "none") -> Any:
         ValueError: `approximate` is neither.
     """
     checks.one_of(approximate, "approximate", ("none", "tanh"), of="gelu")
-    return activation.gelu(floating(input, of="gelu"), approximate=approximate)
+    return self_gated.gelu(floating(input, of="gelu"), approximate=approximate)
 
 
 @spelled(primitive=("FastGeLU", "FastGelu"))

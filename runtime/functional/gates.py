@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import checks
-from ..ops import activation, elementwise, indexing, shaping
+from ..ops import activation, elementwise, indexing, self_gated, shaping
 from ..ops.common import normalize_axis
 from ..ops.random import drawn_like, exponential
 from .arguments import integer
@@ -47,7 +47,7 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int =
 def swiglu(input: Any, dim: int = -1) -> Any:
     """silu(a) * b for the halves a, b of `input` along `dim` (Shazeer 2020)."""
     a, b = split_evenly(floating(input, of="swiglu"), dim, 2)
-    return activation.silu(a) * b
+    return self_gated.silu(a) * b
 
 
 @spelled()

@@ -1,46 +1,20 @@
-"""Activation functions with a gate or a sum: silu, gelu, softmax and their kin. See also `rectifier`.
+"""Activation functions: log_sigmoid, the hard forms, softmax. See also `rectifier` and `self_gated`.
 
 `hardtanh` and `relu6` are `elementwise.clamp`.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ..ir.types import FLOAT64
-from . import comparison, elementwise, float64_forms, rectifier, reduction, trigonometry
+from . import comparison, elementwise, float64_forms, reduction
 from .common import in_float32, normalize_axis
 from .declaring import by_float64, floating, unary, written, zero
-from .error_function import erf
 from .float64_forms import Writer
-from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-
-
-def _silu_kernel(x: Array) -> Array:
-    result: Array = np.asarray(np.negative(x))
-    np.exp(result, out=result)
-    result += 1
-    np.divide(x, result, out=result)
-    return result
-
-
-@in_float32
-def _silu_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
-    gate = elementwise.sigmoid(x)
-    return g * (gate + y * (1.0 - gate))
-
-
-@unary(
-    floating,
-    _silu_kernel,
-    vjp=_silu_vjp,
-    onnx=written(lambda w, x: w("Mul", x, w("Sigmoid", x))),
-)
-def silu(x: Tensor) -> Tensor:
-    """x * sigmoid(x), or swish. ATen silu."""
+from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
 def _log_sigmoid_kernel(x: Array) -> Array:
@@ -55,30 +29,6 @@ def _log_sigmoid_kernel(x: Array) -> Array:
 )
 def log_sigmoid(x: Tensor) -> Tensor:
     """log(sigmoid(x)). ATen log_sigmoid."""
-
-
-@in_float32
-def _mish_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
-    gate = trigonometry.tanh(rectifier.softplus(x))
-    return g * (gate + x * (elementwise.sigmoid(x) * (1.0 - gate * gate)))
-
-
-def _mish_onnx(graph: OnnxGraph, x: str) -> str:
-    w = Writer(graph, graph.type(x).dtype)
-    if w.dtype != FLOAT64 and graph.opset >= 18:
-        return w("Mish", x)
-    softplus = float64_forms.softplus(w, x) if w.dtype == FLOAT64 else w("Softplus", x)
-    return w("Mul", x, w("Tanh", softplus))
-
-
-@unary(
-    floating,
-    lambda x: x * np.tanh(np.logaddexp(x, x.dtype.type(0))),
-    vjp=_mish_vjp,
-    onnx=_mish_onnx,
-)
-def mish(x: Tensor) -> Tensor:
-    """x * tanh(softplus(x)) (Misra 2019). ATen mish, ONNX Mish-22."""
 
 
 def _relu6(x: Array) -> Array:
@@ -127,68 +77,6 @@ def _hardswish_float64(w: Writer, x: str) -> str:
 )
 def hardswish(x: Tensor) -> Tensor:
     """x * hardsigmoid(x) (Howard et al. 2019). ATen hardswish, ONNX HardSwish-22."""
-
-
-@operator
-def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
-    """x times the normal distribution function at x (Hendrycks and Gimpel 2016). ATen gelu, ONNX Gelu-20.
-
-    `approximate` is "none", for 0.5 * x * (1 + erf(x / sqrt(2))), or "tanh", for
-    0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))).
-    """
-
-
-TANH_SCALE = math.sqrt(2.0 / math.pi)
-TANH_CUBIC = 0.044715
-
-
-@gelu.infer
-def _(x: Type, *, approximate: str) -> Type:
-    require(approximate in ("none", "tanh"), f"needed approximate 'none' or 'tanh', given {approximate!r}")
-    return floating(x)
-
-
-@gelu.kernel
-def _(x: Array, *, approximate: str) -> Array:
-    if approximate == "none":
-        result = erf(x * math.sqrt(0.5))
-    else:
-        result = np.asarray(x * x)
-        result *= TANH_SCALE * TANH_CUBIC
-        result += TANH_SCALE
-        result *= x
-        np.tanh(result, out=result)
-    result += 1
-    result *= x
-    result *= 0.5
-    return result
-
-
-@gelu.vjp
-@in_float32
-def _(g: Tensor, y: Tensor, x: Tensor, *, approximate: str) -> Any:
-    if approximate == "none":
-        density = elementwise.exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))
-        slope = (elementwise.erf(x * math.sqrt(0.5)) + 1.0) * 0.5 + x * density
-    else:
-        square = x * x
-        gate = trigonometry.tanh(x * (square * (TANH_SCALE * TANH_CUBIC) + TANH_SCALE))
-        inner = square * (3.0 * TANH_SCALE * TANH_CUBIC) + TANH_SCALE
-        slope = (gate + 1.0) * 0.5 + x * ((1.0 - gate * gate) * inner) * 0.5
-    return g * slope
-
-
-@gelu.onnx
-def _(graph: OnnxGraph, x: str, *, approximate: str) -> str:
-    w = Writer(graph, graph.type(x).dtype)
-    if graph.opset >= 20 and w.dtype != FLOAT64:
-        return str(graph.op("Gelu", x, approximate=approximate))
-    if approximate == "none":
-        scaled = w("Mul", x, math.sqrt(0.5))
-        gate = float64_forms.erf(w, scaled) if w.dtype == FLOAT64 else w("Erf", scaled)
-    else:
-        gate = w("Tanh", w("Mul", x, w("Add", w("Mul", w("Mul", x, x), TANH_SCALE * TANH_CUBIC), TANH_SCALE)))
-    return w("Mul", w("Mul", x, 0.5), w("Add", gate, 1.0))
 
 
 # ---- softmax ----

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ops import activation as ops
-from ....runtime.ops import comparison, elementwise, random, rectifier, reduction, shaping
+from ....runtime.ops import comparison, elementwise, random, rectifier, reduction, self_gated, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast, operands
@@ -22,9 +22,9 @@ def _unary(target: str, op: Any, schema: str) -> None:
 
 
 _unary("aten.relu.default", rectifier.relu, "relu(Tensor self) -> Tensor")
-_unary("aten.silu.default", ops.silu, "silu(Tensor self) -> Tensor")
+_unary("aten.silu.default", self_gated.silu, "silu(Tensor self) -> Tensor")
 _unary("aten.selu.default", rectifier.selu, "selu(Tensor self) -> Tensor")
-_unary("aten.mish.default", ops.mish, "mish(Tensor self) -> Tensor")
+_unary("aten.mish.default", self_gated.mish, "mish(Tensor self) -> Tensor")
 _unary("aten.hardswish.default", ops.hardswish, "hardswish(Tensor self) -> Tensor")
 _unary("aten.hardsigmoid.default", ops.hardsigmoid, "hardsigmoid(Tensor self) -> Tensor")
 _unary("aten.log_sigmoid.default", ops.log_sigmoid, "log_sigmoid(Tensor self) -> Tensor")
@@ -39,7 +39,7 @@ def log_sigmoid_forward(context: Context, self: Traced) -> tuple[Traced, None]:
 @aten("aten.gelu.default")
 def gelu(context: Context, self: Traced, *, approximate: str = "none") -> Any:
     """gelu(Tensor self, *, str approximate="none") -> Tensor"""
-    return ops.gelu(self, approximate=approximate)
+    return self_gated.gelu(self, approximate=approximate)
 
 
 @aten("aten.elu.default")

@@ -34,6 +34,7 @@ WITHOUT_FORM = {
     "lstm_gradient": GRADIENTS,
     "lstm_with_gates": GRADIENTS,
     "max_pool_gradient": GRADIENTS,
+    "mish_with_gate": GRADIENTS,
     "nonzero": FOUND_SIZE,
     "read_sizes": FOUND_SIZE,
     "resize_gradient": GRADIENTS,

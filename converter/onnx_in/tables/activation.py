@@ -9,7 +9,7 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
-from ....runtime.ops import activation, comparison, creation, elementwise, rectifier, shaping, sorting
+from ....runtime.ops import activation, comparison, creation, elementwise, rectifier, self_gated, shaping, sorting
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..context import Context
@@ -72,13 +72,13 @@ def gelu(context: Context, X: Traced, *, approximate: str = "none") -> Any:
     """Gelu-20(X) -> Y"""
     if approximate not in ("none", "tanh"):
         raise ShapeError(f"approximate must be none or tanh, given {approximate!r}")
-    return activation.gelu(X, approximate=approximate)
+    return self_gated.gelu(X, approximate=approximate)
 
 
 @onnx("Mish")
 def mish(context: Context, X: Traced) -> Any:
     """Mish-18..22(X) -> Y"""
-    return activation.mish(X)
+    return self_gated.mish(X)
 
 
 @onnx("Softplus")
@@ -96,7 +96,7 @@ def softsign(context: Context, input: Traced) -> Any:
 @onnx("Swish")
 def swish(context: Context, X: Traced, *, alpha: float = 1.0) -> Any:
     """Swish-24(X) -> Y"""
-    return activation.silu(X) if alpha == 1.0 else X * elementwise.sigmoid(X * alpha)
+    return self_gated.silu(X) if alpha == 1.0 else X * elementwise.sigmoid(X * alpha)
 
 
 def _along(context: Context, x: Traced, axis: int | None, op: Callable[..., Any]) -> Any:

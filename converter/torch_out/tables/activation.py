@@ -45,6 +45,12 @@ def _(context: Context, x: Any, *, approximate: str) -> Any:
     return context.call(F.gelu, x, approximate=approximate)
 
 
+@torch_form("mish_with_gate")
+def _(context: Context, x: Any) -> Any:
+    gate = context.call(F.softplus, x).tanh()
+    return x * gate, gate
+
+
 @torch_form("softmax")
 def _(context: Context, x: Any, *, axis: int) -> Any:
     return context.call(F.softmax, x, dim=axis)

@@ -1,4 +1,4 @@
-"""Cases of `activation` and `rectifier`."""
+"""Cases of `activation`, `self_gated` and `rectifier`."""
 
 from __future__ import annotations
 
@@ -77,5 +77,7 @@ CASES = [
         "bounds",
     ),
     OpCase("hardtanh", (WHOLE,), {"minimum": -1, "maximum": 2}, lambda x: F.hardtanh(x, -1, 2), "int64", False),
+    OpCase("mish_with_gate", (NUMBERS,), torch=lambda x: (F.mish(x), F.softplus(x).tanh())),
+    OpCase("mish_with_gate", (WIDE,), torch=lambda x: (F.mish(x), F.softplus(x).tanh()), name="wide"),
     *softmax_cases(),
 ]

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from cellbridge.runtime import ops
 from cellbridge.runtime.errors import ShapeError
-from cellbridge.runtime.ops import activation, rectifier
+from cellbridge.runtime.ops import activation, rectifier, self_gated
 from tests.runtime.ops.cases_activation import CORNERS
 
 Array = np.ndarray[Any, Any]
@@ -106,7 +106,7 @@ def test_weights_of_prelu_that_do_not_fit() -> None:
 
 def test_unknown_approximation_of_gelu() -> None:
     with pytest.raises(ShapeError, match="needed approximate 'none' or 'tanh', given 'fast'"):
-        activation.gelu(np.ones(2), approximate="fast")
+        self_gated.gelu(np.ones(2), approximate="fast")
 
 
 def test_softmax_along_an_axis_that_is_not_there() -> None:
