@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -273,9 +274,7 @@ class _Compiled:
         self.rates = traced.learning_rates
         wanted = [traced.loss, traced.overflow]
         self.resident = Resident(traced.program, wanted, list(self.rates.values()), provider)
-        self.traced = traced.holding(
-            {name: np.broadcast_to(np.zeros((), x.dtype), x.shape) for name, x in state.items()}
-        )
+        self.traced = replace(traced, program=traced.program.without_data())
 
     def _sizes(self) -> list[dict[int, tuple[int, ...]]]:
         """By tensor and axis: the sizes that it had."""

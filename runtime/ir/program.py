@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -143,6 +143,17 @@ class Program:
     def updates(self) -> dict[str, Value]:
         """The values that buffers get, by buffer name."""
         return {name: buffer.update for name, buffer in self.buffers.items() if buffer.update is not None}
+
+    def without_data(self) -> Program:
+        """The same program, for who keeps the parameters and buffers elsewhere: here they are zeros without memory."""
+
+        def emptied(stored: Mapping[str, Any]) -> dict[str, Any]:
+            return {
+                name: replace(item, data=np.broadcast_to(np.zeros((), item.data.dtype), item.data.shape))
+                for name, item in stored.items()
+            }
+
+        return self.replace(parameters=emptied(self.parameters), buffers=emptied(self.buffers))
 
     def replace(self, **changes: Any) -> Program:
         """A copy with some fields changed."""

@@ -56,7 +56,7 @@ class GraphCell(Cell):
 
     def __init__(self, program: Program) -> None:
         super().__init__()
-        self._graph = graph = _Graph(program, self)
+        self._graph = graph = _Graph(program.without_data(), self)
         for name, parameter in program.parameters.items():
             self._hold(name, Parameter(program.constant_data[parameter.value], name, parameter.trainable))
         for name, buffer in program.buffers.items():
