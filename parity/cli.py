@@ -268,12 +268,9 @@ def export(
     recipe = export_recipe(training_step, options)
     if recipe is not None:
         if not no_check:
+            how: dict[str, Any] = {"dtype": "float32", "provider": "cpu", "rtol": None, "atol": None}
             steps = {"steps": CHECKED_STEPS, **recipe}
-            _passed(
-                trained(model, seed, verbose, steps, dtype="float32", provider="cpu", rtol=None, atol=None),
-                verbose,
-                output,
-            )
+            _passed(trained(model, seed, verbose, steps, dynamic=dynamic, **how), verbose, output)
         export_training(model, seed, verbose, output, opset, dynamic, recipe)
         described = Path(output).with_suffix(".json")
         click.echo(f"wrote {output} and {described}" + (", unchecked" if no_check else ""))

@@ -38,6 +38,13 @@ def other_sizes(program: Program, tensors: list[torch.Tensor], dynamic_shapes: A
     return [sizes for sizes in (ones, odd) if sizes != example]
 
 
+def open_axes(program: Program) -> list[dict[int, str]]:
+    """For each input, the axes whose sizes are open, with what they are called."""
+    return [
+        {axis: str(dim) for axis, dim in enumerate(value.shape) if not isinstance(dim, int)} for value in program.inputs
+    ]
+
+
 def _sizes(program: Program, tensors: list[torch.Tensor]) -> Sizes:
     """What the symbols are for these inputs."""
     found: Sizes = {}

@@ -164,6 +164,7 @@ def export_training(
     from ..runtime.calling import as_array
     from ..runtime.compiled.train_step import training_step
     from .loss_network import loss_program
+    from .sizes import open_axes
 
     with quiet(verbose):
         program = loss_program(
@@ -182,20 +183,25 @@ def export_training(
     }
     step = training_step(program, None, **Recipe(**recipe).step_arguments())
     names = tuple(called[id(leaf)] for leaf in leaves)
-    shapes = [
-        {axis: str(dim) for axis, dim in enumerate(value.shape) if not isinstance(dim, int)} for value in program.inputs
-    ]
     batch = tuple(map(as_array, leaves))
-    training_step_to_onnx(step, batch, output, names=names, dynamic_shapes=shapes, opset=opset)
+    training_step_to_onnx(step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset)
 
 
 def trained(
-    model: str, seed: int, verbose: bool, recipe: Mapping[str, Any], *, dtype: str, provider: str, **options: Any
+    model: str,
+    seed: int,
+    verbose: bool,
+    recipe: Mapping[str, Any],
+    *,
+    dtype: str,
+    provider: str,
+    dynamic: Sequence[str] = (),
+    **options: Any,
 ) -> TrainingReport:
     """The report on the training of a model file; torch is loaded here, so that `--help` is quick."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file = load(model, seed)
+        user_file = with_dynamic_axes(load(model, seed), dynamic)
         from .training_steps import check_training
 
         with quiet(verbose):
@@ -204,6 +210,7 @@ def trained(
                 user_file.args,
                 user_file.kwargs,
                 loss=user_file.loss,
+                dynamic_shapes=user_file.dynamic_shapes,
                 dtype=dtype,
                 rtol=options["rtol"],
                 atol=options["atol"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from torch.utils import _pytree as pytree
 
 from ..runtime import tree
 from ..runtime.calling import as_array
-from ..runtime.errors import UsageError
+from ..runtime.errors import ConversionError, UsageError
+from ..runtime.ir.program import Program
 from .engine import as_arguments
 from .judge import size
 from .loss_network import Loss, loss_program
@@ -24,6 +25,7 @@ from .sides.precision import is_inexact
 from .sides.program_steps import COMPILED, INTERPRETER, ProgramSteps
 from .sides.quantities import Training
 from .sides.torch_steps import Batch, TorchSteps
+from .sizes import described, other_sizes, resized
 from .training_report import TrainingReport
 from .training_trial import TrainingNoise, hold
 
@@ -34,6 +36,7 @@ def check_training(
     kwargs: Mapping[str, Any] | None = None,
     *,
     loss: Loss | None = None,
+    dynamic_shapes: Any = None,
     dtype: str = "float32",
     rtol: float | None = None,
     atol: float | None = None,
@@ -47,13 +50,15 @@ def check_training(
 
     All begin with the module's weights and get the same batches and random draws. The first batch is the example
     inputs; in the others each floating-point number is shrunk by a factor drawn from [1/2, 1), so that zeros, signs and
-    bounds stay, and integers are as they are. The module is left as it was.
+    bounds stay, and integers are as they are. Where axes may vary, a step more is made at each of some other sizes. The
+    module is left as it was.
 
     Args:
         module: the reference.
         args: positional example inputs: a tuple; one tensor will do, and so will a dict of keyword inputs.
         kwargs: keyword example inputs.
         loss: from the module's result to a scalar; None for the mean of squares of all floating-point outputs.
+        dynamic_shapes: axes that may vary, as for `converter.from_torch`.
         dtype: "float32" or "float64"; "float16" or "bfloat16" is what torch's autocast computes in, with parameters in
             float32.
         rtol: in place of the computed bar.
@@ -76,8 +81,17 @@ def check_training(
     args, keywords = as_arguments(args, kwargs)
     shown.stage("capture", None)
     with warnings_as_notes() as notes:
-        program = loss_program(module, args, keywords, loss=loss, dtype=dtype)
+        program, refused = _captured(module, args, keywords, dynamic_shapes, loss=loss, dtype=dtype)
     batches = example_batches((args, keywords), chosen.batches, seed)
+    steps = chosen.steps
+
+    def try_out(batch: Batch) -> None:
+        once = replace(chosen, steps=1, accumulate=1, loss_scale=None)
+        _require_finite(TorchSteps(module, loss, [batch], once, dtype, seed).run("float64"))
+
+    elsewhere, others_refused = _at_other_sizes(program, (args, keywords), dynamic_shapes, try_out)
+    chosen = replace(chosen, steps=steps + len(elsewhere))
+    batches += [batch for batch in elsewhere.values() for _ in range(chosen.accumulate)]
     arrays = [[as_array(leaf) for leaf in pytree.tree_leaves(b) if tree.is_tensor(leaf)] for b in batches]
     sides = [ProgramSteps(n, program, arrays, chosen, dtype, provider) for n in (INTERPRETER, COMPILED)]
     reference = TorchSteps(module, loss, batches, chosen, dtype, seed)
@@ -89,7 +103,10 @@ def check_training(
     report = TrainingReport(
         model or type(module).__name__, [side.name for side in sides], options.dtype, chosen.steps, str(chosen)
     )
-    report.notes += notes
+    report.notes += notes + refused + others_refused
+    if elsewhere:
+        places = [f"step {number} at {label}" for number, label in enumerate(elsewhere, steps + 1)]
+        report.notes.append(f"made at other sizes than those of the example inputs: {', '.join(places)}")
     if dtype == "float64":
         report.notes.append("compiled was compared in float32: ONNX Runtime has kernels in float64 for few operators")
 
@@ -130,6 +147,38 @@ def example_batches(example: Batch, count: int, seed: int) -> list[Batch]:
 
     others: list[Batch] = [pytree.tree_map_only(torch.Tensor, shrunk, example) for _ in range(count - 1)]
     return [example, *others]
+
+
+def _captured(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, **options: Any
+) -> tuple[Program, list[str]]:
+    """The program of the module and its loss; of fixed sizes, and a note, where in training those can't vary."""
+    try:
+        return loss_program(module, args, kwargs, dynamic_shapes=dynamic_shapes, **options), []
+    except ConversionError as error:
+        if dynamic_shapes is None:
+            raise
+        program = loss_program(module, args, kwargs, **options)  # its own error, where sizes aren't what is wrong
+        said = " ".join(line.strip() for line in str(error).splitlines()[:2])
+        return program, [f"not compared at other sizes, for which the model with its loss can't be captured: {said}"]
+
+
+def _at_other_sizes(
+    program: Program, example: Batch, dynamic_shapes: Any, try_out: Callable[[Batch], None]
+) -> tuple[dict[str, Batch], list[str]]:
+    """Batches of other sizes, if any are open, by what they are called; and notes on those that torch refuses."""
+    found: dict[str, Batch] = {}
+    notes: list[str] = []
+    tensors = [leaf for leaf in pytree.tree_leaves(example) if isinstance(leaf, torch.Tensor)]
+    for sizes in other_sizes(program, tensors, dynamic_shapes):
+        batch = resized(program, *example, sizes)
+        try:
+            try_out(batch)
+        except UsageError as error:
+            notes.append(f"not compared at {described(sizes)}: {error}".partition("\n")[0])
+        else:
+            found[described(sizes)] = batch
+    return found, notes
 
 
 def _require_finite(truth: Training) -> None:

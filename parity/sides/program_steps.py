@@ -18,13 +18,15 @@ from ...runtime.compiled.training_program import (
     training_program,
 )
 from ...runtime.errors import UsageError
-from ...runtime.interpreter import execute, plan
+from ...runtime.interpreter import bind, execute, plan
+from ...runtime.ir.dims import evaluate
 from ...runtime.ir.passes.draws_as_inputs import draws_as_inputs
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, is_floating
 from ...runtime.ops.random import RANDOM_OPS
 from ..recipe import Recipe
-from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training
+from ..sizes import open_axes
+from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimizer_state
 from .records import Array, Draw
 
 INTERPRETER, COMPILED = "interpreter", "compiled"
@@ -127,9 +129,9 @@ class ProgramSteps:
             [_in(_in(array, of), to) for array, (of, to) in zip(batch, dtypes, strict=True)] for batch in self.batches
         ]
         step = training_step(program, None, **self.recipe.step_arguments())
-        traced = training_program(step, tuple(map(wrapped, batches[0])))
+        traced = training_program(step, tuple(map(wrapped, batches[0])), open_axes(program))
         executor: Executor = Compiled(traced, self.provider) if self.name == COMPILED else Interpreted(traced)
-        replayed = _replayed(self.program, _drawing(traced.program), len(batches), draws)
+        replayed = _replayed(self.program, traced.program, batches, draws)
         fixed = {name: np.asarray(held.parameter._array) for name, held in traced.held.items()}
         found = Training(_kept(traced, program, fixed))
         found.trained = dict.fromkeys(program.parameters, False)
@@ -173,7 +175,8 @@ def _kept(traced: TrainingProgram, program: Program, state: Mapping[str, Array])
         elif held.role == OPTIMIZER and name == "global_step":
             found[Quantity("optimizer state", "step")] = array.reshape(())
         elif held.role == OPTIMIZER and name.partition(".")[2] in program.parameters:
-            found[Quantity("optimizer state", name)] = array
+            quantity, compared = optimizer_state(name, array)
+            found[quantity] = compared
     return found
 
 
@@ -182,9 +185,9 @@ def _drawing(program: Program) -> list[Node]:
 
 
 def _replayed(
-    captured: Program, drawing: Sequence[Node], batches: int, draws: Mapping[Draw, Array]
+    captured: Program, traced: Program, batches: Sequence[Sequence[Array]], draws: Mapping[Draw, Array]
 ) -> list[list[Array]]:
-    """For each batch, what the random nodes of the training step draw: what torch drew there, in order.
+    """For each batch, what the random nodes of the traced step draw: what torch drew there, in order.
 
     Raises:
         UsageError: torch drew something else.
@@ -192,15 +195,17 @@ def _replayed(
     live = {step.node for step in plan(captured, (*captured.outputs, *captured.updates.values()), every_boundary=True)}
     all_drawing = _drawing(captured)
     places = [place for place, node in enumerate(all_drawing) if node in live]
+    types = [node.outputs[0].type for node in _drawing(traced)]
     found: list[list[Array]] = []
-    for batch in range(batches):
-        drawn = [draw for draw in draws if draw.call == batch]
-        shapes = [draws[Draw("", batch, place)].shape for place in places if place < len(drawn)]
-        needed = [node.outputs[0].type for node in drawing]
-        if len(drawn) != len(all_drawing) or shapes != [type.sizes for type in needed]:
+    for number, batch in enumerate(batches):
+        sizes = bind(traced, batch)
+        drawn = [draw for draw in draws if draw.call == number]
+        shapes = [draws[Draw("", number, place)].shape for place in places if place < len(drawn)]
+        needed = [tuple(evaluate(dim, sizes) for dim in type.shape) for type in types]
+        if len(drawn) != len(all_drawing) or shapes != needed:
             raise UsageError(
-                f"torch draws random numbers {len(drawn)} times in batch {batch + 1}, of shapes {shapes}; the captured "
-                f"network {len(all_drawing)} times, of shapes {[type.sizes for type in needed]}: they can't be replayed"
+                f"torch draws random numbers {len(drawn)} times in batch {number + 1}, of shapes {shapes}; the "
+                f"captured network {len(all_drawing)} times, of shapes {needed}: they can't be replayed"
             )
-        found.append([draws[Draw("", batch, p)].astype(type.dtype) for p, type in zip(places, needed, strict=True)])
+        found.append([draws[Draw("", number, p)].astype(type.dtype) for p, type in zip(places, types, strict=True)])
     return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from .records import Array, Draw
 
 KINDS = (
@@ -32,8 +34,21 @@ Quantities = dict[Quantity, Array]
 LOSS = Quantity("loss", "the loss")
 """What a script yields is recorded as this, if it is a number."""
 
+SQUARES = "exp_avg_sq."
+"""What Adam's means of squares are called: this, and the name of a parameter."""
+
 OVERFLOW = Quantity("overflow", "the overflow decision")
 """Whether a step left out its update because a gradient wasn't finite."""
+
+
+def optimizer_state(name: str, array: Array) -> tuple[Quantity, Array]:
+    """What an optimizer keeps of a parameter, as it is compared: of a mean of squares, the square root.
+
+    Where a gradient is mere rounding, its square is off by ten times torch's error when it itself is off by three.
+    """
+    if not name.startswith(SQUARES):
+        return Quantity("optimizer state", name), array
+    return Quantity("optimizer state", f"sqrt({name})"), np.copysign(np.sqrt(np.abs(array)), array)
 
 
 @dataclass

@@ -28,7 +28,7 @@ from .precision import (
     is_inexact,
     jittered,
 )
-from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training
+from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimizer_state
 from .records import Array, Draw
 from .training import held_by
 
@@ -252,7 +252,8 @@ class _Loop:
             state = self.optimizer.state.get(p, {})
             for key in self.recipe.kept:
                 held = state.get(key, torch.zeros_like(p))
-                found[Quantity("optimizer state", f"{key}.{name}")] = as_array(held).copy()
+                quantity, array = optimizer_state(f"{key}.{name}", as_array(held).copy())
+                found[quantity] = array
         return found
 
 

@@ -56,11 +56,11 @@ def _captured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A network is captured for the first test that asks for it: that takes longer than to train it."""
     capture = training_steps.loss_program
 
-    def once(module: Any, args: Any, kwargs: Any, *, loss: Any, dtype: str) -> Any:
+    def once(module: Any, args: Any, kwargs: Any, **options: Any) -> Any:
         frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
-        key = repr(module), tuple(frozen), tuple(kwargs), loss, dtype
+        key = repr(module), tuple(frozen), tuple(kwargs), str(options)
         if key not in _captured or not isinstance(module, Net):
-            _captured[key] = capture(module, args, kwargs, loss=loss, dtype=dtype)
+            _captured[key] = capture(module, args, kwargs, **options)
         return _captured[key]
 
     monkeypatch.setattr(training_steps, "loss_program", once)
@@ -91,7 +91,9 @@ def test_every_optimizer_agrees(optimizer: str) -> None:
     assert {c.call for c in report.comparisons} == {1, 2, 3}
     assert kinds(report) == ALWAYS
     states = {c.tensor for c in report.comparisons if c.kind == "optimizer state"}
-    assert states >= {"step", *(f"{kept}.first.weight" for kept in OPTIMIZERS[optimizer][2])}
+    kept = {f"{name}.first.weight" for name in OPTIMIZERS[optimizer][2]}
+    roots = {f"sqrt({name})" for name in kept if name.startswith("exp_avg_sq.")}  # see `optimizer_state`
+    assert states >= {"step", *roots, *(name for name in kept if f"sqrt({name})" not in roots)}
     assert {c.tensor for c in report.comparisons if c.kind == "buffer"} == {
         "norm.running_mean",
         "norm.running_var",
@@ -162,6 +164,57 @@ def test_labels_that_the_loss_draws_are_data() -> None:
         return torch.nn.functional.cross_entropy(outputs, labels)
 
     assert check(loss=loss).ok
+
+
+OPEN = {"x": {0: torch.export.Dim("n")}, "kind": {0: torch.export.Dim("n")}}
+
+
+def test_where_sizes_are_open_a_step_more_is_made_at_others() -> None:
+    report = check(dynamic_shapes=OPEN, accumulate=2)
+    assert report.ok, str(report)
+    assert {c.call for c in report.comparisons} == {1, 2, 3}
+    assert report.notes == [
+        "not compared at n=1: the model doesn't run on its inputs (float64[1, 6], int64[1]): ValueError: Expected more "
+        "than 1 value per channel when training, got input size torch.Size([1, 8])",
+        "made at other sizes than those of the example inputs: step 3 at n=9",
+    ]
+
+
+class Mean(torch.nn.Module):
+    """Divides by how many rows there are, or by a number."""
+
+    def __init__(self, count: int | None = None) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(6, 3)
+        self.count = count
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x).sum(0) / (self.count or x.shape[0])
+
+
+def test_a_size_that_was_frozen_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_training(Mean(), (ARGS,), dynamic_shapes=({0: torch.export.Dim("n")},), steps=1).ok
+    capture = training_steps.loss_program
+    monkeypatch.setattr(
+        training_steps, "loss_program", lambda module, *given, **options: capture(Mean(7), *given, **options)
+    )
+    report = check_training(Mean(), (ARGS,), dynamic_shapes=({0: torch.export.Dim("n")},), steps=1)
+    assert not report.ok
+    assert report.differing == 2
+    assert {c.kind for c in report.first} == {"loss"}
+    assert "made at other sizes than those of the example inputs: step 2 at n=1, step 3 at n=9" in report.notes
+
+
+def test_where_the_loss_fixes_a_size_others_are_left_out_and_a_note_says_so() -> None:
+    report = check(dynamic_shapes=OPEN, loss=lambda y: (y - torch.ones(7, 2)).square().sum())
+    assert report.ok, str(report)
+    assert {c.call for c in report.comparisons} == {1, 2}
+    (note,) = report.notes
+    assert note.startswith(
+        "not compared at other sizes, for which the model with its loss can't be captured: torch.export"
+    )
+    assert "specialized it to be a constant (7)" in note
 
 
 def test_the_module_is_left_as_it_was() -> None:
