@@ -8,7 +8,7 @@ from dataclasses import replace
 from .judge import ROUNDING_FACTOR, epsilon, error
 from .sides.records import Array, Key, Records, Run, Side
 
-MOST_SAMPLES = 8
+MOST_SAMPLES = 12
 MOST_DOUBLE_SAMPLES = 2
 
 

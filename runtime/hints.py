@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import checks, tape
+from .tracing import current
 
 
 def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
@@ -55,8 +56,11 @@ class _no_grad(contextlib.ContextDecorator):  # noqa: N801
     """Within the context, or the function decorated, nothing is recorded: no gradient flows to what is before it."""
 
     def __enter__(self) -> None:
-        self._recording = tape.recording(None)
-        self._recording.__enter__()
+        trace = current()
+        self._within = contextlib.ExitStack()
+        self._within.enter_context(tape.recording(None))
+        if trace is not None:
+            self._within.enter_context(trace.without_gradient())
 
     def __exit__(self, *raised: Any) -> None:
-        self._recording.__exit__(*raised)
+        self._within.__exit__(*raised)

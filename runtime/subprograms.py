@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .autodiff import differentiate
+from .calling import as_array
 from .errors import ShapeError
+from .interpreter import bind
 from .ir.dims import Dim, SymbolicDim, substitute, substituted
 from .ir.program import Program
 from .ir.types import CellCall, Type, Value, is_floating
@@ -68,6 +70,23 @@ def inlined(builder: Builder, program: Program, operands: Sequence[Traced]) -> l
         values.update(zip(node.outputs, results, strict=True))
         for reading in program.symbol_readings.get(node, ()):
             sizes[reading.symbol] = SymbolicDim({(renamed.get(reading.symbol, reading.symbol),): 1})
+    return [values[value] for value in program.outputs]
+
+
+def called(program: Program, operands: Sequence[Any]) -> list[Any]:
+    """What `program` gives, by its ops on tensors of any kind: traced, recorded on a tape, or arrays."""
+    builder = next((x.builder for x in operands if isinstance(x, Traced)), None)
+    if builder is not None:
+        return list(inlined(builder, program, [x if isinstance(x, Traced) else builder.constant(x) for x in operands]))
+    values: dict[Value, Any] = {**program.constant_data, **dict(zip(program.inputs, operands, strict=True))}
+    sizes = bind(program, operands)
+    for node in program.nodes:
+        attributes = {name: substituted(item, sizes) for name, item in node.attributes.items()}
+        result = get(node.op)(*(None if value is None else values[value] for value in node.inputs), **attributes)
+        results = result if isinstance(result, tuple) else (result,)
+        values.update(zip(node.outputs, results, strict=True))
+        for reading in program.symbol_readings.get(node, ()):
+            sizes[reading.symbol] = reading.size([as_array(x) for x in results])
     return [values[value] for value in program.outputs]
 
 

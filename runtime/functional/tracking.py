@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from .. import tape
 from ..common.dtype import bool_, shown
 from ..common.hooks import refuse_while_tracing, replaced_gradient
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..ir.types import is_floating
 from ..ops import boundary, elementwise
-from ..tracing import Operand
+from ..tracing import Operand, current
 from .operands import as_tensor
 from .spelling import operator_object, spelled
 
@@ -111,6 +112,15 @@ class InsertGradientOf:
     def __call__(self, x: Any) -> Any:
         """Pass the tensor on."""
         tensor = as_tensor(x, "x", of="InsertGradientOf")
+        trace = current()
+        if trace is not None and tape.current() is None and is_floating(tensor.dtype):
+            (passed,) = trace.with_own_gradient(
+                "InsertGradientOf",
+                [tensor],
+                [tensor],
+                lambda _x, _y, g: [replaced_gradient(self.f, self.f(g[0]), g[0])],
+            )
+            return passed
         (passed,) = identity_entry(
             (tensor,), lambda arrived: (replaced_gradient(self.f, self.f(arrived[0]), arrived[0]),)
         )

@@ -24,6 +24,7 @@ from ..tracing import Builder, Traced
 from .boundaries import crossing_in, crossing_out
 from .guard import Guard
 from .names import Names
+from .own_gradient import Pull, with_own_gradient
 from .sources import running_line
 from .variables import Variables
 
@@ -72,6 +73,7 @@ class Trace:
         for cell in self.names.cells:
             self.guard.objects.add(cell, self.names.path(cell, ""))
         self._replaying = False
+        self._cut = False
         self._outside = tape.current()
 
     # ---- operators ----
@@ -92,8 +94,11 @@ class Trace:
             if isinstance(x, Traced) and x.builder is not self.builder:
                 raise unknown_elements(x, op.name, "")
         values = tuple(self.constant(x) if isinstance(x, np.ndarray) else x for x in operands)
-        outputs = self.builder.append(op, values, attributes)
-        return outputs if isinstance(outputs, tuple) else (outputs,)
+        appended = self.builder.append(op, values, attributes)
+        outputs = appended if isinstance(appended, tuple) else (appended,)
+        if self._cut:
+            return tuple(self.builder.append(boundary.stop_gradient, (x,), {}) for x in outputs)
+        return outputs
 
     def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """The Tensor (a tuple of several) of an operator without operands that are Tensors."""
@@ -130,6 +135,15 @@ class Trace:
             yield
         finally:
             self._replaying, self.builder.fixed = before
+
+    @contextlib.contextmanager
+    def without_gradient(self) -> Iterator[None]:
+        """Within the context, no gradient flows through what is recorded."""
+        before, self._cut = self._cut, True
+        try:
+            yield
+        finally:
+            self._cut = before
 
     # ---- Cells ----
 
@@ -178,6 +192,10 @@ class Trace:
         """Let a Parameter hold an array or symbolic data from here on."""
         held = self.held.get(id(parameter)) or self._hold(parameter)
         held.now = data if isinstance(data, Traced) else self.constant(data)
+
+    def with_own_gradient(self, name: str, outputs: Sequence[Tensor], operands: Sequence[Tensor], pull: Pull) -> Any:
+        """Tensors with a backward pass written by hand; see `own_gradient`."""
+        return with_own_gradient(self, name, outputs, operands, pull)
 
     def update_unless(self, skip: Tensor, update: Callable[[], Any]) -> None:
         """Call `update`; each Parameter that it gives a new value keeps its old one where the symbolic `skip` holds."""

@@ -9,6 +9,7 @@ from .. import tape
 from ..common.hooks import Hook, HookHandle, replaced_gradient
 from ..common.nested import tensors_in, with_tensors
 from ..common.tensor import Tensor, identity_entry, zeros_like
+from ..tracing import current
 from .own_backward import run_with_own_backward
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _run(cell: Cell, args: Args, kwargs: dict[str, Any], called: list[Hook]) -> 
     backward_hooks = dict(cell._backward_hooks)
     if backward_hooks:
         args = _begin(cell, args, backward_hooks, arrived_at_outputs)
-    if cell.bprop is not None and tape.current() is not None:
+    if cell.bprop is not None and (tape.current() is not None or current() is not None):
         output = run_with_own_backward(cell, args, kwargs)
     else:
         output = cell.construct(*args, **kwargs)

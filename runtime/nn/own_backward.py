@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import tape
@@ -11,8 +11,10 @@ from ..common.nested import leaves, mapped, tensors_in, with_tensors
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped, zeros_like
 from ..errors import ShapeError
+from ..ir.types import is_floating
 from ..ops import elementwise
 from ..ops.common import broadcast_shapes, unbroadcast
+from ..tracing import current
 
 if TYPE_CHECKING:
     from .cell import Cell
@@ -21,14 +23,25 @@ Args = tuple[Any, ...]
 
 
 def run_with_own_backward(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
-    """Run `construct` unrecorded, and record `bprop` as its backward pass."""
+    """Run `construct` unrecorded, and record `bprop` as its backward pass: on the tape, or in what is traced."""
     recording = tape.current()
-    assert recording is not None
     call = inspect.signature(cell.construct).bind(*args, **kwargs)
     call.apply_defaults()
     inputs, parameters = call.args, _internal_params(cell)
     with tape.recording(None):
         output = cell.construct(*inputs, **call.kwargs)
+
+    def gradients(inputs: Args, result: Any, dout: Any) -> list[Any]:
+        returned = cell.bprop(*inputs, result, dout)
+        try:
+            of_inputs, of_parameters = _apart(returned, parameters)
+            return [*_of_inputs(inputs, of_inputs), *_of_parameters(parameters, of_parameters)]
+        except (TypeError, RuntimeError) as error:
+            shown = f"; its arguments were {(*inputs, result, dout)} and it returned {returned}"
+            raise type(error)(f"bprop of {cell.cls_name}: {error}{shown if cell.bprop_debug else ''}") from None
+
+    if recording is None:
+        return _traced(cell, inputs, parameters, output, gradients)
     operands = tuple(x.number_on(recording) for x in (*tensors_in(inputs), *parameters))
     if all(number is None for number in operands):
         return output
@@ -41,16 +54,31 @@ def run_with_own_backward(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any
     def pull(arrived: list[Any]) -> Sequence[Any]:
         douts = (zeros_like(x) if g is None else g for x, g in zip(outputs, arrived, strict=True))
         dout = mapped(output, lambda leaf: next(douts) if isinstance(leaf, Tensor) else None)
-        returned = cell.bprop(*inputs, result, dout)
-        try:
-            of_inputs, of_parameters = _apart(returned, parameters)
-            return [*_of_inputs(inputs, of_inputs), *_of_parameters(parameters, of_parameters)]
-        except (TypeError, RuntimeError) as error:
-            shown = f"; its arguments were {(*inputs, result, dout)} and it returned {returned}"
-            raise type(error)(f"bprop of {cell.cls_name}: {error}{shown if cell.bprop_debug else ''}") from None
+        return gradients(inputs, result, dout)
 
     recording.append(tape.Entry(operands, numbers, pull))
     return result
+
+
+def _traced(
+    cell: Cell, inputs: Args, parameters: list[Parameter], output: Any, gradients: Callable[[Args, Any, Any], Any]
+) -> Any:
+    """The output of `construct`, while Python is traced without a tape: the program has `bprop` in it."""
+    trace = current()
+    assert trace is not None
+    given = list(tensors_in(inputs))
+
+    def pull(operands: list[Tensor], outputs: list[Tensor], douts: list[Tensor]) -> Any:
+        result, arrived = with_tensors(output, iter(outputs)), iter(douts)
+        dout = mapped(result, lambda leaf: _arrived(leaf, arrived) if isinstance(leaf, Tensor) else None)
+        return gradients(with_tensors(inputs, iter(operands[: len(given)])), result, dout)
+
+    passed = trace.with_own_gradient(cell.cls_name, list(tensors_in(output)), [*given, *parameters], pull)
+    return with_tensors(output, iter(passed))
+
+
+def _arrived(output: Tensor, douts: Iterator[Tensor]) -> Any:
+    return next(douts) if is_floating(output.dtype) else zeros_like(output)
 
 
 def _internal_params(cell: Cell) -> list[Parameter]:

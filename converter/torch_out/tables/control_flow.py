@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ir.types import Type
 from ...capture.table import torch_dtype
 from .. import control
-from ..table import Context, torch_form
+from ..table import Context, no_torch_form, torch_form
 
 
 @torch_form("cond")
@@ -37,3 +37,6 @@ def _(context: Context, *operands: Any, body: Any, carried: int, scanned: int, r
 def _empty(type: Type) -> tuple[tuple[int, ...], Any]:
     """Shape and dtype of what is stacked where there is nothing to stack."""
     return (0, *(size if isinstance(size, int) else 0 for size in type.shape[1:])), torch_dtype(type.dtype)
+
+
+no_torch_form("own_gradient", "its backward pass was written by hand in a Cell; write it as a torch.autograd.Function")

@@ -176,6 +176,68 @@ def test_a_backward_pass_written_by_hand() -> None:
     assert_same(*in_both_modes(Clipped, lambda cell: ms.grad(lambda x: ops.sin(cell(x)).sum())(Tensor(X)))[:2])
 
 
+class Written(nn.Cell):
+    """Its backward pass is no derivative, and it uses a Parameter and the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = ms.Parameter(Tensor([2.0, -1.0, 0.5]), name="weight")
+
+    def construct(self, x: Any, count: Any) -> Any:
+        return x * self.weight, count + 1
+
+    def bprop(self, x: Any, count: Any, out: Any, dout: Any) -> Any:
+        return dout[0] * 10 * self.weight + out[0], None
+
+
+def test_a_backward_pass_written_by_hand_counts_wherever_the_gradient_is_asked_for() -> None:
+    cell, x, count = Written(), Tensor(X[:, :3]), Tensor([1], ms.int32)
+
+    def loss(x: Any) -> Any:
+        y, number = cell(ops.sin(x), count)
+        return (y * number).sum()
+
+    expected = ms.grad(loss)(x)
+    program = ms.trace(loss, (x,), dynamic_shapes=({0: "n"},)).program
+    of_graph = nn.GraphCell(program)
+    np.testing.assert_allclose(ms.grad(ms.jit(loss))(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(ms.jit(ms.grad(loss))(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(ms.grad(of_graph)(x), expected, rtol=1e-5)
+    for side in (program, ms.compile(program)):
+        for rows in (x, x[:2]):
+            _, gradients = side.value_and_grad(rows.asnumpy())
+            np.testing.assert_allclose(gradients.inputs[0], ms.grad(loss)(rows), rtol=1e-5)
+    again = ms.grad(lambda x: ms.grad(ms.jit(loss))(x).sum())(x)
+    np.testing.assert_allclose(again, ms.grad(lambda x: ms.grad(loss)(x).sum())(x), rtol=1e-5)
+
+
+def test_a_backward_pass_that_is_no_program_is_refused_where_it_is_asked_for() -> None:
+    class InNumpy(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            return x * 2
+
+        def bprop(self, x: Any, out: Any, dout: Any) -> Any:
+            return (Tensor(np.clip(dout.asnumpy(), -1, 1)),)
+
+    jitted = ms.jit(InNumpy())
+    np.testing.assert_allclose(jitted(Tensor(X)), X * 2)
+    with pytest.raises(UnsupportedPython, match=r"(?s)the backward pass of InNumpy is written by hand.*np\.clip"):
+        ms.grad(jitted)(Tensor(X))
+
+
+def test_gradients_that_are_replaced_or_cut_are_so_in_programs() -> None:
+    def replaced(x: Any) -> Any:
+        return (ops.InsertGradientOf(lambda g: g * 10)(x * 2) * x).sum()
+
+    def cut(x: Any) -> Any:
+        with ms._no_grad():
+            y = ops.sin(x)
+        return (y * x).sum()
+
+    for function in (replaced, cut):
+        np.testing.assert_allclose(ms.grad(ms.jit(function))(Tensor(X)), ms.grad(function)(Tensor(X)), rtol=1e-5)
+
+
 def test_hooks_are_refused() -> None:
     net = Net()
     net.fc.register_forward_hook(lambda *_: None)

@@ -58,6 +58,23 @@ def repeated(times: int):  # type: ignore[no-untyped-def]
     return run
 
 
+TRIPLE = traced(lambda x, y, passed, g: [g * x * y, g + passed], [VECTOR] * 4, "triple")
+
+
+class Own(torch.autograd.Function):
+    """What `TRIPLE` says of the gradient."""
+
+    @staticmethod
+    def forward(ctx, passed, x, y):  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(passed, x, y)
+        return passed.clone()
+
+    @staticmethod
+    def backward(ctx, g):  # type: ignore[no-untyped-def]
+        passed, x, y = ctx.saved_tensors
+        return torch.zeros_like(g), g * x * y, g + passed
+
+
 BRANCHES = {"then_branch": TIMES, "else_branch": MINUS}
 BODY = {"body": RECURRENT, "carried": 1, "scanned": 1}
 LOOP = {"body": DOUBLING, "carried": 1, "symbols": ("times",)}
@@ -67,6 +84,7 @@ CASES = [
     NOTHING,
     OpCase("cond", (np.array(True), X, Y), BRANCHES, lambda p, x, y: x * y),
     OpCase("cond", (np.array(False), X, Y), BRANCHES, lambda p, x, y: x - y, "else"),
+    OpCase("own_gradient", (X + Y, X, Y), {"outputs": 1, "backward": TRIPLE}, Own.apply, undifferentiated=(0,)),
     OpCase("scan", (X, ROWS, WEIGHT), BODY, recurrent(False)),
     OpCase("scan", (X, ROWS, WEIGHT), {**BODY, "reverse": True}, recurrent(True), "reverse"),
     OpCase("loop", (np.array(9), np.array(True), X, WEIGHT), LOOP, repeated(3)),
