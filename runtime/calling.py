@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from . import tree
 from .autodiff import GradientProgram, differentiate
 from .errors import UsageError
-from .interpreter import execute
+from .interpreter import bind, execute
+from .ir.dims import SymbolicDim, substitute
 from .ir.program import Program
 from .ir.types import BFLOAT16, Value, is_floating
 
@@ -58,7 +60,26 @@ def flat_inputs(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 def call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Program.__call__`."""
-    return tree.unflatten(program.result, execute(program, flat_inputs(program, args, kwargs)))
+    inputs = flat_inputs(program, args, kwargs)
+    return result_of(program, inputs, execute(program, inputs))
+
+
+def result_of(program: Program, inputs: Sequence[Any], outputs: list[Any]) -> Any:
+    """What the program returns, made of its outputs; sizes among it are numbers, which the inputs tell."""
+    structure = program.result
+    if _has_sizes(structure):
+        structure = _sized(structure, bind(program, inputs))
+    return tree.unflatten(structure, outputs)
+
+
+def _has_sizes(structure: tree.Structure) -> bool:
+    return isinstance(structure.constant, SymbolicDim) or any(map(_has_sizes, structure.children))
+
+
+def _sized(structure: tree.Structure, sizes: dict[str, int]) -> tree.Structure:
+    if isinstance(structure.constant, SymbolicDim):
+        return replace(structure, constant=substitute(structure.constant, sizes))
+    return replace(structure, children=tuple(_sized(child, sizes) for child in structure.children))
 
 
 def gradient_program(program: Program) -> GradientProgram:
@@ -95,7 +116,7 @@ def value_and_grad(
         name: np.zeros_like(program.constant_data[program.parameters[name].value]) if value is None else computed[value]
         for name, value in backward.parameter_gradients.items()
     }
-    result = tree.unflatten(program.result, results[: len(program.outputs)])
+    result = result_of(program, inputs, results[: len(program.outputs)])
     return result, Gradients(of_inputs, of_parameters)
 
 

@@ -58,6 +58,11 @@ def on_gradient(tensor: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
     return handle
 
 
+def has_gradient_hooks(tensor: Tensor) -> bool:
+    """Whether hooks wait for the gradient of a tensor."""
+    return bool(tensor.__dict__.get("_gradient_hooks"))
+
+
 def with_gradient_hooks(tensor: Tensor, gradient: Tensor) -> Tensor:
     """The gradient of `tensor` as its hooks leave it."""
     hooks = tensor.__dict__.get("_gradient_hooks", {})

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import tree
-from ..calling import Gradients, checked_cotangents, flat_inputs, gradient_program
+from ..calling import Gradients, checked_cotangents, flat_inputs, gradient_program, result_of
+from ..errors import UsageError
 from ..interpreter import bind
 from ..ir.program import Program
 from ..ir.types import Node, is_floating
@@ -33,6 +33,11 @@ def compile(program: Program, provider: str | None = None) -> Compiled:
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
         UsageError: ONNX Runtime can't run the model, or the provider isn't available here.
     """
+    if not isinstance(program, Program):
+        raise UsageError(
+            f"needed a program, given {type(program).__name__}: `converter.from_torch(module, args)` gives one, and so "
+            "does `trace(cell, args).program`; a Cell or function is compiled by `jit`"
+        )
     return Compiled(program, provider or best_provider())
 
 
@@ -57,7 +62,7 @@ class Compiled:
         inputs = flat_inputs(self.program, args, kwargs)
         bind(self.program, inputs)
         results = self._forward.run(dict(zip(self.program.inputs, inputs, strict=True)))
-        return tree.unflatten(self.program.result, results)
+        return result_of(self.program, inputs, results)
 
     def value_and_grad(
         self, *args: Any, cotangents: Iterable[Any] | None = None, **kwargs: Any
@@ -103,7 +108,7 @@ class _Backward:
             name: np.zeros_like(self.program.constant_data[stored[name].value]) if value is None else computed[value]
             for name, value in self.gradients.parameter_gradients.items()
         }
-        result = tree.unflatten(self.program.result, [computed[value] for value in self.program.outputs])
+        result = result_of(self.program, inputs, [computed[value] for value in self.program.outputs])
         return result, Gradients(of_inputs, of_parameters)
 
 

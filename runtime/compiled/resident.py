@@ -29,6 +29,7 @@ class Resident:
 
     Attributes:
         executable: what runs.
+        names: of the buffers that are the state.
 
     Raises:
         UnsupportedOperators: ops that have no ONNX form.
@@ -40,6 +41,7 @@ class Resident:
         self, program: Program, wanted: Sequence[Value], handed_in: Sequence[Value] = (), provider: str | None = None
     ) -> None:
         self._state = {name: b.value for name, b in program.buffers.items() if b.update is not None}
+        self.names = tuple(self._state)
         results = [*wanted, *program.updates.values()]
         self.executable = Executable(program, results, [*self._state.values(), *handed_in], provider)
         self._results = [np.zeros(_known(value.type), value.dtype) for value in wanted]
@@ -83,7 +85,7 @@ class Resident:
                 binding.bind_ortvalue_input(name, session.value(name, given[value]))
         try:
             session.ort.run_with_iobinding(binding)
-        except ORT_ERRORS as error:
+        except (*ORT_ERRORS, RuntimeError) as error:  # bound, it raises RuntimeError for any failure
             raise session.explained(error) from error
         self._bindings.reverse()
         self._now, self._next = self._next, self._now

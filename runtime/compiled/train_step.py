@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import tree
 from ..amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler
 from ..calling import as_array
 from ..common.parameter import Parameter
@@ -87,7 +88,14 @@ def training_step(
         trained = [p for p in cell.trainable_params() if not any(p is other for other in left)]
         if not trained:
             raise UsageError("there is nothing to train: every Parameter is frozen")
+        if not callable(optimizer):
+            raise UsageError(f"needed an optimizer, or a function that makes one, given {optimizer!r}")
         optimizer = optimizer(trained)
+    if loss is not None and not callable(loss):
+        raise UsageError(f"loss is a Cell, a function or None, given {loss!r}")
+    held = {id(p) for part in (cell, loss) if isinstance(part, Cell) for p in part.get_parameters()}
+    if not any(id(p) in held for p in optimizer.parameters):
+        raise UsageError("the optimizer has none of the network's Parameters: make it of `network.trainable_params()`")
     return TrainingStep(cell, loss, optimizer, _scaler(loss_scale), clip_norm, accumulate, left)
 
 
@@ -137,6 +145,7 @@ class TrainStep:
         self._held = held_by(step)
         self._rates = {n: np.array(h.parameter._array) for n, h in self._held.items() if h.role == LEARNING_RATE}
         self._loaded: dict[str, Array] = {}
+        self._modes: list[bool] = []
         self._compiled: _Compiled | None = None
 
     def __call__(self, *batch: Any) -> Array:
@@ -153,16 +162,33 @@ class TrainStep:
         """
         if len(batch) == 1 and isinstance(batch[0], (tuple, list)):
             batch = tuple(batch[0])
+        if not batch:
+            raise UsageError("a step needs the tensors of a batch")
+        for place, tensor in enumerate(batch):
+            if not tree.is_tensor(tensor):
+                raise UsageError(
+                    "a batch is made of arrays, Tensors or torch tensors, by position; given "
+                    f"{type(tensor).__name__} at position {place}"
+                )
         arrays = [as_array(tensor) for tensor in batch]
-        if self._compiled is None or not self._compiled.takes(arrays):
-            self._compile(arrays)
+        modes = [cell.training for _, cell in self.step.network.cells_and_names()]
+        if self._compiled is None or modes != self._modes or not self._compiled.takes(arrays):
+            self._compile(arrays, modes)
         assert self._compiled is not None
         loss, overflow = self._compiled.run(arrays, self._rates)
         self.overflowed = bool(overflow)
         return loss
 
-    def _compile(self, batch: Sequence[Array]) -> None:
-        self._compiled = _Compiled(self.step, batch, self.state(), self._compiled, self.provider)
+    def _compile(self, batch: Sequence[Array], modes: list[bool]) -> None:
+        state = self.state()
+        self._compiled = _Compiled(self.step, batch, state, self._compiled, self.provider)
+        self._modes = modes
+        self._loaded = {  # fixed in what runs now, and not what the network has
+            name: array
+            for name, array in state.items()
+            if name not in {*self._compiled.resident.names, *self._rates}
+            and not np.array_equal(array, self._held[name].parameter._array)
+        }
 
     @property
     def program(self) -> Program:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .. import tape, tree
+from .. import tape
+from ..calling import result_of
+from ..common.hooks import has_gradient_hooks
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
 from ..errors import ConversionError
@@ -83,12 +85,12 @@ class Compiled:
             outputs = self.tracking.run(recording, signature.tensors, arrays)
         else:
             outputs = [wrapped(array) for array in self.running.run(arrays)]
-        return tree.unflatten(self.running.traced.program.result, outputs)
+        return result_of(self.running.traced.program, arrays, outputs)
 
 
 def _kind(parameter: Parameter) -> tuple[Any, ...]:
     array = parameter._array
-    return parameter.requires_grad, array.dtype, array.shape
+    return parameter.requires_grad, array.dtype, array.shape, has_gradient_hooks(parameter)
 
 
 class Cache:

@@ -13,7 +13,7 @@ import numpy as np
 from ..common.hooks import refuse_while_tracing
 from ..common.tensor import Tensor
 from ..errors import TracingError, UnknownSize, UnsupportedPython
-from ..ir.dims import SymbolicDim
+from ..ir.dims import AS_KEY, SymbolicDim
 from .objects import OURS, Objects, is_same
 from .sources import is_ours, made_by_us, running_line
 from .statements import unsupported_statement
@@ -155,8 +155,8 @@ class Guard:
 
     def compares(self, dim: SymbolicDim, other: object) -> None:
         """A symbolic size is compared with what it doesn't equal for sure; ours takes them for different."""
-        if isinstance(other, (int, float, SymbolicDim)) and not is_ours(sys._getframe(2).f_code):
-            self.needs_number(dim, f"the comparison with {other}")
+        if (other is AS_KEY or isinstance(other, (int, float, SymbolicDim))) and not is_ours(sys._getframe(2).f_code):
+            self.needs_number(dim, "a key of a dict or set" if other is AS_KEY else f"the comparison with {other}")
 
 
 def _drawn() -> tuple[Any, ...]:

@@ -45,7 +45,7 @@ class Computation:
         self._wanted = list(dict.fromkeys(wanted))
         self._stored = [item.value for kind in (program.parameters, program.buffers) for item in kind.values()]
         self._executable: Any = None
-        if not interpreted:
+        if not interpreted and self._wanted:
             from ..compiled.executable import Executable  # which imports ONNX Runtime
 
             try:
@@ -57,6 +57,8 @@ class Computation:
 
     def run(self, given: Mapping[Value, Array]) -> dict[Value, Array]:
         """What is wanted, from an array for each input and each stored value."""
+        if not self._wanted:
+            return {}
         if self._executable is not None:
             return dict(zip(self._wanted, self._executable.run(given), strict=True))
         inputs = [given[value] for value in self._program.inputs]

@@ -17,6 +17,7 @@ from ..ir.program import Program
 from ..ir.types import Type
 from ..ir.verify import verify
 from ..nn.cell import Cell
+from ..ops import boundary
 from ..tracing import Traced, current, tracing
 from .boundaries import parameter_names
 from .recording import Trace
@@ -129,5 +130,7 @@ def _as_output(leaf: Any) -> Any:
     assert trace is not None
     if not tree.is_tensor(leaf):
         return leaf
+    if isinstance(leaf, Parameter):  # what a program gives, it computes
+        leaf = boundary.boundary(leaf, call=0, kind="output", slot="result")
     data = leaf._data if isinstance(leaf, Tensor) else as_array(leaf)
     return wrapped(data if isinstance(data, Traced) else trace.constant(data))

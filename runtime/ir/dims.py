@@ -125,6 +125,8 @@ class SymbolicDim:
         return equal
 
     def __hash__(self) -> int:
+        if _asked.comparing is not None:
+            _asked.comparing(self, AS_KEY)
         return hash(self.terms)
 
     def __index__(self) -> int:
@@ -204,6 +206,10 @@ class SymbolicDim:
         return found
 
 
+AS_KEY = object()
+"""In place of what a dimension is compared with, where it is looked up in a dict or set."""
+
+
 class _Asked(threading.local):
     """Who is told, per thread, that Python asks for what a dimension doesn't know; None: nobody."""
 
@@ -222,7 +228,7 @@ def answering(
 
     Args:
         number: called with the dimension and what needs it; it raises.
-        comparing: called with the dimension and what it doesn't equal; it may raise.
+        comparing: called with the dimension and what it doesn't equal, or `AS_KEY`; it may raise.
     """
     before = _asked.number, _asked.comparing
     _asked.number, _asked.comparing = number, comparing

@@ -93,8 +93,10 @@ def _(g: Tensor, y: Tensor, target: Tensor, *, classes: int, ignore_index: int |
 
 @class_index.onnx
 def _(graph: OnnxGraph, target: str, *, classes: int, ignore_index: int | None) -> str:
-    if ignore_index is None:
-        return str(graph.op("Identity", target))
     dtype = graph.type(target).dtype
-    ignored = graph.op("Equal", target, graph.constant(ignore_index, dtype))
-    return str(graph.op("Where", ignored, graph.constant(0, dtype), target))
+    zero = graph.constant(0, dtype)
+    beyond = graph.cast(graph.op("Squeeze", graph.dims((classes,))), dtype)
+    found = graph.op("Where", graph.op("Less", target, zero), beyond, target)  # -1 would be looked up as the last
+    if ignore_index is not None:
+        found = graph.op("Where", graph.op("Equal", target, graph.constant(ignore_index, dtype)), zero, found)
+    return str(found)

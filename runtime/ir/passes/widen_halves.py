@@ -13,7 +13,7 @@ from ...tracing import Builder, Traced
 from ..program import Program
 from ..types import FLOAT32, Node, Value, is_half
 
-WITHOUT_KERNEL = frozenset({"expand", "pad", "tile", "triangle", "where"})
+WITHOUT_KERNEL = frozenset({"expand", "full", "pad", "tile", "triangle", "where"})
 """Ops that only move elements, for whose operators ONNX Runtime has no bfloat16 kernel on the CPU: a list that
 tests/runtime/compiled/test_every_op.py holds."""
 

@@ -13,11 +13,20 @@ from ...common.dtype import bool_, int32
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor, wrapped, zeros_like
 from ...differentiation import differentiate
+from ...errors import UsageError
 from ...functional.clipping import clip_by_norm
+from ...ir.types import is_floating
 from ...ops import comparison, elementwise
 from ..cell import Cell
 from ..optim.optimizer import Optimizer
 from .conditional_update import update_unless
+
+
+def _require_number(loss: Any) -> None:
+    """`UsageError` unless it is a tensor with one floating-point number."""
+    given = f"{loss.dtype} of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+    if not isinstance(loss, Tensor) or not is_floating(loss.dtype) or tuple(loss.shape) not in ((), (1,)):
+        raise UsageError(f"the loss must be a tensor with one floating-point number, given {given}")
 
 
 class TrainingStep(Cell):
@@ -82,6 +91,7 @@ class TrainingStep(Cell):
 
         def forward(*batch: Any) -> tuple[Any, Any]:
             loss = self.network(*batch) if self.loss is None else self.loss(self.network(*batch[:-1]), batch[-1])
+            _require_number(loss)
             return loss if scaler is None else scaler.scale(loss), loss
 
         found = differentiate(forward, batch, {}, (), tuple(self.weights), has_aux=True)
