@@ -36,6 +36,7 @@ class Cell(Hookable):
 
     internal_params: list[Parameter]
     bprop: Any = None
+    _holds_others = False  # whether its tuples hold Parameters of other Cells, which may be called as attributes here
     _params: dict[str, Parameter]
     _cells: dict[str, Cell]
     _auto_prefix: bool
@@ -145,7 +146,9 @@ class Cell(Hookable):
             cells.pop(name, None)
             if isinstance(value, ParameterTuple):
                 for parameter in value:
-                    self.insert_param_to_cell(parameter.name, parameter, check_name_contain_dot=False)
+                    apart = self._holds_others and "." not in parameter.name
+                    key = f"{name}.{parameter.name}" if apart else parameter.name
+                    self.insert_param_to_cell(key, parameter, check_name_contain_dot=False)
             object.__setattr__(self, name, value)
 
     def _assign_over_parameter(self, parameters: dict[str, Parameter], name: str, value: Any) -> None:

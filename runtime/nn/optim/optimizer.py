@@ -68,6 +68,8 @@ class Optimizer(Cell):
             used up.
     """
 
+    _holds_others = True
+
     def __init__(self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0, loss_scale: float = 1.0) -> None:
         super().__init__(auto_prefix=False)
         of = self.cls_name

@@ -59,6 +59,8 @@ class TrainingStep(Cell):
         ValueError: `clip_norm` isn't above 0, or `accumulate` is below 1.
     """
 
+    _holds_others = True
+
     def __init__(
         self,
         network: Cell,

@@ -323,7 +323,7 @@ def test_batches_of_any_size_take_two_programs(monkeypatch: pytest.MonkeyPatch) 
     step = compile_train_step(cell, ms.nn.MSELoss(), ms.nn.Momentum(cell.trainable_params(), 0.1, 0.9))
     compiles = []
     original = TrainStep._compile
-    monkeypatch.setattr(TrainStep, "_compile", lambda self, batch: (compiles.append(1), original(self, batch)))
+    monkeypatch.setattr(TrainStep, "_compile", lambda self, *given: (compiles.append(1), original(self, *given)))
     eager = Dense()
     for mine, theirs in zip(eager.get_parameters(), cell.get_parameters(), strict=True):
         mine.set_data(theirs)
