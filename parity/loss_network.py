@@ -114,6 +114,12 @@ def loss_program(
         UsageError: the inputs don't fit the module, or the loss is no scalar.
         ConversionError: it can't be converted.
     """
+    for name, parameter in module.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise UsageError(
+                f"parameter '{name}' has a hook, which changes its gradient outside of the network: a program of the "
+                "training can't have it; do what it does in the loss or the optimizer, and remove the hook"
+            )
     autocast = autocast_dtype(dtype)
     network = with_signature(LossNetwork(module, loss, autocast))
     options = Options(dtype="float32" if autocast is not None else dtype, train=True)

@@ -43,6 +43,8 @@ def as_array(tensor: Any) -> Array:
     if hasattr(tensor, "asnumpy"):
         return np.asarray(tensor.asnumpy())
     detached = tensor.detach().cpu()
+    if detached.is_sparse:
+        detached = detached.to_dense()
     if str(detached.dtype) == "torch.bfloat16":
         return np.asarray(detached.float().numpy().astype(BFLOAT16))
     resolved = detached.resolve_conj().resolve_neg()

@@ -72,6 +72,8 @@ class DoublePrecision(TorchFunctionMode):
             made = func(*args, **kwargs)
             from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
             return made.float().double() if from_python and made.dtype == torch.float64 else made
+        if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
+            args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item()
         args, kwargs = pytree.tree_map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
         return func(*args, **kwargs)
 

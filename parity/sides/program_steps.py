@@ -172,7 +172,7 @@ def _kept(traced: TrainingProgram, program: Program, state: Mapping[str, Array])
             found[Quantity("parameter" if name in program.parameters else "buffer", name)] = array
         elif held.role == LOSS_SCALE:
             found[Quantity("loss scale", name)] = array
-        elif held.role == OPTIMIZER and name == "global_step":
+        elif held.role == OPTIMIZER and held.parameter.name == "global_step":
             found[Quantity("optimizer state", "step")] = array.reshape(())
         elif held.role == OPTIMIZER and name.partition(".")[2] in program.parameters:
             quantity, compared = optimizer_state(name, array)

@@ -32,6 +32,8 @@ from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimize
 from .records import Array, Draw
 from .training import held_by
 
+WITHOUT_GRADIENT = "loss(outputs) returned no tensor with a gradient: it must depend on the outputs smoothly"
+
 Batch = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of a call."""
 
@@ -104,8 +106,15 @@ class TorchSteps:
 
 
 def _copied(module: torch.nn.Module) -> torch.nn.Module:
+    # what a module computes of its parameters and keeps (the old weight_norm does, and prune), it computes anew
+    computed = {
+        id(held): held.detach().clone()
+        for part in module.modules()
+        for held in vars(part).values()
+        if isinstance(held, torch.Tensor) and held.grad_fn is not None
+    }
     try:
-        return copy.deepcopy(module)
+        return copy.deepcopy(module, computed)
     except Exception as error:  # what a module holds may refuse in any way
         raise UsageError(
             f"a copy of the model is trained, and copy.deepcopy(model) fails: {type(error).__name__}: {error}"
@@ -192,7 +201,9 @@ class _Loop:
                 raise
             except Exception as error:  # the model's own code raises it, or torch for a dtype
                 raise eager_error(error, args, kwargs) from error
-            share = loss / self.recipe.accumulate
+            if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
+                raise UsageError(WITHOUT_GRADIENT)
+            share: Any = loss / self.recipe.accumulate
             scaled = share if self.scaler is None else self.scaler.scale(share)
             try:
                 with self._running():

@@ -142,7 +142,8 @@ class Parameter(Tensor):
 
         data = wrapped(self._data.copy()) if isinstance(init, str) and init == "same" else None
         if data is None:
-            data = initializer(init, self.shape, self.dtype)
+            empty = 0 in self.shape  # nothing to fill
+            data = wrapped(self._data.copy()) if empty else initializer(init, self.shape, self.dtype)
         copied = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel, self.parallel_optimizer)
         copied._is_buffer = self._is_buffer
         return copied

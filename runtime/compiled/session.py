@@ -124,6 +124,7 @@ class Session:
     def explained(self, error: Exception) -> SessionError:
         """What ONNX Runtime says, with the Cell and the source line of the node that it names."""
         said = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
+        said = re.sub(r"/onnxruntime_src/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", said).strip()  # its own C++
         message = f"ONNX Runtime can't run the model: {said}"
         named = re.search(r"(?:node with name '|[Nn]ode \(|Name:')([^')]+)", said)
         if named is None or isinstance(error, ort_errors.NoSuchFile):

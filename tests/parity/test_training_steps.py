@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from torch.nn.utils import prune
 
 from cellbridge.parity import TrainingReport, assert_training_parity, check_training, training_steps
 from cellbridge.parity.cli import main
@@ -241,6 +242,88 @@ def test_where_the_loss_fixes_a_size_others_are_left_out_and_a_note_says_so() ->
     assert "specialized it to be a constant (7)" in note
 
 
+class Named(torch.nn.Module):
+    """Its parameters are called as attributes of optimizers and training steps are."""
+
+    NAMES = ("weight_decay", "loss_scale", "learning_rate", "global_step", "eps", "parameters_", "network", "loss")
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        for i, name in enumerate(self.NAMES):
+            setattr(self, name, torch.nn.Parameter(torch.tensor(0.3 + i)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return sum((x.sin() * getattr(self, name) for name in self.NAMES), x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
+def test_parameters_may_have_any_name(optimizer: str) -> None:
+    report = check_training(Named(), (ARGS,), steps=2, optimizer=optimizer, lr=0.1)
+    assert report.ok, str(report)
+
+
+def test_the_loss_is_shared_among_batches_before_it_is_scaled() -> None:
+    linear = torch.nn.Linear(4, 2)
+    report = check_training(
+        linear, (torch.ones(4, 4),), loss=lambda y: y.float().mean() * 3.0, steps=1, optimizer="sgd", dtype="float16",
+        loss_scale=65536.0, accumulate=2,
+    )  # fmt: skip
+    assert report.ok, str(report)
+
+
+def test_what_a_module_computes_of_its_weights_and_keeps_is_copied() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Tanh())
+    prune.l1_unstructured(module[0], "weight", 0.5)
+    module(ARGS)
+    assert module[0].weight.grad_fn is not None
+    report = check_training(module, (ARGS,), steps=2)
+    assert report.ok, str(report)
+
+
+def test_sparse_gradients_and_parameters_without_elements_agree() -> None:
+    class Sparse(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.table = torch.nn.Embedding(5, 3, sparse=True)
+            self.empty = torch.nn.Parameter(torch.zeros(0, 3))
+
+        def forward(self, index: torch.Tensor) -> torch.Tensor:
+            return torch.cat([self.table(index), self.empty])
+
+    report = check_training(Sparse(), (torch.tensor([1, 1, 4]),), steps=2, optimizer="sgd")
+    assert report.ok, str(report)
+
+
+def test_hooks_on_parameters_are_refused() -> None:
+    linear = torch.nn.Linear(6, 2)
+    linear.weight.register_hook(lambda g: g * 0.5)
+    with pytest.raises(UsageError, match="parameter 'weight' has a hook"):
+        check_training(linear, (ARGS,))
+
+
+def test_a_loss_without_a_gradient_is_refused() -> None:
+    with pytest.raises(UsageError, match="no tensor with a gradient"):
+        check_training(torch.nn.Linear(6, 2), (ARGS,), loss=lambda y: y.argmax(-1).sum().float())
+
+
+def test_a_number_that_is_assigned_agrees() -> None:
+    class Assigns(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.linear = torch.nn.Linear(6, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            h = self.linear(x).clone()
+            h[:, 0] = 0.1
+            return h
+
+    report = check_training(Assigns(), (ARGS,), steps=1)
+    assert report.ok, str(report)
+
+
 def test_the_module_is_left_as_it_was() -> None:
     module = Net().eval()
     module.first.weight.requires_grad_(False)
@@ -455,7 +538,7 @@ def test_a_step_that_begins_anew_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"dtype": "int8"}, "dtype must be one of"),
         ({"loss": lambda outputs: outputs}, r"must return a scalar tensor, it returned float32\[7, 2\]"),
         ({"loss": lambda outputs: outputs.sum() * torch.inf}, "the loss of step 1 is -?(inf|nan) in torch"),
-        ({"loss": lambda outputs: outputs.detach().sum()}, "backward doesn't run"),
+        ({"loss": lambda outputs: outputs.detach().sum()}, "no tensor with a gradient"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(options: Any, told: str) -> None:

@@ -32,11 +32,11 @@ def _require_number(loss: Any) -> None:
 class TrainingStep(Cell):
     """One step of training.
 
-    In this order: the loss; gradients of the loss times the loss scale; their mean over `accumulate` calls; division by
-    the loss scale; whether all are finite; scaling down to a norm of `clip_norm`; the optimizer's update; the update of
-    the loss scale. A Parameter that the loss doesn't depend on is left as it is, as torch does with one whose `grad` is
-    None. A call that isn't the last of `accumulate` only adds its gradients up. With a loss scale, an update
-    whose gradients aren't finite is left out.
+    In this order: the loss; gradients of the loss over `accumulate`, times the loss scale; their sum over `accumulate`
+    calls; division by the loss scale; whether all are finite; scaling down to a norm of `clip_norm`; the optimizer's
+    update; the update of the loss scale. A Parameter that the loss doesn't depend on is left as it is, as torch does
+    with one whose `grad` is None. A call that isn't the last of `accumulate` only adds its gradients up. With a loss
+    scale, an update whose gradients aren't finite is left out.
 
     Args:
         network: computes the loss of a batch or, with `loss`, an output of all of the batch but its last tensor.
@@ -94,7 +94,8 @@ class TrainingStep(Cell):
         def forward(*batch: Any) -> tuple[Any, Any]:
             loss = self.network(*batch) if self.loss is None else self.loss(self.network(*batch[:-1]), batch[-1])
             _require_number(loss)
-            return loss if scaler is None else scaler.scale(loss), loss
+            share = loss if self.accumulate == 1 else loss / self.accumulate
+            return share if scaler is None else scaler.scale(share), loss
 
         found = differentiate(forward, batch, {}, (), tuple(self.weights), has_aux=True)
         (_, loss), gradients = found.outputs, found.weights
@@ -117,16 +118,16 @@ class TrainingStep(Cell):
         }
 
     def _accumulated(self, gradients: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
-        """The mean of the gradients of the calls so far, and whether there are calls to come before the update."""
+        """The sum of the gradients of the calls so far, and whether there are calls to come before the update."""
         count = self.calls_made.value() + 1
         incomplete = comparison.less(count, self.accumulate)
         self.calls_made.set_data(elementwise.where(incomplete, count, wrapped(np.zeros((), int32))))
-        means = []
+        sums = []
         for held, gradient in zip(self.gradient_sums, gradients, strict=True):
             total = held.value() + gradient
             held.set_data(elementwise.where(incomplete, total, wrapped(np.zeros((), held.dtype))))
-            means.append(total / self.accumulate)
-        return tuple(means), incomplete
+            sums.append(total)
+        return tuple(sums), incomplete
 
     def _update(self, gradients: Sequence[Any], reached: Sequence[bool]) -> None:
         """Let the optimizer update its Parameters, but for those that are frozen or that no gradient reached."""

@@ -371,3 +371,70 @@ def test_mistakes_are_named() -> None:
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), clip_norm=0.0)
     with pytest.raises(UsageError, match="at its first batch"):
         _ = compiled(lambda p: optim.SGD(p, 0.1)).program
+
+
+def test_statistics_stay_where_the_mode_changes() -> None:
+    class Norm(ms.nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bn = ms.nn.BatchNorm1d(3)
+
+        def construct(self, x: Any) -> Any:
+            return self.bn(x)
+
+    cell = Norm().set_train()
+    step = compile_train_step(cell, lambda y, t: (y * t).sum(), lambda p: ms.nn.SGD(p, 0.0))
+    x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), np.float32)
+    step(x, y)
+    moved = step.parameters()["bn.moving_mean"]
+    assert moved.any()
+    cell.set_train(False)
+    for rows in (2, 1):
+        step(x[:rows], y[:rows])
+        np.testing.assert_array_equal(step.parameters()["bn.moving_mean"], moved)
+    cell.set_train()
+    step(x, y)
+    assert (step.parameters()["bn.moving_mean"] != moved).any()
+
+
+@pytest.mark.parametrize(
+    ("batch", "told"),
+    [
+        ((), "needs the tensors of a batch"),
+        ((np.ones((1, 4), np.float32), None), "given NoneType at position 1"),
+        (({"x": 1},), "given dict at position 0"),
+    ],
+)
+def test_what_is_no_batch_is_refused(batch: Any, told: str) -> None:
+    cell = Dense()
+    step = compile_train_step(cell, ms.nn.MSELoss(), ms.nn.SGD(cell.trainable_params(), 0.1))
+    with pytest.raises(UsageError, match=told):
+        step(*batch)
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        (lambda y, t: (y, t), "given tuple"),
+        (lambda y, t: 1.0, "given float"),
+        (lambda y, t: y, r"float32 of shape \(1, 2\)"),
+        (lambda y, t: y.argmax(), "given int64"),
+    ],
+)
+def test_what_is_no_loss_is_refused(loss: Any, told: str) -> None:
+    cell = Dense()
+    step = compile_train_step(cell, loss, ms.nn.SGD(cell.trainable_params(), 0.1))
+    with pytest.raises(UsageError, match=told):
+        step(np.ones((1, 4), np.float32), np.ones((1, 2), np.float32))
+
+
+def test_an_optimizer_of_another_network_is_refused() -> None:
+    with pytest.raises(UsageError, match="none of the network's Parameters"):
+        compile_train_step(Dense(), ms.nn.MSELoss(), ms.nn.SGD(Dense().trainable_params(), 0.1))
+    with pytest.raises(UsageError, match="needed an optimizer"):
+        compile_train_step(Dense(), ms.nn.MSELoss(), "adam")  # type: ignore[arg-type]
+
+
+def test_only_programs_are_compiled() -> None:
+    with pytest.raises(UsageError, match="needed a program, given Dense"):
+        ms.compile(Dense())  # type: ignore[arg-type]

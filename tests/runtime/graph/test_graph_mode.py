@@ -11,6 +11,7 @@ import pytest
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import Tensor, UnsupportedPython, context, nn, ops
+from cellbridge.runtime.errors import UsageError
 from cellbridge.runtime.graph import running
 from tests.runtime.graph.test_training_steps import Net, X, Y, state, with_loss
 
@@ -269,3 +270,54 @@ def test_only_what_is_called_in_graph_mode_is_compiled() -> None:
     ms.set_context(mode=ms.PYNATIVE_MODE)
     net(Tensor(X))
     assert traces(net) == 1
+
+
+def test_sizes_in_results_are_numbers() -> None:
+    @ms.jit
+    def sizes(x: Any) -> Any:
+        return x * 2, x.shape[0], {"all": x.shape}
+
+    for rows in (2, 3, 5):
+        assert sizes(Tensor(np.ones((rows, 4), np.float32)))[1:] == (rows, {"all": (rows, 4)})
+    program = ms.trace(lambda x: (x * 2, x.shape[0]), (Tensor(X),), dynamic_shapes=({0: "n"},)).program
+    for side in (program, ms.compile(program)):
+        assert side(np.ones((7, X.shape[1]), np.float32))[1] == 7
+
+
+def test_a_size_that_is_looked_up_is_a_number() -> None:
+    table = {2: 10.0, 3: 20.0}
+    looked_up = ms.jit(lambda x: x * table.get(x.shape[0], -1.0))
+    assert [float(looked_up(Tensor(np.ones((n, 1), np.float32)))[0, 0]) for n in (2, 3, 4)] == [10.0, 20.0, -1.0]
+
+
+def test_results_without_a_tensor_and_parameters_as_results() -> None:
+    weight = ms.Parameter(Tensor([1.0, 2.0]), name="w")
+    assert ms.jit(lambda x: None)(Tensor(X)) is None
+    assert ms.jit(lambda x: x.shape)(Tensor(X)) == X.shape
+    np.testing.assert_array_equal(ms.jit(lambda x: weight)(Tensor(X)), weight)
+
+
+def test_a_hook_on_a_parameter_counts_after_the_first_call_too() -> None:
+    net = Net()
+    ms.set_context(mode=ms.GRAPH_MODE)
+    gradient = ms.grad(lambda x: net(x).sum(), None, [net.fc.weight])
+    gradient(Tensor(X))
+    net.fc.weight.register_hook(lambda g: g * 100)
+    with pytest.raises(UnsupportedPython, match="hooks"):
+        gradient(Tensor(X))
+
+
+def test_bfloat16_gradients_at_several_sizes() -> None:
+    gradient = ms.jit(ms.grad(ops.relu))
+    for rows in (2, 3, 5):
+        x = Tensor(np.ones((rows, 4), np.float32)).astype(ms.bfloat16)
+        assert (gradient(x).astype(ms.float32) == 1).all()
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_labels_that_are_no_class_fail(label: int) -> None:
+    x, target = Tensor([[1.0, 2.0, 3.0]]), Tensor([label], ms.int32)
+    with pytest.raises(
+        UsageError, match=r"(?i)can't run the model: .* out of[^/]*\n  operator .* at .*test_graph_mode.py"
+    ):
+        ms.jit(nn.CrossEntropyLoss())(x, target)
