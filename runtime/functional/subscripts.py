@@ -13,7 +13,7 @@ from ..common.tensor import Tensor, wrapped
 from ..ir.dims import product
 from ..ops import elementwise, indexing, shaping
 from ..ops.common import broadcast_shapes, normalize_axis
-from ..tracing import Operand
+from ..tracing import Operand, Traced
 from .arguments import concrete, integer, integers, known
 from .joining import part
 from .operands import as_tensor
@@ -188,20 +188,32 @@ def setitem(self: Any, index: Any, value: Any) -> None:
 
 def written(x: Any, index: Any, value: Any) -> Any:
     """`x` with `value` at the elements that `x[index]` names."""
-    size = known(product(x.shape), "the size of a tensor that is written to")
-    items = tuple(concrete(item, "an index") if isinstance(item, Operand) else item for item in _items(index, x.ndim))
-    places = np.arange(size).reshape(x.shape)[items]
     v = as_tensor(value, "value", of="__setitem__")
     v = v if v.dtype == x.dtype else elementwise.cast(v, dtype=x.dtype)
+    if _is_symbolic(index) and index.dtype == bool_ and not v.ndim:
+        mask = shaping.reshape(index, shape=(*index.shape, *(1,) * (x.ndim - index.ndim)))
+        return elementwise.where(mask, v, x)
+    size = known(product(x.shape), "the size of a tensor that is written to")
+    numbered, items = np.arange(size).reshape(x.shape), _items(index, x.ndim)
+    if any(map(_is_symbolic, items)):
+        places = getitem(wrapped(numbered), tuple(items))
+    else:
+        places = wrapped(numbered[tuple(concrete(i, "an index") if isinstance(i, Operand) else i for i in items)])
+    count = known(product(places.shape), "how many elements are written to")
     surplus = v.ndim - places.ndim
     if surplus > 0 and v.shape[:surplus] == (1,) * surplus:
         v = shaping.reshape(v, shape=tuple(v.shape[surplus:]))
-    updates = shaping.reshape(shaping.expand(v, shape=places.shape), shape=(places.size,))
-    flat = shaping.reshape(x, shape=(size,))
+    updates = shaping.reshape(shaping.expand(v, shape=places.shape), shape=(count,))
+    flat, places = shaping.reshape(x, shape=(size,)), shaping.reshape(places, shape=(count,))
     return shaping.reshape(
-        indexing.scatter(flat, wrapped(places.reshape(-1)), updates, axis=0) if places.size else flat,
+        indexing.scatter(flat, places, updates, axis=0) if count else flat,
         shape=tuple(x.shape),
     )
+
+
+def _is_symbolic(item: Any) -> bool:
+    """Whether it is a tensor whose elements are known only when a program runs."""
+    return isinstance(item, Tensor) and isinstance(item._data, Traced)
 
 
 @spelled(

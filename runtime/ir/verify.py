@@ -105,8 +105,8 @@ def _verify_cells(program: Program) -> None:
     if not program.calls or program.calls[0].path or program.calls[0].parent is not None:
         raise ProgramError("the first Cell call must be the root: path '' without a parent")
     for position, call in enumerate(program.calls[1:], start=1):
-        if call.parent is None or not 0 <= call.parent < position:
+        if not isinstance(call.parent, int) or not 0 <= call.parent < position:
             raise ProgramError(f"Cell call {call}: its parent must be an earlier call, given {call.parent}")
     for node in program.nodes:
-        if not 0 <= node.cell < len(program.calls):
+        if not isinstance(node.cell, int) or not 0 <= node.cell < len(program.calls):
             raise ProgramError(f"op {node.op} belongs to Cell call {node.cell}, there are {len(program.calls)}")

@@ -321,3 +321,39 @@ def test_labels_that_are_no_class_fail(label: int) -> None:
         UsageError, match=r"(?i)can't run the model: .* out of[^/]*\n  operator .* at .*test_graph_mode.py"
     ):
         ms.jit(nn.CrossEntropyLoss())(x, target)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda i, n: i,
+        lambda i, n: n,
+        lambda i, n: (slice(None), n),
+        lambda i, n: (i, slice(1, None)),
+        lambda i, n: (i, i),
+        lambda i, n: (1, i),
+    ],
+)
+def test_elements_are_written_at_indices_that_are_computed(index: Any) -> None:
+    def put(x: Any, i: Any, n: Any) -> Any:
+        y = x * 1
+        y[index(i, n)] = 9.0
+        y[index(i, n)] += x[index(i, n)]
+        return y
+
+    x = Tensor(np.arange(9, dtype=np.float32).reshape(3, 3))
+    arguments = x, Tensor([0, 2], ms.int32), Tensor(-1, ms.int32)
+    np.testing.assert_array_equal(ms.jit(put)(*arguments), put(*arguments))
+    expected = ms.grad(lambda x: (put(x, *arguments[1:]) * x).sum())(x)
+    np.testing.assert_array_equal(ms.jit(ms.grad(lambda x: (put(x, *arguments[1:]) * x).sum()))(x), expected)
+
+
+def test_a_number_is_written_where_a_computed_mask_holds() -> None:
+    def clipped(x: Any) -> Any:
+        y = x * 1
+        y[x > 0.5] = 0.5
+        return y
+
+    x = Tensor(X)
+    np.testing.assert_array_equal(ms.jit(clipped)(x), clipped(x))
+    np.testing.assert_array_equal(ms.grad(ms.jit(clipped))(x), ms.grad(clipped)(x))

@@ -34,6 +34,7 @@ FAULTS: dict[str, tuple[Callable[[Program], Program], str]] = {
     "root with a path": (lambda p: p.replace(calls=(CellCall("a", "A"),)), "must be the root"),
     "parent comes later": (lambda p: p.replace(calls=(*p.calls, CellCall("a", "A", 0, 1))), "parent must be"),
     "cell of a node": (lambda p: first(p, cell=1), "belongs to Cell call 1, there are 1"),
+    "cell of a node that is no whole number": (lambda p: first(p, cell=0.0), "belongs to Cell call 0.0"),
     "assigned twice": (lambda p: p.replace(nodes=(p.nodes[0], *p.nodes)), "assigned twice"),
     "one name, two values": (lambda p: p.replace(inputs=(*p.inputs, Value("w", STRAY.type))), "assigned twice"),
     "used before computed": (lambda p: p.replace(nodes=p.nodes[::-1]), "used before it is computed"),
