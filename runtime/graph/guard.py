@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import random
 import sys
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -48,6 +50,7 @@ class Guard:
         self._trace = trace
         self.objects = Objects(variables)
         self._made: set[int] = set()
+        self._codes: set[CodeType] = set()
 
     def refusal(self, kind: type[TracingError], what: str, instead: str, place: str | None = None) -> TracingError:
         """The error to raise: what Python did, in which Cell, on which line, and what to write instead."""
@@ -72,6 +75,11 @@ class Guard:
         """A Cell is called."""
         if id(cell) not in self._made:
             self.objects.add(cell, path)
+        construct = inspect.unwrap(type(cell).construct)
+        code = getattr(construct, "__code__", None)
+        if code is not None and code not in self._codes and not is_ours(code):
+            self._codes.add(code)
+            self.objects.watch(Variables(construct))
         if cell.has_hooks and any(not made_by_us(hook.function) for hook in cell.hooks()):
             refuse_while_tracing(f"the Cell {cell.cls_name} '{path}' has hooks")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import types
 from collections import deque
@@ -90,11 +91,16 @@ class Objects:
     def __init__(self, variables: Variables) -> None:
         self.tensors: dict[int, str] = {}
         self.data: list[tuple[Tensor, Any]] = []
-        self._variables = variables
-        self._before = variables()
+        self._watched: list[tuple[Variables, dict[str, Any]]] = []
         self._noted: dict[int, Noted] = {}
         self._kept: list[Any] = []  # so that no identity is used anew
-        for name, value in self._before.items():
+        self.watch(variables)
+
+    def watch(self, variables: Variables) -> None:
+        """Note what the variables of a function hold, beside those that are noted."""
+        before = variables()
+        self._watched.append((variables, before))
+        for name, value in before.items():
             self._note(value, f"the variable {name}")
 
     def note_argument(self, name: str, value: Any) -> None:
@@ -122,10 +128,11 @@ class Objects:
             change = noted.change()
             if change is not None:
                 yield change
-        now = self._variables()
-        for name, value in self._before.items():
-            if name in now and not is_same(now[name], value):
-                yield f"the variable {name}"
+        for variables, before in self._watched:
+            now = variables()
+            for name, value in before.items():
+                if name in now and not is_same(now[name], value):
+                    yield f"the variable {name}"
 
     def are_the_same(self) -> bool:
         """Whether nothing was changed that traced Python may depend on: `phase` says nothing that it may."""
@@ -138,7 +145,8 @@ class Objects:
         for noted in self._noted.values():
             if noted.change() is not None:
                 noted.restore()
-        self._variables.restore(self._before)
+        for variables, before in self._watched:
+            variables.restore(before)
 
     def _note(self, value: Any, name: str, depth: int = 0) -> None:
         if type(value) is Tensor:
@@ -174,6 +182,8 @@ class Objects:
 
 def _is_the_users(cls: type) -> bool:
     """Whether a class is none of ours or of the standard library: those keep things for later in their objects."""
+    if issubclass(cls, (types.SimpleNamespace, argparse.Namespace)):
+        return True
     return not cls.__module__.startswith(ROOM) and cls.__module__.split(".")[0] not in sys.stdlib_module_names
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -357,3 +358,44 @@ def test_a_number_is_written_where_a_computed_mask_holds() -> None:
     x = Tensor(X)
     np.testing.assert_array_equal(ms.jit(clipped)(x), clipped(x))
     np.testing.assert_array_equal(ms.grad(ms.jit(clipped))(x), ms.grad(clipped)(x))
+
+
+SCALE = 2.0
+SEEN: list[Any] = []
+TABLE = Tensor([1.0, 2.0, 3.0])
+SETTINGS = types.SimpleNamespace(scale=2.0)
+
+
+class UsesVariables(nn.Cell):
+    def construct(self, x: Any) -> Any:
+        return x * SCALE * SETTINGS.scale
+
+
+class ChangesList(nn.Cell):
+    def construct(self, x: Any) -> Any:
+        SEEN.append(1)
+        return x * 2
+
+
+class WritesToTensor(nn.Cell):
+    def construct(self, x: Any) -> Any:
+        TABLE[0] = x.sum()
+        return x + TABLE[0]
+
+
+def test_variables_that_cells_use_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = ms.jit(nn.SequentialCell(UsesVariables(), nn.ReLU()))
+    one = Tensor([1.0])
+    assert float(outer(one)[0]) == 4.0
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert float(outer(one)[0]) == 6.0
+    monkeypatch.setattr(SETTINGS, "scale", 5.0)
+    assert float(outer(one)[0]) == 15.0
+
+
+@pytest.mark.parametrize(("cell", "told"), [(ChangesList, "the variable SEEN"), (WritesToTensor, "the variable TABLE")])
+def test_variables_that_cells_change_are_refused(cell: Any, told: str) -> None:
+    with pytest.raises(UnsupportedPython, match=told):
+        ms.jit(nn.SequentialCell(cell()))(Tensor([1.0]))
+    assert SEEN == []
+    assert float(TABLE[0]) == 1.0
