@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import dims
-from ..ir.types import FLOAT64
+from ..ir.types import FLOAT64, is_half
 from . import shaping
 from .common import in_float32, summed
 from .per_channel import channel_array, channel_sums, onnx_per_channel, per_channel
@@ -68,9 +68,20 @@ def _(
 @group_norm.onnx
 def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, groups: int, eps: float) -> str:
     kind = graph.type(x)
-    if graph.opset >= 21 and weight and bias and kind.dtype != FLOAT64:
-        return str(graph.op("GroupNormalization", x, weight, bias, num_groups=groups, epsilon=eps))
-    return _onnx_group_norm(graph, x, weight, bias, groups, eps)[0]
+    if kind.dtype == FLOAT64:
+        return _onnx_group_norm(graph, x, weight, bias, groups, eps)[0]
+    if is_half(kind.dtype):
+        if graph.opset >= 21 and weight and bias:
+            return str(graph.op("GroupNormalization", x, weight, bias, num_groups=groups, epsilon=eps))
+        return _onnx_group_norm(graph, x, weight, bias, groups, eps)[0]
+    if groups == kind.shape[1] and kind.rank > 2 and weight and bias:
+        return str(graph.op("InstanceNormalization", x, weight, bias, epsilon=eps))
+    # ONNX Runtime has a kernel for InstanceNormalization and none for GroupNormalization, which it takes apart
+    ones, zeros = (graph.constant(np.full(groups, value, kind.dtype)) for value in (1, 0))
+    grouped = graph.op("Reshape", x, graph.constant(np.array([0, groups, -1])))
+    y = graph.op("InstanceNormalization", grouped, ones, zeros, epsilon=eps)
+    y = graph.op("Reshape", y, graph.dims(kind.shape), allowzero=1)
+    return onnx_affine(graph, y, *(onnx_per_channel(graph, v, kind.rank) for v in (weight, bias)))
 
 
 @operator
