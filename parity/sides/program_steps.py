@@ -175,8 +175,7 @@ def _kept(traced: TrainingProgram, program: Program, state: Mapping[str, Array])
         elif held.role == OPTIMIZER and held.parameter.name == "global_step":
             found[Quantity("optimizer state", "step")] = array.reshape(())
         elif held.role == OPTIMIZER and name.partition(".")[2] in program.parameters:
-            quantity, compared = optimizer_state(name, array)
-            found[quantity] = compared
+            found |= optimizer_state(name, array)
     return found
 
 

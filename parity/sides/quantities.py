@@ -41,14 +41,14 @@ OVERFLOW = Quantity("overflow", "the overflow decision")
 """Whether a step left out its update because a gradient wasn't finite."""
 
 
-def optimizer_state(name: str, array: Array) -> tuple[Quantity, Array]:
+def optimizer_state(name: str, array: Array) -> Quantities:
     """What an optimizer keeps of a parameter, as it is compared: of a mean of squares, the square root.
 
     Where a gradient is mere rounding, its square is off by ten times torch's error when it itself is off by three.
     """
     if not name.startswith(SQUARES):
-        return Quantity("optimizer state", name), array
-    return Quantity("optimizer state", f"sqrt({name})"), np.copysign(np.sqrt(np.abs(array)), array)
+        return {Quantity("optimizer state", name): array}
+    return {Quantity("optimizer state", f"sqrt({name})"): np.copysign(np.sqrt(np.abs(array)), array)}
 
 
 @dataclass

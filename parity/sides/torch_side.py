@@ -176,6 +176,12 @@ class TorchSide:
             recorder.records.parameter_gradients[name] = None if gradient is None else as_array(gradient)
 
 
+def require_gradient(loss: Any) -> None:
+    """`UsageError` unless a loss has a gradient."""
+    if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
+        raise UsageError("loss(outputs) returned no tensor with a gradient: it must depend on the outputs smoothly")
+
+
 def _loss_gradients(
     loss: Callable[[Any], torch.Tensor], result: Any, outputs: list[torch.Tensor]
 ) -> list[Array | None]:
@@ -183,8 +189,7 @@ def _loss_gradients(
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         shown = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
         raise UsageError(f"loss(outputs) must return a scalar tensor, it returned {shown}")
-    if not value.requires_grad:
-        raise UsageError("loss(outputs) returned no tensor with a gradient: it must depend on the outputs smoothly")
+    require_gradient(value)
     differentiable = [out for out in outputs if out.requires_grad]
     gradients = torch.autograd.grad(value.sum(), differentiable, retain_graph=True, allow_unused=True)
     found = dict(zip(map(id, differentiable), gradients, strict=True))

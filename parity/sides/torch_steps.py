@@ -30,9 +30,8 @@ from .precision import (
 )
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimizer_state
 from .records import Array, Draw
+from .torch_side import require_gradient
 from .training import held_by
-
-WITHOUT_GRADIENT = "loss(outputs) returned no tensor with a gradient: it must depend on the outputs smoothly"
 
 Batch = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of a call."""
@@ -201,8 +200,7 @@ class _Loop:
                 raise
             except Exception as error:  # the model's own code raises it, or torch for a dtype
                 raise eager_error(error, args, kwargs) from error
-            if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
-                raise UsageError(WITHOUT_GRADIENT)
+            require_gradient(loss)
             share: Any = loss / self.recipe.accumulate
             scaled = share if self.scaler is None else self.scaler.scale(share)
             try:
@@ -263,8 +261,7 @@ class _Loop:
             state = self.optimizer.state.get(p, {})
             for key in self.recipe.kept:
                 held = state.get(key, torch.zeros_like(p))
-                quantity, array = optimizer_state(f"{key}.{name}", as_array(held).copy())
-                found[quantity] = array
+                found |= optimizer_state(f"{key}.{name}", as_array(held).copy())
         return found
 
 

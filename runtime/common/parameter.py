@@ -140,10 +140,8 @@ class Parameter(Tensor):
         """A copy with the same name and flags, filled by the initializer `init` unless that is "same"."""
         from .initializer import initializer
 
-        data = wrapped(self._data.copy()) if isinstance(init, str) and init == "same" else None
-        if data is None:
-            empty = 0 in self.shape  # nothing to fill
-            data = wrapped(self._data.copy()) if empty else initializer(init, self.shape, self.dtype)
+        as_it_is = (isinstance(init, str) and init == "same") or 0 in self.shape  # nothing to fill
+        data = wrapped(self._data.copy()) if as_it_is else initializer(init, self.shape, self.dtype)
         copied = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel, self.parallel_optimizer)
         copied._is_buffer = self._is_buffer
         return copied

@@ -145,7 +145,6 @@ class TrainStep:
         self._held = held_by(step)
         self._rates = {n: np.array(h.parameter._array) for n, h in self._held.items() if h.role == LEARNING_RATE}
         self._loaded: dict[str, Array] = {}
-        self._modes: list[bool] = []
         self._compiled: _Compiled | None = None
 
     def __call__(self, *batch: Any) -> Array:
@@ -171,18 +170,16 @@ class TrainStep:
                     f"{type(tensor).__name__} at position {place}"
                 )
         arrays = [as_array(tensor) for tensor in batch]
-        modes = [cell.training for _, cell in self.step.network.cells_and_names()]
-        if self._compiled is None or modes != self._modes or not self._compiled.takes(arrays):
-            self._compile(arrays, modes)
+        if self._compiled is None or not self._compiled.takes(arrays):
+            self._compile(arrays)
         assert self._compiled is not None
         loss, overflow = self._compiled.run(arrays, self._rates)
         self.overflowed = bool(overflow)
         return loss
 
-    def _compile(self, batch: Sequence[Array], modes: list[bool]) -> None:
+    def _compile(self, batch: Sequence[Array]) -> None:
         state = self.state()
         self._compiled = _Compiled(self.step, batch, state, self._compiled, self.provider)
-        self._modes = modes
         self._loaded = {  # fixed in what runs now, and not what the network has
             name: array
             for name, array in state.items()
@@ -277,6 +274,7 @@ class _Compiled:
     Attributes:
         batches: dtypes and shapes of the batches that it was compiled for, one after the other. An axis that had one
             size in all of them has it for ever; those that always had the same size as one another must have it still.
+        modes: the network's Cells, and whether each was in train mode.
         traced: the program, without the data of what is kept: the device has that.
         resident: what runs it.
     """
@@ -289,6 +287,7 @@ class _Compiled:
         before: _Compiled | None,
         provider: str,
     ) -> None:
+        self.modes = [(cell, cell.training) for _, cell in step.network.cells_and_names()]
         this = _kinds(batch)
         earlier = before.batches if before is not None and _ranks(before.batches[0]) == _ranks(this) else []
         self.batches: list[list[tuple[np.dtype[Any], tuple[int, ...]]]] = [*earlier, this]
@@ -308,8 +307,8 @@ class _Compiled:
         return [dict(enumerate(zip(*of_one, strict=True))) for of_one in zip(*shapes, strict=True)]
 
     def takes(self, batch: Sequence[Array]) -> bool:
-        """Whether a batch is of these dtypes, ranks and sizes."""
-        if _ranks(_kinds(batch)) != _ranks(self.batches[0]):
+        """Whether a batch is of these dtypes, ranks and sizes, and the network in the modes that it was in."""
+        if any(cell.training != mode for cell, mode in self.modes) or _ranks(_kinds(batch)) != _ranks(self.batches[0]):
             return False
         known: dict[tuple[int, ...], int] = {}
         return all(

@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .. import tape
 from ..common.tensor import Tensor, wrapped
 from ..errors import CellbridgeError, UnsupportedPython
-from ..ir.dims import answering
 from ..ir.program import Program
 from ..ir.types import Type, Value, is_floating
 from ..ops.own_gradient import own_gradient
 from ..subprograms import finished
-from ..tracing import Traced, tracing
+from ..tracing import Traced
 
 if TYPE_CHECKING:
     from .recording import Trace
@@ -57,14 +55,10 @@ def _traced(
     inputs = [run.builder.new_value(f"input_{i}", kind) for i, kind in enumerate(types)]
     given = [wrapped(x) for x in inputs]
     counted = given[:operands], given[operands : operands + outputs], given[operands + outputs :]
-    try:
-        with tracing(run), tape.recording(None), answering(run.guard.needs_number, run.guard.compares):
-            gradients = run.within("", name, pull, pull, counted, {})
-            found = [x._data if isinstance(x._data, Traced) else run.constant(x._data) for x in gradients]
-            floating = [g for g, kind in zip(found, types, strict=False) if is_floating(kind.dtype)]
-            run.guard.finish()
-    finally:
-        run.restore()
+    with run.running():
+        gradients = run.within("", name, pull, pull, counted, {})
+        found = [x._data if isinstance(x._data, Traced) else run.constant(x._data) for x in gradients]
+        floating = [g for g, kind in zip(found, types, strict=False) if is_floating(kind.dtype)]
     held = list(run.held.values())
     for item in held:
         if item.now is not item.first:

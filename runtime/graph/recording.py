@@ -15,12 +15,12 @@ from ..common.elements import unknown_elements
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ir import types
-from ..ir.dims import symbols_in
+from ..ir.dims import answering, symbols_in
 from ..ir.types import CellCall, Source, Type
 from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
-from ..tracing import Builder, Traced
+from ..tracing import Builder, Traced, tracing
 from .boundaries import crossing_in, crossing_out
 from .guard import Guard
 from .names import Names
@@ -216,6 +216,17 @@ class Trace:
         held = Held(parameter, names, first, first, tracked)
         self.held[id(parameter)] = held
         return held
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Within the context, Python is traced; what it changed unseen is refused at the end, and all is as it was."""
+        answers = answering(self.guard.needs_number, self.guard.compares)
+        try:
+            with tracing(self), tape.recording(None), answers:
+                yield
+                self.guard.finish()
+        finally:
+            self.restore()
 
     def restore(self) -> None:
         """Leave everything as it was."""

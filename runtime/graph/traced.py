@@ -6,19 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .. import tape, tree
+from .. import tree
 from ..calling import as_array
 from ..common.nested import mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
 from ..errors import UsageError
-from ..ir.dims import answering
 from ..ir.program import Program
 from ..ir.types import Type
 from ..ir.verify import verify
 from ..nn.cell import Cell
 from ..ops import boundary
-from ..tracing import Traced, current, tracing
+from ..tracing import Traced, current
 from .boundaries import parameter_names
 from .recording import Trace
 from .sizes import Argument, tensor_arguments
@@ -94,18 +93,13 @@ def run_trace(
         return wrapped(inputs[-1])
 
     given, given_by_name = mapped((args, keywords), symbolic)
-    try:
-        answers = answering(run.guard.needs_number, run.guard.compares)
-        with tracing(run), tape.recording(None), answers:
-            if isinstance(function, Cell):
-                result = function(*given, **given_by_name)
-            else:
-                name = getattr(function, "__name__", type(function).__name__)
-                result = run.within("", name, function, function, given, given_by_name)
-            outputs, structure = tree.flatten(mapped(result, _as_output))
-            run.guard.finish()
-    finally:
-        run.restore()
+    with run.running():
+        if isinstance(function, Cell):
+            result = function(*given, **given_by_name)
+        else:
+            name = getattr(function, "__name__", type(function).__name__)
+            result = run.within("", name, function, function, given, given_by_name)
+        outputs, structure = tree.flatten(mapped(result, _as_output))
     parameters, buffers, live = run.stored()
     called_with = mapped((args, keywords), lambda leaf: leaf.name if isinstance(leaf, Parameter) else leaf)
     program = Program(
