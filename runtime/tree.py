@@ -8,7 +8,7 @@ from __future__ import annotations
 import keyword
 from collections import namedtuple
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ class Structure:
 
     `kind` is "tensor" (a leaf), "constant" (a leaf that isn't a tensor; `constant` is its value), or a container:
     "tuple", "list", "dict", "namedtuple". `keys` are a dict's keys or a namedtuple's fields, `name` its class name; a
-    dict with a name was an object with the keys as attributes (a dataclass, say).
+    dict with a name was an object with the keys as attributes (a dataclass, say). `made_by` is a namedtuple's class,
+    which files don't keep.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Structure:
     keys: tuple[Any, ...] = ()
     name: str = ""
     constant: Any = None
+    made_by: Any = field(default=None, compare=False, repr=False)
 
     @property
     def tensors(self) -> int:
@@ -122,7 +124,7 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
         return Structure("dict", children, tuple(tree))
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         children = tuple(_flatten(child, leaves) for child in tree)
-        return Structure("namedtuple", children, tree._fields, type(tree).__name__)
+        return Structure("namedtuple", children, tree._fields, type(tree).__name__, made_by=type(tree))
     if isinstance(tree, (tuple, list)):
         children = tuple(_flatten(child, leaves) for child in tree)
         return Structure("tuple" if isinstance(tree, tuple) else "list", children)
@@ -147,7 +149,7 @@ def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
     if structure.kind == "dict":
         return dict(zip(structure.keys, children, strict=True))
     if structure.kind == "namedtuple":
-        return namedtuple(structure.name, structure.keys)(*children)
+        return (structure.made_by or namedtuple(structure.name, structure.keys))(*children)
     return tuple(children) if structure.kind == "tuple" else children
 
 

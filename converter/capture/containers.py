@@ -138,7 +138,8 @@ def structure(value: Any) -> Structure:
         fields = tuple(getattr(value, "_fields", None) or getattr(value, "__match_args__", None) or ())
         if not fields:
             return Structure("tuple", children)
-        return Structure("namedtuple", children, fields, type(value).__name__)
+        made_by = type(value) if hasattr(value, "_fields") else None
+        return Structure("namedtuple", children, fields, type(value).__name__, made_by=made_by)
     if isinstance(value, list):
         return Structure("list", children)
     keys = tuple(_key(path[0]) for path, _ in entries)

@@ -44,3 +44,12 @@ def mapped(structure: Any, function: Callable[[Any], Any]) -> Any:
 def with_tensors(structure: Any, tensors: Iterator[Any]) -> Any:
     """The same nested tuples, lists and dicts with the next of `tensors` in place of each tensor."""
     return mapped(structure, lambda leaf: next(tensors) if isinstance(leaf, Tensor) else leaf)
+
+
+def is_alike(a: Any, b: Any) -> bool:
+    """Whether nested tuples, lists and dicts hold the very same leaves, in the same places."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(is_alike(item, b[key]) for key, item in a.items())
+    if isinstance(a, (tuple, list)):
+        return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(is_alike, a, b))
+    return a is b

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from .. import tape
 from ..common.dtype import bool_, shown
 from ..common.hooks import refuse_while_tracing, replaced_gradient
@@ -202,7 +200,7 @@ def print_(*input_x: Any) -> None:
 def _as_plain_tensor(item: Any) -> Any:
     """`item` with Parameters as tensors, so that their values are shown."""
     if isinstance(item, Tensor):
-        return repr(Tensor(np.asarray(item)))
+        return repr(Tensor(item._elements("Print", "return the tensor and print it then, or run in eager mode")))
     if isinstance(item, (tuple, list)):
         inner = ", ".join(str(_as_plain_tensor(i)) if isinstance(i, (Tensor, tuple, list)) else repr(i) for i in item)
         return f"[{inner}]" if isinstance(item, list) else f"({inner},)" if len(item) == 1 else f"({inner})"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import tape
 from ..calling import result_of
 from ..common.hooks import has_gradient_hooks
@@ -85,7 +87,21 @@ class Compiled:
             outputs = self.tracking.run(recording, signature.tensors, arrays)
         else:
             outputs = [wrapped(array) for array in self.running.run(arrays)]
-        return result_of(self.running.traced.program, arrays, outputs)
+        result = result_of(self.running.traced.program, arrays, outputs)
+        if not self.running.traced.written:
+            return result
+        result, written = result
+        for place, value in zip(self.running.traced.written, written, strict=True):
+            _write(signature.tensors[place], value)
+        return result
+
+
+def _write(given: Any, value: Tensor) -> None:
+    """Let an argument, a Tensor or an array, hold what was written to it."""
+    if isinstance(given, Tensor):
+        given._adopt(value)
+    else:
+        np.copyto(given, value._data)
 
 
 def _kind(parameter: Parameter) -> tuple[Any, ...]:
@@ -157,7 +173,7 @@ class Cache:
         tensors = iter(shapes)
         arguments = [a if a.is_parameter else Argument(a.name, tuple(next(tensors))) for a in names]
         self._traces += 1
-        traced, trace = run_trace(function, args, kwargs, arguments)
+        traced, trace = run_trace(function, args, kwargs, arguments, gives_written=True)
         met = [(held.parameter, _kind(held.parameter)) for held in trace.held.values()]
         compiled = Compiled(signature, tuple(shapes), asked(), Running(traced), trace.guard.objects, met)
         self._kept = [*self._kept, compiled][-MOST_KEPT:]

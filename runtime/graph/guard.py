@@ -98,7 +98,7 @@ class Guard:
                 UnsupportedPython,
                 "random numbers were drawn with NumPy or Python's `random`: they would be the same in each run",
                 "draw with ops (`ops.standard_normal`, `ops.uniform`, `ops.dropout`, ...), or give them as arguments",
-                str(getattr(function, "__qualname__", function)),
+                _definition(function),
             )
 
     # ---- objects that change ----
@@ -123,6 +123,15 @@ class Guard:
                 f"the tensor {self.objects.tensors[id(x)]} was written to: a program changes Parameters only",
                 "make it a Parameter, with requires_grad=False, or write to a copy (`x.copy()`)",
             )
+
+    def changed_argument(self, function: Callable[..., Any]) -> TracingError:
+        """The error to raise where a function changed a list or dict among its arguments."""
+        return self.refusal(
+            UnsupportedPython,
+            "a list or dict among the arguments was changed: a program changes no Python object",
+            "make a new one, and return it",
+            _definition(function),
+        )
 
     def sets_flag(self, parameter: str) -> NoReturn:
         """A flag of a Parameter is set."""
@@ -165,6 +174,13 @@ class Guard:
         """A symbolic size is compared with what it doesn't equal for sure; ours takes them for different."""
         if (other is AS_KEY or isinstance(other, (int, float, SymbolicDim))) and not is_ours(sys._getframe(2).f_code):
             self.needs_number(dim, "a key of a dict or set" if other is AS_KEY else f"the comparison with {other}")
+
+
+def _definition(function: Callable[..., Any]) -> str:
+    """Where a function is defined: its file and line, and its name."""
+    name = str(getattr(function, "__qualname__", function))
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return name if code is None else f"{code.co_filename}:{code.co_firstlineno}: {name}"
 
 
 def _drawn() -> tuple[Any, ...]:

@@ -180,6 +180,22 @@ class Objects:
             self._note(item, f"{key} of {name}", depth + 1)
 
 
+def held_by(value: Any, depth: int = 0) -> Iterator[Any]:
+    """What an object of the user's holds in its attributes, and in containers and objects among them."""
+    if depth > DEEPEST or isinstance(value, _WITHOUT_STATE):
+        return
+    if isinstance(value, dict):
+        held = list(value.values())
+    elif isinstance(value, (tuple, list, set, deque)):
+        held = list(value)
+    else:
+        slots = (name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()))
+        held = [*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in slots)]
+    for item in held:
+        yield item
+        yield from held_by(item, depth + 1)
+
+
 def _is_the_users(cls: type) -> bool:
     """Whether a class is none of ours or of the standard library: those keep things for later in their objects."""
     if issubclass(cls, (types.SimpleNamespace, argparse.Namespace)):

@@ -12,6 +12,7 @@ import numpy as np
 from .. import tape
 from ..common import tensor
 from ..common.elements import unknown_elements
+from ..common.nested import is_alike, mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ir import types
@@ -165,8 +166,21 @@ class Trace:
         with self._in_call(number), self.guard.around(getattr(signed, "construct", signed)):
             if getattr(signed, "marks_itself", False):
                 return runs(*args, **kwargs)
-            args, kwargs = crossing_in(signed, args, kwargs, lambda x, slot: self._cross(x, number, "input", slot))
+            arrived: list[tuple[Tensor, str, Tensor, Any]] = []
+
+            def arrives(x: Tensor, slot: str) -> Tensor:
+                crossed: Tensor = self._cross(x, number, "input", slot)
+                arrived.append((x, slot, crossed, crossed._data))
+                return crossed
+
+            args, kwargs = crossing_in(signed, args, kwargs, arrives)
+            before = mapped((args, kwargs), lambda leaf: leaf)
             result = runs(*args, **kwargs)
+            if not is_alike((args, kwargs), before):
+                raise self.guard.changed_argument(getattr(signed, "construct", signed))
+            for x, slot, crossed, data in arrived:
+                if crossed._data is not data:  # written to, and so is what the caller has
+                    x._adopt(self._cross(crossed, number, "output", slot))
             return crossing_out(result, lambda x, slot: self._cross(x, number, "output", slot))
 
     @contextlib.contextmanager

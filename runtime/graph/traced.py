@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from ..calling import as_array
 from ..common.nested import mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
-from ..errors import UsageError
+from ..errors import UnsupportedPython, UsageError
 from ..ir.program import Program
 from ..ir.types import Type
 from ..ir.verify import verify
@@ -19,6 +20,7 @@ from ..nn.cell import Cell
 from ..ops import boundary
 from ..tracing import Traced, current
 from .boundaries import parameter_names
+from .objects import held_by
 from .recording import Trace
 from .sizes import Argument, tensor_arguments
 
@@ -30,10 +32,13 @@ class TracedProgram:
     Attributes:
         program: the program. What the run assigned to Parameters are its buffers, with their updates.
         parameters: the live Parameters behind its parameters and buffers, by name.
+        written: which inputs Python wrote to. Where there are any, the program gives a pair: what Python returned, and
+            a tuple of what these hold afterwards.
     """
 
     program: Program
     parameters: dict[str, Parameter]
+    written: tuple[int, ...] = ()
 
 
 def trace(
@@ -70,17 +75,26 @@ def trace(
         raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
     keywords = dict(kwargs or {})
     arguments = tensor_arguments(function, args, keywords, dynamic_shapes)
-    return run_trace(function, args, keywords, arguments)[0]
+    return run_trace(function, args, keywords, arguments, gives_written=False)[0]
 
 
 def run_trace(
-    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], arguments: list[Argument]
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    arguments: list[Argument],
+    *,
+    gives_written: bool,
 ) -> tuple[TracedProgram, Trace]:
-    """`trace`, with the names and shapes of the tensors among the arguments; and the trace, which knows what it met."""
+    """`trace`, with the names and shapes of the tensors among the arguments; and the trace, which knows what it met.
+
+    Arguments that Python writes to are given by the program too, or a warning says that they aren't.
+    """
     names, _ = parameter_names(function, len(args))
     run = Trace(function, {**dict(zip(names, args, strict=True)), **keywords})
     tensors = iter(arguments)
     inputs: list[Traced] = []
+    taken: list[Tensor] = []
 
     def symbolic(leaf: Any) -> Any:
         if not tree.is_tensor(leaf):
@@ -90,7 +104,8 @@ def run_trace(
             return leaf
         array = leaf if isinstance(leaf, Tensor) else as_array(leaf)
         inputs.append(run.builder.new_value(argument.identifier, Type(array.dtype, argument.shape)))
-        return wrapped(inputs[-1])
+        taken.append(wrapped(inputs[-1]))
+        return taken[-1]
 
     given, given_by_name = mapped((args, keywords), symbolic)
     with run.running():
@@ -99,7 +114,13 @@ def run_trace(
         else:
             name = getattr(function, "__name__", type(function).__name__)
             result = run.within("", name, function, function, given, given_by_name)
+        written = tuple(i for i, (x, data) in enumerate(zip(taken, inputs, strict=True)) if x._data is not data)
+        if written and gives_written:
+            result = result, tuple(taken[i] for i in written)
         outputs, structure = tree.flatten(mapped(result, _as_output))
+    if written and not gives_written:
+        of = ", ".join(f"{inputs[i].value.name!r}" for i in written)
+        warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=3)
     parameters, buffers, live = run.stored()
     called_with = mapped((args, keywords), lambda leaf: leaf.name if isinstance(leaf, Parameter) else leaf)
     program = Program(
@@ -115,7 +136,7 @@ def run_trace(
         train=isinstance(function, Cell) and function.training,
     )
     verify(program)
-    return TracedProgram(program, live), run
+    return TracedProgram(program, live, written if gives_written else ()), run
 
 
 def _as_output(leaf: Any) -> Any:
@@ -123,6 +144,13 @@ def _as_output(leaf: Any) -> Any:
     trace = current()
     assert trace is not None
     if not tree.is_tensor(leaf):
+        if any(isinstance(x, Tensor) and isinstance(x._data, Traced) for x in held_by(leaf)):
+            raise trace.guard.refusal(
+                UnsupportedPython,
+                f"an object of class {type(leaf).__name__} with tensors in it was returned: a program makes no objects",
+                "return the tensors in a tuple, list, dict or namedtuple",
+                "",
+            )
         return leaf
     if isinstance(leaf, Parameter):  # what a program gives, it computes
         leaf = boundary.boundary(leaf, call=0, kind="output", slot="result")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -399,3 +399,74 @@ def test_variables_that_cells_change_are_refused(cell: Any, told: str) -> None:
         ms.jit(nn.SequentialCell(cell()))(Tensor([1.0]))
     assert SEEN == []
     assert float(TABLE[0]) == 1.0
+
+
+class Writes(nn.Cell):
+    """Writes to its argument."""
+
+    def construct(self, h: Any) -> Any:
+        h[0] = 2 * h[1]
+        return h.sum()
+
+
+class CallsWrites(nn.Cell):
+    """Goes on with what a Cell within it wrote to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = Writes()
+        self.weight = ms.Parameter(Tensor(np.arange(4, dtype=np.float32)), name="weight")
+
+    def construct(self, x: Any) -> Any:
+        h = x * self.weight
+        return self.writes(h) * h
+
+
+def test_a_cell_sees_what_a_cell_within_it_wrote_to() -> None:
+    net = CallsWrites()
+    gradient = ms.value_and_grad(lambda x: net(x).sum(), 0, [net.weight])
+    assert_same(gradient(Tensor(X)), ms.jit(gradient)(Tensor(X)))
+
+
+def test_arguments_that_are_written_to_hold_it_after_the_call() -> None:
+    def doubled(x: Any, y: Any) -> Any:
+        x.mul_(2)
+        return x + y
+
+    given = {f: Tensor(X) for f in (doubled, ms.jit(doubled))}
+    for function, x in given.items():
+        for times in (2, 4):
+            np.testing.assert_array_equal(function(x, Tensor(X)), X * times + X)
+            np.testing.assert_array_equal(x, X * times)
+    array = X.copy()
+    ms.jit(doubled)(array, Tensor(X))
+    np.testing.assert_array_equal(array, X * 2)
+
+
+@pytest.mark.parametrize("compiled", [lambda f: f, ms.jit])
+def test_gradients_flow_through_arguments_that_are_written_to(compiled: Callable[[Any], Any]) -> None:
+    def squared(x: Any) -> None:
+        x.mul_(x)
+
+    function = compiled(squared)
+
+    def used(x: Any) -> Any:
+        y = x * 3
+        function(y)
+        return y.sum()
+
+    np.testing.assert_allclose(ms.grad(used)(Tensor(X)), 18 * X, rtol=1e-6)
+
+
+class Pair(NamedTuple):
+    """Two tensors."""
+
+    left: Any
+    right: Any
+
+
+def test_a_namedtuple_is_of_its_class() -> None:
+    found = ms.jit(lambda x: Pair(x + 1, (x, Pair(x, 1))))(Tensor(X))
+    assert type(found) is Pair
+    assert type(found.right[1]) is Pair
+    np.testing.assert_array_equal(found.left, X + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -501,6 +502,33 @@ def test_hooks_of_parameters_are_for_eager_mode() -> None:
     with pytest.raises(UnsupportedPython, match="hooks"):
         trace(function, (Tensor(X),))
     np.testing.assert_array_equal(function(Tensor(X))[0].asnumpy(), X * 2)
+
+
+@dataclass
+class Held:
+    """An object with a tensor."""
+
+    x: Any
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x, seen: seen["all"].append(x), r"a list or dict among the arguments was changed(.|\n)*at .*test_ref"),
+        (lambda x, seen: (x, Held({"y": x * 2})), "an object of class Held with tensors in it was returned"),
+        (lambda x, seen: ops.Print()(x), "Print needs the elements of a tensor(.|\n)*return the tensor and print it"),
+        (lambda x, seen: x + np.random.rand(), r"random numbers were drawn(.|\n)*at .*test_refusals.py:\d+"),
+    ],
+)
+def test_what_would_be_lost_is_refused(function: Any, message: str) -> None:
+    with pytest.raises(TracingError, match=message):
+        ms.jit(function)(Tensor(X), {"all": [1]})
+
+
+def test_a_program_leaves_arguments_as_they_are() -> None:
+    with pytest.warns(UserWarning, match="Python writes to the argument 'x'; the program leaves it as it is"):
+        traced = trace(lambda x: x.mul_(2), (Tensor(X),))
+    np.testing.assert_array_equal(traced.program(X), X * 2)
 
 
 # ---- what passes ----
