@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -241,6 +242,9 @@ _SLOPES = frozenset({torch.ops.aten.rrelu_with_noise.default, torch.ops.aten.rre
 class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records what torch draws at random, Cell by Cell; or replays what was recorded.
 
+    What a backward pass draws from a state of torch's generator that a draw before it began with is drawn again
+    (`torch.utils.checkpoint` runs a part of the forward pass anew): it is what was drawn then.
+
     Attributes:
         recorded: the draws, as arrays.
     """
@@ -251,25 +255,33 @@ class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.cell = cell
         self.recorded: dict[Draw, Array] = {}
         self._counts: dict[tuple[str, int], int] = {}
+        self._by_state: dict[bytes, Draw] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if not _draws(func, args, kwargs):
             return func(*args, **kwargs)
         rectified = args[0].clone() if func in _SLOPES else None
+        state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).digest()
         result = func(*args, **kwargs)
         assert isinstance(result, torch.Tensor), f"{func} draws in a way that can't be replayed"
         drawn = result if rectified is None else args[1]
-        cell = self.cell()
-        draw = Draw(*cell, self._counts.get(cell, 0))
-        self._counts[cell] = draw.number + 1
-        recorded = self.replay.get(draw)
+        again = self._by_state.get(state) if torch._C._current_graph_task_id() != -1 else None
+        draw, recorded = self._new(state) if again is None else (again, self.recorded[again])
         if recorded is not None and recorded.shape == tuple(drawn.shape):
             drawn.copy_(torch.from_numpy(np.array(recorded)))
             if rectified is not None:
                 result.copy_(torch.where(rectified <= 0, rectified * drawn, rectified))
         self.recorded[draw] = as_array(drawn).copy()
         return result
+
+    def _new(self, state: bytes) -> tuple[Draw, Array | None]:
+        """The next draw of the Cell that runs, and what is to be replayed for it."""
+        cell = self.cell()
+        draw = Draw(*cell, self._counts.get(cell, 0))
+        self._counts[cell] = draw.number + 1
+        self._by_state[state] = draw
+        return draw, self.replay.get(draw)
 
 
 def _draws(func: Any, args: Any, kwargs: Any) -> bool:

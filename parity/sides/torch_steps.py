@@ -88,7 +88,7 @@ class TorchSteps:
         """
         of_run = torch.float64 if dtype == "float64" else torch.float32
         network = LossNetwork(_copied(self.module), self.loss, autocast_dtype(dtype))
-        for name, parameter in network.network.named_parameters():
+        for name, parameter in network.network.named_parameters(remove_duplicate=False):
             parameter.grad = None
             if self.recipe.is_frozen(name):
                 parameter.requires_grad_(False)

@@ -31,13 +31,15 @@ def compile(program: Program, provider: str | None = None) -> Compiled:
     Raises:
         UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
-        UsageError: ONNX Runtime can't run the model, or the provider isn't available here.
+        UsageError: the program gives no tensor, ONNX Runtime can't run the model, or the provider isn't available here.
     """
     if not isinstance(program, Program):
         raise UsageError(
             f"needed a program, given {type(program).__name__}: `converter.from_torch(module, args)` gives one, and so "
             "does `trace(cell, args).program`; a Cell or function is compiled by `jit`"
         )
+    if not program.outputs:
+        raise UsageError(f"{program.calls[0].class_name} gives no tensor: there is nothing to compile")
     return Compiled(program, provider or best_provider())
 
 

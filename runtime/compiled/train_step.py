@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -103,7 +103,7 @@ def _matching(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
     if isinstance(patterns, str):
         raise UsageError(f"frozen is a list of patterns, given the string {patterns!r}: write [{patterns!r}]")
     found: list[Parameter] = []
-    named = list(cell.parameters_and_names())
+    named = list(_all_names(cell))
     for pattern in patterns:
         matching = [parameter for name, parameter in named if fnmatch.fnmatchcase(name, pattern)]
         if not matching:
@@ -113,6 +113,15 @@ def _matching(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
             )
         found += matching
     return found
+
+
+def _all_names(cell: Cell) -> Iterator[tuple[str, Parameter]]:
+    """The Parameters of a Cell by their names; those that several Cells within it share have several."""
+    for path, holder in cell.cells_and_names():
+        for name, parameter in holder._params.items():
+            yield f"{path}.{name}" if path else name, parameter
+    if isinstance(cell, GraphCell):
+        yield from cell.aliased()
 
 
 def _scaler(loss_scale: float | str | LossScaler | None) -> LossScaler | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,6 +105,12 @@ class GraphCell(Cell):
         for name, update in program.updates.items() if self.training else ():
             self._graph.parameter(name).set_data(wrapped(run.values[update]._data))
         return tree.unflatten(program.result, [run.values[value] for value in program.outputs])
+
+    def aliased(self) -> Iterator[tuple[str, Parameter]]:
+        """`(name, Parameter)` for the further names of Parameters that several modules shared."""
+        for name, parameter in self._graph.program.parameters.items():
+            for alias in parameter.aliases:
+                yield alias, self._graph.parameter(name)
 
     @property
     def traced_name(self) -> str:

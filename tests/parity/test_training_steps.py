@@ -14,6 +14,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from torch.nn.utils import prune
+from torch.utils.checkpoint import checkpoint
 
 from cellbridge.parity import TrainingReport, assert_training_parity, check_training, training_steps
 from cellbridge.parity.cli import main
@@ -458,6 +459,38 @@ def test_a_frozen_parameter_that_moves_is_told(monkeypatch: pytest.MonkeyPatch) 
     assert_told(report, "parameter", 1, "first.weight")
     assert "first.weight: trained here, frozen in torch" in report.problems
     assert "gradient first.weight: only here" in report.problems
+
+
+class Tied(torch.nn.Module):
+    """Blocks with dropout that run anew in the backward pass, and one weight that two layers share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = torch.nn.Embedding(5, 6)
+        self.blocks = torch.nn.ModuleList(
+            torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Dropout(0.4), torch.nn.Tanh()) for _ in range(2)
+        )
+        self.last = torch.nn.Linear(6, 5, bias=False)
+        self.last.weight = self.embedding.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.embedding(x)
+        for block in self.blocks:
+            y = checkpoint(block, y, use_reentrant=False)
+        return self.last(y)
+
+
+def test_what_torch_draws_again_in_the_backward_pass_is_the_same() -> None:
+    report = check_training(Tied(), (KIND["kind"],), steps=2)
+    assert report.ok, str(report)
+
+
+def test_a_shared_parameter_is_frozen_by_any_of_its_names() -> None:
+    report = check_training(Tied(), (KIND["kind"],), steps=1, frozen=["last.weight"])
+    assert report.ok, str(report)
+    gradients = {c.tensor for c in report.comparisons if c.kind == "gradient"}
+    assert gradients == {"blocks.0.0.weight", "blocks.0.0.bias", "blocks.1.0.weight", "blocks.1.0.bias"}
 
 
 def test_a_trained_parameter_that_is_frozen_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

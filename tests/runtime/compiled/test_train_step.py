@@ -438,3 +438,8 @@ def test_an_optimizer_of_another_network_is_refused() -> None:
 def test_only_programs_are_compiled() -> None:
     with pytest.raises(UsageError, match="needed a program, given Dense"):
         ms.compile(Dense())  # type: ignore[arg-type]
+
+
+def test_a_program_without_tensors_in_its_result_is_not_compiled() -> None:
+    with pytest.raises(UsageError, match="gives no tensor: there is nothing to compile"):
+        ms.compile(ms.trace(lambda x: {"size": x.shape[0]}, (ms.Tensor(np.ones(3, np.float32)),)).program)
