@@ -5,7 +5,7 @@ A sub-program has no parameters and no buffers: all that it uses comes in throug
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .autodiff import differentiate
@@ -78,16 +78,34 @@ def called(program: Program, operands: Sequence[Any]) -> list[Any]:
     builder = next((x.builder for x in operands if isinstance(x, Traced)), None)
     if builder is not None:
         return list(inlined(builder, program, [x if isinstance(x, Traced) else builder.constant(x) for x in operands]))
-    values: dict[Value, Any] = {**program.constant_data, **dict(zip(program.inputs, operands, strict=True))}
-    sizes = bind(program, operands)
+    values = evaluated(program, dict(zip(program.inputs, operands, strict=True)))
+    return [values[value] for value in program.outputs]
+
+
+def evaluated(
+    program: Program, given: Mapping[Value, Any], known: Mapping[Value, Any] | None = None
+) -> dict[Value, Any]:
+    """All values of `program`, computed node by node by its ops on tensors of any kind.
+
+    Args:
+        program: the program.
+        given: its inputs and what it stores, but for constants.
+        known: results that aren't computed, such as what was drawn at random.
+    """
+    found = known or {}
+    values: dict[Value, Any] = {**program.constant_data, **given}
+    sizes = bind(program, [values[value] for value in program.inputs])
     for node in program.nodes:
-        attributes = {name: substituted(item, sizes) for name, item in node.attributes.items()}
-        result = get(node.op)(*(None if value is None else values[value] for value in node.inputs), **attributes)
-        results = result if isinstance(result, tuple) else (result,)
+        if node.outputs[0] in found:
+            results: tuple[Any, ...] = tuple(found[value] for value in node.outputs)
+        else:
+            attributes = {name: substituted(item, sizes) for name, item in node.attributes.items()}
+            result = get(node.op)(*(None if value is None else values[value] for value in node.inputs), **attributes)
+            results = result if isinstance(result, tuple) else (result,)
         values.update(zip(node.outputs, results, strict=True))
         for reading in program.symbol_readings.get(node, ()):
             sizes[reading.symbol] = reading.size([as_array(x) for x in results])
-    return [values[value] for value in program.outputs]
+    return values
 
 
 def bound_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:

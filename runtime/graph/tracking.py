@@ -13,12 +13,10 @@ from ..autodiff import GradientProgram, differentiate
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped, zeros_like
 from ..errors import UsageError
-from ..interpreter import bind
-from ..ir.dims import substituted
 from ..ir.program import Program
 from ..ir.types import Value, is_floating
 from ..ops.random import RANDOM_OPS
-from ..ops.registry import get
+from ..subprograms import evaluated
 from ..tree import positional
 from .running import Computation, Running
 
@@ -104,24 +102,13 @@ class Tracking:
     ) -> list[Any]:
         """The gradients as tensors that are tracked in turn, for a gradient of the gradient: computed node by node."""
         whole = self.gradients.program
-        tensors: dict[Value, Any] = {value: wrapped(array) for value, array in whole.constant_data.items()}
+        given: dict[Value, Any] = dict(zip(self._seeds, seeds, strict=True))
         for value in (*self.running.program.inputs, *self.running.parameters):
-            tensors[value] = wrapped(results[value], now, numbers.get(value))
-        tensors |= dict(zip(self._seeds, seeds, strict=True))
-        sizes = bind(whole, [tensors[value] for value in whole.inputs])
-        for node in whole.nodes:
-            if node.op in RANDOM_OPS:
-                made: Any = wrapped(results[node.outputs[0]])
-            else:
-                attributes = {name: substituted(item, sizes) for name, item in node.attributes.items()}
-                made = get(node.op)(*(None if v is None else tensors[v] for v in node.inputs), **attributes)
-            of_node = [
-                x if isinstance(x, Tensor) else wrapped(x) for x in (made if isinstance(made, tuple) else (made,))
-            ]
-            tensors.update(zip(node.outputs, of_node, strict=True))
-            for reading in whole.symbol_readings.get(node, ()):
-                sizes[reading.symbol] = reading.size([x._data for x in of_node])
-        return [None if g is None else tensors[g] for g in map(self._gradient_of, numbers)]
+            given[value] = wrapped(results[value], now, numbers.get(value))
+        drawn = {value for node in whole.nodes if node.op in RANDOM_OPS for value in node.outputs}
+        values = evaluated(whole, given, {value: wrapped(results[value]) for value in drawn})
+        found = (None if g is None else values[g] for g in map(self._gradient_of, numbers))
+        return [x if x is None or isinstance(x, Tensor) else wrapped(x) for x in found]
 
 
 def _require_kept(parameter: Parameter, updated: set[int]) -> None:

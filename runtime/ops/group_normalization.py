@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import dims
-from ..ir.types import FLOAT64, is_half
+from ..ir.types import FLOAT32, is_half
 from . import shaping
 from .common import in_float32, summed
 from .per_channel import channel_array, channel_sums, onnx_per_channel, per_channel
@@ -68,11 +68,9 @@ def _(
 @group_norm.onnx
 def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, groups: int, eps: float) -> str:
     kind = graph.type(x)
-    if kind.dtype == FLOAT64:
-        return _onnx_group_norm(graph, x, weight, bias, groups, eps)[0]
-    if is_half(kind.dtype):
-        if graph.opset >= 21 and weight and bias:
-            return str(graph.op("GroupNormalization", x, weight, bias, num_groups=groups, epsilon=eps))
+    if is_half(kind.dtype) and graph.opset >= 21 and weight and bias:
+        return str(graph.op("GroupNormalization", x, weight, bias, num_groups=groups, epsilon=eps))
+    if kind.dtype != FLOAT32:  # ONNX Runtime's InstanceNormalization has no other kernel
         return _onnx_group_norm(graph, x, weight, bias, groups, eps)[0]
     if groups == kind.shape[1] and kind.rank > 2 and weight and bias:
         return str(graph.op("InstanceNormalization", x, weight, bias, epsilon=eps))
