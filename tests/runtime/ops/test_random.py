@@ -122,6 +122,42 @@ def test_in_onnx_runtime() -> None:
     check_bernoulli(draws, 0.3)
 
 
+def check_independent(draws: Array, probability: float) -> None:
+    """Of a matrix: neighbours, corners of triangles and rectangles, sums of rows and of columns, and all together."""
+    x = (draws.astype(np.float64) - probability) / np.sqrt(probability * (1 - probability))
+    for down, right in ((1, 1), (1, 7), (5, 2)):
+        a, b, c, d = x[down:, right:], x[:-down, :-right], x[down:, :-right], x[:-down, right:]
+        for product in (a * b, a * c, a * d, a * b * c, a * b * c * d):
+            assert abs(product.mean()) * np.sqrt(product.size) < SIGMAS
+    rows, columns = x.shape
+    for axis in (0, 1):
+        sums = x.sum(axis) / np.sqrt(x.shape[axis])
+        assert abs(sums.var() - 1) * np.sqrt(sums.size / 2) < SIGMAS
+    assert abs(np.linalg.norm(x, 2) / (np.sqrt(rows) + np.sqrt(columns)) - 1) < 0.05
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("shape", [(600, 400), (10, 60, 400), (600, 20, 20), (600, 1, 400, 1)])
+def test_masks_in_onnx_runtime_are_independent(shape: tuple[int, ...], probability: float) -> None:
+    draws = in_onnx_runtime("bernoulli", shape=shape, probability=probability, dtype=np.dtype(np.float32))
+    assert draws.shape == shape
+    check_bernoulli(draws, probability)
+    check_independent(draws.reshape(600, 400), probability)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (1, 100), (0, 100), (100, 0)])
+@pytest.mark.parametrize("probability", [0.0, 1.0, 2.0**-40, 1 - 2.0**-40])
+def test_small_masks_in_onnx_runtime(shape: tuple[int, ...], probability: float) -> None:
+    draws = in_onnx_runtime("bernoulli", shape=shape, probability=probability, dtype=np.dtype(np.int64))
+    np.testing.assert_array_equal(draws, np.full(shape, round(probability)))
+
+
+def test_that_draws_depend_on_each_other_is_noticed() -> None:
+    rows, columns = (random.bernoulli(shape=(n,), probability=0.5, dtype=np.dtype(bool)) for n in (600, 400))
+    with pytest.raises(AssertionError):  # each is drawn evenly, any two and any three of them are independent
+        check_independent(rows[:, None] ^ columns, 0.5)
+
+
 @pytest.mark.parametrize(
     ("check", "shifted"),
     [
