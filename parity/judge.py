@@ -7,11 +7,19 @@ the working dtype, scaled to double precision (a tensor whose terms cancel has n
 Rounding, in the working dtype: the largest error against the float64 truth, in units of the largest error that the
 reference itself makes against it (at least one unit in the last place of the tensor's largest element). Both sides
 compute on the same numbers in another order, so that a few units are normal; `ROUNDING_FACTOR` is the bar.
+
+Where some elements are a thousand and more and stand far apart from the others (scores that a mask sets to -1e9), the
+others are judged by themselves too, against the rounding error that the reference makes in them; else all errors would
+be small beside the largest element.
+
+Where the reference overflows in the working dtype, and the truth doesn't, the candidate may overflow as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -24,6 +32,10 @@ MEANING_RELATIVE = 1e-11
 MEANING_NOISE = 64.0
 ROUNDING_FACTOR = 10.0
 GROUP_SHARE = 1.0 / 16.0
+APART = 10
+"""Powers of two between elements that stand apart and the others, at least."""
+APART_FACTOR = 10.0
+"""How much more lenient the bars are for the others: what is computed together with large numbers may lose digits."""
 
 Array = np.ndarray[Any, Any]
 
@@ -79,12 +91,45 @@ def error(candidate: Array, truth: Array) -> tuple[float, tuple[int, ...] | None
     return float(difference.flat[flat]), tuple(int(i) for i in np.unravel_index(flat, difference.shape))
 
 
+def reference_error(reference: Array, truth: Array) -> float:
+    """Largest error that the reference makes in the working dtype, where it doesn't overflow."""
+    return error(_without(_overflowed(reference, truth), reference, truth), truth)[0]
+
+
+def _overflowed(reference: Array, truth: Array) -> Array | None:
+    """Where the reference isn't finite though the truth is; None for nowhere."""
+    if reference.shape != truth.shape or not is_floating(reference.dtype) or bool(np.isfinite(reference).all()):
+        return None
+    return np.asarray(~np.isfinite(reference) & np.isfinite(truth))
+
+
+def _without(overflowed: Array | None, array: Array, truth: Array) -> Array:
+    """The array with the truth in place of what isn't finite where the reference overflows."""
+    if overflowed is None:
+        return array
+    return np.where(overflowed & ~np.isfinite(array), truth, array.astype(np.float64))
+
+
+def _below_what_stands_apart(truth: Array) -> Iterator[Array]:
+    """Where elements are that others, of a thousand and more, stand far apart from; for each such distance."""
+    magnitudes = np.abs(truth, dtype=np.float64)
+    found = magnitudes[np.isfinite(magnitudes) & (magnitudes > 0)]
+    if not found.size or found.max() < 2.0**APART:
+        return
+    exponents = np.frexp(found)[1]
+    lowest = int(exponents.min())
+    occupied = np.flatnonzero(np.bincount(exponents - lowest)) + lowest
+    for low, high in pairwise(occupied):
+        if high - low > APART and high > APART:
+            yield magnitudes < 2.0 ** int(low)
+
+
 def judge(
     check: str,
     candidate: Array,
     truth: Array,
     reference: Array,
-    reference_error: float,
+    noise: float,
     tolerance: Tolerance,
     group_size: float = 0.0,
 ) -> dict[str, Any]:
@@ -95,7 +140,7 @@ def judge(
         candidate: of the side under test, float64 for meaning.
         truth: of the reference in float64.
         reference: of the reference in the working dtype.
-        reference_error: largest error of `reference` against `truth` in the working dtype.
+        noise: largest error of the reference against `truth` in the working dtype, of one run or of several.
         tolerance: the bars.
         group_size: size of the gradients that meet in the Cell, whose rounding a gradient inherits; 0 for outputs.
 
@@ -115,24 +160,29 @@ def judge(
         return described | {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf}
     if not is_floating(truth.dtype):
         return described | _judge_exact(candidate, truth if check == "meaning" else reference)
+    candidate = _without(_overflowed(reference, truth), candidate, truth) if check == "rounding" else candidate
     found, index = error(candidate, truth)
-    if check == "meaning":
-        scaled_noise = reference_error * epsilon("float64") / tolerance.unit
-        unit = MEANING_RELATIVE * size(truth) + MEANING_NOISE * (scaled_noise + epsilon("float64") * group_size)
+    unit, allowed = _bar(check, size(truth), noise, tolerance, group_size)
+    if tolerance.overridden:
+        passed, found, index, unit = _judge_close(candidate, truth if check == "meaning" else reference, tolerance)
         allowed = 1.0
     else:
-        unit = max(reference_error, tolerance.unit * max(size(truth), group_size * GROUP_SHARE))
-        allowed = ROUNDING_FACTOR
+        passed = found <= unit * allowed
+        for small in _below_what_stands_apart(truth) if passed and reference.shape == truth.shape else ():
+            of_reference = reference_error(np.where(small, reference, truth), truth)
+            if of_reference > size(truth[small]) / 64:
+                continue  # the reference itself has no digits there
+            of_small, at = error(np.where(small, candidate, truth), truth)
+            unit_of_small = APART_FACTOR * _bar(check, size(truth[small]), of_reference, tolerance, group_size)[0]
+            if of_small > unit_of_small * allowed:
+                passed, found, index, unit, noise = False, of_small, at, unit_of_small, of_reference
+                break
     bar = unit * allowed
-    passed = found <= bar
-    if tolerance.overridden:
-        passed, found, index, bar = _judge_close(candidate, truth if check == "meaning" else reference, tolerance)
-        unit, allowed = bar, 1.0
     ratio = 0.0 if found == 0 else found / unit if unit else np.inf
     fields = described | {
         "status": PASS if passed else FAIL,
         "error": found,
-        "reference_error": reference_error,
+        "reference_error": noise,
         "bar": bar,
         "ratio": ratio,
         "allowed": allowed,
@@ -140,6 +190,14 @@ def judge(
     if not passed:
         fields["reason"] = _reason(check, tolerance)
     return fields | _elements(index, candidate, truth, reference)
+
+
+def _bar(check: str, largest: float, noise: float, tolerance: Tolerance, group_size: float) -> tuple[float, float]:
+    """The unit that errors are measured in, and how many of it pass."""
+    if check == "meaning":
+        scaled_noise = noise * epsilon("float64") / tolerance.unit
+        return MEANING_RELATIVE * largest + MEANING_NOISE * (scaled_noise + epsilon("float64") * group_size), 1.0
+    return max(noise, tolerance.unit * max(largest, group_size * GROUP_SHARE)), ROUNDING_FACTOR
 
 
 def _reason(check: str, tolerance: Tolerance) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .judge import ROUNDING_FACTOR, epsilon, error
+from .judge import ROUNDING_FACTOR, epsilon, reference_error
 from .sides.records import Array, Key, Records, Run, Side
 
 MOST_SAMPLES = 12
@@ -76,7 +76,7 @@ class Noise:
     def _measure(self, records: Records, errors: dict[Key | tuple[str, str], float], factor: float = 1.0) -> None:
         for key, value, truth in _pairs(records, self.truth):
             if value.shape == truth.shape:
-                errors[key] = max(errors.get(key, 0.0), error(value, truth)[0] / factor)
+                errors[key] = max(errors.get(key, 0.0), reference_error(value, truth) / factor)
 
 
 def jitter_of(sample: int, *, wide: bool) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .judge import Tolerance, epsilon, error, judge, size
+from .judge import Tolerance, epsilon, judge, reference_error, size
 from .noise import MOST_DOUBLE_SAMPLES, MOST_SAMPLES, jitter_of
 from .results import PASS, Comparison
 from .sides.quantities import KINDS, Quantity, Training
@@ -72,6 +72,14 @@ class TrainingNoise:
         double = self._errors.get(("float64", step, quantity), 0.0)
         return max(found, double * epsilon(self.dtype) / epsilon("float64"))
 
+    @property
+    def overflows_from(self) -> int | None:
+        """The step, from 1, after which a quantity isn't finite in the working dtype though the truth is."""
+        for step, (found, true) in enumerate(zip(self.first.steps, self.truth.steps, strict=True), 1):
+            if any(np.any(~np.isfinite(found[q]) & np.isfinite(true[q])) for q in found.keys() & true.keys()):
+                return step
+        return None
+
     def sample(self, check: str) -> bool:
         """Make one more run, jittered, in the dtype of the check; False if enough have been made."""
         dtype, most = ("float64", MOST_DOUBLE_SAMPLES) if check == "meaning" else (self.dtype, MOST_SAMPLES)
@@ -88,7 +96,9 @@ class TrainingNoise:
         for step, (found, true) in enumerate(zip(run.steps, self.truth.steps, strict=True), 1):
             for quantity in found.keys() & true.keys():
                 key = dtype, step, quantity
-                self._errors[key] = max(self._errors.get(key, 0.0), error(found[quantity], true[quantity])[0] / factor)
+                self._errors[key] = max(
+                    self._errors.get(key, 0.0), reference_error(found[quantity], true[quantity]) / factor
+                )
 
 
 def hold(
@@ -125,6 +135,13 @@ def hold(
         true = truth if check == "meaning" else measured.truth
         found = compare(side.name, check, true, run, measured, rtol, atol)
         report.comparisons += found
+        step = measured.overflows_from
+        if check == "rounding" and step is not None:
+            note = (
+                f"torch's own training overflows in {dtype} from step {step} on: there ours passes if it is right, or "
+                "isn't finite either"
+            )
+            report.notes += [note] if note not in report.notes else []
         report.causes = report.causes or causes(true, run, [c for c in found if c.status != PASS])
         if first is None:
             first = run

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellbridge.parity.judge import ROUNDING_FACTOR, Tolerance, epsilon, error, judge, size
+from cellbridge.parity.judge import ROUNDING_FACTOR, Tolerance, epsilon, error, judge, reference_error, size
 from cellbridge.parity.results import FAIL, PASS
 
 TRUTH = np.linspace(-1.0, 1.0, 9)
@@ -99,3 +99,41 @@ def test_empty_tensors() -> None:
 def test_own_tolerances_replace_the_bar(rtol: float, atol: float, status: str) -> None:
     candidate = TRUTH + 1e-3  # at TRUTH's zero no rtol helps
     assert _rounding(candidate, tolerance=Tolerance("float32", rtol, atol))["status"] == status
+
+
+SCORES = np.array([0.3, -1.7, -1e9, 2.5, -1e9, 0.0])
+
+
+@pytest.mark.parametrize("check", ["meaning", "rounding"])
+@pytest.mark.parametrize(("relative", "status"), [(1e-14, PASS), (0.003, FAIL)])
+def test_what_large_numbers_stand_apart_from_is_judged_by_itself(check: str, relative: float, status: str) -> None:
+    candidate = np.where(SCORES > -1e8, SCORES * (1 + relative), SCORES)
+    reference = SCORES.astype(np.float32)
+    noise = reference_error(reference, SCORES)
+    found = judge(check, candidate, SCORES, reference, noise, FLOAT32)
+    assert found["status"] == status
+    if status == FAIL:
+        assert found["index"] == (3,)
+        assert found["bar"] < 1e-3
+
+
+@pytest.mark.parametrize("truth", [[1e9, 1e-9, -2e-9], [1.0, 1e-20, 3e-20]])
+def test_what_the_reference_has_no_digits_of_or_is_below_the_rounding_of_ordinary_numbers_passes(truth: Any) -> None:
+    truth = np.array(truth)
+    reference = truth + np.array([0.0, 1e-9, 1e-9])
+    candidate = truth + np.array([0.0, -3e-9, 2e-9])
+    assert judge("rounding", candidate, truth, reference, 2e-9, FLOAT32)["status"] == PASS
+
+
+@pytest.mark.parametrize(
+    ("value", "status"), [(np.inf, PASS), (np.nan, PASS), (1e39, PASS), (123.0, FAIL), (-1e39, FAIL)]
+)
+def test_where_the_reference_overflows_the_candidate_may(value: float, status: str) -> None:
+    truth = np.array([1.0, 1e39, 2.0])
+    reference = np.array([1.0, np.inf, 2.0], np.float32)
+    assert reference_error(reference, truth) == 0.0
+    candidate = np.array([1.0, value, 2.0])
+    found = judge("rounding", candidate, truth, reference, reference_error(reference, truth), FLOAT32)
+    assert found["status"] == status
+    candidate[2] = np.inf
+    assert judge("rounding", candidate, truth, reference, 0.0, FLOAT32)["status"] == FAIL

@@ -461,6 +461,20 @@ def test_a_frozen_parameter_that_moves_is_told(monkeypatch: pytest.MonkeyPatch) 
     assert "gradient first.weight: only here" in report.problems
 
 
+def test_a_training_that_overflows_in_torch_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    diverging = {"lr": 1e30, "optimizer": "sgd"}
+    report = check(**diverging)
+    assert report.ok, str(report)
+    assert any("torch's own training overflows in float32 from step 2 on" in note for note in report.notes)
+    right = program_steps.Compiled.state
+
+    def wrong(self: Any) -> Any:
+        return {name: np.full_like(x, 123) for name, x in right(self).items()}
+
+    monkeypatch.setattr(program_steps.Compiled, "state", wrong)
+    assert "compiled" in {c.side for c in check(**diverging).failures if c.call == 2}
+
+
 class Tied(torch.nn.Module):
     """Blocks with dropout that run anew in the backward pass, and one weight that two layers share."""
 
