@@ -13,6 +13,7 @@ import onnx
 from ...runtime.compiled.training_program import TrainingProgram, training_program
 from ...runtime.errors import UsageError
 from ...runtime.interpreter import plan
+from ...runtime.ir.passes.widen_halves import widen_halves
 from ...runtime.ir.types import Value
 from ...runtime.lowering import opsets
 from ...runtime.lowering.model import Lowering, symbolic_shape
@@ -58,17 +59,30 @@ def training_step_to_onnx(
         UsageError: the opset isn't supported, or a file can't be written.
     """
     traced = training_program(step, batch, dynamic_shapes)
-    program = traced.program
+    program = widen_halves(traced.program)  # what is checked, and what runs on a CPU
     state = {name: buffer.value for name, buffer in program.buffers.items() if buffer.update is not None}
     kept = state | traced.learning_rates
-    taken = list(zip(names or [f"batch_{i}" for i in range(len(batch))], program.inputs, strict=True))
     results = [("loss", traced.loss), ("overflow", traced.overflow)]
     results += [(f"{UPDATE}{name}", value) for name, value in program.updates.items()]
+    used = {*kept, *(name for name, _ in results)}
+    taken: list[tuple[str, Value]] = []
+    for i, value in enumerate(program.inputs):
+        name = names[i] if names else f"batch_{i}"
+        while name in used:  # the state has the names that it has in the network
+            name = f"batch_{name}"
+        used.add(name)
+        taken.append((name, value))
     nodes = [node.node for node in plan(program, [value for _, value in results])]
     version = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
     lowering = Lowering(program, version, [*taken, *kept.items()], results)
     lowering.lower(nodes)
     lowering.optimize()
+    for (name, _), (given, _) in zip(results, lowering.results, strict=True):
+        if given != name:
+            raise UsageError(
+                f"the network has a tensor called {name!r}, which the file of a step gives something else under: the "
+                f"loss, the overflow, or an update ({UPDATE}...); rename that of the network"
+            )
     metadata = program_metadata(program, lowering.computed_parameters(), lowering.graph.transposed)
     model = lowering.model(symbolic_shape, metadata)
     begin = {lowering.tensors[value]: program.constant_data[value] for value in kept.values()}

@@ -18,7 +18,7 @@ from torch import nn
 import cellbridge.runtime as ms
 from cellbridge.converter import from_torch, training_step_to_onnx
 from cellbridge.runtime import UsageError, optim
-from cellbridge.runtime.compiled.train_step import training_step
+from cellbridge.runtime.compiled.train_step import TrainStep, compile_train_step, training_step
 
 ROOT = Path(__file__).parents[2]
 LOOP = re.search(r"```python\n(import.*?)```", (ROOT / "docs" / "train_without_torch.md").read_text(), re.DOTALL)
@@ -113,3 +113,47 @@ def test_a_file_that_can_not_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the file that describes it"):
         written(tmp_path / "step.json")
     assert list(tmp_path.iterdir()) == []
+
+
+class Scaled(nn.Module):
+    """A tensor that has the name of an argument, and a layer in half precision."""
+
+    def __init__(self, scale: str = "scale", dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(6, 3)
+        self.register_parameter(scale, nn.Parameter(torch.ones(3)))
+        self.name, self.dtype = scale, dtype
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", self.dtype, enabled=self.dtype != torch.float32):
+            y = self.linear(x)
+        return y.float() * getattr(self, self.name) * scale
+
+
+def scaled_step(module: nn.Module, path: Path | None) -> tuple[onnx.ModelProto, list[np.ndarray], TrainStep]:
+    x, scale, target = torch.randn(5, 6), torch.rand(3), torch.ones(5, 3)
+    program = from_torch(module, (x, scale), train=True)
+    arguments = program, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1)
+    names = "x", "scale", "target"
+    model = training_step_to_onnx(training_step(*arguments, 2.0**10), (x, scale, target), path, names=names)
+    return model, [a.numpy() for a in (x, scale, target)], compile_train_step(*arguments, loss_scale=2.0**10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_the_file_computes_what_is_compiled(tmp_path: Path, dtype: torch.dtype) -> None:
+    model, batch, step = scaled_step(Scaled(dtype=dtype), tmp_path / "step.onnx")
+    described = json.loads((tmp_path / "step.json").read_text())
+    assert described["inputs"].keys() == {"x", "batch_scale", "target", "learning_rate"}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = dict(zip(("x", "batch_scale", "target"), batch, strict=True))
+    outputs = [output.name for output in session.get_outputs()]
+    found = dict(zip(outputs, session.run(None, given), strict=True))
+    assert float(step(*batch)) == float(found["loss"])
+    for name, value in step.parameters().items():
+        np.testing.assert_array_equal(found[described["state"][name]["update"]], value)
+
+
+def test_a_tensor_that_is_called_as_an_output_is_refused() -> None:
+    with pytest.raises(UsageError, match="the network has a tensor called 'loss'"):
+        scaled_step(Scaled("loss"), None)
