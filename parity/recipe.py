@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +67,10 @@ class Recipe:
                 raise UsageError(f"{name} must be a whole number of at least 1, given {number!r}")
         if isinstance(self.loss_scale, str) and self.loss_scale != DYNAMIC:
             raise UsageError(f"loss_scale must be a number, {DYNAMIC!r} or None, given {self.loss_scale!r}")
+        for name, least in (("lr", 0), ("weight_decay", 0), ("clip_norm", 0), ("loss_scale", 1)):
+            number = getattr(self, name)
+            if number is not None and number != DYNAMIC and not least <= number <= np.finfo(np.float32).max:
+                raise UsageError(f"{name} must be a number from {least} to what float32 holds, given {number!r}")
         if isinstance(self.frozen, str):
             raise UsageError(f"frozen is a list of patterns, given the string {self.frozen!r}: write [{self.frozen!r}]")
 

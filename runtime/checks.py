@@ -32,7 +32,9 @@ def in_range(value: Any, name: str, interval: str, *, of: str) -> Any:
     if above and below:
         return value
     if math.isinf(high):
-        raise ValueError(f"For '{of}', '{name}' must be {'>=' if interval[0] == '[' else '>'} {low:g}, but got {value}")
+        finite = "" if math.isfinite(value) else "a finite number "
+        needed = f"{finite}{'>=' if interval[0] == '[' else '>'} {low:g}"
+        raise ValueError(f"For '{of}', '{name}' must be {needed}, but got {value}")
     raise ValueError(f"For '{of}', '{name}' must be a number in range {interval}, but got {value}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 @contextlib.contextmanager
 def whole_files(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
     """Files that take the places of `paths` together when the context ends well, else vanish; `OSError`s pass."""
+    for path in paths:
+        if not path.name:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = [path.with_name(f".{path.name}.{os.getpid()}") for path in paths]
     try:
         with contextlib.ExitStack() as stack:

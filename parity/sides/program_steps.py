@@ -12,6 +12,7 @@ from ...runtime.compiled.resident import Resident
 from ...runtime.compiled.train_step import training_step
 from ...runtime.compiled.training_program import (
     LOSS_SCALE,
+    LOSS_SCALE_NAMES,
     NETWORK,
     OPTIMIZER,
     TrainingProgram,
@@ -171,7 +172,7 @@ def _kept(traced: TrainingProgram, program: Program, state: Mapping[str, Array])
         if held.role == NETWORK:
             found[Quantity("parameter" if name in program.parameters else "buffer", name)] = array
         elif held.role == LOSS_SCALE:
-            found[Quantity("loss scale", name)] = array
+            found[Quantity("loss scale", LOSS_SCALE_NAMES[held.parameter.name])] = array
         elif held.role == OPTIMIZER and held.parameter.name == "global_step":
             found[Quantity("optimizer state", "step")] = array.reshape(())
         elif held.role == OPTIMIZER and name.partition(".")[2] in program.parameters:

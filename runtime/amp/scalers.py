@@ -27,7 +27,7 @@ from ..common.dtype import bool_, float32, float64, int32
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
 from ..functional.operands import as_tensor
-from ..ir.types import is_floating
+from ..ir.types import is_floating, is_half
 from ..ops import comparison, elementwise, reduction, shaping
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -149,6 +149,8 @@ class DynamicLossScaler(StaticLossScaler):
 
 def _as_scale(scale_value: float, *, of: str) -> Parameter:
     checks.in_range(scale_value, "scale_value", "[1, inf)", of=of)
+    if scale_value > FLOAT32_MAX:
+        raise ValueError(f"For '{of}', 'scale_value' must be a number that float32 holds, but got {scale_value}")
     return Parameter(np.asarray(scale_value, float32), name="scale_value")
 
 
@@ -196,4 +198,8 @@ def scaled(inputs: Any, factor: Any) -> Any:
     if not isinstance(inputs, Tensor):
         raise TypeError(f"a loss scale applies to a Tensor or a tuple of Tensors, but got {type(inputs).__name__}")
     number = shaping.reshape(factor, shape=()) if isinstance(factor, Tensor) else wrapped(np.asarray(factor))
-    return elementwise.mul(inputs, elementwise.cast(number, dtype=inputs.dtype))
+    if not is_half(inputs.dtype):
+        return elementwise.mul(inputs, elementwise.cast(number, dtype=inputs.dtype))
+    # a scale, or one over it, may be beyond what half precision holds
+    product = elementwise.mul(elementwise.cast(inputs, dtype=float32), elementwise.cast(number, dtype=float32))
+    return elementwise.cast(product, dtype=inputs.dtype)

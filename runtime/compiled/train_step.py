@@ -80,6 +80,8 @@ def training_step(
     frozen: Sequence[str] = (),
 ) -> TrainingStep:
     """The step that `compile_train_step` compiles, as a Cell; arguments and errors are those."""
+    if isinstance(network, Program):  # its inputs by position, however it was captured
+        network = network.replace(arguments=tree.positional(len(network.inputs)))
     cell = GraphCell(network) if isinstance(network, Program) else network
     if not isinstance(cell, Cell):
         raise UsageError(f"a Cell or a program is trained, given {type(network).__name__}")
@@ -89,8 +91,10 @@ def training_step(
         if not trained:
             raise UsageError("there is nothing to train: every Parameter is frozen")
         if not callable(optimizer):
-            raise UsageError(f"needed an optimizer, or a function that makes one, given {optimizer!r}")
+            raise UsageError(f"needed an optimizer, or a function that makes one, given {_described(optimizer)}")
         optimizer = optimizer(trained)
+        if not isinstance(optimizer, Optimizer):
+            raise UsageError(f"the function makes {_described(optimizer)}: needed an optimizer of runtime.optim or nn")
     if loss is not None and not callable(loss):
         raise UsageError(f"loss is a Cell, a function or None, given {loss!r}")
     held = {id(p) for part in (cell, loss) if isinstance(part, Cell) for p in part.get_parameters()}
@@ -113,6 +117,12 @@ def _matching(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
             )
         found += matching
     return found
+
+
+def _described(optimizer: Any) -> str:
+    """What was given in place of an optimizer."""
+    cls = type(optimizer)
+    return f"a {cls.__module__}.{cls.__qualname__}" if hasattr(optimizer, "param_groups") else repr(optimizer)
 
 
 def _all_names(cell: Cell) -> Iterator[tuple[str, Parameter]]:
@@ -139,7 +149,8 @@ class TrainStep:
 
     Parameters and the state of the optimizer stay on the device from call to call; the network itself is left as it is
     until `write_back`. A batch of other sizes than those before is compiled once more, with the sizes that differ left
-    open; then any size will do.
+    open; then any size will do. So is a step whose network was given new values for what the step doesn't train
+    (`set_data`, another step's `write_back`).
 
     Attributes:
         step: the step as a Cell.
@@ -154,6 +165,7 @@ class TrainStep:
         self._held = held_by(step)
         self._rates = {n: np.array(h.parameter._array) for n, h in self._held.items() if h.role == LEARNING_RATE}
         self._loaded: dict[str, Array] = {}
+        self._fixed: dict[str, Array] = {}
         self._compiled: _Compiled | None = None
 
     def __call__(self, *batch: Any) -> Array:
@@ -179,7 +191,7 @@ class TrainStep:
                     f"{type(tensor).__name__} at position {place}"
                 )
         arrays = [as_array(tensor) for tensor in batch]
-        if self._compiled is None or not self._compiled.takes(arrays):
+        if self._compiled is None or not self._compiled.takes(arrays) or self._fixed_changed():
             self._compile(arrays)
         assert self._compiled is not None
         loss, overflow = self._compiled.run(arrays, self._rates)
@@ -189,12 +201,17 @@ class TrainStep:
     def _compile(self, batch: Sequence[Array]) -> None:
         state = self.state()
         self._compiled = _Compiled(self.step, batch, state, self._compiled, self.provider)
-        self._loaded = {  # fixed in what runs now, and not what the network has
-            name: array
-            for name, array in state.items()
-            if name not in {*self._compiled.resident.names, *self._rates}
-            and not np.array_equal(array, self._held[name].parameter._array)
-        }
+        fixed = self._held.keys() - {*self._compiled.resident.names, *self._rates}
+        self._fixed = {name: self._held[name].parameter._array for name in fixed}
+        # what a file gave, and not what the network has
+        self._loaded = {name: state[name] for name in fixed if not np.array_equal(state[name], self._fixed[name])}
+
+    def _fixed_changed(self) -> bool:
+        """Whether the network was given other values for what isn't trained, which is fixed in what runs."""
+        changed = [name for name, array in self._fixed.items() if self._held[name].parameter._array is not array]
+        for name in changed:
+            self._loaded.pop(name, None)
+        return bool(changed)
 
     @property
     def program(self) -> Program:
@@ -217,7 +234,9 @@ class TrainStep:
         for name, rate in given.items():
             if name not in self._rates:
                 raise UsageError(f"there is no learning rate {name!r}; there are {', '.join(self._rates)}")
-            self._rates[name] = np.asarray(rate, self._rates[name].dtype)
+            if np.ndim(rate) or not isinstance(rate, (int, float, np.number, np.ndarray)) or not 0 <= rate < np.inf:
+                raise UsageError(f"a learning rate is a finite number of at least 0, given {rate!r}")
+        self._rates |= {name: np.asarray(rate, self._rates[name].dtype) for name, rate in given.items()}
 
     def state(self) -> dict[str, Array]:
         """A copy of all that is kept from step to step, by name."""
@@ -237,7 +256,7 @@ class TrainStep:
         return {name: array for name, array in self.state().items() if self._held[name].role == role}
 
     def write_back(self) -> None:
-        """Give the network and the optimizer what they have been trained to."""
+        """Give the network and the optimizer what they have been trained to; a program stays as it is."""
         for name, array in self.state().items():
             self._held[name].parameter.set_data(wrapped(array))
 

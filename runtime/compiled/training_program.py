@@ -13,6 +13,7 @@ from ..ir.types import Value
 from ..nn.cell import Cell
 from ..nn.wrap.training_step import TrainingStep
 
+LOSS_SCALE_NAMES = {"scale_value": "loss_scale", "counter": "steps_without_overflow"}
 NETWORK, OPTIMIZER, LEARNING_RATE = "network", "optimizer", "learning rate"
 LOSS, LOSS_SCALE, ACCUMULATION = "loss", "loss scale", "accumulation"
 
@@ -64,7 +65,7 @@ def _parameters(step: TrainingStep) -> Iterator[tuple[str, str, Parameter]]:
     if step.loss_scaler is not None:
         for name, item in vars(step.loss_scaler).items():
             if isinstance(item, Parameter):
-                yield LOSS_SCALE, {"scale_value": "loss_scale", "counter": "steps_without_overflow"}[name], item
+                yield LOSS_SCALE, LOSS_SCALE_NAMES.get(name, name), item
     for parameter in step.get_parameters():
         yield ACCUMULATION, parameter.name, parameter
 

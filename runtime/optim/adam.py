@@ -9,7 +9,6 @@ import numpy as np
 from .. import checks
 from ..common.dtype import float64
 from ..common.parameter import Parameter
-from ..nn.optim.adam import checked_betas
 from ..nn.optim.optimizer import Optimizer, number_for
 from ..ops import elementwise
 from .groups import as_groups
@@ -25,8 +24,8 @@ class Adam(Optimizer):
         params: Parameters, or groups of them: dicts with Parameters under `params` and, optionally, `lr` and
             `weight_decay`.
         lr: a number >= 0, or whatever else `nn.Optimizer` takes as a learning rate.
-        betas: weights of the old averages of the gradient and of its square, in (0, 1).
-        eps: added to the root, > 0.
+        betas: weights of the old averages of the gradient and of its square, in [0, 1).
+        eps: added to the root, >= 0.
         weight_decay: times the Parameter is added to the gradient, >= 0.
         amsgrad: whether the largest v so far takes the place of v in the step (arXiv:1904.09237).
 
@@ -53,7 +52,8 @@ class Adam(Optimizer):
         amsgrad: bool = False,
     ) -> None:
         super().__init__(lr, as_groups(params), weight_decay)
-        self.beta1, self.beta2, self.eps = checked_betas(*betas, eps, of=self.cls_name)
+        self.beta1, self.beta2 = (checks.in_range(beta, "betas", "[0, 1)", of=self.cls_name) for beta in betas)
+        self.eps = checks.in_range(eps, "eps", "[0, inf)", of=self.cls_name)
         self.amsgrad = checks.of_type(amsgrad, "amsgrad", bool, of=self.cls_name)
         # In float64 whatever is trained: 1 - 0.999 has five correct digits in float32.
         self.beta1_power = Parameter(np.ones((), float64), name="beta1_power")

@@ -502,6 +502,13 @@ class Tied(torch.nn.Module):
         return self.last(y)
 
 
+def test_a_parameter_may_be_called_as_the_loss_scale_is() -> None:
+    module = torch.nn.Linear(6, 2)
+    module.register_parameter("loss_scale", torch.nn.Parameter(torch.ones(2)))
+    report = check_training(module, (ARGS,), steps=2, loss_scale="dynamic")
+    assert report.ok, str(report)
+
+
 def test_what_torch_draws_again_in_the_backward_pass_is_the_same() -> None:
     report = check_training(Tied(), (KIND["kind"],), steps=2)
     assert report.ok, str(report)
@@ -586,6 +593,10 @@ def test_a_step_that_begins_anew_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"optimizer": "rmsprop"}, "optimizer must be one of sgd, momentum"),
         ({"steps": 0}, "steps must be a whole number of at least 1"),
         ({"loss_scale": "static"}, "loss_scale must be a number, 'dynamic' or None"),
+        ({"loss_scale": float("inf")}, "loss_scale must be a number from 1"),
+        ({"clip_norm": float("nan")}, "clip_norm must be a number from 0"),
+        ({"lr": float("nan")}, "lr must be a number from 0"),
+        ({"weight_decay": 1e39}, "weight_decay must be a number from 0 to what float32 holds"),
         ({"frozen": "first.*"}, "write \\['first"),
         ({"frozen": ["nothing.*"]}, "matches no Parameter"),
         ({"frozen": ["*"]}, "nothing to train"),

@@ -129,7 +129,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         """Make a step; the loss, whether there was an overflow, and the scale."""
         scale = self.scale_sense.copy()
         loss, gradients = self.loss_and_gradients(inputs, scale)
-        gradients = scaled(gradients, inverse(scale))
+        gradients = self.grad_reducer(scaled(gradients, inverse(scale)))
         overflow = self.get_overflow_status(None, gradients)
         update_unless(self.process_loss_scale(overflow), lambda: self.optimizer(gradients))
         return loss, overflow, scale

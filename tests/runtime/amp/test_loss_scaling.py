@@ -95,6 +95,16 @@ def test_scaled_gradients_of_half_precision_do_not_vanish() -> None:
     assert scaler.unscale((scaled,))[0].tolist() == [[2.0**-26]]
 
 
+@pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16])
+@pytest.mark.parametrize("scale", [1000.0, 2.0**25, 3e7])
+def test_half_precision_is_unscaled_by_a_scale_that_it_does_not_hold(dtype: Any, scale: float) -> None:
+    gradient = np.array([0.5, 1000.0, -3e4], dtype)
+    unscaled = amp.StaticLossScaler(scale).unscale(Tensor(gradient))
+    assert unscaled.dtype == dtype
+    expected = (gradient.astype(np.float32) * np.float32(1 / scale)).astype(dtype)
+    np.testing.assert_array_equal(unscaled.asnumpy(), expected)
+
+
 def test_managers() -> None:
     fixed = FixedLossScaleManager(8, drop_overflow_update=False)
     fixed.update_loss_scale(True)

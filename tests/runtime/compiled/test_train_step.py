@@ -443,3 +443,65 @@ def test_only_programs_are_compiled() -> None:
 def test_a_program_without_tensors_in_its_result_is_not_compiled() -> None:
     with pytest.raises(UsageError, match="gives no tensor: there is nothing to compile"):
         ms.compile(ms.trace(lambda x: {"size": x.shape[0]}, (ms.Tensor(np.ones(3, np.float32)),)).program)
+
+
+@pytest.mark.parametrize("rate", [None, np.nan, np.inf, -1.0, [0.1], "0.1"])
+def test_what_is_no_learning_rate_is_refused(rate: Any) -> None:
+    step = compiled(lambda p: optim.SGD(p, 0.5))
+    with pytest.raises(UsageError, match="finite number of at least 0"):
+        step.learning_rate = rate
+    assert step.learning_rate == 0.5
+
+
+def test_an_optimizer_of_torch_is_refused() -> None:
+    module = nn.Linear(1, 1)
+    with pytest.raises(UsageError, match=r"a torch.optim.sgd.SGD: needed an optimizer of runtime.optim"):
+        compiled(lambda p: torch.optim.SGD(module.parameters(), 0.1))
+    with pytest.raises(UsageError, match=r"given a torch.optim.sgd.SGD"):
+        compiled(torch.optim.SGD(module.parameters(), 0.1))
+
+
+def test_what_is_not_trained_has_the_value_that_the_network_has() -> None:
+    net = ms.nn.SequentialCell(ms.nn.Dense(3, 4), ms.nn.Tanh(), ms.nn.Dense(4, 2))
+    x, y = np.ones((5, 3), np.float32), np.zeros((5, 2), np.float32)
+    step = compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.0), frozen=["0.*"])
+    first = step(x, y)
+    assert step(x, y) == first
+    net[0].weight.set_data(net[0].weight * 2)
+    changed = step(x, y)
+    assert changed != first
+    np.testing.assert_allclose(changed, ms.nn.MSELoss()(net(ms.Tensor(x)), ms.Tensor(y)).asnumpy(), rtol=1e-5)
+
+
+def test_a_program_that_was_captured_with_keywords_is_trained_by_position() -> None:
+    class Sum(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3, 2)
+
+        def forward(self, *, given: dict[str, torch.Tensor]) -> torch.Tensor:
+            return self.linear(given["a"] + given["b"])
+
+    a, b, target = torch.ones(4, 3), torch.zeros(4, 3), torch.zeros(4, 2)
+    module = Sum()
+    program = from_torch(module, (), {"given": {"a": a, "b": b}}, train=True)
+    step = compile_train_step(program, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1))
+    wanted = nn.functional.mse_loss(module(given={"a": a, "b": b}), target)
+    np.testing.assert_allclose(step(a, b, target), wanted.detach(), rtol=1e-5)
+
+
+def test_adam_without_a_memory_of_gradients_is_torchs() -> None:
+    module = Net().train()
+    optimizer = torch.optim.Adam(module.parameters(), 1e-2, betas=(0.0, 0.9), eps=1e-6)
+    step = compiled(lambda p: optim.Adam(p, 1e-2, betas=(0.0, 0.9), eps=1e-6))
+    for x, y in batches(3):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(module(x), y)
+        loss.backward()
+        optimizer.step()
+        np.testing.assert_allclose(step(x, y), loss.detach(), rtol=1e-4)
+
+
+def test_a_path_without_a_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="can't write"):
+        compiled(lambda p: optim.SGD(p, 0.5)).save("")

@@ -268,3 +268,20 @@ def test_refusals(make: Callable[[], Any], error: type[Exception], words: list[s
     with pytest.raises(error) as raised:
         make()
     assert [word for word in words if word not in str(raised.value)] == []
+
+
+def test_gradients_pass_through_the_reducer_once_they_are_unscaled() -> None:
+    net, cell = scaled_cell(Tensor(1024.0, ms.float32))
+    before = [p.asnumpy() for p in net.get_parameters()]
+    seen: list[Any] = []
+
+    class Reducer(nn.Cell):
+        def construct(self, gradients: Any) -> Any:
+            seen.extend(gradients)
+            return tuple(g * 0 for g in gradients)
+
+    cell.grad_reducer = Reducer()
+    cell(Tensor(np.ones((2, 2), np.float32)), Tensor(np.zeros((2, 1), np.float32)))
+    assert max(abs(g.asnumpy()).max() for g in seen) < 100
+    for held, value in zip(net.get_parameters(), before, strict=True):
+        np.testing.assert_array_equal(held.asnumpy(), value)
