@@ -18,6 +18,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import wrapped
 from ..errors import UsageError
 from ..files import whole_file
+from ..graph.cache import MUST_BE_NUMBERS
 from ..ir.program import Program
 from ..nn.cell import Cell
 from ..nn.graph_cell import GraphCell
@@ -149,8 +150,8 @@ class TrainStep:
 
     Parameters and the state of the optimizer stay on the device from call to call; the network itself is left as it is
     until `write_back`. A batch of other sizes than those before is compiled once more, with the sizes that differ left
-    open; then any size will do. So is a step whose network was given new values for what the step doesn't train
-    (`set_data`, another step's `write_back`).
+    open; then any size will do, unless Python decides on a size. So is a step whose network was given new values for
+    what the step doesn't train (`set_data`, another step's `write_back`).
 
     Attributes:
         step: the step as a Cell.
@@ -323,7 +324,14 @@ class _Compiled:
             {axis: f"size{'_'.join(map(str, sizes))}" for axis, sizes in axes.items() if len(set(sizes)) > 1}
             for axes in self._sizes()
         ]
-        traced = training_program(step, tuple(map(wrapped, batch)), specs).holding(state)
+        tensors = tuple(map(wrapped, batch))
+        try:
+            traced = training_program(step, tensors, specs).holding(state)
+        except (*MUST_BE_NUMBERS, UsageError):
+            if not any(specs):
+                raise
+            self.batches = [this]  # these sizes alone
+            traced = training_program(step, tensors, [{} for _ in specs]).holding(state)
         self.rates = traced.learning_rates
         wanted = [traced.loss, traced.overflow]
         self.resident = Resident(traced.program, wanted, list(self.rates.values()), provider)

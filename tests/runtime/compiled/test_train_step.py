@@ -505,3 +505,29 @@ def test_adam_without_a_memory_of_gradients_is_torchs() -> None:
 def test_a_path_without_a_name_is_refused() -> None:
     with pytest.raises(UsageError, match="can't write"):
         compiled(lambda p: optim.SGD(p, 0.5)).save("")
+
+
+def test_where_python_decides_on_a_size_each_size_is_compiled() -> None:
+    class Net(ms.nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = ms.nn.Dense(3, 2)
+
+        def construct(self, x: Any) -> Any:
+            y = self.dense(x)
+            return y * 2 if x.shape[0] > 4 else y
+
+    net = Net()
+    step = compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.0))
+    for size in (3, 6, 3, 5):
+        x, y = np.ones((size, 3), np.float32), np.zeros((size, 2), np.float32)
+        wanted = ms.nn.MSELoss()(net(ms.Tensor(x)), ms.Tensor(y)).asnumpy()
+        np.testing.assert_allclose(step(x, y), wanted, rtol=1e-5)
+
+
+def test_a_batch_of_another_size_than_a_program_takes_is_told_by_its_size() -> None:
+    step = compiled(lambda p: optim.SGD(p, 0.1))
+    (x, y), *_ = batches(1)
+    step(x, y)
+    with pytest.raises(UsageError, match="needed size 5, given 3"):
+        step(x[:3], y[:3])
