@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,15 @@ from ..common.parameter import Parameter
 from ..common.tensor import wrapped
 from ..errors import UsageError
 from ..files import whole_file
-from ..graph.cache import MUST_BE_NUMBERS
 from ..ir.program import Program
 from ..nn.cell import Cell
 from ..nn.graph_cell import GraphCell
 from ..nn.optim.optimizer import Optimizer
 from ..nn.wrap.training_step import TrainingStep
 from ..safetensors_bytes import from_bytes, to_bytes
-from .resident import Resident
+from .compiled_step import CompiledStep
 from .session import best_provider
-from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, held_by, training_program
+from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, held_by
 
 Array = np.ndarray[Any, Any]
 
@@ -167,7 +165,7 @@ class TrainStep:
         self._rates = {n: np.array(h.parameter._array) for n, h in self._held.items() if h.role == LEARNING_RATE}
         self._loaded: dict[str, Array] = {}
         self._fixed: dict[str, Array] = {}
-        self._compiled: _Compiled | None = None
+        self._compiled: CompiledStep | None = None
 
     def __call__(self, *batch: Any) -> Array:
         """Make a step.
@@ -201,7 +199,7 @@ class TrainStep:
 
     def _compile(self, batch: Sequence[Array]) -> None:
         state = self.state()
-        self._compiled = _Compiled(self.step, batch, state, self._compiled, self.provider)
+        self._compiled = CompiledStep(self.step, batch, state, self._compiled, self.provider)
         fixed = self._held.keys() - {*self._compiled.resident.names, *self._rates}
         self._fixed = {name: self._held[name].parameter._array for name in fixed}
         # what a file gave, and not what the network has
@@ -295,73 +293,3 @@ class TrainStep:
         self._rates = {name: arrays[name] for name in self._rates}
         self._loaded = arrays
         self._compiled = None  # what it doesn't change is fixed in it
-
-
-class _Compiled:
-    """A training step compiled for batches of some dtypes and ranks.
-
-    Attributes:
-        batches: dtypes and shapes of the batches that it was compiled for, one after the other. An axis that had one
-            size in all of them has it for ever; those that always had the same size as one another must have it still.
-        modes: the network's Cells, and whether each was in train mode.
-        traced: the program, without the data of what is kept: the device has that.
-        resident: what runs it.
-    """
-
-    def __init__(
-        self,
-        step: TrainingStep,
-        batch: Sequence[Array],
-        state: Mapping[str, Array],
-        before: _Compiled | None,
-        provider: str,
-    ) -> None:
-        self.modes = [(cell, cell.training) for _, cell in step.network.cells_and_names()]
-        this = _kinds(batch)
-        earlier = before.batches if before is not None and _ranks(before.batches[0]) == _ranks(this) else []
-        self.batches: list[list[tuple[np.dtype[Any], tuple[int, ...]]]] = [*earlier, this]
-        specs = [
-            {axis: f"size{'_'.join(map(str, sizes))}" for axis, sizes in axes.items() if len(set(sizes)) > 1}
-            for axes in self._sizes()
-        ]
-        tensors = tuple(map(wrapped, batch))
-        try:
-            traced = training_program(step, tensors, specs).holding(state)
-        except (*MUST_BE_NUMBERS, UsageError):
-            if not any(specs):
-                raise
-            self.batches = [this]  # these sizes alone
-            traced = training_program(step, tensors, [{} for _ in specs]).holding(state)
-        self.rates = traced.learning_rates
-        wanted = [traced.loss, traced.overflow]
-        self.resident = Resident(traced.program, wanted, list(self.rates.values()), provider)
-        self.traced = replace(traced, program=traced.program.without_data())
-
-    def _sizes(self) -> list[dict[int, tuple[int, ...]]]:
-        """By tensor and axis: the sizes that it had."""
-        shapes = [[shape for _, shape in batch] for batch in self.batches]
-        return [dict(enumerate(zip(*of_one, strict=True))) for of_one in zip(*shapes, strict=True)]
-
-    def takes(self, batch: Sequence[Array]) -> bool:
-        """Whether a batch is of these dtypes, ranks and sizes, and the network in the modes that it was in."""
-        if any(cell.training != mode for cell, mode in self.modes) or _ranks(_kinds(batch)) != _ranks(self.batches[0]):
-            return False
-        known: dict[tuple[int, ...], int] = {}
-        return all(
-            array.shape[axis] == (known.setdefault(sizes, array.shape[axis]) if len(set(sizes)) > 1 else sizes[0])
-            for array, axes in zip(batch, self._sizes(), strict=True)
-            for axis, sizes in axes.items()
-        )
-
-    def run(self, batch: Sequence[Array], rates: Mapping[str, Array]) -> list[Array]:
-        """Loss and overflow."""
-        given = dict(zip(self.traced.program.inputs, batch, strict=True))
-        return self.resident.run(given | {value: rates[name] for name, value in self.rates.items()})
-
-
-def _kinds(batch: Sequence[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
-    return [(array.dtype, array.shape) for array in batch]
-
-
-def _ranks(batch: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> list[tuple[np.dtype[Any], int]]:
-    return [(dtype, len(shape)) for dtype, shape in batch]
