@@ -168,15 +168,11 @@ def judge(
         allowed = 1.0
     else:
         passed = found <= unit * allowed
-        for small in _below_what_stands_apart(truth) if passed and reference.shape == truth.shape else ():
-            of_reference = reference_error(np.where(small, reference, truth), truth)
-            if of_reference > size(truth[small]) / 64:
-                continue  # the reference itself has no digits there
-            of_small, at = error(np.where(small, candidate, truth), truth)
-            unit_of_small = APART_FACTOR * _bar(check, size(truth[small]), of_reference, tolerance, group_size)[0]
-            if of_small > unit_of_small * allowed:
-                passed, found, index, unit, noise = False, of_small, at, unit_of_small, of_reference
-                break
+        worse = (
+            _fault_beside_large_numbers(check, candidate, truth, reference, tolerance, group_size) if passed else None
+        )
+        if worse is not None:
+            passed, (found, index, unit, noise) = False, worse
     bar = unit * allowed
     ratio = 0.0 if found == 0 else found / unit if unit else np.inf
     fields = described | {
@@ -190,6 +186,24 @@ def judge(
     if not passed:
         fields["reason"] = _reason(check, tolerance)
     return fields | _elements(index, candidate, truth, reference)
+
+
+def _fault_beside_large_numbers(
+    check: str, candidate: Array, truth: Array, reference: Array, tolerance: Tolerance, group_size: float
+) -> tuple[float, tuple[int, ...] | None, float, float] | None:
+    """What is wrong among numbers that larger ones stand apart from: error, index, unit, error of the reference."""
+    if reference.shape != truth.shape:
+        return None
+    for small in _below_what_stands_apart(truth):
+        largest = size(truth[small])
+        of_reference = reference_error(np.where(small, reference, truth), truth)
+        if of_reference > largest / 64:
+            continue  # the reference itself has no digits there
+        found, index = error(np.where(small, candidate, truth), truth)
+        unit, allowed = _bar(check, largest, of_reference, tolerance, group_size)
+        if found > APART_FACTOR * unit * allowed:
+            return found, index, APART_FACTOR * unit, of_reference
+    return None
 
 
 def _bar(check: str, largest: float, noise: float, tolerance: Tolerance, group_size: float) -> tuple[float, float]:
