@@ -424,6 +424,12 @@ def test_a_saved_program_and_half_precision() -> None:
     assert torch.equal(module(x), original(x))
 
 
+def test_powers_of_negative_numbers() -> None:
+    x = torch.tensor([2.0, 3.0, -4.0])
+    module = to_torch(from_torch(Function(lambda x: (-2.0) ** x), (x,)))
+    assert torch.equal(module(x), (-2.0) ** x)
+
+
 def test_a_program_without_a_structure_takes_and_gives_tensors_in_order() -> None:
     program = from_torch(nn.Linear(3, 2), (torch.ones(1, 3),))
     flat = program.replace(arguments=Structure("tuple", (Structure("tuple"), Structure("dict"))), result=TENSOR)

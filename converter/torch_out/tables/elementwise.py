@@ -67,10 +67,13 @@ for _op, _function in FUNCTIONS.items():
 
 @torch_form("pow", numbers=True)
 def _(context: Context, a: Any, b: Any) -> Any:
-    """torch raises for an integer to the power of a negative Python number, not of a tensor."""
+    """torch raises for an integer to the power of a negative Python number, not of a tensor.
+
+    It is a call, because torch.fx writes operators without brackets: `-2.0 ** x` is -(2 ** x).
+    """
     if isinstance(b, int) and b < 0:
         b = context.call(torch.full, (), b, dtype=torch_dtype(context.y.dtype))
-    return context.call(operator.pow, a, b)
+    return context.call(torch.pow, a, b)
 
 
 @torch_form("polygamma")
