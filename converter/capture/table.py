@@ -11,6 +11,7 @@ tensor lives in memory is dropped). It gets a `Context` first and returns a trac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 
 from ...runtime.ir.dims import Dim, SymbolicDim
-from ...runtime.ir.types import BFLOAT16, Type
+from ...runtime.ir.types import BFLOAT16, BOOL, FLOAT32, Type, is_half
 from ...runtime.ops import creation, elementwise
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
@@ -147,6 +148,32 @@ def cast(x: Traced, dtype: np.dtype[Any]) -> Traced:
 def operands(context: Context, dtype: np.dtype[Any], *values: Any) -> list[Any]:
     """Tensors, Python numbers and symbolic sizes as traced values of one dtype."""
     return [cast(x, dtype) if isinstance(x, Traced) else scalar(context, x, dtype) for x in values]
+
+
+def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which ATen computes what takes several steps: float32 for half precision, which it rounds once."""
+    return FLOAT32 if is_half(dtype) else dtype
+
+
+def dtype_beside(context: Context, *values: Any) -> np.dtype[Any]:
+    """The dtype to compute in with these operands: float32 where half precision would round a number among them.
+
+    ATen multiplies and divides tensors in half precision by numbers and by tensors without dimensions as they are, and
+    rounds only the result. (It adds them, and takes them as powers, rounded.)
+    """
+    dtype = context.dtype
+    return wide(dtype) if is_half(dtype) and any(_is_rounded_in(dtype, x) for x in values) else dtype
+
+
+def _is_rounded_in(dtype: np.dtype[Any], x: Any) -> bool:
+    """Whether a scalar isn't what it was in `dtype`, or may not be: of one that is computed, that isn't known."""
+    if isinstance(x, Traced):
+        return not x.shape and x.dtype not in (dtype, BOOL)
+    if isinstance(x, SymbolicDim):
+        return True
+    with np.errstate(over="ignore"):
+        rounded = float(np.asarray(x).astype(dtype))
+    return not math.isnan(x) and rounded != x
 
 
 def scalar(context: Context, number: Any, dtype: np.dtype[Any]) -> Traced:

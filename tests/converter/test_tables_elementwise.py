@@ -86,6 +86,39 @@ def test_arithmetic(check, other):
     check(functions, X, other)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_numbers_that_half_precision_rounds(check, dtype):
+    """torch multiplies and divides by them as they are, and adds them rounded; addcmul and the like round once."""
+
+    def functions(x, y):
+        return [
+            x * 1.1, 0.3 * x, x * -1e9, x * 1e-8, x / 0.3, x / 1e5, 1e5 / x, x // 0.3, x * 0.5,
+            torch.div(x, 0.3, rounding_mode="floor"), torch.div(x, 0.3, rounding_mode="trunc"),
+            x + 1.1, x - 0.3, 0.3 - x, torch.rsub(x, 1.1), torch.add(x, y, alpha=0.3), x.abs() ** 1.1, 3.3**x,
+        ]  # fmt: skip
+
+    check(functions, torch.cat([X.flatten(), torch.tensor([0.0])]), torch.cat([Y.flatten(), torch.tensor([1.0])]),
+          dtype=dtype, tolerance=0, gradients=False)  # fmt: skip
+    check(lambda x: (x * 1.1, x / 0.3, x * -1e-4), X, dtype=dtype, tolerance=1e-6 if dtype == torch.float16 else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_steps_that_round_once(check, dtype):
+    def functions(x, y, p):
+        return [
+            torch.addcmul(x, y, y), torch.addcmul(x, x, y, value=0.3), torch.addcdiv(x, y, p, value=1.1),
+            torch.lerp(x, y, 0.3), torch.lerp(x, y, 0.4 * p),
+        ]  # fmt: skip
+
+    check(functions, X, Y, P / P.max(), dtype=dtype, tolerance=0, gradients=False)
+    check(lambda x: torch.addcmul(-x, x, x), torch.tensor([300.0]), dtype=torch.float16, gradients=False)
+
+
+def test_a_factor_without_dimensions_is_not_rounded(check):
+    """A parameter in float32 beside a tensor in half precision, as after `module.half()` but for one."""
+    check(lambda x: x.half() * torch.tensor(1.1), X, tolerance=0, gradients=False)
+
+
 @pytest.mark.parametrize("mode", ["floor", "trunc", None])
 def test_division_with_rounding(check, mode):
     check(lambda x, y: (torch.div(x, y, rounding_mode=mode), torch.div(x, 0.3, rounding_mode=mode)), X, Y)

@@ -100,3 +100,15 @@ def test_dtypes(check, dtype):
         dtype=dtype if dtype.is_floating_point else torch.float64,
         gradients=False,
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weighted_sums_of_products_are_rounded_once(check, dtype):
+    check(
+        lambda x, a, b: [
+            torch.addmm(x[0], a[0], b[0], alpha=0.3), torch.addmm(x[0], a[0], b[0], beta=1.1),
+            torch.baddbmm(x, a, b, beta=0.3, alpha=1e-3), torch.baddbmm(-x, 4096 * a.abs(), b.abs(), alpha=1e-3),
+        ],
+        normal(2, 4, 4), normal(2, 4, 3), normal(2, 3, 4),
+        dtype=dtype, tolerance=0, gradients=False,
+    )  # fmt: skip

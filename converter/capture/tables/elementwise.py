@@ -11,7 +11,7 @@ from ....runtime import ops
 from ....runtime.ir.types import is_floating
 from ....runtime.ops import comparison, elementwise, float_parts, rounding
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
+from ..table import Context, aten, cast, dtype_beside, operands, wide
 
 # ---- functions of one operand ----
 
@@ -122,13 +122,15 @@ def rsub(context: Context, self: Any, other: Any, alpha: Any = 1) -> Any:
 @aten("aten.mul.Tensor", "aten.mul.Scalar")
 def mul(context: Context, self: Any, other: Any) -> Any:
     """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return elementwise.mul(*operands(context, context.dtype, self, other))
+    dtype = dtype_beside(context, self, other)
+    return cast(elementwise.mul(*operands(context, dtype, self, other)), context.dtype)
 
 
 @aten("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", "aten.true_divide.Scalar")
 def div(context: Context, self: Any, other: Any) -> Any:
     """div.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return elementwise.div(*operands(context, context.dtype, self, other))
+    dtype = dtype_beside(context, other)
+    return cast(elementwise.div(*operands(context, dtype, self, other)), context.dtype)
 
 
 @aten("aten.div.Tensor_mode", "aten.div.Scalar_mode")
@@ -136,11 +138,11 @@ def div_mode(context: Context, self: Any, other: Any, *, rounding_mode: str | No
     """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     if rounding_mode is None:
         return div(context, self, other)
-    a, b = operands(context, context.dtype, self, other)
     if rounding_mode == "floor":
-        return rounding.floor_divide(a, b)
+        return floor_divide(context, self, other)
+    a, b = operands(context, dtype_beside(context, other), self, other)
     if is_floating(a.dtype):
-        return rounding.trunc(elementwise.div(a, b))
+        return cast(rounding.trunc(elementwise.div(a, b)), context.dtype)
     # (a - fmod(a, b)) / b leaves no remainder, so that rounding down is rounding towards zero
     return rounding.floor_divide(a - rounding.fmod(a, b), b)
 
@@ -148,7 +150,8 @@ def div_mode(context: Context, self: Any, other: Any, *, rounding_mode: str | No
 @aten("aten.floor_divide.default", "aten.floor_divide.Scalar")
 def floor_divide(context: Context, self: Any, other: Any) -> Any:
     """floor_divide(Tensor self, Tensor other) -> Tensor"""
-    return rounding.floor_divide(*operands(context, context.dtype, self, other))
+    dtype = dtype_beside(context, other)
+    return cast(rounding.floor_divide(*operands(context, dtype, self, other)), context.dtype)
 
 
 @aten("aten.fmod.Tensor", "aten.fmod.Scalar")
@@ -205,22 +208,22 @@ def atan2(context: Context, self: Traced, other: Traced) -> Any:
 @aten("aten.addcmul.default")
 def addcmul(context: Context, self: Traced, tensor1: Traced, tensor2: Traced, *, value: Any = 1) -> Any:
     """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
-    x, a, b = operands(context, context.dtype, self, tensor1, tensor2)
-    return x + _scaled(context, a * b, value)
+    x, a, b = operands(context, wide(context.dtype), self, tensor1, tensor2)
+    return cast(x + _scaled(context, a * b, value), context.dtype)
 
 
 @aten("aten.addcdiv.default")
 def addcdiv(context: Context, self: Traced, tensor1: Traced, tensor2: Traced, *, value: Any = 1) -> Any:
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
-    x, a, b = operands(context, context.dtype, self, tensor1, tensor2)
-    return x + _scaled(context, a / b, value)
+    x, a, b = operands(context, wide(context.dtype), self, tensor1, tensor2)
+    return cast(x + _scaled(context, a / b, value), context.dtype)
 
 
 @aten("aten.lerp.Tensor", "aten.lerp.Scalar")
 def lerp(context: Context, self: Traced, end: Traced, weight: Any) -> Any:
     """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
-    x, end, weight = operands(context, context.dtype, self, end, weight)
-    return x + weight * (end - x)
+    x, end, weight = operands(context, wide(context.dtype), self, end, weight)
+    return cast(x + weight * (end - x), context.dtype)
 
 
 # ---- powers and logarithms of two operands ----

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....runtime.ops import linear, reduction, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, aten, operands
+from ..table import Context, aten, cast, operands, wide
 
 
 @aten("aten.linear.default")
@@ -39,7 +39,9 @@ def outer(context: Context, self: Traced, vec2: Traced) -> Any:
 @aten("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default")
 def addmm(context: Context, self: Traced, mat1: Traced, mat2: Traced, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _added(self, linear.matmul(mat1, mat2), beta, alpha)
+    if alpha != 1 or beta != 1:
+        self, mat1, mat2 = operands(context, wide(context.dtype), self, mat1, mat2)
+    return cast(_added(self, linear.matmul(mat1, mat2), beta, alpha), context.dtype)
 
 
 @aten("aten.addbmm.default")
