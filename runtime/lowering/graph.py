@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from ..errors import ConversionError
-from ..ir.dims import Dim, SymbolicDim
+from ..ir.dims import Dim, SymbolicDim, symbols_in
 from ..ir.program import Program
 from ..ir.types import Type, as_dtype
 from . import opset17
@@ -191,6 +191,10 @@ class Graph:
     def read_sizes(self, tensor: str, symbols: tuple[str, ...]) -> None:
         """Let the elements of an integer tensor be the sizes that these symbols stand for."""
         self.sizes.read(tensor, symbols)
+
+    def depend_on_data(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether a size among these is made of one that only a node of the program finds."""
+        return not symbols_in(dims).isdisjoint(self.sizes.found)
 
     def type(self, name: str) -> Type:
         """Dtype and shape of an operand of the op being lowered, of a constant, or of a cast of either."""

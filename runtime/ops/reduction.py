@@ -72,8 +72,17 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
 
 @reduce_mean.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
-    kind = reduced_type(graph.type(x), axes, keepdims)
-    return _of_nothing(graph, x, axes, kind) or reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
+    type = graph.type(x)
+    if nothing := _of_nothing(graph, x, axes, reduced_type(type, axes, keepdims)):
+        return nothing
+    sizes = tuple(type.shape[axis] for axis in normalize_axes(axes, type.rank))
+    if not graph.depend_on_data(sizes):
+        return reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
+    # there may be nothing, of which ReduceMean of ONNX Runtime (1.31) is 0
+    dtype = FLOAT32 if is_half(type.dtype) else type.dtype
+    total = reduce_onnx(graph, "ReduceSum", graph.cast(x, dtype), axes, keepdims, type.rank)
+    count = graph.op("Squeeze", graph.cast(graph.dims((dims.product(sizes),)), dtype))
+    return graph.op("Cast", graph.op("Div", total, count), to=type.dtype)
 
 
 @operator
@@ -171,8 +180,9 @@ def _logical(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
 
     @op.onnx
     def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
-        # ReduceMax and ReduceMin take booleans from opset 20 on
-        return graph.cast(reduce_onnx(graph, onnx_name, graph.cast(x, np.int32), axes, keepdims), BOOL)
+        # ReduceMax and ReduceMin take booleans from opset 20 on; of nothing, they give the least and the largest number
+        number = reduce_onnx(graph, onnx_name, graph.cast(x, np.int32), axes, keepdims, graph.type(x).rank)
+        return graph.op("Greater", number, graph.constant(0, np.int32))
 
     op.no_vjp("booleans have no gradient")
 

@@ -72,6 +72,9 @@ class OnnxGraph(Protocol):
     def read_sizes(self, tensor: str, symbols: tuple[str, ...]) -> None:
         """Let the elements of an integer tensor be the sizes that these symbols stand for."""
 
+    def depend_on_data(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether a size among these is made of one that only a node of the program finds."""
+
     def subgraph(self, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None) -> Any:
         """A sub-program as the attribute of a node.
 

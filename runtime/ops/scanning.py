@@ -80,7 +80,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
         return x
     order = _moving_last(type.rank, axis)
     prefixes, _ = _prefixes(graph, x, type, axis, 1)
-    products = graph.op("ReduceProd", prefixes, graph.constant([-1], np.int64), keepdims=0)
+    products = graph.op("ReduceProd", prefixes, graph.constant([type.rank], np.int64), keepdims=0)
     return graph.op("Transpose", products, perm=list(_inverse(order)))
 
 
@@ -132,7 +132,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
     prefixes, _ = _prefixes(graph, x, type, axis, -np.inf)
     wide = FLOAT32 if is_half(type.dtype) else type.dtype
     prefixes = prefixes if wide == type.dtype else graph.op("Cast", prefixes, to=wide)
-    sums = reduction.onnx_log_sum_exp(graph, prefixes, [-1], False, wide)
+    sums = reduction.onnx_log_sum_exp(graph, prefixes, [type.rank], False, wide)
     sums = sums if wide == type.dtype else graph.op("Cast", sums, to=type.dtype)
     return graph.op("Transpose", sums, perm=list(_inverse(_moving_last(type.rank, axis))))
 
@@ -176,8 +176,8 @@ def _cumulative_extremum(op: Op, ufunc: np.ufunc, onnx_name: str, worst: str) ->
             return x, graph.constant(0, np.int64)
         back = list(_inverse(_moving_last(type.rank, axis)))
         prefixes, positions = _prefixes(graph, x, type, axis, _bound(type.dtype, worst))
-        values = graph.op(f"Reduce{onnx_name}", prefixes, graph.constant([-1], np.int64), keepdims=0)
-        last = graph.op(f"Arg{onnx_name}", prefixes, axis=-1, keepdims=0, select_last_index=1)
+        values = graph.op(f"Reduce{onnx_name}", prefixes, graph.constant([type.rank], np.int64), keepdims=0)
+        last = graph.op(f"Arg{onnx_name}", prefixes, axis=type.rank, keepdims=0, select_last_index=1)
         indices = graph.op("Min", last, positions)  # where nothing is better than the filler, it goes on into that
         return graph.op("Transpose", values, perm=back), graph.op("Transpose", indices, perm=back)
 
@@ -208,7 +208,8 @@ def _prefixes(graph: OnnxGraph, x: str, type: Type, axis: int, filler: float) ->
 
     Returns:
         (..., n, n) for `axis` of n elements, moved to the end: row i has the elements up to i, and then `filler`; and
-        the numbers 0 to n - 1.
+        the numbers 0 to n - 1. What reduces them names the last axis `type.rank`: of no rows, ONNX Runtime (1.31)
+        doesn't drop axis -1.
     """
     moved = graph.op("Transpose", x, perm=list(_moving_last(type.rank, axis)))
     size = graph.op("Squeeze", graph.dims((type.shape[axis],)))

@@ -295,7 +295,7 @@ def _(graph: OnnxGraph, x: str, *, shifts: tuple[int, ...], axes: tuple[int, ...
     for shift, axis in zip(shifts, axes, strict=True):
         if not shape or shape[axis] == 0:
             continue
-        cut, at = -shift % shape[axis], graph.constant([axis], np.int64)
+        cut, at = -shift % dims.maximum(shape[axis], 1), graph.constant([axis], np.int64)
         last = graph.op("Slice", rolled, graph.dims((cut,)), graph.dims((shape[axis],)), at)
         first = graph.op("Slice", rolled, graph.dims((0,)), graph.dims((cut,)), at)
         rolled = graph.op("Concat", last, first, axis=axis)

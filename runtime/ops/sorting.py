@@ -165,14 +165,15 @@ searchsorted.no_vjp("it gives integers")
 
 @searchsorted.onnx
 def _(graph: OnnxGraph, boundaries: str, x: str, *, right: bool) -> Any:
-    kind = graph.type(boundaries)
-    if kind.rank > 1:  # (..., 1, n) against (..., k, 1)
+    rank = graph.type(x).rank
+    if graph.type(boundaries).rank > 1:  # (..., 1, n) against (..., k, 1)
         boundaries = graph.op("Unsqueeze", boundaries, graph.constant([-2], np.int64))
     values = graph.op("Unsqueeze", x, graph.constant([-1], np.int64))
     # a boundary that isn't above (or not even equal to) the value comes before it, and so do all where it is NaN
     beyond = graph.op("Greater" if right else "GreaterOrEqual", boundaries, values)
     before = graph.op("Cast", graph.op("Not", beyond), to=INT64)
-    return graph.op("ReduceSum", before, graph.constant([-1], np.int64), keepdims=0)
+    # the last axis by its number: of no values, ONNX Runtime (1.31) doesn't drop axis -1
+    return graph.op("ReduceSum", before, graph.constant([rank], np.int64), keepdims=0)
 
 
 def _order(x: Array, axis: int, descending: bool) -> Array:

@@ -46,6 +46,8 @@ CASES = [
 ] + [
     OpCase("reduce_sum", (_INTEGERS,), {"axes": (1,)}, lambda x: x.sum(1), "integers", differentiable=False),
     OpCase("reduce_sum", (np.zeros((0, 3)),), {"axes": (0,)}, lambda x: x.sum(0), "empty"),
+    OpCase("reduce_any", (_FLAGS[:, :0],), {"axes": (1,)}, lambda x: x.any(1), "empty", differentiable=False),
+    OpCase("reduce_all", (_FLAGS[:, :0],), {"axes": (1,)}, lambda x: x.all(1), "empty", differentiable=False),
     OpCase("reduce_max", (_INTEGERS,), {"axes": (1,)}, lambda x: x.amax(1), "integers", differentiable=False),
     OpCase("reduce_max", (_TIES,), {"axes": (1,)}, lambda x: x.amax(1), "ties"),
     OpCase("reduce_min", (_TIES,), {"axes": (1,)}, lambda x: x.amin(1), "ties"),
