@@ -278,6 +278,9 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, minimum: float | None, maximum: float 
 @clamp.onnx
 def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None) -> str:
     dtype = graph.type(x).dtype
+    if is_floating(dtype):  # for an absent bound, ONNX Runtime (1.31) takes the largest finite number
+        minimum = -np.inf if minimum is None else minimum
+        maximum = np.inf if maximum is None else maximum
     bounds = ["" if bound is None else graph.constant(bound, dtype) for bound in (minimum, maximum)]
     return str(graph.op("Clip", x, *bounds))
 

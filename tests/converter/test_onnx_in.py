@@ -138,6 +138,17 @@ def test_attributes_with_dtypes_in_torch() -> None:
     assert torch.equal(module(torch.tensor([2, 3])), torch.full((2, 3), 7))
 
 
+def test_an_absent_bound_stays_absent() -> None:
+    class Bounded(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return x.clamp(min=0.5), x.clamp(max=0.5), torch.nn.functional.hardtanh(x)
+
+    program = from_onnx(to_onnx(from_torch(Bounded(), (torch.ones(3),))))
+    clamps = [node for node in program.nodes if node.op == "clamp"]
+    bounds = [(node.attributes["minimum"], node.attributes["maximum"]) for node in clamps]
+    assert bounds == [(0.5, None), (None, 0.5), (-1.0, 1.0)]
+
+
 def test_no_gradient_comes_back_through_what_was_detached() -> None:
     class Detaching(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

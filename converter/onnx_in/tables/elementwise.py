@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -160,7 +161,7 @@ def clip(context: Context, input: Traced, min: Any = None, max: Any = None) -> A
     """Clip-6..13(input, min?, max?) -> output; max wins where the bounds cross"""
     bounds = [_bound(bound) for bound in (min, max)]
     if all(not isinstance(bound, Traced) for bound in bounds):
-        low, high = bounds
+        low, high = (None if bound == end else bound for bound, end in zip(bounds, (-math.inf, math.inf), strict=True))
         return elementwise.clamp(input, minimum=low, maximum=high) if (low, high) != (None, None) else input
     # bounds that the run computes
     if min is not None:

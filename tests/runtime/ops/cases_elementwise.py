@@ -46,6 +46,7 @@ def binary(
 NUMBERS = normal(3, 4)
 POSITIVE = between(0.1, 4.0, 3, 4)
 INSIDE = between(-0.9, 0.9, 3, 4)
+INFINITE = np.array([-np.inf, -1.0, 1.0, np.inf])
 SIGNED_ZEROS = np.array([-2.5, -1.5, -0.5, -0.0, 0.0, 0.5, 1.5, 2.5])
 TIES = np.array([[1.0, 2.0, -3.0], [0.0, 5.0, 2.0]]), np.array([[1.0, -2.0, -3.0], [0.5, 5.0, 4.0]])
 WHOLE = integers(-9, 10, 3, 4)
@@ -151,6 +152,8 @@ def choices() -> list[OpCase]:
         OpCase(
             "clamp", (SIGNED_ZEROS,), {"minimum": -0.5, "maximum": 1.5}, lambda x: torch.clamp(x, -0.5, 1.5), "bounds"
         ),
+        OpCase("clamp", (INFINITE,), {"minimum": 0.25}, lambda x: x.clamp(min=0.25), "minimum_of_infinity", False),
+        OpCase("clamp", (INFINITE,), {"maximum": 0.25}, lambda x: x.clamp(max=0.25), "maximum_of_infinity", False),
         OpCase("clamp", (NUMBERS,), {"minimum": 1.0, "maximum": -1.0}, lambda x: torch.clamp(x, 1.0, -1.0), "crossed"),
         OpCase("clamp", (WHOLE,), {"minimum": -2, "maximum": 3}, lambda x: torch.clamp(x, -2, 3), "int64", False),
         OpCase("cast", (NUMBERS * 9,), {"dtype": np.dtype(np.float32)}, to(torch.float32), "float32"),
