@@ -107,11 +107,19 @@ def test_steps_that_round_once(check, dtype):
     def functions(x, y, p):
         return [
             torch.addcmul(x, y, y), torch.addcmul(x, x, y, value=0.3), torch.addcdiv(x, y, p, value=1.1),
-            torch.lerp(x, y, 0.3), torch.lerp(x, y, 0.4 * p),
+            torch.lerp(x, y, 0.3), torch.lerp(x, y, 0.4 * p), torch.hypot(x, y), torch.logaddexp(x, y),
         ]  # fmt: skip
 
     check(functions, X, Y, P / P.max(), dtype=dtype, tolerance=0, gradients=False)
     check(lambda x: torch.addcmul(-x, x, x), torch.tensor([300.0]), dtype=torch.float16, gradients=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lengths_whose_squares_are_out_of_range(check, dtype):
+    sizes = [300.0, 1e-5] if dtype == torch.float16 else [1e30, 1e-30]
+    check(lambda x, y: torch.hypot(x, y), torch.tensor([*sizes, 0.5, INF]), torch.tensor([*sizes, 0.0, 1.0]),
+          dtype=dtype, gradients=False)  # fmt: skip
+    check(torch.hypot, torch.tensor([*sizes, 0.0]), torch.tensor([*sizes, 0.0]), dtype=dtype)
 
 
 def test_a_factor_without_dimensions_is_not_rounded(check):

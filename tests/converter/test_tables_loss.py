@@ -84,6 +84,12 @@ def test_agrees_with_torch(dtype: torch.dtype) -> None:
     assert_matches_torch(Each(modules), {name: args for name, (_, args) in LOSSES.items()}, dtype=dtype)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
+def test_cosine_similarity_does_not_overflow_in_half_precision(dtype: torch.dtype) -> None:
+    x = torch.tensor([[300.0, -400.0, 350.0], [1e-4, 2e-4, -1e-4]])
+    assert_matches_torch(Function(torch.no_grad()(F.cosine_similarity)), x, x.roll(1, 1), dtype=dtype)
+
+
 def test_batch_may_vary() -> None:
     batch = torch.export.Dim("batch", min=2, max=64)
 

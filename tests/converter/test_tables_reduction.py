@@ -110,6 +110,21 @@ def test_norms(check):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_steps_of_norms_and_variances_are_not_rounded_to_half_precision(check, dtype):
+    x = torch.tensor([[300.0, -400.0, 350.0], [1e-4, 2e-4, -1e-4], [1.0, 2.5, 1e-2]])
+
+    def functions(x):
+        norms = [x.norm(dim=1)] + [torch.linalg.vector_norm(x, p, 1) for p in (3, 1, 0.5, 0, -1, float("inf"))]
+        return [
+            *norms, x.norm(), x.std(1), x.std(), x.std(1, correction=0.5), *torch.std_mean(x, 1),
+            x[1:].var(1), x[1:].var(1, correction=0.5), *torch.var_mean(x[1:], 1),
+        ]  # fmt: skip
+
+    check(functions, x, dtype=dtype, gradients=False, tolerance=0)
+    check(lambda x: [torch.nn.functional.normalize(x, dim=1), x.norm(dim=1), x.std(1)], x, dtype=dtype)
+
+
 def test_gradient_of_norms_at_zero_is_zero(check):
     x = torch.zeros(3, 4, dtype=torch.float64)
     x[1, 2] = 2

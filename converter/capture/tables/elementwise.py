@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime import ops
-from ....runtime.ir.types import is_floating
+from ....runtime.ir.types import FLOAT64, is_floating
 from ....runtime.ops import comparison, elementwise, float_parts, rounding
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast, dtype_beside, operands, wide
@@ -254,10 +254,11 @@ def pow(context: Context, self: Any, exponent: Traced) -> Any:
 @aten("aten.logaddexp.default")
 def logaddexp(context: Context, self: Traced, other: Traced) -> Any:
     """logaddexp(Tensor self, Tensor other) -> Tensor"""
-    a, b = operands(context, context.dtype, self, other)
+    a, b = operands(context, wide(context.dtype), self, other)
     # equal infinities: their difference would be NaN
-    difference = elementwise.where(comparison.equal(a, b), *operands(context, context.dtype, 0.0), a - b)
-    return elementwise.maximum(a, b) + elementwise.log1p(elementwise.exp(-elementwise.abs(difference)))
+    difference = elementwise.where(comparison.equal(a, b), *operands(context, a.dtype, 0.0), a - b)
+    larger = elementwise.maximum(a, b)
+    return cast(larger + elementwise.log1p(elementwise.exp(-elementwise.abs(difference))), context.dtype)
 
 
 @aten("aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other")
@@ -272,5 +273,6 @@ def xlogy(context: Context, self: Any, other: Any) -> Any:
 @aten("aten.hypot.default")
 def hypot(context: Context, self: Traced, other: Traced) -> Any:
     """hypot(Tensor self, Tensor other) -> Tensor"""
-    a, b = operands(context, context.dtype, self, other)
-    return elementwise.sqrt(a * a + b * b)
+    # in float64, so that the squares of no float32 number overflow or vanish
+    a, b = operands(context, FLOAT64, self, other)
+    return cast(elementwise.sqrt(a * a + b * b), context.dtype)

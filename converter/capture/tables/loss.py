@@ -10,7 +10,7 @@ from ....runtime.ops import loss as ops
 from ....runtime.ops import reduction as reduction_ops
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
+from ..table import Context, aten, cast, operands, wide
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -137,12 +137,12 @@ def multilabel_margin_loss(context: Context, self: Traced, target: Traced, reduc
 @aten("aten.cosine_similarity.default")
 def cosine_similarity(context: Context, x1: Traced, x2: Traced, dim: int = 1, eps: float = 1e-8) -> Any:
     """cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"""
-    x1, x2 = operands(context, context.dtype, x1, x2)
+    x1, x2 = operands(context, wide(context.dtype), x1, x2)
     if x1.shape != x2.shape:  # lengths are those after broadcasting: what is repeated along `dim` is longer
         shape = broadcast_shapes(x1.shape, x2.shape)
         x1, x2 = (shaping.expand(x, shape=shape) for x in (x1, x2))
     directions = [x / elementwise.sqrt(_held_square(x, dim, eps)) for x in (x1, x2)]
-    return reduction_ops.reduce_sum(directions[0] * directions[1], axes=(dim,))
+    return cast(reduction_ops.reduce_sum(directions[0] * directions[1], axes=(dim,)), context.dtype)
 
 
 def _held_square(x: Traced, dim: int, eps: float) -> Any:

@@ -13,7 +13,7 @@ from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping
 from ....runtime.ops.common import normalize_axes
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands
+from ..table import Context, Unsupported, aten, cast, operands, wide
 
 DType = np.dtype[Any]
 
@@ -123,13 +123,13 @@ def all_dims(context: Context, self: Traced, dim: Any = None, keepdim: bool = Fa
 @aten("aten.var.default")
 def var(context: Context, self: Traced, unbiased: bool = True) -> Any:
     """var(Tensor self, bool unbiased=True) -> Tensor"""
-    return _variance(self, None, int(unbiased), False)
+    return cast(_variance(self, None, int(unbiased), False), context.dtype)
 
 
 @aten("aten.var.dim")
 def var_dim(context: Context, self: Traced, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
     """var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
-    return _variance(self, dim, int(unbiased), keepdim)
+    return cast(_variance(self, dim, int(unbiased), keepdim), context.dtype)
 
 
 @aten("aten.var.correction")
@@ -137,25 +137,26 @@ def var_correction(
     context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Any:
     """var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    return _variance(self, dim, correction, keepdim)
+    return cast(_variance(self, dim, correction, keepdim), context.dtype)
 
 
 @aten("aten.var_mean.correction")
 def var_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"""
-    return _variance(self, dim, correction, keepdim), reduction.reduce_mean(self, axes=axes_of(dim), keepdims=keepdim)
+    variance = var_correction(context, self, dim, correction=correction, keepdim=keepdim)
+    return variance, reduction.reduce_mean(self, axes=axes_of(dim), keepdims=keepdim)
 
 
 @aten("aten.std.default")
 def std(context: Context, self: Traced, unbiased: bool = True) -> Any:
     """std(Tensor self, bool unbiased=True) -> Tensor"""
-    return root_of(context, _variance(self, None, int(unbiased), False))
+    return _deviation(context, self, None, int(unbiased), False)
 
 
 @aten("aten.std.dim")
 def std_dim(context: Context, self: Traced, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
     """std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
-    return root_of(context, _variance(self, dim, int(unbiased), keepdim))
+    return _deviation(context, self, dim, int(unbiased), keepdim)
 
 
 @aten("aten.std.correction")
@@ -163,17 +164,23 @@ def std_correction(
     context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Any:
     """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    return root_of(context, _variance(self, dim, correction, keepdim))
+    return _deviation(context, self, dim, correction, keepdim)
 
 
 @aten("aten.std_mean.correction")
 def std_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"""
-    variance, mean = var_mean(context, self, dim, correction=correction, keepdim=keepdim)
-    return root_of(context, variance), mean
+    deviation = _deviation(context, self, dim, correction, keepdim)
+    return deviation, reduction.reduce_mean(self, axes=axes_of(dim), keepdims=keepdim)
+
+
+def _deviation(context: Context, x: Traced, dim: Any, correction: Any, keepdim: bool) -> Any:
+    return cast(root_of(context, _variance(x, dim, correction, keepdim)), context.dtype)
 
 
 def _variance(x: Traced, dim: Any, correction: Any, keepdim: bool) -> Any:
+    """In float32 for half precision, of which squares overflow soon."""
+    x = cast(x, wide(x.dtype))
     count = 1 if correction is None else correction
     if count != int(count):
         number = product(x.shape[axis] for axis in normalize_axes(axes_of(dim), x.ndim))
@@ -219,7 +226,10 @@ def cdist(context: Context, x1: Traced, x2: Traced, p: float = 2.0, compute_mode
 
 def norm_of(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> Any:
     """(sum |x|^p)^(1/p), and its limits for p = 0 and infinity; the gradient where the norm is 0 is 0."""
-    x, axes = cast(self, context.dtype), axes_of(dim)
+    return cast(_norm(context, cast(self, wide(context.dtype)), p, axes_of(dim), keepdim), context.dtype)
+
+
+def _norm(context: Context, x: Traced, p: Any, axes: tuple[int, ...] | None, keepdim: bool) -> Any:
     if p == 0:
         (zero,) = operands(context, x.dtype, 0)
         return reduction.reduce_sum(cast(comparison.not_equal(x, zero), x.dtype), axes=axes, keepdims=keepdim)
