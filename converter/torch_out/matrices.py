@@ -29,6 +29,11 @@ def dft(x: Tensor, axes: Sequence[int], inverse: bool, norm: str) -> Tensor:
     return torch.view_as_real(function(complex_x, dim=dims, norm=modes[norm]))
 
 
+def magnitude(real: Tensor, imaginary: Tensor) -> Tensor:
+    """Absolute values of complex numbers, with the gradient 0 at 0, where that of `torch.hypot` is NaN."""
+    return torch.complex(real, imaginary).abs()
+
+
 def inverse(x: Tensor, paired: bool) -> Tensor:
     """Inverses of square matrices."""
     return _given(torch.linalg.inv(_taken(x, paired)), paired)

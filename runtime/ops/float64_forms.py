@@ -38,6 +38,11 @@ class Writer:
         return self("Div", self.polynomial(x, coefficients[0]), self.polynomial(x, coefficients[1]))
 
 
+def signbit(w: Writer, x: str) -> str:
+    """Whether the sign is minus, of zeros too."""
+    return w("Or", w("Less", x, 0.0), w("Less", w("Reciprocal", x), 0.0))
+
+
 def expm1(w: Writer, x: str) -> str:
     """exp(x) - 1 = tanh(x / 2) * (exp(x) + 1)."""
     return w("Mul", w("Tanh", w("Mul", x, 0.5)), w("Add", w("Exp", x), 1.0))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, is_floating
-from . import comparison, creation, elementwise
+from . import comparison, creation, elementwise, float64_forms
 from .common import unbroadcast
 from .declaring import broadcast, zero
 from .float64_forms import Writer
@@ -37,8 +37,7 @@ signbit.no_vjp(_SIGN)
 @signbit.onnx
 def _(graph: OnnxGraph, x: str) -> str:
     w = Writer(graph, graph.type(x).dtype)
-    negative = w("Less", x, 0.0)
-    return w("Or", negative, w("Less", w("Reciprocal", x), 0.0)) if is_floating(w.dtype) else negative
+    return float64_forms.signbit(w, x) if is_floating(w.dtype) else w("Less", x, 0.0)
 
 
 # of each dtype: half a unit in the last place of 1, and the smallest number

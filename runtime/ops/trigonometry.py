@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
-from . import float64_forms
+from . import comparison, float64_forms
 from .common import in_float32
-from .declaring import binary, by_float64, floating, unary, written
-from .elementwise import rsqrt
+from .declaring import binary, by_float64, floating, unary, written, zero
+from .elementwise import rsqrt, where
 from .float64_forms import Writer
 from .registry import Tensor
 
@@ -65,17 +65,18 @@ def atan(x: Tensor) -> Tensor:
 
 @in_float32
 def _atan2_vjp(g: Tensor, angle: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    scaled = g / (y * y + x * x)
+    square = y * y + x * x
+    scaled = g / where(comparison.equal(square, zero(square)), np.ones((), square.dtype), square)  # 0 at the origin
     return scaled * x, -(scaled * y)
 
 
 def _atan2_written(w: Writer, y: str, x: str) -> str:
-    """From the arctangent of y / |x|, mirrored at the y axis where x is negative; the sign of a zero is ignored."""
+    """From the arctangent of y / |x|, mirrored at the y axis where x is negative; zeros have signs."""
     origin = w("And", w("Equal", y, 0.0), w("Equal", x, 0.0))
-    ratio = w("Where", origin, 0.0, w("Div", y, w("Abs", x)))
+    ratio = w("Where", origin, y, w("Div", y, w("Abs", x)))
     right = float64_forms.atan(w, ratio) if w.dtype == FLOAT64 else w("Atan", ratio)
-    half_turn = w("Where", w("Less", y, 0.0), -math.pi, math.pi)
-    return w("Where", w("Less", x, 0.0), w("Sub", half_turn, right), right)
+    half_turn = w("Where", float64_forms.signbit(w, y), -math.pi, math.pi)
+    return w("Where", float64_forms.signbit(w, x), w("Sub", half_turn, right), right)
 
 
 @binary(floating, np.arctan2, vjp=_atan2_vjp, onnx=written(_atan2_written))

@@ -55,6 +55,12 @@ def test_logit(check):
     check(lambda u: (torch.logit(u.abs() + 0.05), torch.logit(u, eps=0.1)), U)
 
 
+def test_gradients_where_formulas_divide_by_zero(check):
+    x = torch.tensor([0.0, 0.5, -2.0], dtype=torch.float64)
+    check(lambda x, y: (torch.sinc(x), torch.atan2(x, y), torch.atan2(x, 0.0 * y)), x, x.clone())
+    check(torch.sinc, x, dtype=torch.float16)
+
+
 def test_functions_of_integers(check):
     check(
         lambda n: (n.abs(), -n, n.sign(), n.floor(), n.round(), n.exp(), n.sqrt(), n.square(), n.sigmoid(), n.float()),

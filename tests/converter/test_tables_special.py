@@ -126,6 +126,9 @@ def test_sampling_of_volumes(check, padding):
         ],
         normal(2, 3, 4, 5, 6), grid,
     )  # fmt: skip
+    at_bounds = torch.tensor([-1.0, 1.0, 0.5, 0.0], dtype=torch.float64).expand(1, 3, 2, 4).mT.reshape(1, 4, 2, 1, 3)
+    check(lambda x, grid: F.grid_sample(x, grid, padding_mode=padding, align_corners=True), normal(1, 2, 3, 3, 3),
+          at_bounds)  # fmt: skip
 
 
 def test_pooling_by_given_numbers(check):

@@ -430,6 +430,15 @@ def test_powers_of_negative_numbers() -> None:
     assert torch.equal(module(x), (-2.0) ** x)
 
 
+def test_the_gradient_of_absolute_values_of_complex_numbers_is_zero_at_zero() -> None:
+    original = Function(lambda x, y: torch.complex(x, y).abs())
+    args = torch.tensor([0.0, 3.0], requires_grad=True), torch.tensor([0.0, -4.0], requires_grad=True)
+    made = to_torch(from_torch(original, args))
+    for module in (original, made):
+        gradients = torch.autograd.grad(module(*args).sum(), args)
+        assert [g.tolist() for g in gradients] == [[0.0, pytest.approx(0.6)], [0.0, pytest.approx(-0.8)]]
+
+
 def test_a_program_without_a_structure_takes_and_gives_tensors_in_order() -> None:
     program = from_torch(nn.Linear(3, 2), (torch.ones(1, 3),))
     flat = program.replace(arguments=Structure("tuple", (Structure("tuple"), Structure("dict"))), result=TENSOR)

@@ -5,11 +5,12 @@ Bounds and choice stand in `choice`, comparisons and logic in `comparison`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ....runtime import ops
 from ....runtime.ir.types import FLOAT64, is_floating
-from ....runtime.ops import comparison, elementwise, float_parts, rounding
+from ....runtime.ops import comparison, elementwise, float_parts, rounding, trigonometry
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast, dtype_beside, operands, wide
 
@@ -90,6 +91,16 @@ def round_decimals(context: Context, self: Traced, *, decimals: int) -> Any:
     """round.decimals(Tensor self, *, int decimals) -> Tensor"""
     ten = 10.0 ** abs(decimals)
     return rounding.round(self * ten) / ten if decimals >= 0 else rounding.round(self / ten) * ten
+
+
+@aten("aten.sinc.default", "aten.special_sinc.default")
+def sinc(context: Context, self: Traced) -> Any:
+    """sinc(Tensor self) -> Tensor: sin(pi x) / (pi x), and 1 at 0, with the gradient 0 there"""
+    angle = cast(self, wide(context.dtype)) * math.pi
+    zero, one = operands(context, angle.dtype, 0.0, 1.0)
+    at_zero = comparison.equal(angle, zero)
+    safe = elementwise.where(at_zero, one, angle)
+    return cast(elementwise.where(at_zero, one, trigonometry.sin(safe) / safe), context.dtype)
 
 
 # ---- arithmetic ----

@@ -9,7 +9,7 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, elementwise, indexing, rounding, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ..table import Context, Unsupported, aten, cast, operands
 from .slicing import part
 
 BILINEAR, NEAREST = 0, 1
@@ -32,7 +32,9 @@ def grid_sampler_3d(
         raise Unsupported("the mode bicubic")
     places = (grid.shape[0], product(grid.shape[1:4]))
     axes = [
-        _position(shaping.reshape(part(grid, 4, 2 - i, 3 - i), shape=places), size, padding_mode, align_corners)
+        _position(
+            context, shaping.reshape(part(grid, 4, 2 - i, 3 - i), shape=places), size, padding_mode, align_corners
+        )
         for i, size in enumerate(sizes)
     ]
     flat = shaping.reshape(input, shape=(*input.shape[:2], product(sizes)))
@@ -52,13 +54,20 @@ def grid_sampler_3d(
     return shaping.reshape(total, shape=context.shape)
 
 
-def _position(x: Any, size: int, padding_mode: int, align_corners: bool) -> Any:
+def _position(context: Context, x: Any, size: int, padding_mode: int, align_corners: bool) -> Any:
     """A coordinate between -1 and 1 as one in elements, within the volume if that is how it is padded."""
     x = (x + 1.0) * (0.5 * (size - 1)) if align_corners else ((x + 1.0) * float(size) - 1.0) * 0.5
     if padding_mode == REFLECTION:
         low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
         x = _reflected(x, low, span) if span else x * 0.0
-    return x if padding_mode == ZEROS else elementwise.clamp(x, minimum=0.0, maximum=float(size - 1))
+    return x if padding_mode == ZEROS else _clipped(context, x, float(size - 1))
+
+
+def _clipped(context: Context, x: Any, last: float) -> Any:
+    """Held between 0 and `last`, with the gradient 0 at these: ATen clip_coordinates_set_grad."""
+    low, high = operands(context, x.dtype, 0.0, last)
+    above = elementwise.where(comparison.less_equal(x, low), low, x)
+    return elementwise.where(comparison.greater_equal(above, high), high, above)
 
 
 def _reflected(x: Any, low: float, span: float) -> Any:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from .. import matrices
 from ..table import Context, no_torch_form, torch_form, torch_function
 
-torch_function("magnitude", torch.hypot)
+torch_function("magnitude", matrices.magnitude)
 no_torch_form("cofactors", "it stands in gradients of determinants only, which torch has by itself")
 
 

@@ -115,6 +115,13 @@ def functions() -> list[OpCase]:
         *(unary(op, np.array(0.4), name="scalar") for op in ("exp", "rsqrt", "sigmoid", "erf", "erfc", "tanh")),
         binary("atan2", normal(3, 4), normal(4, seed=1)),
         binary("atan2", np.array([0.0, 1.0, -1.0, 0.0]), np.array([2.0, 0.0, 0.0, -2.0]), name="axes"),
+        binary(
+            "atan2",
+            np.array([0.0, -0.0, 0.0, -0.0, 0.0, -0.0, -np.inf]),
+            np.array([-2.0, -2.0, -0.0, -0.0, 0.0, 0.0, -1.0]),
+            name="signed zeros",
+            differentiable=False,
+        ),
     ]
     return cases
 
