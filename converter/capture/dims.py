@@ -12,6 +12,8 @@ from torch.utils import _pytree as pytree
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.dims import Dim, maximum, minimum, symbol
 
+LARGEST_PART = 2**16  # of a fraction by which a size is multiplied: for sizes below 2**37, floats are exact too
+
 
 def as_dim(size: Any, names: Mapping[str, str]) -> Dim:
     """An int or `torch.SymInt` as a dimension; symbols are renamed by `names`."""
@@ -24,8 +26,10 @@ def from_sympy(expr: Any, names: Mapping[str, str]) -> Dim:
         return int(expr)
     if expr.is_Symbol:
         return symbol(names.get(str(expr), str(expr)))
-    arguments = [from_sympy(argument, names) for argument in expr.args]
     kind = type(expr).__name__
+    if kind == "TruncToInt":
+        return _scaled(expr, names)
+    arguments = [from_sympy(argument, names) for argument in expr.args]
     if expr.is_Add:
         return sum(arguments[1:], start=arguments[0])
     if expr.is_Mul:
@@ -49,6 +53,19 @@ def from_sympy(expr: Any, names: Mapping[str, str]) -> Dim:
             total = combine(total, argument)
         return total
     raise ConversionError(f"the size expression {expr} ({kind}) can't be expressed in a program")
+
+
+def _scaled(expr: Any, names: Mapping[str, str]) -> Dim:
+    """A size times a float, rounded down: in integers, which do the same if it is a fraction of small ones."""
+    factors: tuple[Any, ...] = expr.args[0].args if expr.args[0].is_Mul else ()
+    if len(factors) == 2 and factors[0].is_Float and type(factors[1]).__name__ == "ToFloat":
+        numerator, denominator = float(factors[0]).as_integer_ratio()
+        if 0 < numerator <= LARGEST_PART and denominator <= LARGEST_PART:
+            return from_sympy(factors[1].args[0], names) * numerator // denominator
+    raise ConversionError(
+        f"the size expression {expr} can't be expressed in a program; of products with numbers that aren't whole, "
+        "those with fractions such as 1.5 and 0.25 can"
+    )
 
 
 def with_dims(dynamic_shapes: Any) -> Any:

@@ -141,7 +141,10 @@ class Translator:
             if any(leaf is MISSING for leaf in leaves):
                 return MISSING
             value = node.meta.get("val")
-            types = self._types(value)
+            try:
+                types = self._types(value)
+            except ConversionError as error:  # of sizes
+                raise Unsupported(str(error)) from error
             operands = fx.map_arg(node.args, lambda n: n.meta.get("val"))
             context = Context(self.builder, types, _used(node, len(types)), operands, is_complex(value))
             result = translation(context, *args, **kwargs)

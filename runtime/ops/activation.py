@@ -119,7 +119,15 @@ def _sum_along(x: Any, axis: int) -> Any:
 
 @softmax.onnx
 def _(graph: OnnxGraph, x: str, *, axis: int) -> str:
-    return str(graph.op("Softmax", x, axis=axis))
+    return _along(graph, "Softmax", x, axis)
+
+
+def _along(graph: OnnxGraph, name: str, x: str, axis: int) -> str:
+    """An ONNX operator that needs an axis: a tensor without dimensions gets one for it."""
+    if graph.type(x).rank:
+        return str(graph.op(name, x, axis=axis))
+    row = graph.op("Reshape", x, graph.constant([1], np.int64))
+    return str(graph.op("Reshape", graph.op(name, row, axis=0), graph.constant([], np.int64)))
 
 
 @operator
@@ -147,4 +155,4 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
 
 @log_softmax.onnx
 def _(graph: OnnxGraph, x: str, *, axis: int) -> str:
-    return str(graph.op("LogSoftmax", x, axis=axis))
+    return _along(graph, "LogSoftmax", x, axis)

@@ -174,6 +174,8 @@ def _(
 ) -> Array:
     index = [builtins.slice(None)] * x.ndim
     for start, stop, step, axis in zip(starts, stops, steps, axes, strict=True):
+        size = x.shape[axis]  # where it is symbolic, nothing was known of it before
+        require(0 <= start <= stop <= size, f"{start}:{stop} does not lie within axis {axis} of size {size}")
         index[axis] = builtins.slice(start, stop, step)
     return x[tuple(index)]
 

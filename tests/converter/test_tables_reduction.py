@@ -84,6 +84,24 @@ def test_truths(check):
     )
 
 
+def test_booleans_in_order(check):
+    x = torch.tensor([[True, False, True], [False, False, True]])
+    places, rows = torch.tensor([[0, 0, 1], [2, 2, 0]]), torch.tensor([0, 0])
+
+    def reduced(x):
+        ways = [(how, include) for how in ("sum", "prod", "amax", "amin") for include in (True, False)]
+        return [x.scatter_reduce(1, places, x, how, include_self=include) for how, include in ways]
+
+    check(
+        lambda x: [
+            x.max(1), x.min(0), x.sort(1), x.argsort(1), x.cummax(1), x.cummin(0), x.mode(1),
+            x.scatter_add(1, places, x), x.index_add(0, rows, x), x.index_put((rows,), x, accumulate=True),
+            x.put(rows, x[0, :2], accumulate=True), *reduced(x),
+        ],
+        x,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("correction", [0, 1, 2])
 def test_variances(check, correction):
     check(

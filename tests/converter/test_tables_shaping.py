@@ -37,7 +37,7 @@ def test_orders_of_axes(check):
             x.permute(2, 0, 1), x.permute(-1, 0, 1), x.transpose(0, 2), x.transpose(-1, -2), x[0].t(), x[0].T, x.mT,
             x.swapaxes(0, 1), x.movedim(0, -1), torch.movedim(x, (0, 1), (2, 0)), x.flip(0), x.flip(-1, 0),
             x.roll(2, 1), x.roll((1, -2), (0, 2)), x.roll(3), torch.rot90(x), torch.rot90(x, -1, (1, 2)),
-            torch.rot90(x, 2), x.sum().flip(()), x.view(-1).t(), torch.fliplr(x), x.adjoint(),
+            torch.rot90(x, 2), x.sum().flip(()), x.sum().movedim(0, -1), x.view(-1).t(), torch.fliplr(x), x.adjoint(),
         ],
         X,
     )  # fmt: skip

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cellbridge.converter import from_torch
+from cellbridge.runtime.errors import UnsupportedOperators
 from tests.converter.capturing import assert_matches_torch
 from tests.converter.test_tables_neural import data, sdpa
 
@@ -50,6 +52,8 @@ ON_IMAGES: dict[str, nn.Module] = {
     "global pool": OfX(lambda x: F.adaptive_avg_pool2d(x, 1)),
     "nearest, twice as large": OfX(lambda x: F.interpolate(x, scale_factor=2)),
     "bilinear, twice as large": OfX(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear")),
+    "nearest, half as large": OfX(lambda x: F.interpolate(x, scale_factor=0.5)),
+    "bilinear, one and a half times as large": OfX(lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear")),
     "bilinear to a fixed size": OfX(lambda x: F.interpolate(x, size=(9, 11), mode="bilinear")),
     "bilinear to the size of another": OfX(
         lambda x: F.interpolate(F.max_pool2d(x, 2), size=x.shape[2:], mode="bilinear", align_corners=True)
@@ -67,6 +71,12 @@ def test_images_of_other_sizes(name: str) -> None:
     torch.manual_seed(0)
     others = (data(3, 4, 9, 17),)
     assert_matches_torch(ON_IMAGES[name], data(2, 4, 10, 12), dynamic_shapes=(ANY_IMAGE,), other_args=others)
+
+
+def test_a_scale_that_is_no_small_fraction_is_refused() -> None:
+    scaled = OfX(lambda x: F.interpolate(x, scale_factor=1.3))
+    with pytest.raises(UnsupportedOperators, match=r"upsample_nearest2d.*1\.3.* of products .* fractions such as 1\.5"):
+        from_torch(scaled, (data(2, 3, 8, 9),), dynamic_shapes=({2: HEIGHT},))
 
 
 def test_pixel_unshuffle_of_other_sizes() -> None:

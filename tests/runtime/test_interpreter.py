@@ -104,3 +104,10 @@ def test_a_failing_op_is_named_with_cell_and_line() -> None:
 
     with pytest.raises(CellbridgeError, match=r"op reshape\(float32\[3\]\) failed in Cell \(root\): (?s:.*)model.py:7"):
         execute(build(fail, (N,)), [np.zeros(3, np.float32)])
+
+
+def test_a_slice_that_the_size_does_not_allow_is_told() -> None:
+    program = build(lambda x: shaping.slice(x, starts=(N - 2,), stops=(N,), steps=(1,), axes=(0,)), (N,))
+    np.testing.assert_array_equal(program(X), X)
+    with pytest.raises(CellbridgeError, match="-1:1 does not lie within axis 0 of size 1"):
+        program(X[:1])

@@ -76,6 +76,8 @@ def index_put(
     context: Context, self: Traced, indices: list[Traced | None], values: Traced, accumulate: bool = False
 ) -> Any:
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+    if accumulate and self.dtype == BOOL:  # a sum is "or"
+        return cast(index_put(context, cast(self, INT64), indices, cast(values, INT64), True), BOOL)
     if any(map(_is_mask, indices)):
         mask = indices[0] if len(indices) == 1 else None
         if mask is not None and _same_everywhere(values, self.ndim - mask.ndim):

@@ -69,9 +69,9 @@ def scatter_reduce(
 
 def _neutral(x: Traced, reduce: str) -> Any:
     """What changes nothing when it is reduced with other numbers of the dtype of `x`."""
-    if reduce in ("sum", "mean"):
+    if reduce in ("sum", "mean") or (x.dtype == BOOL and reduce == "amax"):
         return 0
-    if reduce == "prod":
+    if reduce == "prod" or (x.dtype == BOOL and reduce == "amin"):
         return 1
     if is_floating(x.dtype):
         return float("-inf") if reduce == "amax" else float("inf")
@@ -82,6 +82,8 @@ def _neutral(x: Traced, reduce: str) -> Any:
 def _scattered(x: Traced, dim: int, index: Traced, src: Traced, reduction: str) -> Any:
     if 0 in index.shape:  # of any rank
         return x
+    if x.dtype == BOOL and reduction != "none":  # a sum is "or", a product "and"
+        return cast(_scattered(cast(x, INT64), dim, index, cast(src, INT64), reduction), BOOL)
     if x.ndim == 0 or index.ndim == 0:  # a tensor without dimensions counts as one of one element
         flat = (shaping.reshape(t, shape=(product(t.shape),)) for t in (x, index, src))
         lying, places, updates = flat
@@ -165,7 +167,7 @@ def _slices(x: Traced, dim: int, index: Traced, source: Traced) -> tuple[Any, in
 def put(context: Context, self: Traced, index: Traced, source: Traced, accumulate: bool = False) -> Any:
     """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
     flat, places, updates = (shaping.reshape(t, shape=(product(t.shape),)) for t in (self, index, source))
-    written = indexing.scatter(flat, places, updates, axis=0, reduction="add" if accumulate else "none")
+    written = _scattered(flat, 0, places, updates, "add" if accumulate else "none")
     return shaping.reshape(written, shape=self.shape)
 
 

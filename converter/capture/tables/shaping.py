@@ -77,6 +77,8 @@ def transpose_matrices(context: Context, self: Traced) -> Any:
 @aten("aten.movedim.intlist", "aten.movedim.int", "aten.moveaxis.intlist", "aten.moveaxis.int")
 def movedim(context: Context, self: Traced, source: Any, destination: Any) -> Any:
     """movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    if self.ndim == 0:
+        return self
     sources, destinations = (
         [normalize_axis(axis, self.ndim) for axis in ([axes] if isinstance(axes, int) else axes)]
         for axes in (source, destination)

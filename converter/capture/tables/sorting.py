@@ -24,19 +24,25 @@ from ....runtime.tracing import Traced
 from ..table import Context, aten, cast, operands
 from .slicing import part
 
+
+def _number(x: Traced) -> Traced:
+    """Booleans as 0 and 1, which have an order."""
+    return cast(x, INT64) if x.dtype == BOOL else x
+
+
 # ---- extrema with their indices; the gradient goes to the element at the index ----
 
 
 @aten("aten.max.dim")
 def max_dim(context: Context, self: Traced, dim: int, keepdim: bool = False) -> Any:
     """max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
-    return _chosen(context, self, sorting.argmax(self, axis=dim, keepdims=True), dim)
+    return _chosen(context, self, sorting.argmax(_number(self), axis=dim, keepdims=True), dim)
 
 
 @aten("aten.min.dim")
 def min_dim(context: Context, self: Traced, dim: int, keepdim: bool = False) -> Any:
     """min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
-    return _chosen(context, self, sorting.argmin(self, axis=dim, keepdims=True), dim)
+    return _chosen(context, self, sorting.argmin(_number(self), axis=dim, keepdims=True), dim)
 
 
 @aten("aten.median.dim")
@@ -94,8 +100,7 @@ def mode(context: Context, self: Traced, dim: int = -1, keepdim: bool = False) -
     if self.ndim == 0:
         return self, context.builder.constant(0, INT64)
     axis = normalize_axis(dim, self.ndim)
-    number = cast(self, INT64) if self.dtype == BOOL else self
-    values, order = sorting.sort(number, axis=axis)
+    values, order = sorting.sort(_number(self), axis=axis)
     size = self.shape[axis]
     places = context.builder.create(creation.arange, stop=size, dtype=INT64)
     places = shaping.reshape(places, shape=(size, *[1] * (self.ndim - axis - 1)))
@@ -142,7 +147,8 @@ def argmin(context: Context, self: Traced, dim: int | None = None, keepdim: bool
 @aten("aten.sort.default")
 def sort(context: Context, self: Traced, dim: int = -1, descending: bool = False) -> Any:
     """sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
-    return sorting.sort(self, axis=normalize_axis(dim, self.ndim), descending=descending)
+    values, order = sorting.sort(_number(self), axis=normalize_axis(dim, self.ndim), descending=descending)
+    return cast(values, self.dtype), order
 
 
 @aten("aten.sort.stable")
@@ -193,13 +199,15 @@ def logcumsumexp(context: Context, self: Traced, dim: int) -> Any:
 @aten("aten.cummax.default")
 def cummax(context: Context, self: Traced, dim: int) -> Any:
     """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
-    return scanning.cummax(self, axis=normalize_axis(dim, self.ndim))
+    values, indices = scanning.cummax(_number(self), axis=normalize_axis(dim, self.ndim))
+    return cast(values, self.dtype), indices
 
 
 @aten("aten.cummin.default")
 def cummin(context: Context, self: Traced, dim: int) -> Any:
     """cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
-    return scanning.cummin(self, axis=normalize_axis(dim, self.ndim))
+    values, indices = scanning.cummin(_number(self), axis=normalize_axis(dim, self.ndim))
+    return cast(values, self.dtype), indices
 
 
 @aten("aten.diff.default")

@@ -49,6 +49,7 @@ def softmax_cases() -> list[OpCase]:
             )
         last = functools.partial(judge, dim=-1)
         cases.append(OpCase(op, (normal(2, 6) * 500.0,), {"axis": -1}, last, "large"))
+        cases.append(OpCase(op, (np.array(0.5),), {"axis": -1}, last, "scalar"))
         cases.append(OpCase(op, (masked,), {"axis": -1}, last, "masked", differentiable=op == "softmax"))
         cases.append(OpCase(op, (normal(4, 0),), {"axis": 0}, functools.partial(judge, dim=0), "empty"))
     return cases
