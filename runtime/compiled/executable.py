@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import UsageError
 from ..interpreter import plan
+from ..ir.dims import SymbolicDim
 from ..ir.passes.widen_halves import widen_halves
 from ..ir.program import Program
 from ..ir.types import Value
 from ..lowering import opsets
 from ..lowering.model import Lowering
+from ..lowering.nodes import where
 from ..lowering.passes.share import RANDOM
 from ..lowering.writing import MODEL_LIMIT, add_initializers, size_of, write
 from ..ops.random import RANDOM_OPS, generator
@@ -58,15 +61,42 @@ class Executable:
         taken = {value: lowering.tensors[value] for value in lowering.inputs}
         self.inputs = {value: name for value, name in taken.items() if name in self.session.inputs}
         self.outputs = [name for name, _ in lowering.results]
+        self._batches = _batches_that_must_not_be_empty(program, lowering)
 
     def run(self, given: Mapping[Value, Array]) -> list[Array]:
         """What is wanted, computed from an array for each value that is taken.
 
         Raises:
             SessionError: ONNX Runtime fails to run the model; the message names the operator, its Cell and line.
+            UsageError: a recurrent layer would be given no sequence.
         """
+        if self._batches:
+            self._refuse_empty_batches(given)
         results = self.session.run({name: given[value] for value, name in self.inputs.items()})
         return [results[name] for name in self.outputs]
+
+    def _refuse_empty_batches(self, given: Mapping[Value, Array]) -> None:
+        """Of no sequences, LSTM and GRU of ONNX Runtime (1.31) end the process."""
+        sizes: dict[str, int] = {}
+        for value in self.inputs:
+            for dim, size in zip(value.shape, given[value].shape, strict=True):
+                if isinstance(dim, SymbolicDim) and (found := dim.solve(size)):
+                    sizes.setdefault(*found)
+        for dim, layer in self._batches.items():
+            if dim.symbols() <= sizes.keys() and dim.evaluate(sizes) == 0:
+                raise UsageError(
+                    f"{layer} is given a batch of size {dim} = 0, for which ONNX Runtime can't run it; leave out empty "
+                    "batches, or run them with the program itself, which isn't compiled"
+                )
+
+
+def _batches_that_must_not_be_empty(program: Program, lowering: Lowering) -> dict[SymbolicDim, str]:
+    """Symbolic numbers of sequences that recurrent operators are given, and the layer of each."""
+    if not {node.op_type for node in lowering.graph.nodes} & {"LSTM", "GRU"}:
+        return {}
+    layers = [node for node in program.nodes if node.op in ("lstm", "gru")]
+    batches = ((node.inputs[0].shape[1], where(program, node)) for node in layers if node.inputs[0] is not None)
+    return {batch: layer for batch, layer in batches if isinstance(batch, SymbolicDim)}
 
 
 def lowered(program: Program, wanted: Sequence[Value], handed_in: Sequence[Value]) -> Lowering:

@@ -78,10 +78,11 @@ def _(
             g_h = g_h + g_ys[t]
         g_from_state[t] *= g_h[:, None]
         h_to_n[t] *= g_h
-        g_h = g_h * z[t] + g_from_state[t].reshape(batch, -1) @ weight_hh + passes
+        g_h = g_h * z[t] + g_from_state[t].reshape(batch, len(weight_hh)) @ weight_hh + passes
     g_from_input = g_from_state.copy()
     g_from_input[:, :, 2] = h_to_n
-    return g_from_input.reshape(time, batch, -1), g_from_state.reshape(time, batch, -1), g_h
+    shape = time, batch, len(weight_hh)
+    return g_from_input.reshape(shape), g_from_state.reshape(shape), g_h
 
 
 gru_gradient.no_vjp(SECOND_ORDER)

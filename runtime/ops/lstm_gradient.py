@@ -105,8 +105,8 @@ def _(
         g_gates[t, :, :3] *= g_c[:, None]
         g_gates[t, :, 3] *= g_h
         g_c = g_c * f[t] + c_passes
-        g_h = g_gates[t].reshape(batch, -1) @ weight_hh + h_passes
-    flat = g_gates.reshape(time, batch, -1)
+        g_h = g_gates[t].reshape(batch, len(weight_hh)) @ weight_hh + h_passes
+    flat = g_gates.reshape(time, batch, len(weight_hh))
     return (flat, g_h, g_c) if weight_hr is None else (flat, g_h, g_c, g_projected)
 
 

@@ -93,7 +93,7 @@ def input_gates(x: Array, weight: Array, *biases: Array | None) -> Array:
     for bias in biases:
         if bias is not None:
             gates += bias
-    return gates.reshape(*x.shape[:2], -1)
+    return gates.reshape(*x.shape[:2], gates.shape[1])
 
 
 def activate(gates: Array, functions: str) -> list[Array]:

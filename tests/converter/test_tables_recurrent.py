@@ -74,3 +74,10 @@ def test_batch_may_vary() -> None:
     batch = torch.export.Dim("batch", min=2, max=64)
     module = nn.LSTM(4, 5, num_layers=2, bidirectional=True)
     assert_matches_torch(module, X, dynamic_shapes=({1: batch},), other_args=(data(6, 3, 4),))
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_no_sequences(layer: type[nn.Module]) -> None:
+    module = layer(3, 4, num_layers=2, bidirectional=True, batch_first=True)
+    empty = (torch.zeros(0, 5, 3),)
+    assert_matches_torch(module, torch.randn(2, 5, 3), dynamic_shapes=({0: "batch"},), other_args=empty)

@@ -151,3 +151,15 @@ def test_draws_follow_the_seed_and_are_new_in_each_run() -> None:
         assert (first[0] != first[1]).any()
         assert (first != other).any()
     assert (drawn[0][0][0] != drawn[0][0][2]).any()
+
+
+@pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU])
+def test_no_sequences_are_refused(layer: Any) -> None:
+    """ONNX Runtime would end the process."""
+    model = layer(3, 4, batch_first=True)
+    program = from_torch(model, (torch.randn(2, 5, 3),), dynamic_shapes=({0: "batch"},))
+    compiled = ms.compile(program, "cpu")
+    x = torch.randn(1, 5, 3)
+    np.testing.assert_allclose(compiled(x)[0], model(x)[0].detach(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(UsageError, match=r"op (lstm|gru) in Cell .* is given a batch of size batch = 0"):
+        compiled(torch.zeros(0, 5, 3))
