@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -132,8 +133,30 @@ def decompositions() -> dict[Any, Any]:
     """
     default = torch.export.default_decompositions().items()  # type: ignore[no-untyped-call]
     rules = dict(default) | torch._decomp.get_decompositions(TAKEN_APART)
+    sampler = torch.ops.aten.grid_sampler_2d.default
+    rules[sampler] = functools.partial(_sampled, rules[sampler])
     return {
         operator: rule
         for operator, rule in rules.items()
         if str(operator) not in TABLE and torch.Tag.nondeterministic_seeded not in operator.tags
     }
+
+
+def _sampled(
+    rule: Callable[..., torch.Tensor],
+    a: torch.Tensor,
+    grid: torch.Tensor,
+    interpolation_mode: int = 0,
+    padding_mode: int = 0,
+    align_corners: bool = False,
+) -> torch.Tensor:
+    """How torch takes `grid_sampler_2d` apart, with the gradient 0 at the bounds: ATen clip_coordinates_set_grad.
+
+    In torch's decomposition it is that of `clamp`, which passes there. Bicubic sampling clips no coordinates.
+    """
+    border, reflection, bicubic = 1, 2, 2
+    if align_corners and padding_mode in (border, reflection) and interpolation_mode != bicubic:
+        distance = grid.abs()
+        held = distance >= 1 if padding_mode == border else distance == 1
+        grid = torch.where(held, grid.sign(), grid)
+    return rule(a, grid, interpolation_mode, padding_mode, align_corners)

@@ -41,6 +41,15 @@ def test_grid_sample(check, padding):
         normal(2, 3, 5, 6),
         grid,
     )
+    at_bounds = torch.tensor([[-1.0, 0.1], [1.0, -0.3], [0.2, 1.0], [1.0, -1.0], [1.5, -0.2]], dtype=torch.float64)
+    check(
+        lambda x, grid: [
+            F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=True)
+            for mode in ("bilinear", "nearest", "bicubic")
+        ],
+        normal(1, 2, 3, 4),
+        at_bounds.reshape(1, 1, 5, 2),
+    )
 
 
 def test_layers_in_the_table_stay_whole(check):
