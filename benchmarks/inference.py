@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .sides import ALIGNED, CELLS, Measured, Side, compare, serve
+from .sides import ALIGNED, CELLS, Measured, Side, compare, serve, verdict
 
 TITLE = "Inference"
 EXPLANATION = (
@@ -53,7 +53,7 @@ def measure(root: Path, models: Sequence[str], turns: int) -> str:
                 print(rows[-1], flush=True)
     for peer, all_of_it in found.items():
         mean, target = statistics.geometric_mean(m.ratio for m in all_of_it), MEAN_TARGETS[peer]
-        met = "" if target is None else "yes" if round(mean, 2) >= target else "**no**"
+        met = verdict(mean, target)
         aim = "" if target is None else f"≥ {target:g}"
         rows.append(f"| geometric mean | {PEERS[peer]} | | | {mean:.2f} | | {aim} | {met} | | |")
     return "\n".join([f"| model | against | {CELLS} | nodes, ours and torch's |", f"|---|---|{ALIGNED}|---|", *rows])

@@ -79,6 +79,11 @@ def serve(make: Callable[[], Callable[[], object]], threads: int) -> None:
         print(f"{ANSWER}{json.dumps(times)}", flush=True)
 
 
+def verdict(ratio: float, target: float | None) -> str:
+    """Whether a ratio, by the two digits that are shown, reaches its target; nothing where there is none."""
+    return "" if target is None else "yes" if round(ratio, 2) >= target else "**no**"
+
+
 @dataclass(frozen=True)
 class Measured:
     """Ours and a peer: seconds by turn (the median of its steps), seconds to begin, bytes of memory, threads."""
@@ -101,7 +106,7 @@ class Measured:
 
     def cells(self, target: float | None) -> str:
         """The times, their ratio, its range, the target and the threads, as cells of a Markdown table."""
-        met = "" if target is None else "yes" if round(self.ratio, 2) >= target else "**no**"
+        met = verdict(self.ratio, target)
         aim = "" if target is None else f"≥ {target:g}"
         ours, peer = (f"{1e3 * statistics.median(times):.3g} ms" for times in (self.ours, self.peer))
         spread = f"{min(self.ratios):.2f} to {max(self.ratios):.2f}"

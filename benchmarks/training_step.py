@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .sides import ALIGNED, CELLS, Measured, Side, compare, serve
+from .sides import ALIGNED, CELLS, Measured, Side, compare, serve, verdict
 from .training_networks import (
     NETWORKS,
     batch,
@@ -58,7 +58,7 @@ def measure(root: Path, networks: Sequence[str], turns: int) -> str:
                 print(_row(network, peer, found[network, peer]), flush=True)
         frozen = {n: _frozen(root, n, folder, turns) for n in networks if n in FROZEN}
     mean = statistics.geometric_mean(measured.ratio for (_, peer), measured in found.items() if peer == "torch")
-    met = "yes" if round(mean, 2) >= GEOMETRIC_MEAN_TARGET else "**no**"
+    met = verdict(mean, GEOMETRIC_MEAN_TARGET)
     rows = [_row(*pair, measured) for pair, measured in found.items()]
     rows.append(f"| geometric mean | eager torch | | | {mean:.2f} | | ≥ {GEOMETRIC_MEAN_TARGET:g} | {met} | |")
     resources = [

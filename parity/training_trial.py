@@ -135,8 +135,7 @@ def hold(
         true = truth if check == "meaning" else measured.truth
         found = compare(side.name, check, true, run, measured, rtol, atol)
         report.comparisons += found
-        step = measured.overflows_from
-        if check == "rounding" and step is not None:
+        if check == "rounding" and (step := measured.overflows_from) is not None:
             note = (
                 f"torch's own training overflows in {dtype} from step {step} on: there ours passes if it is right, or "
                 "isn't finite either"

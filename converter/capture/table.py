@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from ...runtime.ir.dims import Dim, SymbolicDim
-from ...runtime.ir.types import BFLOAT16, BOOL, FLOAT32, Type, is_half
+from ...runtime.ir.types import BFLOAT16, BOOL, Type, at_least_float32, is_half
 from ...runtime.ops import creation, elementwise
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
@@ -150,11 +150,6 @@ def operands(context: Context, dtype: np.dtype[Any], *values: Any) -> list[Any]:
     return [cast(x, dtype) if isinstance(x, Traced) else scalar(context, x, dtype) for x in values]
 
 
-def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which ATen computes what takes several steps: float32 for half precision, which it rounds once."""
-    return FLOAT32 if is_half(dtype) else dtype
-
-
 def dtype_beside(context: Context, *values: Any) -> np.dtype[Any]:
     """The dtype to compute in with these operands: float32 where half precision would round a number among them.
 
@@ -162,7 +157,7 @@ def dtype_beside(context: Context, *values: Any) -> np.dtype[Any]:
     rounds only the result. (It adds them, and takes them as powers, rounded.)
     """
     dtype = context.dtype
-    return wide(dtype) if is_half(dtype) and any(_is_rounded_in(dtype, x) for x in values) else dtype
+    return at_least_float32(dtype) if is_half(dtype) and any(_is_rounded_in(dtype, x) for x in values) else dtype
 
 
 def _is_rounded_in(dtype: np.dtype[Any], x: Any) -> bool:

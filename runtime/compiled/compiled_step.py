@@ -24,6 +24,7 @@ class CompiledStep:
     Attributes:
         batches: dtypes and shapes of the batches that it was compiled for, one after the other. An axis that had one
             size in all of them has it for ever; those that always had the same size as one another must have it still.
+        opens_sizes: whether sizes that differ can be left open; where not, each is compiled by itself.
         modes: the network's Cells, and whether each was in train mode.
         traced: the program, without the data of what is kept: the device has that.
         resident: what runs it.
@@ -39,7 +40,10 @@ class CompiledStep:
     ) -> None:
         self.modes = [(cell, cell.training) for _, cell in step.network.cells_and_names()]
         this = _kinds(batch)
-        earlier = before.batches if before is not None and _ranks(before.batches[0]) == _ranks(this) else []
+        if before is not None and _ranks(before.batches[0]) != _ranks(this):
+            before = None
+        self.opens_sizes: bool = before is None or before.opens_sizes
+        earlier = before.batches if before is not None and self.opens_sizes else []
         self.batches: list[list[tuple[np.dtype[Any], tuple[int, ...]]]] = [*earlier, this]
         specs = [
             {axis: f"size{'_'.join(map(str, sizes))}" for axis, sizes in axes.items() if len(set(sizes)) > 1}
@@ -51,7 +55,7 @@ class CompiledStep:
         except (*MUST_BE_NUMBERS, UsageError):
             if not any(specs):
                 raise
-            self.batches = [this]  # these sizes alone
+            self.opens_sizes, self.batches = False, [this]
             traced = training_program(step, tensors, [{} for _ in specs]).holding(state)
         self.rates = traced.learning_rates
         wanted = [traced.loss, traced.overflow]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from ..interpreter import plan
+from ..interpreter import bind, plan
 from ..ir.dims import SymbolicDim
 from ..ir.passes.widen_halves import widen_halves
 from ..ir.program import Program
@@ -61,6 +61,7 @@ class Executable:
         taken = {value: lowering.tensors[value] for value in lowering.inputs}
         self.inputs = {value: name for value, name in taken.items() if name in self.session.inputs}
         self.outputs = [name for name, _ in lowering.results]
+        self._program = program
         self._batches = _batches_that_must_not_be_empty(program, lowering)
 
     def run(self, given: Mapping[Value, Array]) -> list[Array]:
@@ -77,11 +78,7 @@ class Executable:
 
     def _refuse_empty_batches(self, given: Mapping[Value, Array]) -> None:
         """Of no sequences, LSTM and GRU of ONNX Runtime (1.31) end the process."""
-        sizes: dict[str, int] = {}
-        for value in self.inputs:
-            for dim, size in zip(value.shape, given[value].shape, strict=True):
-                if isinstance(dim, SymbolicDim) and (found := dim.solve(size)):
-                    sizes.setdefault(*found)
+        sizes = bind(self._program, [given[value] for value in self._program.inputs])
         for dim, layer in self._batches.items():
             if dim.symbols() <= sizes.keys() and dim.evaluate(sizes) == 0:
                 raise UsageError(

@@ -5,13 +5,10 @@ See `trigonometry` for functions of angles, `roundings` for steps, `arithmetic` 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
 from ..common.dtype import bool_
-from ..ops import comparison, elementwise, special, trigonometry
+from ..ops import elementwise, special, trigonometry
 from .arguments import integer
 from .arithmetic import pow
 from .operands import as_tensor, floats, numbers
@@ -162,8 +159,4 @@ def polygamma(n: Any, input: Any) -> Any:
 @spelled(method="sinc", primitive="Sinc")
 def sinc(input: Any) -> Any:
     """sin(pi * input) / (pi * input), and 1 at 0."""
-    x = floats(input, of="sinc")
-    angle = x * math.pi
-    at_zero = comparison.equal(angle, np.zeros((), x.dtype))
-    safe = elementwise.where(at_zero, np.ones((), x.dtype), angle)
-    return elementwise.where(at_zero, np.ones((), x.dtype), trigonometry.sin(safe) / safe)
+    return trigonometry.sinc(floats(input, of="sinc"))

@@ -180,7 +180,7 @@ class Objects:
             self._note(item, f"{key} of {name}", depth + 1)
 
 
-def held_by(value: Any, depth: int = 0) -> Iterator[Any]:
+def contents_of(value: Any, depth: int = 0) -> Iterator[Any]:
     """What an object of the user's holds in its attributes, and in containers and objects among them."""
     if depth > DEEPEST or isinstance(value, _WITHOUT_STATE):
         return
@@ -193,7 +193,7 @@ def held_by(value: Any, depth: int = 0) -> Iterator[Any]:
         held = [*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in slots)]
     for item in held:
         yield item
-        yield from held_by(item, depth + 1)
+        yield from contents_of(item, depth + 1)
 
 
 def _is_the_users(cls: type) -> bool:

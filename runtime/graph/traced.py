@@ -20,7 +20,7 @@ from ..nn.cell import Cell
 from ..ops import boundary
 from ..tracing import Traced, current
 from .boundaries import parameter_names
-from .objects import held_by
+from .objects import contents_of
 from .recording import Trace
 from .sizes import Argument, tensor_arguments
 
@@ -144,7 +144,7 @@ def _as_output(leaf: Any) -> Any:
     trace = current()
     assert trace is not None
     if not tree.is_tensor(leaf):
-        if any(isinstance(x, Tensor) and isinstance(x._data, Traced) for x in held_by(leaf)):
+        if any(isinstance(x, Tensor) and isinstance(x._data, Traced) for x in contents_of(leaf)):
             raise trace.guard.refusal(
                 UnsupportedPython,
                 f"an object of class {type(leaf).__name__} with tensors in it was returned: a program makes no objects",

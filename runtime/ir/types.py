@@ -41,6 +41,11 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return dtype in (FLOAT16, BFLOAT16)
 
 
+def at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype to compute in where several steps are rounded once: float32 for half precision, else `dtype`."""
+    return FLOAT32 if is_half(dtype) else dtype
+
+
 @dataclass(frozen=True, slots=True)
 class Type:
     """Dtype and shape of a tensor; dimensions are integers or symbolic."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import dims
-from ..ir.types import FLOAT32, FLOAT64, is_half
+from ..ir.types import FLOAT32, FLOAT64, at_least_float32, is_half
 from . import elementwise, reduction, shaping
 from .common import in_float32, summed
 from .per_channel import batch_axes, channel_array, channel_sums, per_channel
@@ -121,7 +121,7 @@ def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, eps: float) -> tuple[
     # is centered already: that is one pass over the data, and the gradient needs the centered tensor too.
     kind = graph.type(x)
     wide, axes = onnx_wide(graph, x), graph.constant(np.array(batch_axes(kind)))
-    dtype = FLOAT32 if is_half(kind.dtype) else kind.dtype
+    dtype = at_least_float32(kind.dtype)
     channels = (kind.shape[1],)
     mean = graph.op("ReduceMean", wide, axes, keepdims=0)
     shape = graph.dims((*channels, *(1,) * (kind.rank - 2)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ConversionError
 from ..ir.dims import Dim, minimum, product
-from ..ir.types import FLOAT32, FLOAT64, INT64, is_floating, is_half
+from ..ir.types import FLOAT32, FLOAT64, INT64, at_least_float32, is_floating
 from . import indexing, shaping
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .windows import Padding, Sizes, at, onnx_pads, padded, taps, window_count, window_span, windows
@@ -149,7 +149,7 @@ def _(graph: OnnxGraph, g: str, indices: str, *, size: tuple[Dim, ...], disjoint
         unit = (1,) * len(size)
         unpooled = graph.op("MaxUnpool", graph.cast(g, FLOAT32), places, graph.dims(shape), kernel_shape=unit)
         return unpooled if kind.dtype == FLOAT32 else graph.cast(unpooled, kind.dtype)
-    dtype = FLOAT32 if is_half(kind.dtype) else kind.dtype  # added up in float32, as the kernel does
+    dtype = at_least_float32(kind.dtype)  # added up in float32, as the kernel does
     planes = graph.dims((*kind.shape[:2], product(kind.shape[2:])))
     zeros = graph.op("Expand", graph.constant(0, dtype), graph.dims((*kind.shape[:2], product(size))))
     flat = [graph.op("Reshape", value, planes) for value in (indices, graph.cast(g, dtype))]

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import dims
 from ..ir.dims import Dim
-from ..ir.types import BOOL, FLOAT32, is_floating, is_half
+from ..ir.types import BOOL, at_least_float32, is_floating
 from . import comparison, creation, elementwise, scanning, shaping
 from .common import in_float32, normalize_axes
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
@@ -79,7 +79,7 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     if not graph.depend_on_data(sizes):
         return reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
     # there may be nothing, of which ReduceMean of ONNX Runtime (1.31) is 0
-    dtype = FLOAT32 if is_half(type.dtype) else type.dtype
+    dtype = at_least_float32(type.dtype)
     total = reduce_onnx(graph, "ReduceSum", graph.cast(x, dtype), axes, keepdims, type.rank)
     count = graph.op("Squeeze", graph.cast(graph.dims((dims.product(sizes),)), dtype))
     return graph.op("Cast", graph.op("Div", total, count), to=type.dtype)
@@ -223,7 +223,7 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     if nothing := _of_nothing(graph, x, axes, reduced_type(type, axes, keepdims), -np.inf):
         return nothing
     # sums of exponentials are soon too large for half precision
-    dtype = FLOAT32 if is_half(type.dtype) else type.dtype
+    dtype = at_least_float32(type.dtype)
     y = onnx_log_sum_exp(graph, graph.cast(x, dtype), normalize_axes(axes, type.rank), keepdims, dtype)
     return y if dtype == type.dtype else graph.op("Cast", y, to=type.dtype)
 

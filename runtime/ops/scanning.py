@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import BOOL, FLOAT32, FLOAT64, INT64, is_floating, is_half
+from ..ir.types import BOOL, FLOAT32, FLOAT64, INT64, at_least_float32, is_floating
 from . import comparison, creation, elementwise, indexing, padding, reduction, shaping
 from .common import in_float32, normalize_axis
 from .declaring import zero
@@ -130,7 +130,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
     if type.rank == 0:
         return x
     prefixes, _ = _prefixes(graph, x, type, axis, -np.inf)
-    wide = FLOAT32 if is_half(type.dtype) else type.dtype
+    wide = at_least_float32(type.dtype)
     prefixes = prefixes if wide == type.dtype else graph.op("Cast", prefixes, to=wide)
     sums = reduction.onnx_log_sum_exp(graph, prefixes, [type.rank], False, wide)
     sums = sums if wide == type.dtype else graph.op("Cast", sums, to=type.dtype)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import dims
-from ..ir.types import FLOAT32, is_floating, is_half
+from ..ir.types import FLOAT32, at_least_float32, is_floating, is_half
 from . import reduction
 from .common import in_float32, same_dtype, summed
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -131,7 +131,7 @@ def onnx_narrow(graph: OnnxGraph, x: str, dtype: np.dtype[Any]) -> str:
 
 def onnx_deviation(graph: OnnxGraph, x: str, eps: float, dtype: np.dtype[Any]) -> str:
     """`sqrt(x + eps)`; `x` is computed from `onnx_wide` of a `dtype`."""
-    eps_constant = graph.constant(eps, FLOAT32 if is_half(dtype) else dtype)
+    eps_constant = graph.constant(eps, at_least_float32(dtype))
     return str(graph.op("Sqrt", graph.op("Add", x, eps_constant)))
 
 

@@ -31,6 +31,14 @@ def cos(x: Tensor) -> Tensor:
     """Cosine. ATen cos, ONNX Cos-7."""
 
 
+def sinc(x: Tensor) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0, with the gradient 0 there. ATen sinc."""
+    angle = x * math.pi
+    at_zero, one = comparison.equal(angle, zero(angle)), np.ones((), angle.dtype)
+    safe = where(at_zero, one, angle)
+    return where(at_zero, one, sin(safe) / safe)
+
+
 @unary(floating, np.tan, vjp=in_float32(lambda g, y, x: g * (y * y + 1.0)), onnx=by_float64("Tan", float64_forms.tan))
 def tan(x: Tensor) -> Tensor:
     """Tangent. ATen tan, ONNX Tan-7."""

@@ -5,14 +5,13 @@ Bounds and choice stand in `choice`, comparisons and logic in `comparison`.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ....runtime import ops
-from ....runtime.ir.types import FLOAT64, is_floating
+from ....runtime.ir.types import FLOAT64, at_least_float32, is_floating
 from ....runtime.ops import comparison, elementwise, float_parts, rounding, trigonometry
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, dtype_beside, operands, wide
+from ..table import Context, aten, cast, dtype_beside, operands
 
 # ---- functions of one operand ----
 
@@ -96,11 +95,7 @@ def round_decimals(context: Context, self: Traced, *, decimals: int) -> Any:
 @aten("aten.sinc.default", "aten.special_sinc.default")
 def sinc(context: Context, self: Traced) -> Any:
     """sinc(Tensor self) -> Tensor: sin(pi x) / (pi x), and 1 at 0, with the gradient 0 there"""
-    angle = cast(self, wide(context.dtype)) * math.pi
-    zero, one = operands(context, angle.dtype, 0.0, 1.0)
-    at_zero = comparison.equal(angle, zero)
-    safe = elementwise.where(at_zero, one, angle)
-    return cast(elementwise.where(at_zero, one, trigonometry.sin(safe) / safe), context.dtype)
+    return cast(trigonometry.sinc(cast(self, at_least_float32(context.dtype))), context.dtype)
 
 
 # ---- arithmetic ----
@@ -219,21 +214,21 @@ def atan2(context: Context, self: Traced, other: Traced) -> Any:
 @aten("aten.addcmul.default")
 def addcmul(context: Context, self: Traced, tensor1: Traced, tensor2: Traced, *, value: Any = 1) -> Any:
     """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
-    x, a, b = operands(context, wide(context.dtype), self, tensor1, tensor2)
+    x, a, b = operands(context, at_least_float32(context.dtype), self, tensor1, tensor2)
     return cast(x + _scaled(context, a * b, value), context.dtype)
 
 
 @aten("aten.addcdiv.default")
 def addcdiv(context: Context, self: Traced, tensor1: Traced, tensor2: Traced, *, value: Any = 1) -> Any:
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
-    x, a, b = operands(context, wide(context.dtype), self, tensor1, tensor2)
+    x, a, b = operands(context, at_least_float32(context.dtype), self, tensor1, tensor2)
     return cast(x + _scaled(context, a / b, value), context.dtype)
 
 
 @aten("aten.lerp.Tensor", "aten.lerp.Scalar")
 def lerp(context: Context, self: Traced, end: Traced, weight: Any) -> Any:
     """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
-    x, end, weight = operands(context, wide(context.dtype), self, end, weight)
+    x, end, weight = operands(context, at_least_float32(context.dtype), self, end, weight)
     return cast(x + weight * (end - x), context.dtype)
 
 
@@ -265,7 +260,7 @@ def pow(context: Context, self: Any, exponent: Traced) -> Any:
 @aten("aten.logaddexp.default")
 def logaddexp(context: Context, self: Traced, other: Traced) -> Any:
     """logaddexp(Tensor self, Tensor other) -> Tensor"""
-    a, b = operands(context, wide(context.dtype), self, other)
+    a, b = operands(context, at_least_float32(context.dtype), self, other)
     # equal infinities: their difference would be NaN
     difference = elementwise.where(comparison.equal(a, b), *operands(context, a.dtype, 0.0), a - b)
     larger = elementwise.maximum(a, b)

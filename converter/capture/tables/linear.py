@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....runtime.ir.types import at_least_float32
 from ....runtime.ops import linear, reduction, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands, wide
+from ..table import Context, aten, cast, operands
 
 
 @aten("aten.linear.default")
@@ -40,7 +41,7 @@ def outer(context: Context, self: Traced, vec2: Traced) -> Any:
 def addmm(context: Context, self: Traced, mat1: Traced, mat2: Traced, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha != 1 or beta != 1:
-        self, mat1, mat2 = operands(context, wide(context.dtype), self, mat1, mat2)
+        self, mat1, mat2 = operands(context, at_least_float32(context.dtype), self, mat1, mat2)
     return cast(_added(self, linear.matmul(mat1, mat2), beta, alpha), context.dtype)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....runtime.ir.types import INT64
+from ....runtime.ir.types import INT64, at_least_float32
 from ....runtime.ops import activation, comparison, creation, elementwise, indexing, scanning, shaping
 from ....runtime.ops import loss as ops
 from ....runtime.ops import reduction as reduction_ops
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands, wide
+from ..table import Context, aten, cast, operands
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -137,7 +137,7 @@ def multilabel_margin_loss(context: Context, self: Traced, target: Traced, reduc
 @aten("aten.cosine_similarity.default")
 def cosine_similarity(context: Context, x1: Traced, x2: Traced, dim: int = 1, eps: float = 1e-8) -> Any:
     """cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"""
-    x1, x2 = operands(context, wide(context.dtype), x1, x2)
+    x1, x2 = operands(context, at_least_float32(context.dtype), x1, x2)
     if x1.shape != x2.shape:  # lengths are those after broadcasting: what is repeated along `dim` is longer
         shape = broadcast_shapes(x1.shape, x2.shape)
         x1, x2 = (shaping.expand(x, shape=shape) for x in (x1, x2))

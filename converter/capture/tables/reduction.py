@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ....runtime.ir.dims import product
-from ....runtime.ir.types import BOOL, INT64
+from ....runtime.ir.types import BOOL, INT64, at_least_float32
 from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping
 from ....runtime.ops.common import normalize_axes
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands, wide
+from ..table import Context, Unsupported, aten, cast, operands
 
 DType = np.dtype[Any]
 
@@ -180,7 +180,7 @@ def _deviation(context: Context, x: Traced, dim: Any, correction: Any, keepdim: 
 
 def _variance(x: Traced, dim: Any, correction: Any, keepdim: bool) -> Any:
     """In float32 for half precision, of which squares overflow soon."""
-    x = cast(x, wide(x.dtype))
+    x = cast(x, at_least_float32(x.dtype))
     count = 1 if correction is None else correction
     if count != int(count):
         number = product(x.shape[axis] for axis in normalize_axes(axes_of(dim), x.ndim))
@@ -226,7 +226,7 @@ def cdist(context: Context, x1: Traced, x2: Traced, p: float = 2.0, compute_mode
 
 def norm_of(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> Any:
     """(sum |x|^p)^(1/p), and its limits for p = 0 and infinity; the gradient where the norm is 0 is 0."""
-    return cast(_norm(context, cast(self, wide(context.dtype)), p, axes_of(dim), keepdim), context.dtype)
+    return cast(_norm(context, cast(self, at_least_float32(context.dtype)), p, axes_of(dim), keepdim), context.dtype)
 
 
 def _norm(context: Context, x: Traced, p: Any, axes: tuple[int, ...] | None, keepdim: bool) -> Any:
