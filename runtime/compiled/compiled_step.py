@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,8 @@ class CompiledStep:
         batches: dtypes and shapes of the batches that it was compiled for, one after the other. An axis that had one
             size in all of them has it for ever; those that always had the same size as one another must have it still.
         opens_sizes: whether sizes that differ can be left open; where not, each is compiled by itself.
-        modes: the network's Cells, and whether each was in train mode.
+        handed_in: what each run is given beside the batch, by name: learning rates, and what was said to change.
+        fixed: the names of what has its value in what was compiled.
         traced: the program, without the data of what is kept: the device has that.
         resident: what runs it.
     """
@@ -36,9 +37,9 @@ class CompiledStep:
         batch: Sequence[Array],
         state: Mapping[str, Array],
         before: CompiledStep | None,
+        changing: Collection[str],
         provider: str,
     ) -> None:
-        self.modes = [(cell, cell.training) for _, cell in step.network.cells_and_names()]
         this = _kinds(batch)
         if before is not None and _ranks(before.batches[0]) != _ranks(this):
             before = None
@@ -57,10 +58,15 @@ class CompiledStep:
                 raise
             self.opens_sizes, self.batches = False, [this]
             traced = training_program(step, tensors, [{} for _ in specs]).holding(state)
-        self.rates = traced.learning_rates
+        program = traced.program
+        not_kept = {name: p.value for name, p in program.parameters.items()}
+        not_kept |= {name: b.value for name, b in program.buffers.items() if b.update is None}
+        handed_in = {*traced.learning_rates, *changing}
+        self.handed_in = {name: value for name, value in not_kept.items() if name in handed_in}
+        self.fixed = not_kept.keys() - handed_in
         wanted = [traced.loss, traced.overflow]
-        self.resident = Resident(traced.program, wanted, list(self.rates.values()), provider)
-        self.traced = replace(traced, program=traced.program.without_data())
+        self.resident = Resident(program, wanted, list(self.handed_in.values()), provider)
+        self.traced = replace(traced, program=program.without_data())
 
     def _sizes(self) -> list[dict[int, tuple[int, ...]]]:
         """By tensor and axis: the sizes that it had."""
@@ -68,8 +74,8 @@ class CompiledStep:
         return [dict(enumerate(zip(*of_one, strict=True))) for of_one in zip(*shapes, strict=True)]
 
     def takes(self, batch: Sequence[Array]) -> bool:
-        """Whether a batch is of these dtypes, ranks and sizes, and the network in the modes that it was in."""
-        if any(cell.training != mode for cell, mode in self.modes) or _ranks(_kinds(batch)) != _ranks(self.batches[0]):
+        """Whether a batch is of these dtypes, ranks and sizes, and all that Python decided on is as it was."""
+        if not self.traced.dependencies.hold() or _ranks(_kinds(batch)) != _ranks(self.batches[0]):
             return False
         known: dict[tuple[int, ...], int] = {}
         return all(
@@ -78,10 +84,10 @@ class CompiledStep:
             for axis, sizes in axes.items()
         )
 
-    def run(self, batch: Sequence[Array], rates: Mapping[str, Array]) -> list[Array]:
+    def run(self, batch: Sequence[Array], handed_in: Mapping[str, Array]) -> list[Array]:
         """Loss and overflow."""
         given = dict(zip(self.traced.program.inputs, batch, strict=True))
-        return self.resident.run(given | {value: rates[name] for name, value in self.rates.items()})
+        return self.resident.run(given | {value: handed_in[name] for name, value in self.handed_in.items()})
 
 
 def _kinds(batch: Sequence[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:

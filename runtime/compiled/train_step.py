@@ -148,8 +148,10 @@ class TrainStep:
 
     Parameters and the state of the optimizer stay on the device from call to call; the network itself is left as it is
     until `write_back`. A batch of other sizes than those before is compiled once more, with the sizes that differ left
-    open; then any size will do, unless Python decides on a size. So is a step whose network was given new values for
-    what the step doesn't train (`set_data`, another step's `write_back`).
+    open; then any size will do, unless Python decides on a size. What the step doesn't train is fixed in what is
+    compiled, until the network is given new values for it (`set_data`, another step's `write_back`): it is compiled
+    once more, and takes them from the network from then on. It is compiled anew, too, where something changed that
+    Python decided on: the mode of a Cell, `requires_grad`, an attribute.
 
     Attributes:
         step: the step as a Cell.
@@ -164,7 +166,8 @@ class TrainStep:
         self._held = held_by(step)
         self._rates = {n: np.array(h.parameter._array) for n, h in self._held.items() if h.role == LEARNING_RATE}
         self._loaded: dict[str, Array] = {}
-        self._fixed: dict[str, Array] = {}
+        self._not_trained: dict[str, Array] = {}
+        self._changing: set[str] = set()
         self._compiled: CompiledStep | None = None
 
     def __call__(self, *batch: Any) -> Array:
@@ -190,27 +193,30 @@ class TrainStep:
                     f"{type(tensor).__name__} at position {place}"
                 )
         arrays = [as_array(tensor) for tensor in batch]
-        if self._compiled is None or not self._compiled.takes(arrays) or self._fixed_changed():
+        self._changing |= self._given_anew()
+        if self._compiled is None or not self._compiled.takes(arrays) or self._changing & self._compiled.fixed:
             self._compile(arrays)
         assert self._compiled is not None
-        loss, overflow = self._compiled.run(arrays, self._rates)
+        loss, overflow = self._compiled.run(arrays, self._not_trained | self._loaded | self._rates)
         self.overflowed = bool(overflow)
         return loss
 
     def _compile(self, batch: Sequence[Array]) -> None:
         state = self.state()
-        self._compiled = CompiledStep(self.step, batch, state, self._compiled, self.provider)
-        fixed = self._held.keys() - {*self._compiled.resident.names, *self._rates}
-        self._fixed = {name: self._held[name].parameter._array for name in fixed}
+        self._compiled = CompiledStep(self.step, batch, state, self._compiled, self._changing, self.provider)
+        others = self._held.keys() - {*self._compiled.resident.names, *self._rates}
+        self._not_trained = {name: self._held[name].parameter._array for name in others}
         # what a file gave, and not what the network has
-        self._loaded = {name: state[name] for name in fixed if not np.array_equal(state[name], self._fixed[name])}
+        self._loaded = {n: state[n] for n, array in self._not_trained.items() if not np.array_equal(state[n], array)}
 
-    def _fixed_changed(self) -> bool:
-        """Whether the network was given other values for what isn't trained, which is fixed in what runs."""
-        changed = [name for name, array in self._fixed.items() if self._held[name].parameter._array is not array]
+    def _given_anew(self) -> set[str]:
+        """What isn't trained and was given other values by the network since the last call."""
+        now = {name: self._held[name].parameter._array for name in self._not_trained}
+        changed = {name for name, array in self._not_trained.items() if now[name] is not array}
         for name in changed:
             self._loaded.pop(name, None)
-        return bool(changed)
+        self._not_trained = now
+        return changed
 
     @property
     def program(self) -> Program:
@@ -257,7 +263,9 @@ class TrainStep:
     def write_back(self) -> None:
         """Give the network and the optimizer what they have been trained to; a program stays as it is."""
         for name, array in self.state().items():
-            self._held[name].parameter.set_data(wrapped(array))
+            if name in self._loaded or name not in self._not_trained:
+                self._held[name].parameter.set_data(wrapped(array))
+        self._not_trained = {name: self._held[name].parameter._array for name in self._not_trained}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all that is kept to a file in the safetensors format, whole or not at all.
@@ -291,5 +299,5 @@ class TrainStep:
                     f"{state[name].dtype.name}{list(state[name].shape)}"
                 )
         self._rates = {name: arrays[name] for name in self._rates}
-        self._loaded = arrays
+        self._loaded, self._not_trained = arrays, {}
         self._compiled = None  # what it doesn't change is fixed in it

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..common.parameter import Parameter
+from ..graph.dependencies import Dependencies
 from ..graph.traced import trace
 from ..ir.program import Program
 from ..ir.types import Value
@@ -77,10 +78,12 @@ class TrainingProgram:
     Attributes:
         program: takes a batch; gives what `TrainingStep` does; what it keeps and changes are its buffers.
         held: what it keeps, by name.
+        dependencies: what it takes for granted.
     """
 
     program: Program
     held: dict[str, Held]
+    dependencies: Dependencies
 
     @property
     def loss(self) -> Value:
@@ -141,7 +144,7 @@ def training_program(step: TrainingStep, batch: tuple[Any, ...], dynamic_shapes:
     program = traced.program.replace(
         parameters=_renamed(traced.program.parameters, names), buffers=_renamed(traced.program.buffers, names)
     )
-    return TrainingProgram(program, held)
+    return TrainingProgram(program, held, traced.dependencies)
 
 
 def _renamed(stored: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

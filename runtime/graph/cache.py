@@ -11,12 +11,8 @@ import numpy as np
 
 from .. import tape
 from ..calling import result_of
-from ..common.hooks import has_gradient_hooks
-from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
 from ..errors import ConversionError
-from ..precision import asked
-from .objects import Objects
 from .running import Running
 from .signature import Shapes, Signature, Sizes, fit, generalized, is_symbolic
 from .sizes import Argument, tensor_arguments
@@ -50,27 +46,16 @@ class Compiled:
     Attributes:
         signature: the arguments that it was traced with.
         shapes: the shapes that it takes.
-        precision: the dtypes of computation that were asked for.
         running: the program, ready to run.
-        objects: the objects that Python met.
-        parameters: the Parameters that it met, and what of them is fixed in the program.
     """
 
     signature: Signature
     shapes: Shapes
-    precision: Any
     running: Running
-    objects: Objects
-    parameters: list[tuple[Parameter, Any]]
 
     def is_for(self, signature: Signature) -> bool:
         """Whether it is what the function does, with the arguments of a call, as long as sizes fit."""
-        return (
-            signature.key == self.signature.key
-            and self.precision == asked()
-            and all(_kind(parameter) == kind for parameter, kind in self.parameters)
-            and self.objects.are_the_same()
-        )
+        return signature.key == self.signature.key and self.running.traced.dependencies.hold()
 
     @cached_property
     def tracking(self) -> Tracking:
@@ -102,11 +87,6 @@ def _write(given: Any, value: Tensor) -> None:
         given._adopt(value)
     else:
         np.copyto(given, value._data)
-
-
-def _kind(parameter: Parameter) -> tuple[Any, ...]:
-    array = parameter._array
-    return parameter.requires_grad, array.dtype, array.shape, has_gradient_hooks(parameter)
 
 
 class Cache:
@@ -173,8 +153,7 @@ class Cache:
         tensors = iter(shapes)
         arguments = [a if a.is_parameter else Argument(a.name, tuple(next(tensors))) for a in names]
         self._traces += 1
-        traced, trace = run_trace(function, args, kwargs, arguments, gives_written=True)
-        met = [(held.parameter, _kind(held.parameter)) for held in trace.held.values()]
-        compiled = Compiled(signature, tuple(shapes), asked(), Running(traced), trace.guard.objects, met)
+        traced = run_trace(function, args, kwargs, arguments, gives_written=True)
+        compiled = Compiled(signature, tuple(shapes), Running(traced))
         self._kept = [*self._kept, compiled][-MOST_KEPT:]
         return compiled

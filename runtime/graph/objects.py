@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import operator
 import sys
 import types
 from collections import deque
@@ -45,25 +46,20 @@ class Noted:
 
     def change(self) -> str | None:
         """What was changed; None if nothing was."""
-        if self.is_state and self._holds_the_same():
-            return None
-        if isinstance(self.container, np.ndarray):
-            same = self.container.shape == self.before.shape and self.container.tobytes() == self.before.tobytes()
+        now, before = self.container, self.before
+        if isinstance(now, np.ndarray):
+            same = now.shape == before.shape and now.tobytes() == before.tobytes()
             return None if same else self.name
-        if not isinstance(self.container, dict):
-            same = len(self.container) == len(self.before) and all(map(is_same, self.container, self.before))
-            return None if same else self.name
-        now = {key: value for key, value in self.container.items() if not self.is_state or key not in OURS}
-        for key in (*self.before, *(key for key in now if key not in self.before)):
-            if key not in now or key not in self.before or not is_same(now[key], self.before[key]):
+        if not isinstance(now, dict):
+            return None if len(now) == len(before) and all(map(is_same, now, before)) else self.name
+        if now.keys() == before.keys() and all(map(operator.is_, now.values(), before.values())):
+            return None  # the quick answer, nearly always
+        for key in dict.fromkeys((*before, *now)):
+            if self.is_state and key in OURS:
+                continue
+            if key not in now or key not in before or not is_same(now[key], before[key]):
                 return f"{key} of {self.name}" if self.is_state else self.name
         return None
-
-    def _holds_the_same(self) -> bool:
-        """Whether a `__dict__` holds the very same objects: the quick answer that is true nearly always."""
-        now, before = self.container, self.before
-        count = len(now) - sum(map(now.__contains__, OURS))
-        return count == len(before) and all(now.get(name, self) is item for name, item in before.items())
 
     def restore(self) -> None:
         """Let it hold what it held."""
@@ -174,10 +170,10 @@ class Objects:
         if not isinstance(state, dict) or id(state) in self._noted:
             return
         self._kept.append(value)
-        before = {key: item for key, item in state.items() if key not in OURS}
-        self._noted[id(state)] = Noted(name, state, before, is_state=True)
-        for key, item in before.items():
-            self._note(item, f"{key} of {name}", depth + 1)
+        self._noted[id(state)] = Noted(name, state, dict(state), is_state=True)
+        for key, item in state.items():
+            if key not in OURS:
+                self._note(item, f"{key} of {name}", depth + 1)
 
 
 def contents_of(value: Any, depth: int = 0) -> Iterator[Any]:

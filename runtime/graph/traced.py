@@ -20,6 +20,7 @@ from ..nn.cell import Cell
 from ..ops import boundary
 from ..tracing import Traced, current
 from .boundaries import parameter_names
+from .dependencies import Dependencies
 from .objects import contents_of
 from .recording import Trace
 from .sizes import Argument, tensor_arguments
@@ -32,12 +33,14 @@ class TracedProgram:
     Attributes:
         program: the program. What the run assigned to Parameters are its buffers, with their updates.
         parameters: the live Parameters behind its parameters and buffers, by name.
+        dependencies: what it takes for granted.
         written: which inputs Python wrote to. Where there are any, the program gives a pair: what Python returned, and
             a tuple of what these hold afterwards.
     """
 
     program: Program
     parameters: dict[str, Parameter]
+    dependencies: Dependencies
     written: tuple[int, ...] = ()
 
 
@@ -75,7 +78,7 @@ def trace(
         raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
     keywords = dict(kwargs or {})
     arguments = tensor_arguments(function, args, keywords, dynamic_shapes)
-    return run_trace(function, args, keywords, arguments, gives_written=False)[0]
+    return run_trace(function, args, keywords, arguments, gives_written=False)
 
 
 def run_trace(
@@ -85,8 +88,8 @@ def run_trace(
     arguments: list[Argument],
     *,
     gives_written: bool,
-) -> tuple[TracedProgram, Trace]:
-    """`trace`, with the names and shapes of the tensors among the arguments; and the trace, which knows what it met.
+) -> TracedProgram:
+    """`trace`, with the names and shapes of the tensors among the arguments.
 
     Arguments that Python writes to are given by the program too, or a warning says that they aren't.
     """
@@ -136,7 +139,8 @@ def run_trace(
         train=isinstance(function, Cell) and function.training,
     )
     verify(program)
-    return TracedProgram(program, live, written if gives_written else ()), run
+    dependencies = Dependencies(run.guard.objects, (held.parameter for held in run.held.values()))
+    return TracedProgram(program, live, dependencies, written if gives_written else ())
 
 
 def _as_output(leaf: Any) -> Any:

@@ -1,0 +1,119 @@
+"""Compiled training steps whose network changes between calls, outside of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import cellbridge.runtime as ms
+from cellbridge.runtime import optim
+from cellbridge.runtime.compiled import train_step
+from cellbridge.runtime.compiled.train_step import compile_train_step
+
+X, Y = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3), np.ones((5, 2), np.float32)
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many steps were compiled so far."""
+    made: list[Any] = []
+    compiled_step = train_step.CompiledStep
+
+    def counted(*args: Any) -> Any:
+        made.append(args)
+        return compiled_step(*args)
+
+    monkeypatch.setattr(train_step, "CompiledStep", counted)
+    return lambda: len(made)
+
+
+def network() -> ms.nn.SequentialCell:
+    return ms.nn.SequentialCell(ms.nn.Dense(3, 4), ms.nn.Tanh(), ms.nn.Dense(4, 2))
+
+
+def test_two_steps_train_parts_of_a_network_in_turn_and_are_compiled_twice_at_most(
+    compilations: Callable[[], int],
+) -> None:
+    net = network()
+    module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    for theirs, ours in zip(module.parameters(), net.get_parameters(), strict=True):
+        theirs.data = torch.from_numpy(ours.asnumpy().copy())
+    parts = ["0.*"], ["2.*"]
+    steps = [compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1), frozen=part) for part in parts]
+    optimizers = [torch.optim.SGD(module[i].parameters(), 0.1) for i in (2, 0)]
+    for _ in range(4):
+        for step, optimizer in zip(steps, optimizers, strict=True):
+            module.zero_grad()
+            loss = nn.functional.mse_loss(module(torch.from_numpy(X)), torch.from_numpy(Y))
+            loss.backward()
+            optimizer.step()
+            np.testing.assert_allclose(step(X, Y), loss.detach(), rtol=1e-5)
+            step.write_back()
+    assert compilations() <= 2 * len(steps)
+
+
+def test_what_is_written_back_is_no_change(compilations: Callable[[], int]) -> None:
+    net = network()
+    step = compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1), frozen=["0.*"])
+    for _ in range(3):
+        step(X, Y)
+        step.write_back()
+    assert compilations() == 1
+
+
+def test_what_a_file_gave_is_used_until_the_network_is_given_other_values(tmp_path: Any) -> None:
+    net = network()
+    step = compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.0), frozen=["0.*"])
+    first = step(X, Y)
+    step.save(tmp_path / "state")
+    net[0].weight.set_data(net[0].weight * 2)
+    second = step(X, Y)
+    assert second != first
+    net[0].weight.set_data(net[0].weight * 2)
+    step.load(tmp_path / "state")
+    assert step(X, Y) == first
+    net[0].weight.set_data(net[0].weight / 2)
+    assert step(X, Y) == second
+
+
+def test_a_parameter_that_is_frozen_later_is_left_as_it_is() -> None:
+    net = network()
+    step = compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.Adam(p, 0.1))
+    step(X, Y)
+    net[0].weight.requires_grad = False
+    before = step.parameters()
+    step(X, Y)
+    after = step.parameters()
+    assert np.array_equal(before["0.weight"], after["0.weight"])
+    assert not np.array_equal(before["2.weight"], after["2.weight"])
+
+
+def test_hooks_that_are_registered_later_are_refused() -> None:
+    net = network()
+    step = compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1))
+    step(X, Y)
+    net[0].register_forward_hook(lambda cell, args, output: None)
+    with pytest.raises(ms.TracingError, match="has hooks"):
+        step(X, Y)
+
+
+def test_an_attribute_that_is_set_later_counts() -> None:
+    class Scaled(ms.nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = ms.nn.Dense(3, 2)
+            self.factor = 1.0
+
+        def construct(self, x: Any) -> Any:
+            return self.dense(x) * self.factor
+
+    net = Scaled()
+    step = compile_train_step(net, lambda output, y: output.sum(), lambda p: optim.SGD(p, 0.0))
+    first = step(X, Y)
+    net.factor = 3.0
+    np.testing.assert_allclose(step(X, Y), 3 * first, rtol=1e-5)
