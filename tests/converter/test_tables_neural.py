@@ -150,6 +150,8 @@ RESIZES: list[Case] = [
     function("nearest 1d", lambda x: F.interpolate(x, size=13), SEQUENCE),
     function("nearest 2d", lambda x: F.interpolate(x, scale_factor=2), IMAGE),
     function("nearest 2d, fraction", lambda x: F.interpolate(x, scale_factor=(1.5, 0.7)), IMAGE),
+    function("nearest 2d, a little more than twice", lambda x: F.interpolate(x, scale_factor=2.1), IMAGE),
+    function("nearest 2d, a little more than once", lambda x: F.interpolate(x, scale_factor=(1.1, 2.0)), IMAGE),
     function("nearest 3d", lambda x: F.interpolate(x, size=(7, 9, 3)), VOLUME),
     function("exact nearest", lambda x: F.interpolate(x, scale_factor=1.7, mode="nearest-exact"), IMAGE),
     function("linear", lambda x: F.interpolate(x, scale_factor=1.7, mode="linear"), SEQUENCE),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....runtime.ir.dims import Dim
 from ....runtime.ops import resize as ops
 from ....runtime.ops import shaping
 from ....runtime.tracing import Traced
@@ -28,11 +29,21 @@ def _enter(name: str, mode: str, *, has_corners: bool) -> None:
         return _resize(context, input, align_corners, options[-1] or ())
 
     def _resize(context: Context, x: Traced, align_corners: bool, scales: Any) -> Any:
+        size = context.shape[2:]
+        if name == "upsample_nearest2d":
+            scales = [_used_by_nearest2d(*of_axis) for of_axis in zip(x.shape[2:], size, scales, strict=False)]
         known = tuple(scales) if any(scale is not None for scale in scales) else None
-        return ops.resize(x, size=context.shape[2:], mode=mode, align_corners=align_corners, scales=known)
+        return ops.resize(x, size=size, mode=mode, align_corners=align_corners, scales=known)
 
     aten(f"aten.{name}.default")(default)
     aten(f"aten.{name}.vec")(vec)
+
+
+def _used_by_nearest2d(old: Dim, new: Dim, scale: float | None) -> float | None:
+    """The scale along an axis: ATen's kernel for images ignores the given one where the size stays or doubles."""
+    if scale is None or new not in (old, old * 2):
+        return scale
+    return 1.0 if new == old else 2.0
 
 
 for _dimensions in (1, 2, 3):

@@ -89,4 +89,5 @@ CASES = [
     *_cases("2d", (1, 2, 4, 5), (7, 9), "bicubic"),
     *_cases("corners", (1, 2, 4, 5), (7, 3), "bicubic", align_corners=True),
     *_cases("scaled", (1, 2, 5, 6), (7, 9), "bicubic", scales=(1.5, 1.6)),
+    *_cases("little-more-than-once", (1, 2, 3, 4), (3, 4), "nearest-exact", scales=(1.3, 1.1)),
 ]

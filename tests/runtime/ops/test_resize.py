@@ -11,12 +11,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellbridge.converter.onnx_out.export import to_onnx
+from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ConversionError, ShapeError
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.types import FLOAT32, Type
 from cellbridge.runtime.ops import resize as resizing
+from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.cases_pooling import torch_gradient
 from tests.runtime.ops.cases_resize import torch_resize
+from tests.runtime.ops.checks import one_node_program
 
 
 @st.composite
@@ -90,6 +94,26 @@ def test_an_axis_may_take_its_scale_from_the_sizes() -> None:
     assert resizing._onnx_scale(6, 9, None) == 1.5
     with pytest.raises(ConversionError, match="has no ONNX form"):
         resizing._onnx_scale(symbol("size"), 9, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "mode", "scales"),
+    [
+        ((5,), (10,), "nearest", (2.1,)),
+        ((3, 4, 2), (3, 4, 2), "nearest", (1.2, 1.1, 1.0)),
+        ((3, 4), (3, 4), "nearest-exact", (1.3, 1.1)),
+        ((3, 4), (3, 4), "bicubic", (1.3, 1.1)),
+    ],
+)
+def test_a_scale_counts_where_the_size_is_once_or_twice_the_old_one(old: Any, new: Any, mode: str, scales: Any) -> None:
+    """ATen's backward and ONNX Runtime's Resize don't mind it there; nor does ATen's forward of images, nearest."""
+    x = np.random.default_rng(0).standard_normal((1, 2, *old), np.float32)
+    attributes: dict[str, Any] = {"size": new, "mode": mode, "align_corners": False, "scales": scales}
+    expected = torch_resize(torch.from_numpy(x), **attributes).numpy()
+    np.testing.assert_allclose(resizing.resize(x, **attributes), expected, rtol=1e-5, atol=1e-6)
+    model = to_onnx(one_node_program(OpCase("resize", (x,), attributes), np.float32))
+    (found,) = run_model(model, {model.graph.input[0].name: x}).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_scale_that_contradicts_the_size_has_no_onnx_form() -> None:
