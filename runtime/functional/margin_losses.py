@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import checks
 from ..common.dtype import int32, int64, shown
-from ..ops import activation, comparison, creation, elementwise, indexing, loss, scanning, shaping
+from ..ops import activation, comparison, creation, elementwise, indexing, loss, rectifier, scanning, shaping
 from ..ops.declaring import zero
 from ..ops.reduction import reduce_max, reduce_sum
 from .distances import pairwise_distance
@@ -146,7 +146,7 @@ def multi_margin_loss(
         )
     chosen = loss.class_index(target, classes=classes)
     places = shaping.reshape(chosen, shape=(*target.shape, 1))
-    gaps = elementwise.clamp(margin - indexing.gather(x, places, axis=x.ndim - 1) + x, minimum=0.0)
+    gaps = rectifier.relu(margin - indexing.gather(x, places, axis=x.ndim - 1) + x)
     gaps = gaps if p == 1 else gaps * gaps
     own = comparison.equal(places, creation.arange(stop=classes, dtype=places.dtype))
     rows = reduce_sum(elementwise.where(own, zero(gaps), gaps), axes=(x.ndim - 1,)) / classes
@@ -195,7 +195,7 @@ def _multilabel_margin_and_targets(x: Any, target: Any, reduction: str = "mean")
     weights = shaping.reshape(counts, shape=(rows, classes, 1))
     is_target = reduce_max(elementwise.cast(marks, dtype=x.dtype) * weights, axes=(1,), keepdims=True)
     scores = shaping.reshape(indexing.gather(x, chosen, axis=x.ndim - 1), shape=(rows, classes, 1))
-    gaps = elementwise.clamp(1.0 - scores + shaping.reshape(x, shape=(rows, 1, classes)), minimum=0.0)
+    gaps = rectifier.relu(1.0 - scores + shaping.reshape(x, shape=(rows, 1, classes)))
     losses = reduce_sum(gaps * weights * (1.0 - is_target), axes=(1, 2)) / classes
     flags = elementwise.cast(shaping.reshape(is_target, shape=shape), dtype=labels.dtype)
     return reduced(shaping.reshape(losses, shape=shape[:-1]), reduction, of=of), flags

@@ -84,7 +84,8 @@ def test_arithmetic(check, other):
         return [
             x + y, x - y, x * y, x / y, x + 1, 2 - x, x * 3, 1 / y, x - 0.1, x / 7, torch.add(x, y, alpha=2.5),
             torch.sub(x, y, alpha=3), torch.rsub(x, y, alpha=2), torch.true_divide(x, y), torch.maximum(x, y),
-            torch.minimum(x, y), torch.max(x, y), torch.fmax(x, y), torch.fmin(x, y), torch.atan2(x, y),
+            torch.minimum(x, y), torch.max(x, y), torch.fmax(x, y), torch.fmin(x, y),
+            torch.fmax(x, x.detach()), torch.fmax(x.detach(), x), torch.fmin(x, x.detach()), torch.atan2(x, y),
             torch.hypot(x, y), torch.logaddexp(x, y), torch.lerp(x, y, 0.3), torch.addcmul(x, x, y, value=0.5),
             torch.addcdiv(x, x, y, value=2), torch.lerp(x, y, y.sigmoid()),
         ]  # fmt: skip

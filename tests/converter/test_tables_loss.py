@@ -70,6 +70,11 @@ LOSSES: dict[str, Case] = {
     "cosine embedding": (lambda a, b, t: F.cosine_embedding_loss(a, b, t.detach(), margin=0.1), (A, B, SIGNS)),
     "triplet": (F.triplet_margin_loss, (A, B, A.roll(1, 0))),
     "pairwise distance": (F.pairwise_distance, (A, B)),
+    "multi margin, weighted": (
+        lambda x, t, w: F.multi_margin_loss(x, t, weight=w.detach(), reduction="none"), (A, LABELS.clamp(0), WEIGHT)
+    ),
+    "multi margin of one": (lambda x, t: F.multi_margin_loss(x[0], t[0], reduction="sum"), (A, LABELS.clamp(0))),
+    "multilabel margin, at it": (F.multilabel_margin_loss, (A.round(), SETS)),
     "multi margin": (lambda x, t: F.multi_margin_loss(x, t, p=2, margin=0.7), (A, LABELS.clamp(0))),
     "multilabel margin": (F.multilabel_margin_loss, (A, SETS)),
     "multilabel margin, each": (lambda x, t: F.multilabel_margin_loss(x, t, reduction="none"), (A, SETS)),

@@ -187,22 +187,22 @@ def minimum(context: Context, self: Traced, other: Traced) -> Any:
 @aten("aten.fmax.default")
 def fmax(context: Context, self: Traced, other: Traced) -> Any:
     """fmax(Tensor self, Tensor other) -> Tensor"""
-    return _but_for_nan(context, elementwise.maximum, self, other)
+    return _first_if(context, comparison.greater_equal, self, other)
 
 
 @aten("aten.fmin.default")
 def fmin(context: Context, self: Traced, other: Traced) -> Any:
     """fmin(Tensor self, Tensor other) -> Tensor"""
-    return _but_for_nan(context, elementwise.minimum, self, other)
+    return _first_if(context, comparison.less_equal, self, other)
 
 
-def _but_for_nan(context: Context, op: ops.Op, self: Traced, other: Traced) -> Any:
-    """The other operand where one is NaN."""
+def _first_if(context: Context, holds: ops.Op, self: Traced, other: Traced) -> Any:
+    """The first operand where that holds or the second is NaN, which gets the whole gradient then; else the second."""
     a, b = operands(context, context.dtype, self, other)
-    if not is_floating(a.dtype):
-        return op(a, b)
-    chosen = elementwise.where(comparison.isnan(b), a, op(a, b))
-    return elementwise.where(comparison.isnan(a), b, chosen)
+    first = holds(a, b)
+    if is_floating(b.dtype):
+        first = comparison.logical_or(first, comparison.isnan(b))
+    return elementwise.where(first, a, b)
 
 
 @aten("aten.atan2.default")

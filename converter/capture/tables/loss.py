@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ir.types import INT64, at_least_float32
-from ....runtime.ops import activation, comparison, creation, elementwise, indexing, scanning, shaping
+from ....runtime.ops import activation, comparison, creation, elementwise, indexing, rectifier, scanning, shaping
 from ....runtime.ops import loss as ops
 from ....runtime.ops import reduction as reduction_ops
 from ....runtime.ops.common import broadcast_shapes
@@ -129,7 +129,7 @@ def multilabel_margin_loss(context: Context, self: Traced, target: Traced, reduc
     weights = shaping.reshape(counts, shape=(rows, classes, 1))
     other = 1.0 - reduction_ops.reduce_max(cast(marks, x.dtype) * weights, axes=(1,), keepdims=True)
     of_target = shaping.reshape(indexing.gather(x, chosen, axis=1), shape=(rows, classes, 1))
-    gaps = elementwise.clamp(1.0 - of_target + shaping.reshape(x, shape=(rows, 1, classes)), minimum=0.0)
+    gaps = rectifier.relu(1.0 - of_target + shaping.reshape(x, shape=(rows, 1, classes)))
     loss = reduction_ops.reduce_sum(gaps * weights * other, axes=(1, 2)) / classes
     return reduced(shaping.reshape(loss, shape=self.shape[:-1]), reduction)
 
