@@ -8,12 +8,12 @@ from .. import checks
 from ..common.dtype import float32, promoted
 from ..errors import ShapeError
 from ..ops import (
+    average_pooling,
     batch_normalization,
     boundary,
     elementwise,
     group_normalization,
     normalization,
-    pooling,
     reduction,
     shaping,
 )
@@ -234,7 +234,7 @@ def lrn(
         raise ValueError(f"For 'lrn', 'x' must have 4 dimensions, but got shape {tuple(x.shape)}")
     batch, channels, *plane = x.shape
     columns = shaping.reshape(x * x, shape=(batch, 1, channels, plane[0] * plane[1]))
-    sums = pooling.avg_pool(
+    sums = average_pooling.avg_pool(
         columns, kernel=(2 * depth_radius + 1, 1), stride=(1, 1), padding=((depth_radius, depth_radius), (0, 0)),
         divisor_override=1,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from .. import checks
 from ..common.dtype import int32
 from ..common.tensor import wrapped
-from ..ops import elementwise, pooling, shaping
+from ..ops import average_pooling, elementwise, max_pooling, shaping
 from ..ops.windows import Padding, Sizes
 from .geometry import both_sides, check_padding, each_side, per_axis, resolved_padding
 from .operands import as_tensor, floating
@@ -203,7 +203,7 @@ def largest(
 ) -> tuple[Any, Any]:
     """The largest element of each window and its position, with sizes for each axis and padding for each side."""
     batch, padding = _prepared(x, kernel, stride, pad_mode, padding, dilation, of)
-    values, indices = pooling.max_pool(
+    values, indices = max_pooling.max_pool(
         batch, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
     )
     return _as_given(values, x), _as_given(indices, x)
@@ -215,7 +215,7 @@ def mean(
 ) -> Any:  # fmt: skip
     """The mean of each window, with sizes for each axis and padding for each side; that of "same" never counts."""
     batch, padding = _prepared(x, kernel, stride, pad_mode, padding, (1,) * len(kernel), of)
-    means = pooling.avg_pool(
+    means = average_pooling.avg_pool(
         batch, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode,
         count_include_pad=count_include_pad and pad_mode != "same", divisor_override=divisor_override,
     )  # fmt: skip

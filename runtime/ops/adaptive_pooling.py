@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ConversionError
 from ..ir.dims import Dim, product
 from ..ir.types import INT64, is_floating
-from . import pooling
+from . import max_pooling
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .resize import dense, interpolated_transpose, onnx_product_along
 from .windows import Sizes
@@ -153,7 +153,7 @@ def _(x: Array, *, output_size: Sizes) -> tuple[Array, Array]:
 
 @adaptive_max_pool.vjp
 def _(g: tuple[Tensor, None], y: tuple[Tensor, Tensor], x: Tensor, **_: Any) -> Any:
-    return pooling.max_pool_gradient(g[0], y[1], size=x.shape[2:])
+    return max_pooling.max_pool_gradient(g[0], y[1], size=x.shape[2:])
 
 
 @adaptive_max_pool.onnx

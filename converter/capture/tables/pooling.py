@@ -8,8 +8,7 @@ import numpy as np
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
-from ....runtime.ops import adaptive_pooling, indexing, shaping, sorting
-from ....runtime.ops import pooling as ops
+from ....runtime.ops import adaptive_pooling, average_pooling, indexing, max_pooling, shaping, sorting
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
 from .slicing import part
@@ -24,7 +23,7 @@ def _enter_max_pool(count: int) -> None:
         """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2]
         dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
         """
-        values, indices = ops.max_pool(
+        values, indices = max_pooling.max_pool(
             batched(self, count),
             kernel=per_dimension(kernel_size, count),
             stride=per_dimension(stride or kernel_size, count),
@@ -52,7 +51,7 @@ def _enter_avg_pool(count: int) -> None:
         """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool
         count_include_pad=True, int? divisor_override=None) -> Tensor
         """
-        y = ops.avg_pool(
+        y = average_pooling.avg_pool(
             batched(self, count),
             kernel=per_dimension(kernel_size, count),
             stride=per_dimension(stride or kernel_size, count),
@@ -93,7 +92,7 @@ def _enter_max_pool_backward(count: int) -> None:
         padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor
         """
         g, places = batched(grad_output, count), batched(indices, count)
-        return unbatched(ops.max_pool_gradient(g, places, size=self.shape[self.ndim - count :]), self)
+        return unbatched(max_pooling.max_pool_gradient(g, places, size=self.shape[self.ndim - count :]), self)
 
     aten(f"aten.max_pool{count}d_with_indices_backward.default")(backward)
 

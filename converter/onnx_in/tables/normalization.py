@@ -9,8 +9,8 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL
+from ....runtime.ops import average_pooling, comparison, elementwise, normalization, random, reduction, shaping
 from ....runtime.ops import batch_normalization as batch_ops
-from ....runtime.ops import comparison, elementwise, normalization, pooling, random, reduction, shaping
 from ....runtime.ops import group_normalization as group_ops
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
@@ -129,7 +129,7 @@ def lrn(context: Context, X: Traced, *, alpha: float = 1e-4, beta: float = 0.75,
     flat = shaping.reshape(X * X, shape=(n, 1, c, product(X.shape[2:])))
     before = (size - 1) // 2
     pads = ((before, size - 1 - before), (0, 0))
-    mean = pooling.avg_pool(flat, kernel=(size, 1), stride=(1, 1), padding=pads, count_include_pad=True)
+    mean = average_pooling.avg_pool(flat, kernel=(size, 1), stride=(1, 1), padding=pads, count_include_pad=True)
     total = shaping.reshape(mean, shape=tuple(X.shape)) * alpha + bias
     return X / elementwise.pow(total, np.asarray(beta).astype(X.dtype))
 

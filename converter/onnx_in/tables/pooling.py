@@ -11,7 +11,17 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim, minimum, product
 from ....runtime.ir.types import INT64
 from ....runtime.memory import require_table
-from ....runtime.ops import convolution, creation, elementwise, padding, pooling, reduction, rounding, shaping
+from ....runtime.ops import (
+    average_pooling,
+    convolution,
+    creation,
+    elementwise,
+    max_pooling,
+    padding,
+    reduction,
+    rounding,
+    shaping,
+)
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, onnx
@@ -50,7 +60,7 @@ def max_pool(
         before, after = zip(*padded, strict=True)
         X = padding.pad(X, before=(0, 0, *before), after=(0, 0, *after), value=lowest)
         padded = ((0, 0),) * len(kernel)
-    values, places = pooling.max_pool(
+    values, places = max_pooling.max_pool(
         X, kernel=kernel, stride=stride, padding=padded, dilation=dilation, ceil_mode=bool(ceil_mode)
     )
     if not context.uses(1):
@@ -84,7 +94,7 @@ def average_pool(
     """AveragePool-7..22(X) -> Y"""
     kernel, stride, padded, dilation = _geometry(X, auto_pad, dilations, kernel_shape, pads, strides)
     if _is_narrow(kernel, padded, dilation) and set(dilation) == {1}:
-        return pooling.avg_pool(
+        return average_pooling.avg_pool(
             X, kernel=kernel, stride=stride, padding=padded, ceil_mode=bool(ceil_mode),
             count_include_pad=bool(count_include_pad),
         )  # fmt: skip

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.ir.dims import evaluate, symbol
 from cellbridge.runtime.ir.types import FLOAT32, Type
-from cellbridge.runtime.ops import adaptive_pooling, pooling
+from cellbridge.runtime.ops import adaptive_pooling, average_pooling, max_pooling
 from tests.runtime.ops.cases_pooling import (
     torch_avg_pool,
     torch_gradient,
@@ -57,7 +57,7 @@ def test_max_pool_chooses_as_torch_does(pool: Any, seed: int, kind: str) -> None
     shape, attributes = pool
     x = values(shape, seed, kind)
     expected = torch_max_pool(**attributes)(torch.from_numpy(x))
-    actual = pooling.max_pool(x, **attributes)
+    actual = max_pooling.max_pool(x, **attributes)
     for mine, torchs in zip(actual, expected, strict=True):
         assert mine.dtype == torchs.numpy().dtype
         np.testing.assert_array_equal(mine, torchs.numpy())
@@ -72,11 +72,11 @@ def test_avg_pool_and_its_gradient_are_torch_s(pool: Any, count: bool, divisor: 
         attributes["divisor_override"] = divisor
     x = values(shape, seed, "normal")
     reference = torch_avg_pool(**attributes)
-    y = pooling.avg_pool(x, **attributes)
+    y = average_pooling.avg_pool(x, **attributes)
     np.testing.assert_allclose(y, reference(torch.from_numpy(x)).numpy(), rtol=1e-12, atol=1e-12)
     g = values(y.shape, seed, "normal")
-    complete = pooling.avg_pool.attributes(attributes)
-    actual = pooling.avg_pool.vjp_rule(g, y, x, **complete)
+    complete = average_pooling.avg_pool.attributes(attributes)
+    actual = average_pooling.avg_pool.vjp_rule(g, y, x, **complete)
     expected = torch_gradient(reference, shape[2:])(torch.from_numpy(g)).detach().numpy()
     np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
 
@@ -113,11 +113,11 @@ def test_padding_may_differ_before_and_after(data: st.DataObject, count: bool, s
     attributes = {**attributes, "padding": data.draw(st.tuples(*each)), "ceil_mode": False}
     x = values(shape, seed, "normal")
     expected = torch_padded_max_pool(**attributes)(torch.from_numpy(x))
-    for mine, torchs in zip(pooling.max_pool(x, **attributes), expected, strict=True):
+    for mine, torchs in zip(max_pooling.max_pool(x, **attributes), expected, strict=True):
         np.testing.assert_array_equal(mine, torchs.numpy())
     del attributes["dilation"]
     reference = torch_padded_avg_pool(count_include_pad=count, **attributes)
-    y = pooling.avg_pool(x, count_include_pad=count, **attributes)
+    y = average_pooling.avg_pool(x, count_include_pad=count, **attributes)
     np.testing.assert_allclose(y, reference(torch.from_numpy(x)).numpy(), rtol=1e-12, atol=1e-12)
 
 
@@ -130,22 +130,22 @@ def test_the_gradient_of_overlapping_maxima_adds_up() -> None:
         "dilation": (1,),
         "ceil_mode": False,
     }
-    y = pooling.max_pool(x, **attributes)
+    y = max_pooling.max_pool(x, **attributes)
     g = np.array([[[1.0, 10.0, 100.0]]])
-    np.testing.assert_array_equal(pooling.max_pool.vjp_rule((g, None), y, x, **attributes), [[[0, 11, 0, 100]]])
+    np.testing.assert_array_equal(max_pooling.max_pool.vjp_rule((g, None), y, x, **attributes), [[[0, 11, 0, 100]]])
 
 
 def test_the_second_derivative_of_max_pool_reads_where_the_maxima_are() -> None:
     g, indices = np.array([[[1.0, 10.0, 100.0]]]), np.array([[[1, 1, 3]]])
     h = np.array([[[2.0, 3.0, 4.0, 5.0]]])
-    to_g, to_indices = pooling.max_pool_gradient.vjp_rule(h, None, g, indices, size=(4,))
+    to_g, to_indices = max_pooling.max_pool_gradient.vjp_rule(h, None, g, indices, size=(4,))
     np.testing.assert_array_equal(to_g, [[[3, 3, 5]]])
     assert to_indices is None
 
 
 def test_max_pool_of_integers() -> None:
     x = np.array([[[-5, -7, -3, -9]]], np.int32)
-    chosen, indices = pooling.max_pool(x, kernel=(2,), stride=(2,), padding=((1, 1),), dilation=(1,))
+    chosen, indices = max_pooling.max_pool(x, kernel=(2,), stride=(2,), padding=((1, 1),), dilation=(1,))
     np.testing.assert_array_equal(chosen, np.array([[[-5, -3, -9]]], np.int32))
     np.testing.assert_array_equal(indices, [[[0, 2, 3]]])
 
@@ -156,9 +156,9 @@ def test_counts_may_be_symbolic(pool: Any) -> None:
     shape, attributes = pool
     names = [f"size{i}" for i in range(len(shape))]
     symbolic = Type(FLOAT32, tuple(symbol(name) for name in names))
-    inferred = pooling.max_pool.infer_types([symbolic], attributes)[0]
+    inferred = max_pooling.max_pool.infer_types([symbolic], attributes)[0]
     sizes = dict(zip(names, shape, strict=True))
-    actual, _ = pooling.max_pool(np.zeros(shape, np.float32), **attributes)
+    actual, _ = max_pooling.max_pool(np.zeros(shape, np.float32), **attributes)
     assert tuple(evaluate(dim, sizes) for dim in inferred.shape) == actual.shape
 
 
@@ -180,11 +180,11 @@ def test_windows_that_do_not_fit_are_refused(shape: Any, changes: Any, message: 
         **changes,
     }
     with pytest.raises(ShapeError, match=message):
-        pooling.max_pool(np.ones(shape), **attributes)
+        max_pooling.max_pool(np.ones(shape), **attributes)
 
 
 def test_only_floating_point_is_averaged() -> None:
     with pytest.raises(ShapeError, match="needed a floating-point tensor, given int64"):
-        pooling.avg_pool(np.ones((1, 1, 4), np.int64), kernel=(2,), stride=(2,), padding=((0, 0),))
+        average_pooling.avg_pool(np.ones((1, 1, 4), np.int64), kernel=(2,), stride=(2,), padding=((0, 0),))
     with pytest.raises(ShapeError, match="needed a floating-point tensor, given int64"):
         adaptive_pooling.adaptive_avg_pool(np.ones((1, 1, 4), np.int64), output_size=(2,))
