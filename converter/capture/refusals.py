@@ -33,6 +33,11 @@ _ADVICE = (
         "sequence and mask what comes after each length",
     ),
     (
+        re.compile(r"differentiated Tensor|functorch tensor|data pointer of Tensor that doesn't have storage"),
+        "the model takes a gradient in forward, which torch.export can't trace through modules: return the value "
+        "itself, and take the gradient of the program (`program.value_and_grad(...)`)",
+    ),
+    (
         re.compile(r"attempting to expand a dimension.*copy__default", re.DOTALL),
         "forward replaces a buffer by one of another shape: call the module once before it is converted, so that it "
         "holds it already",
@@ -79,7 +84,7 @@ def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
 
     torch.compiler.reset()  # what torch keeps of a traced torch.cond doesn't run
     try:
-        with torch.no_grad():
+        with torch.enable_grad():  # as it is traced: the model may take gradients of its own
             copy.deepcopy(module)(*args, **kwargs)
     except Exception as error:
         raise eager_error(error, args, kwargs) from error

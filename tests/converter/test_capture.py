@@ -387,6 +387,7 @@ def test_a_graph_module_is_captured_with_its_cells() -> None:
         (lambda x: x * float(x.max()), "makes a Python number of a tensor's element"),
         (lambda x: x + torch.from_numpy(x.numpy()), "NumPy computes outside of torch"),
         (lambda x: x if x.sum() > 0 else -x, "decides by the value of a tensor"),
+        (lambda x: torch.func.grad(lambda y: y.sin().sum())(x), "takes a gradient in forward"),
     ],
 )
 def test_a_refusal_says_what_to_do(function, advice):
@@ -394,3 +395,20 @@ def test_a_refusal_says_what_to_do(function, advice):
         from_torch(Function(function), (torch.rand(3),))
     assert advice in str(refusal.value)
     assert "test_capture.py" in str(refusal.value)
+
+
+class Slope(nn.Module):
+    """The gradient of what an inner module gives, which runs where gradients are on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(self.inner(x).sum(), x)[0]
+
+
+def test_a_gradient_in_forward_is_what_is_refused() -> None:
+    with pytest.raises(ConversionError, match=r"(?s)test_capture\.py.*takes a gradient in forward"):
+        from_torch(Slope(), (torch.rand(2, 3),))
