@@ -90,6 +90,21 @@ def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
         raise eager_error(error, args, kwargs) from error
 
 
+def require_ready(module: torch.nn.Module) -> None:
+    """Raise `UsageError` for a module that is compiled already, or whose parameters have no shape yet."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UsageError(
+            f"the model is compiled by torch.jit ({module.original_name}), which can't be traced: "
+            "give the nn.Module that it was made of"
+        )
+    lazy = [n for n, x in module.named_parameters() if torch.nn.parameter.is_lazy(x)]
+    if lazy:
+        raise UsageError(
+            f"parameters have no shape yet: {', '.join(lazy)}\n"
+            "  what to do: call the model once on its inputs, so that its lazy modules make them"
+        )
+
+
 def eager_error(error: Exception, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> UsageError:
     """What to raise where a module, run by torch, raised `error`."""
     place = _frame(error)

@@ -420,3 +420,9 @@ def test_tensors_of_a_call_are_paired_by_name_where_one_side_has_more() -> None:
             return self.inner(x, torch.ones(3, 1) if self.masked else None, scale=x.sum(0))
 
     assert parity.compare(Outer(masked=False), Outer(masked=True), (torch.randn(3, 4),)).ok
+
+
+@pytest.mark.parametrize("judge", [parity.check, parity.check_training])
+def test_parameters_without_a_shape_are_refused(judge: Any) -> None:
+    with pytest.raises(UsageError, match="no shape yet: weight, bias"):
+        judge(nn.LazyLinear(3), (torch.ones(1, 2),))
