@@ -379,7 +379,7 @@ def test_what_is_used_wrongly(module: Any, args: Any, kwargs: Any, message: str)
 
 
 def test_dynamic_shapes_of_another_kind_are_refused() -> None:
-    with pytest.raises(UsageError, match="dynamic_shapes must be a tuple .* given 'batch'"):
+    with pytest.raises(UsageError, match=r"dynamic_shapes must be a tuple .* given 'batch'"):
         from_torch(nn.Linear(3, 3), (X,), dynamic_shapes="batch")
 
 
