@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from ..converter.capture.containers import open_containers
 from ..converter.capture.export import from_torch
+from ..converter.capture.refusals import require_ready
 from ..converter.onnx_out.export import to_onnx
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
@@ -78,6 +79,7 @@ def check(
         ConversionError: the module can't be converted, and there is no port, which would be judged alone, with a note.
     """
     chosen = Options(**options)
+    require_ready(module)
     shown = progress or NoProgress()
     keywords = dict(kwargs or {})
     open_containers((args, keywords))

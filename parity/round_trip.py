@@ -18,14 +18,14 @@ FROM_IR, FROM_ONNX = "torch from IR", "torch from ONNX"
 def ways_back(program: Program) -> dict[str, torch.nn.Module]:
     """The torch modules, by the names of the sides that they are.
 
-    There is no way by ONNX in train mode, as an ONNX model updates no buffers, nor for a program that draws random
-    numbers, which an ONNX model draws anew.
+    There is no way by ONNX in train mode or for a program that updates buffers, as an ONNX model updates none, nor for
+    one that draws random numbers, which an ONNX model draws anew.
 
     Raises:
         UnsupportedOperators: an op has no form in torch or in ONNX, or an operator none in the IR.
     """
     made = {FROM_IR: to_torch(program)}
-    if not program.train and all(node.op not in RANDOM_OPS for node in program.nodes):
+    if not program.train and not program.updates and all(node.op not in RANDOM_OPS for node in program.nodes):
         made[FROM_ONNX] = to_torch(through_onnx(program))
     return made
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..converter.capture.refusals import require_ready
 from ..runtime import tree
 from ..runtime.calling import as_array
 from ..runtime.errors import ConversionError, UsageError
@@ -77,6 +78,7 @@ def check_training(
         ConversionError: the module and its loss can't be converted.
     """
     chosen, options = Recipe(**recipe), Options(dtype=dtype, rtol=rtol, atol=atol, seed=seed, provider=provider)
+    require_ready(module)
     shown = progress or NoProgress()
     args, keywords = as_arguments(args, kwargs)
     shown.stage("capture", None)

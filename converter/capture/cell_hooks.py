@@ -131,7 +131,11 @@ def unwatched() -> Iterator[None]:
 
 
 def _is_watched() -> bool:
-    if torch.compiler.is_dynamo_compiling():  # which torch traces branches with
+    """Whether a call is one that torch and a program make alike, on tensors that can be looked into.
+
+    It isn't where torch traces branches with dynamo, nor within `torch.vmap`, `torch.func.grad` and their like.
+    """
+    if torch.compiler.is_dynamo_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
         return False
     return _watching.get()
 

@@ -70,6 +70,11 @@ def _scaled(expr: Any, names: Mapping[str, str]) -> Dim:
 
 def with_dims(dynamic_shapes: Any) -> Any:
     """`dynamic_shapes` with a `torch.export.Dim` for each name in it: `({0: "batch"},)`."""
+    if not isinstance(dynamic_shapes, (dict, tuple, list, type(None))):
+        raise UsageError(
+            "dynamic_shapes must be a tuple with an entry for each argument, or a dict of them by name, as in "
+            f'({{0: "batch"}},) or {{"x": {{0: "batch"}}}}; given {dynamic_shapes!r}'
+        )
     dims: dict[str, torch.export.Dim] = {}
 
     def named(name: str) -> torch.export.Dim:

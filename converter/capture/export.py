@@ -21,7 +21,7 @@ from .containers import open_containers, structure
 from .dims import as_dim, symbol_names, with_dims
 from .hand_written_backward import dropped_backward_told
 from .marks import Marker
-from .refusals import raise_if_eager_fails
+from .refusals import raise_if_eager_fails, require_ready
 from .state import State, as_numbers, tensor_type
 from .torch_graph import export
 from .translate import Translator
@@ -50,7 +50,7 @@ def from_torch(
         The program, with a copy of the module's parameters and buffers.
 
     Raises:
-        UsageError: the inputs don't fit the module.
+        UsageError: the inputs don't fit the module, its parameters have no shape yet, or it returns no tensor.
         UnsupportedOperators: operators without a translation; all are listed with Cell path and source line.
         ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
 
@@ -62,6 +62,7 @@ def from_torch(
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")
+    require_ready(module)
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
     keywords = dict(kwargs or {})
@@ -140,6 +141,8 @@ def _program(
     out_spec = exported.call_spec.out_spec
     assert out_spec is not None
     results = [x.pair() if isinstance(x, Complex) else x for x in results]
+    if not any(isinstance(x, Traced) for x in results):
+        raise UsageError(f"the model returns no tensor: {pytree.tree_unflatten(results, out_spec)!r}")
     stand_ins = [torch.empty(0) if isinstance(x, Traced) else x for x in results]
     program = Program(
         inputs=tuple(x.value for x in inputs),

@@ -9,10 +9,8 @@ import re
 import sys
 import warnings
 from types import FrameType
-from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from ...runtime.errors import ConversionWarning
 
@@ -27,30 +25,36 @@ _GUARD = re.compile(
 )
 
 
-class KnownDecisions(TorchFunctionMode):
+class KnownDecisions:
     """Within the context, the truth of a tensor is known where it stands in one of these; elsewhere torch decides.
 
-    - `assert` and `if ...: raise` check values: the check is taken as passed, and isn't part of what is captured.
+    - `assert` and `if ...: raise` check values: the check is taken as passed, and isn't part of what is captured. That
+      holds for the checks of torch's own functions (a negative variance in `gaussian_nll_loss`), too.
     - `if not torch.isfinite(x).all(): x = torch.clamp(x, ...)` clamps always. The bound is the largest number of the
       dtype, less 1000: of float32 and wider exponents that is the largest number itself, so that what is finite stays
       what it is, and its gradient too. In float16 it isn't, and the decision is torch's.
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self.checks: dict[str, None] = {}  # lines of those that were taken as passed
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.Tensor.__bool__:
-            frame = _caller()
-            clamps = _says_to_clamp(frame)
-            if clamps is not None:
-                return clamps
-            passes = _checks("".join(linecache.getlines(frame.f_code.co_filename))).get(frame.f_lineno)
-            if passes is not None:
-                self.checks[_line(frame)] = None
-                return passes
-        return func(*args, **kwargs or {})
+    def __enter__(self) -> None:
+        # a method, not a mode of torch functions: torch's own run without modes
+        setattr(torch.Tensor, "__bool__", lambda x: self._truth(x, sys._getframe(1)))  # noqa: B010 (mypy)
+
+    def __exit__(self, *raised: object) -> None:
+        del torch.Tensor.__bool__
+
+    def _truth(self, x: torch.Tensor, frame: FrameType) -> bool:
+        """The truth of a tensor that the code in a frame asks for."""
+        clamps = _says_to_clamp(frame)
+        if clamps is not None:
+            return clamps
+        passes = _checks("".join(linecache.getlines(frame.f_code.co_filename))).get(frame.f_lineno)
+        if passes is not None:
+            self.checks[_line(frame)] = None
+            return passes
+        return torch._C.TensorBase.__bool__(x)
 
     def tell(self) -> None:
         """Warn of the checks that aren't part of what was captured, with a `ConversionWarning`."""
@@ -60,14 +64,6 @@ class KnownDecisions(TorchFunctionMode):
                 ConversionWarning,
                 stacklevel=4,
             )
-
-
-def _caller() -> FrameType:
-    """The frame whose code asks for the truth of a tensor."""
-    frame = sys._getframe(2)
-    while frame.f_code.co_name == "__torch_function__" and frame.f_back is not None:
-        frame = frame.f_back
-    return frame
 
 
 def _line(frame: FrameType) -> str:

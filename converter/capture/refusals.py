@@ -33,6 +33,11 @@ _ADVICE = (
         "sequence and mask what comes after each length",
     ),
     (
+        re.compile(r"differentiated Tensor|functorch tensor|data pointer of Tensor that doesn't have storage"),
+        "the model takes a gradient in forward, which torch.export can't trace through modules: return the value "
+        "itself, and take the gradient of the program (`program.value_and_grad(...)`)",
+    ),
+    (
         re.compile(r"attempting to expand a dimension.*copy__default", re.DOTALL),
         "forward replaces a buffer by one of another shape: call the module once before it is converted, so that it "
         "holds it already",
@@ -79,10 +84,25 @@ def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
 
     torch.compiler.reset()  # what torch keeps of a traced torch.cond doesn't run
     try:
-        with torch.no_grad():
+        with torch.enable_grad():  # as it is traced: the model may take gradients of its own
             copy.deepcopy(module)(*args, **kwargs)
     except Exception as error:
         raise eager_error(error, args, kwargs) from error
+
+
+def require_ready(module: torch.nn.Module) -> None:
+    """Raise `UsageError` for a module that is compiled already, or whose parameters have no shape yet."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UsageError(
+            f"the model is compiled by torch.jit ({module.original_name}), which can't be traced: "
+            "give the nn.Module that it was made of"
+        )
+    lazy = [n for n, x in module.named_parameters() if torch.nn.parameter.is_lazy(x)]
+    if lazy:
+        raise UsageError(
+            f"parameters have no shape yet: {', '.join(lazy)}\n"
+            "  what to do: call the model once on its inputs, so that its lazy modules make them"
+        )
 
 
 def eager_error(error: Exception, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> UsageError:

@@ -19,6 +19,7 @@ from .known_numbers import KnownNumbers, UnseenDraws, extreme_draws, known_setti
 from .libraries import decided_without_values
 from .marks import Marker
 from .prepare import prepare
+from .recurrent_shapes import any_number_of_steps
 from .refusals import explained
 from .table import TABLE
 
@@ -70,6 +71,7 @@ def _trace(
         stack.enter_context(watch(module, marker))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(decided_without_values())
+        stack.enter_context(any_number_of_steps())
         warnings.simplefilter("ignore")
         with KnownNumbers(), DetachedInAutocast(), decisions, known_settings(module):
             exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)

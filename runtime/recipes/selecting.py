@@ -16,8 +16,11 @@ from .shaping import scalar
 
 @recipe("TopK", "k")
 def topk(x: Tensor, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
-    """TopK-11: values and their indices."""
-    return sorting.topk(x, k=scalar(k), axis=normalize_axis(axis, x.ndim), largest=bool(largest), sorted=bool(sorted))
+    """TopK-11: values and their indices; a sort where it takes all elements, as equal ones keep their order there."""
+    count, axis = scalar(k), normalize_axis(axis, x.ndim)
+    if sorted and x.ndim and count == x.shape[axis]:
+        return sorting.sort(x, axis=axis, descending=bool(largest))
+    return sorting.topk(x, k=count, axis=axis, largest=bool(largest), sorted=bool(sorted))
 
 
 @recipe("Compress", "condition")

@@ -367,12 +367,26 @@ def test_what_can_not_be_captured(case: str) -> None:
         (nn.Linear(3, 3), (X, X), {}, "doesn't run on its inputs .*positional arguments"),
         (nn.Linear(3, 3), (), {"y": X}, "unexpected keyword argument 'y'"),
         (nn.Linear(3, 3), X, {}, "args must be a tuple of the positional inputs, given Tensor"),
+        (nn.LazyLinear(3), (X,), {}, "no shape yet: weight, bias\n  what to do: call the model once"),
+        (Function(lambda x: None), (X,), {}, "returns no tensor: None"),
+        (Function(lambda x: {"size": x.shape[0]}), (X,), {}, "returns no tensor: {'size': 2}"),
         (torch.sin, (X,), {}, r"needed a torch\.nn\.Module, given builtin"),
     ],
 )
 def test_what_is_used_wrongly(module: Any, args: Any, kwargs: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         from_torch(module, args, kwargs)
+
+
+def test_dynamic_shapes_of_another_kind_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"dynamic_shapes must be a tuple .* given 'batch'"):
+        from_torch(nn.Linear(3, 3), (X,), dynamic_shapes="batch")
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_compiled_module_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"compiled by torch\.jit \(Linear\)"):
+        from_torch(torch.jit.script(nn.Linear(3, 3)), (X,))
 
 
 def test_a_graph_module_is_captured_with_its_cells() -> None:
@@ -394,3 +408,26 @@ def test_a_refusal_says_what_to_do(function, advice):
         from_torch(Function(function), (torch.rand(3),))
     assert advice in str(refusal.value)
     assert "test_capture.py" in str(refusal.value)
+
+
+class Slope(nn.Module):
+    """The gradient of what an inner module gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(self.inner(x).sum(), x)[0]
+
+
+class SlopeOfFunction(Slope):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.func.grad(lambda y: self.inner(y).sum())(x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("module", [Slope, SlopeOfFunction])
+def test_a_gradient_in_forward_is_what_is_refused(module: type[nn.Module]) -> None:
+    with pytest.raises(ConversionError, match=r"(?s)torch.export refuses.*takes a gradient in forward"):
+        from_torch(module(), (torch.rand(2, 3),))

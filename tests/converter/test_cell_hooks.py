@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from cellbridge import parity
 from cellbridge.converter.capture.cell_hooks import input_slots, watch
 from cellbridge.runtime.ir.types import CellCall
 
@@ -95,6 +96,25 @@ def test_a_change_in_place_reaches_the_caller() -> None:
     with watch(model, Log()):
         model(x)
     assert x.tolist() == [1, 0]
+
+
+def test_calls_within_function_transforms_belong_to_the_cell_around_them() -> None:
+    class Ensemble(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.each = nn.ModuleList(nn.Linear(2, 3) for _ in range(3))
+            self.head = nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            weights = {k: torch.stack([m.get_parameter(k) for m in self.each]) for k in ("weight", "bias")}
+            many = torch.vmap(lambda w: torch.func.functional_call(self.each[0], w, (x,)))(weights)
+            return torch.vmap(self.head)(self.head(many))
+
+    model, log = Ensemble(), Log()
+    with watch(model, log):
+        model(torch.randn(4, 2))
+    assert [str(c) for c in log.calls] == ["(root)", "head"]
+    assert parity.check(model, (torch.randn(4, 2),), round_trip=True).ok
 
 
 def test_slots_follow_the_signature() -> None:

@@ -43,6 +43,11 @@ class Chosen(nn.Module):
         raise ValueError("negative")
 
 
+class CheckedByTorch(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.gaussian_nll_loss(x, x * 2, x.exp())
+
+
 class Guarded(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         hidden_states = x * 2
@@ -105,6 +110,13 @@ def test_checks_are_passed_and_told_of() -> None:
         "if (x > 100).any() or (x < -100).any():",
         "if not torch.isfinite(x).all():",
     ]
+
+
+def test_checks_of_torch_are_passed_and_told_of() -> None:
+    with pytest.warns(ConversionWarning, match="elif torch.any"):
+        program = from_torch(CheckedByTorch(), (X,))
+    np.testing.assert_allclose(program(X), CheckedByTorch()(X), rtol=1e-6)
+    assert "__bool__" not in vars(torch.Tensor)
 
 
 @pytest.mark.parametrize("module", [Guarded(), GuardedOtherwise()])

@@ -68,12 +68,16 @@ def test_drops_between_layers_as_torch_does(dtype: torch.dtype) -> None:
     assert sum(node.op == "bernoulli" for node in program.nodes) == 2 + 2 + 1 + 1 + 2
 
 
-# the length can't: torch.export unrolls its shape rules over time and takes the length as fixed
-def test_batch_may_vary() -> None:
+@pytest.mark.parametrize("sizes", [(6, 3), (1, 1), (9, 2)])
+@pytest.mark.parametrize("settings", [{"bidirectional": True, "dropout": 0.3}, {"batch_first": True}], ids=str)
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_length_and_batch_may_vary(layer: type[nn.Module], settings: dict[str, Any], sizes: tuple[int, int]) -> None:
     torch.manual_seed(0)
-    batch = torch.export.Dim("batch", min=2, max=64)
-    module = nn.LSTM(4, 5, num_layers=2, bidirectional=True)
-    assert_matches_torch(module, X, dynamic_shapes=({1: batch},), other_args=(data(6, 3, 4),))
+    module = layer(4, 5, num_layers=2, **settings)
+    program = assert_matches_torch(
+        module, X, train=True, dynamic_shapes=({0: "first", 1: "second"},), other_args=(data(*sizes, 4),)
+    )
+    assert all(any(not isinstance(size, int) for size in y.shape[:2]) for y in program.outputs)
 
 
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])

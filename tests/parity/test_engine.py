@@ -373,6 +373,38 @@ def test_a_buffer_of_another_dtype_is_computed_with_as_it_is() -> None:
     assert not parity.compare(right, wrong, (x,)).ok
 
 
+class Sorted(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.argsort(dim=0, stable=True), x.sort(1, descending=True)[1], x.nanmedian(1)[0]
+
+
+def test_what_sorts_equal_elements_comes_back_by_onnx() -> None:
+    ties = torch.arange(64.0).reshape(4, 16) % 5
+    report = parity.check(Sorted(), (ties,), round_trip=True, grads=False)
+    assert report.ok, str(report)
+
+
+class Counting(nn.Module):
+    """Changes a buffer in eval mode, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("seen", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.seen.add_(x.sum(0))
+        return self.linear(x) + self.seen
+
+
+def test_a_buffer_changed_in_eval_mode_comes_back_by_the_program_alone() -> None:
+    report = parity.check(Counting(), (torch.randn(3, 4),), round_trip=True)
+    assert report.ok, str(report)
+    updates = {c.side for c in report.cells[""].comparisons if c.kind == "buffer update"}
+    assert updates == {"interpreter", "onnxruntime", "torch from IR"}
+
+
 def test_tensors_of_a_call_are_paired_by_name_where_one_side_has_more() -> None:
     class Inner(nn.Module):
         def forward(self, x: Tensor, mask: Tensor | None = None, scale: Tensor | None = None) -> Tensor:
@@ -388,3 +420,9 @@ def test_tensors_of_a_call_are_paired_by_name_where_one_side_has_more() -> None:
             return self.inner(x, torch.ones(3, 1) if self.masked else None, scale=x.sum(0))
 
     assert parity.compare(Outer(masked=False), Outer(masked=True), (torch.randn(3, 4),)).ok
+
+
+@pytest.mark.parametrize("judge", [parity.check, parity.check_training])
+def test_parameters_without_a_shape_are_refused(judge: Any) -> None:
+    with pytest.raises(UsageError, match="no shape yet: weight, bias"):
+        judge(nn.LazyLinear(3), (torch.ones(1, 2),))
