@@ -55,9 +55,7 @@ def as_array(tensor: Any) -> Array:
 
 def flat_inputs(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
     """The arrays of `program.inputs`, found in the arguments; `UsageError` if the structures differ."""
-    if program.arguments.kind != "tuple" or len(program.arguments.children) != 2:
-        raise UsageError("the program has no call structure: run it with runtime.execute")
-    return [as_array(leaf) for leaf in tree.match(program.arguments, (args, kwargs), "")]
+    return [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
 
 
 def call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
