@@ -14,7 +14,7 @@ from .errors import UsageError
 from .interpreter import bind, execute
 from .ir.dims import SymbolicDim, substitute
 from .ir.program import Program
-from .ir.types import BFLOAT16, Value, is_floating
+from .ir.types import BFLOAT16, Value, in_native_order, is_floating
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ def as_array(tensor: Any) -> Array:
     Complex numbers of shape S become pairs of reals, (*S, 2).
     """
     if isinstance(tensor, (np.ndarray, np.generic)):
-        array = np.asarray(tensor)
+        array = in_native_order(np.asarray(tensor))
         return np.stack([array.real, array.imag], axis=-1) if array.dtype.kind == "c" else array
     if hasattr(tensor, "asnumpy"):
         return np.asarray(tensor.asnumpy())

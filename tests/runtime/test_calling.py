@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from cellbridge.runtime import UsageError
+from cellbridge.runtime import (
+    UsageError,
+    compile,
+)
 from cellbridge.runtime.calling import as_array, gradient_program
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.types import BFLOAT16
@@ -40,6 +43,12 @@ def test_gradients_have_an_entry_for_each_input_and_parameter() -> None:
     np.testing.assert_array_equal(gradients.parameters["w"], [0.5, 20])
     np.testing.assert_array_equal(gradients.parameters["unused"], [0, 0])
     assert gradient_program(program) is gradient_program(program)
+
+
+def test_a_program_takes_arrays_whose_bytes_are_in_the_other_order() -> None:
+    program = build(lambda x: x * 2.0, (2,))
+    for run in (program, compile(program)):
+        np.testing.assert_array_equal(run(X.astype(">f4")), 2 * X)
 
 
 def test_integers_have_no_gradient() -> None:
