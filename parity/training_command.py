@@ -48,7 +48,10 @@ class LossScale(click.ParamType[float | str]):
         """The number, or the word."""
         if value == DYNAMIC or isinstance(value, float):
             return value
-        return click.FloatRange(min=1).convert(value, param, ctx)
+        try:
+            return click.FloatRange(min=1).convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is neither a number of at least 1 nor '{DYNAMIC}'.", param, ctx)
 
 
 def training_options(function: Function) -> Function:

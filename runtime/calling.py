@@ -14,7 +14,7 @@ from .errors import UsageError
 from .interpreter import bind, execute
 from .ir.dims import SymbolicDim, substitute
 from .ir.program import Program
-from .ir.types import BFLOAT16, Value, is_floating
+from .ir.types import BFLOAT16, Value, in_native_order, is_floating
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ def as_array(tensor: Any) -> Array:
     Complex numbers of shape S become pairs of reals, (*S, 2).
     """
     if isinstance(tensor, (np.ndarray, np.generic)):
-        array = np.asarray(tensor)
+        array = in_native_order(np.asarray(tensor))
         return np.stack([array.real, array.imag], axis=-1) if array.dtype.kind == "c" else array
     if hasattr(tensor, "asnumpy"):
         return np.asarray(tensor.asnumpy())
@@ -55,9 +55,7 @@ def as_array(tensor: Any) -> Array:
 
 def flat_inputs(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
     """The arrays of `program.inputs`, found in the arguments; `UsageError` if the structures differ."""
-    if program.arguments.kind != "tuple" or len(program.arguments.children) != 2:
-        raise UsageError("the program has no call structure: run it with runtime.execute")
-    return [as_array(leaf) for leaf in tree.match(program.arguments, (args, kwargs), "")]
+    return [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
 
 
 def call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import keyword
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,6 +151,32 @@ def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
     if structure.kind == "namedtuple":
         return (structure.made_by or namedtuple(structure.name, structure.keys))(*children)
     return tuple(children) if structure.kind == "tuple" else children
+
+
+def match_call(expected: Structure, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """`match` of the arguments of a call, positional ones and those by keyword.
+
+    Raises:
+        UsageError: there are others than `expected` has, or the structure of one differs; or `expected` is none of a
+            call.
+    """
+    if expected.kind != "tuple" or len(expected.children) != 2:
+        raise UsageError("the program has no call structure: run it with runtime.execute")
+    positional, named = expected.children
+    if len(args) != len(positional.children) or set(kwargs) != set(named.keys):
+        raise UsageError(
+            f"needed {_call_form(len(positional.children), named.keys)}, given {_call_form(len(args), kwargs)}: "
+            "a program takes its arguments as it was captured with, by position or by keyword"
+        )
+    return match(expected, (args, kwargs))
+
+
+def _call_form(positional: int, named: Iterable[Any]) -> str:
+    """The arguments of a call in words."""
+    by_keyword = ", ".join(map(str, named))
+    return f"{positional} positional argument{'' if positional == 1 else 's'}" + (
+        f" and the keyword{'s' if ',' in by_keyword else ''} {by_keyword}" if by_keyword else ""
+    )
 
 
 def match(expected: Structure, given: Any, where: str = "") -> list[Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .. import checks, tape
-from ..ir.types import is_floating
+from ..ir.types import in_native_order, is_floating
 from ..ops.registry import Op, evaluate, get
 from ..precision import dtype_for
 from ..tracing import Traced, current
@@ -117,7 +117,7 @@ def as_data(value: Any, dtype: Any = None) -> Data:
     if isinstance(value, Tensor):
         return value._data if wanted is None else value._data.astype(wanted, copy=False)
     if isinstance(value, (np.ndarray, np.generic)):
-        array = np.array(value, dtype=wanted)
+        array = in_native_order(np.array(value, dtype=wanted))
     elif isinstance(value, (bool, int, float, list, tuple)):
         items = plain(value, "a tensor made of a list", AS_STACK)
         try:
@@ -132,7 +132,7 @@ def as_data(value: Any, dtype: Any = None) -> Data:
         raise TypeError(
             f"a tensor is made of a tensor, array, number, list or tuple, but got {type(value).__name__}: {value!r}"
         )
-    if array.dtype.kind not in "fiub" and not is_floating(array.dtype):
+    if not is_floating(array.dtype) and array.dtype.kind not in "iub":
         raise TypeError(f"a tensor holds numbers or bools, but got dtype {array.dtype} from {value!r}")
     return array
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -83,7 +84,10 @@ def training_step(
         network = network.replace(arguments=tree.positional(len(network.inputs)))
     cell = GraphCell(network) if isinstance(network, Program) else network
     if not isinstance(cell, Cell):
-        raise UsageError(f"a Cell or a program is trained, given {type(network).__name__}")
+        raise UsageError(
+            f"a Cell or a program is trained, given {_described(network)}: write it as a Cell, or capture a torch "
+            "module, converter.from_torch(module, inputs, train=True)"
+        )
     left = _matching(cell, frozen)
     if not isinstance(optimizer, Optimizer):
         trained = [p for p in cell.trainable_params() if not any(p is other for other in left)]
@@ -94,8 +98,15 @@ def training_step(
         optimizer = optimizer(trained)
         if not isinstance(optimizer, Optimizer):
             raise UsageError(f"the function makes {_described(optimizer)}: needed an optimizer of runtime.optim or nn")
-    if loss is not None and not callable(loss):
-        raise UsageError(f"loss is a Cell, a function or None, given {loss!r}")
+    if optimizer.loss_scale != 1:
+        raise UsageError(
+            f"the optimizer divides gradients by a loss scale of its own, {optimizer.loss_scale:g}: leave it 1, since "
+            "the step divides them by its loss_scale"
+        )
+    if loss is not None and (not callable(loss) or isinstance(loss, type) or _is_of_torch(loss)):
+        raise UsageError(
+            f"loss is a Cell (nn.CrossEntropyLoss()), a function of runtime's Tensors or None, given {_described(loss)}"
+        )
     held = {id(p) for part in (cell, loss) if isinstance(part, Cell) for p in part.get_parameters()}
     if not any(id(p) in held for p in optimizer.parameters):
         raise UsageError("the optimizer has none of the network's Parameters: make it of `network.trainable_params()`")
@@ -118,10 +129,17 @@ def _matching(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
     return found
 
 
-def _described(optimizer: Any) -> str:
-    """What was given in place of an optimizer."""
-    cls = type(optimizer)
-    return f"a {cls.__module__}.{cls.__qualname__}" if hasattr(optimizer, "param_groups") else repr(optimizer)
+def _is_of_torch(given: Any) -> bool:
+    """Whether a function is torch's, or an object is of a class of torch or one derived from such."""
+    modules = [getattr(given, "__module__", None), *(cls.__module__ for cls in type(given).__mro__)]
+    return any(str(module).partition(".")[0] == "torch" for module in modules)
+
+
+def _described(given: Any) -> str:
+    """What was given in place of something else: an object of torch by its class, which tells the mistake."""
+    cls = type(given)
+    by_class = _is_of_torch(given) and not isinstance(given, type) and cls.__name__ != "function"
+    return f"a {cls.__module__}.{cls.__qualname__}" if by_class else repr(given)
 
 
 def _all_names(cell: Cell) -> Iterator[tuple[str, Parameter]]:
@@ -138,8 +156,11 @@ def _scaler(loss_scale: float | str | LossScaler | None) -> LossScaler | None:
         return loss_scale
     if loss_scale == "dynamic":
         return DynamicLossScaler(*DYNAMIC_SCALE)
-    if isinstance(loss_scale, str):
-        raise UsageError(f"loss_scale is a number, 'dynamic', a LossScaler or None, given {loss_scale!r}")
+    if not isinstance(loss_scale, (int, float)):
+        raise UsageError(
+            "loss_scale is a number, 'dynamic', a scaler (amp.StaticLossScaler, amp.DynamicLossScaler) or None, given "
+            f"{loss_scale!r}"
+        )
     return StaticLossScaler(loss_scale)
 
 
@@ -202,12 +223,24 @@ class TrainStep:
         return loss
 
     def _compile(self, batch: Sequence[Array]) -> None:
+        self._require_fitting(batch)
         state = self.state()
         self._compiled = CompiledStep(self.step, batch, state, self._compiled, self._changing, self.provider)
         others = self._held.keys() - {*self._compiled.resident.names, *self._rates}
         self._not_trained = {name: self._held[name].parameter._array for name in others}
         # what a file gave, and not what the network has
         self._loaded = {n: state[n] for n, array in self._not_trained.items() if not np.array_equal(state[n], array)}
+
+    def _require_fitting(self, batch: Sequence[Array]) -> None:
+        """`UsageError` unless the network takes as many tensors as it would get of the batch."""
+        taken = batch if self.step.loss is None else batch[:-1]
+        try:
+            inspect.signature(self.step.network.construct).bind(*taken)
+        except TypeError as error:
+            last = "" if self.step.loss is None else ", the last of which goes to the loss"
+            raise UsageError(
+                f"{self.step.network.cls_name} can't take this batch: {error}; given {len(batch)} tensors{last}"
+            ) from None
 
     def _given_anew(self) -> set[str]:
         """What isn't trained and was given other values by the network since the last call."""

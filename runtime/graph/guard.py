@@ -149,15 +149,15 @@ class Guard:
             "make Parameters, and Cells that hold some, in __init__",
         )
 
-    def finish(self) -> None:
-        """Tracing is done: refuse what was changed unseen."""
+    def finish(self, function: Callable[..., Any]) -> None:
+        """Tracing a function is done: refuse what was changed unseen, by whatever line of it."""
         changed = list(dict.fromkeys(self.objects.changes()))
         if changed:
             raise self.refusal(
                 UnsupportedPython,
                 f"traced Python changed {', '.join(changed)}: a program changes no Python object",
                 "collect what is computed in a tuple, list or dict of the function's own, and return it",
-                "",
+                _definition(function),
             )
 
     # ---- sizes ----
@@ -177,7 +177,9 @@ class Guard:
 
 
 def _definition(function: Callable[..., Any]) -> str:
-    """Where a function is defined: its file and line, and its name."""
+    """Where a function is defined, of a Cell its `construct`: its file and line, and its name."""
+    function = inspect.unwrap(function)
+    function = getattr(function, "construct", function)
     name = str(getattr(function, "__qualname__", function))
     code = getattr(inspect.unwrap(function), "__code__", None)
     return name if code is None else f"{code.co_filename}:{code.co_firstlineno}: {name}"

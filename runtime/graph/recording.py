@@ -65,6 +65,7 @@ class Trace:
         variables = Variables(root)
         self.names = Names(variables(), arguments)
         self._of_cell = hasattr(root, "cells_and_names")
+        self._root = root
         self.calls: list[CellCall] = []
         self.held: dict[int, Held] = {}
         self._constants: dict[int, tuple[Array, Traced]] = {}
@@ -238,7 +239,7 @@ class Trace:
         try:
             with tracing(self), tape.recording(None), answers:
                 yield
-                self.guard.finish()
+                self.guard.finish(self._root)
         finally:
             self.restore()
 

@@ -31,6 +31,11 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     return BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
 
 
+def in_native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array with the bytes of its elements in the order of the machine: of a file they may stand in the other."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 def is_floating(dtype: np.dtype[Any]) -> bool:
     """Whether `dtype` is float64, float32, float16 or bfloat16."""
     return dtype in (FLOAT32, FLOAT64, FLOAT16, BFLOAT16)

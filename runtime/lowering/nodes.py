@@ -11,6 +11,7 @@ from ..interpreter import plan
 from ..ir.program import Program
 from ..ir.types import Node, Type, Value
 from ..ops import get
+from .small_integers import wider
 
 if TYPE_CHECKING:
     from .graph import Emitted, Graph
@@ -113,12 +114,12 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
     assert rule is not None
     try:
         if _is_empty(node):
-            result: tuple[str, ...] | str = tuple(_nothing(graph, value.type) for value in node.outputs)
+            results = tuple(_nothing(graph, value.type) for value in node.outputs)
         else:
-            result = rule(graph, *("" if v is None else tensors[v] for v in node.inputs), **node.attributes)
+            results = _widened(graph, node, rule, ["" if v is None else tensors[v] for v in node.inputs])
     except (ConversionError, ShapeError, TypeError, ValueError) as error:
         raise ConversionError(f"{where(program, node)} can't be written in ONNX: {error}") from error
-    for value, tensor in zip(node.outputs, result if isinstance(result, tuple) else (result,), strict=True):
+    for value, tensor in zip(node.outputs, results, strict=True):
         tensors[value] = tensor
         graph.types[tensor] = value.type
     for reading in program.symbol_readings.get(node, ()):
@@ -126,6 +127,19 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
             value = node.outputs[reading.output]
             graph.sizes.bind(tensors[value], value.shape)
             graph.sizes.found.add(reading.symbol)
+
+
+def _widened(graph: Graph, node: Node, rule: Callable[..., Any], operands: list[str]) -> tuple[str, ...]:
+    """What the rule of a node writes, on wider integers where small ones have no form."""
+    wide = wider(node)
+    for i, value in enumerate(node.inputs):
+        if value is not None and value.dtype in wide:
+            operands[i] = graph.cast(operands[i], wide[value.dtype])
+    result = rule(graph, *operands, **node.attributes)
+    results = zip(node.outputs, result if isinstance(result, tuple) else (result,), strict=True)
+    return tuple(
+        graph.op("Cast", tensor, to=value.dtype) if value.dtype in wide else tensor for value, tensor in results
+    )
 
 
 def _is_empty(node: Node) -> bool:

@@ -319,6 +319,9 @@ class Cell(Hookable):
             cell._forget_forward()
         return self
 
+    def recompute(self, *, mp_comm_recompute: bool = True, parallel_optimizer_comm_recompute: bool = False) -> None:
+        """Nothing: what a Cell computed is kept for its gradient, not computed again."""
+
     def add_flags(self, **flags: Any) -> Cell:
         """Set attributes. Returns the Cell."""
         for name, value in flags.items():

@@ -93,7 +93,7 @@ class GraphCell(Cell):
     def construct(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program."""
         program = self._graph.program
-        given = tree.match(program.arguments, (args, kwargs))
+        given = tree.match_call(program.arguments, args, kwargs)
         inputs = [
             _in_dtype_of(value, x if isinstance(x, Operand) else wrapped(as_array(x)))
             for value, x in zip(program.inputs, given, strict=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..ir.dims import Dim, product
+from ..ir.types import INT32, INT64
 from . import creation, scatter_reductions, shaping
 from .common import normalize_axis, same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -50,7 +51,8 @@ def _(g: Tensor, y: Tensor, x: Tensor, indices: Tensor, *, axis: int) -> tuple[T
 
 @take.onnx
 def _(graph: OnnxGraph, x: str, indices: str, *, axis: int) -> Any:
-    return graph.op("Gather", x, indices, axis=axis)
+    dtype = graph.type(indices).dtype
+    return graph.op("Gather", x, indices if dtype in (INT32, INT64) else graph.cast(indices, INT64), axis=axis)
 
 
 @operator

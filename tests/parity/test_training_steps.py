@@ -690,7 +690,8 @@ def test_the_command_tells_a_difference(model: str, tmp_path: Path, monkeypatch:
         (["--optimizer", "sgd", "--freeze", "x"], "--optimizer, --freeze: how to train; say how long"),
         (["--train-steps", "1", "--train", "--only", "x"], "--train, --only: not with --train-steps"),
         (["--train-steps", "1", "--freeze", "x"], "'x' matches no Parameter"),
-        (["--train-steps", "1", "--loss-scale", "half"], "'half' is not a valid float range"),
+        (["--train-steps", "1", "--loss-scale", "half"], "'half' is neither a number of at least 1 nor 'dynamic'"),
+        (["--train-steps", "1", "--loss-scale", "0.5"], "'0.5' is neither a number of at least 1 nor 'dynamic'"),
     ],
 )
 def test_the_command_refuses(model: str, arguments: list[str], told: str) -> None:

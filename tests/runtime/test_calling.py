@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from cellbridge.runtime import UsageError
+from cellbridge.runtime import (
+    UsageError,
+    compile,
+)
 from cellbridge.runtime.calling import as_array, gradient_program
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.types import BFLOAT16
 from cellbridge.runtime.ops import comparison, elementwise
-from cellbridge.runtime.tree import Structure
+from cellbridge.runtime.tree import TENSOR, Structure
 from tests.runtime.building import build
 
 X = np.array([0.5, 2.0], np.float32)
@@ -42,6 +45,12 @@ def test_gradients_have_an_entry_for_each_input_and_parameter() -> None:
     assert gradient_program(program) is gradient_program(program)
 
 
+def test_a_program_takes_arrays_whose_bytes_are_in_the_other_order() -> None:
+    program = build(lambda x: x * 2.0, (2,))
+    for run in (program, compile(program)):
+        np.testing.assert_array_equal(run(X.astype(">f4")), 2 * X)
+
+
 def test_integers_have_no_gradient() -> None:
     assert build(lambda x: x + x, (2,), dtype="int64").value_and_grad(np.array([1, 2]))[1].inputs == (None,)
 
@@ -65,6 +74,22 @@ def test_cotangents_that_do_not_fit(cotangents: list[Any], message: str) -> None
     program = build(lambda x: (x * 2.0, comparison.greater(x, 0.0), x + 1.0), (2,))
     with pytest.raises(UsageError, match=message):
         program.value_and_grad(X, cotangents=cotangents)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {"y": X}, "needed 1 positional argument and the keyword y, given 0 positional arguments and the keyword"),
+        ((X, X), {}, "needed 1 positional argument and the keyword y, given 2 positional arguments: a program takes"),
+        ((X,), {"x": X, "y": X}, "given 1 positional argument and the keywords x, y:"),
+    ],
+)
+def test_arguments_are_those_of_the_capture(args: Any, kwargs: dict[str, Any], message: str) -> None:
+    call = Structure("tuple", (Structure("tuple", (TENSOR,)), Structure("dict", (TENSOR,), ("y",))))
+    program = build(lambda x, y: x + y, (2,), (2,), arguments=call)
+    np.testing.assert_array_equal(program(X, y=X), 2 * X)
+    with pytest.raises(UsageError, match=message):
+        program(*args, **kwargs)
 
 
 def test_a_program_without_call_structure_says_how_to_run_it() -> None:

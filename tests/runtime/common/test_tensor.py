@@ -28,6 +28,7 @@ from cellbridge.runtime.common.initializer import One, initializer
         ([], "float32", (0,)),
         (np.array([1.0]), "float64", (1,)),
         (np.array([1], np.int16), "int16", (1,)),
+        (np.array([1], ">i4"), "int32", (1,)),
         (np.float16(2), "float16", ()),
         ([np.float64(1), np.float64(2)], "float64", (2,)),
         ([Tensor([1.0]), Tensor([2.0])], "float32", (2, 1)),
@@ -40,10 +41,18 @@ def test_what_a_tensor_is_made_of(data: Any, dtype: str, shape: tuple[int, ...])
     assert Tensor(data, ms.float16).dtype == np.float16
 
 
-@pytest.mark.parametrize("data", ["a", None, 1 + 2j, [[1], [2, 3]], ["a"], np.array(["a"]), object()])
+@pytest.mark.parametrize("data", ["a", None, 1 + 2j, [[1], [2, 3]], ["a"], np.array(["a"]), object(), np.longdouble(1)])
 def test_what_it_is_not_made_of(data: Any) -> None:
     with pytest.raises(TypeError, match="tensor"):
         Tensor(data)
+
+
+def test_bytes_in_the_other_order_are_turned() -> None:
+    image = np.array([1.5, -2.0], ">f4")
+    for tensor in (Tensor(image), Tensor.from_numpy(image), Tensor(image, ms.float32)):
+        assert tensor.dtype == ms.float32
+        assert tensor.tolist() == [1.5, -2.0]
+    assert ms.Parameter(image).dtype == ms.float32
 
 
 def test_filled_by_an_initializer() -> None:

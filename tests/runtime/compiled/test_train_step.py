@@ -365,7 +365,12 @@ def test_mistakes_are_named() -> None:
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), frozen=["*"])
     with pytest.raises(UsageError, match="given 'static'"):
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), loss_scale="static")
-    with pytest.raises(UsageError, match="a Cell or a program"):
+    manager: Any = ms.amp.DynamicLossScaleManager()
+    with pytest.raises(UsageError, match=r"loss_scale is a number.* given <.*DynamicLossScaleManager"):
+        compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), loss_scale=manager)
+    with pytest.raises(UsageError, match="a loss scale of its own, 128"):
+        compile_train_step(program, None, lambda p: ms.nn.Momentum(p, 0.1, 0.9, loss_scale=128.0), loss_scale=128.0)
+    with pytest.raises(UsageError, match=r"a Cell or a program.*converter\.from_torch"):
         compile_train_step(Net(), None, lambda p: optim.SGD(p, 0.1))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="clip_norm"):
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), clip_norm=0.0)
@@ -401,6 +406,8 @@ def test_statistics_stay_where_the_mode_changes() -> None:
     ("batch", "told"),
     [
         ((), "needs the tensors of a batch"),
+        ((np.ones((1, 4), np.float32),), "missing a required argument: 'x'; given 1 tensors, the last of which goes"),
+        ((np.ones((1, 4), np.float32),) * 3, "too many positional arguments; given 3 tensors"),
         ((np.ones((1, 4), np.float32), None), "given NoneType at position 1"),
         (({"x": 1},), "given dict at position 0"),
     ],
@@ -426,6 +433,12 @@ def test_what_is_no_loss_is_refused(loss: Any, told: str) -> None:
     step = compile_train_step(cell, loss, ms.nn.SGD(cell.trainable_params(), 0.1))
     with pytest.raises(UsageError, match=told):
         step(np.ones((1, 4), np.float32), np.ones((1, 2), np.float32))
+
+
+@pytest.mark.parametrize("loss", [nn.MSELoss(), nn.functional.mse_loss, ms.nn.MSELoss, "mse"])
+def test_a_loss_is_one_of_cells(loss: Any) -> None:
+    with pytest.raises(UsageError, match=r"loss is a Cell \(nn.CrossEntropyLoss\(\)\), a function"):
+        compile_train_step(Dense(), loss, lambda p: optim.SGD(p, 0.1))
 
 
 def test_an_optimizer_of_another_network_is_refused() -> None:

@@ -455,7 +455,7 @@ def test_arguments_that_do_not_fit() -> None:
         net(X.numpy().astype(np.float64))
     with pytest.raises(UsageError, match="needed size 4, given 5"):
         net(np.zeros((5, 6), np.float32))
-    with pytest.raises(UsageError, match="needed 1 values, given 2"):
+    with pytest.raises(UsageError, match="needed 1 positional argument, given 2 positional arguments: "):
         net(X.numpy(), X.numpy())
 
 
