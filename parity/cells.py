@@ -61,6 +61,17 @@ def owner(name: str, cells: Mapping[str, CellReport]) -> str:
     return ""
 
 
+def require_elements(records: Records) -> None:
+    """`UsageError` if there is nothing to compare: no output has an element."""
+    outputs = [records.values[key] for key in records.root(OUTPUT)]
+    if outputs and not any(array.size for array in outputs):
+        shapes = ", ".join(str(list(array.shape)) for array in outputs)
+        raise UsageError(
+            f"the model's outputs have no element, so that there is nothing to compare: they have the shape {shapes}\n"
+            "  what to do: give inputs of at least one sample"
+        )
+
+
 def require_finite(records: Records, dtype: str) -> None:
     """Raise `UsageError`, naming the first Cell that makes them, if outputs hold NaN or infinity.
 

@@ -66,6 +66,16 @@ class Noise:
         self._measure(self.reference.run(run), self._double_errors)
         return True
 
+    def allow_rounded_numbers(self, side: Side, moved: Side) -> None:
+        """Let meaning be off by what it makes of a rounding that a side's numbers are moved by.
+
+        Args:
+            side: the reference or a side under test.
+            moved: the same, with `moved_numbers`.
+        """
+        run = replace(self.run, dtype="float64")
+        self._measure(moved.run(run), self._double_errors, truth=side.run(run))
+
     def _sample(self, jitter: int | None) -> Records:
         units, reached = jitter_of(self.samples, wide=self.run.feed is None)
         records = self.reference.run(replace(self.run, jitter=jitter, jitter_units=units))
@@ -73,10 +83,13 @@ class Noise:
         self.samples += 1
         return records
 
-    def _measure(self, records: Records, errors: dict[Key | tuple[str, str], float], factor: float = 1.0) -> None:
-        for key, value, truth in _pairs(records, self.truth):
-            if value.shape == truth.shape:
-                errors[key] = max(errors.get(key, 0.0), reference_error(value, truth) / factor)
+    def _measure(
+        self, records: Records, errors: dict[Key | tuple[str, str], float], factor: float = 1.0,
+        truth: Records | None = None,
+    ) -> None:  # fmt: skip
+        for key, value, expected in _pairs(records, truth or self.truth):
+            if value.shape == expected.shape:
+                errors[key] = max(errors.get(key, 0.0), reference_error(value, expected) / factor)
 
 
 def jitter_of(sample: int, *, wide: bool) -> tuple[float, float]:

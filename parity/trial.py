@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..runtime.errors import UsageError
-from .cells import cell_reports, owners, require_finite
+from .cells import cell_reports, owners, require_elements, require_finite
 from .comparer import Comparer, compare_parameters
 from .judge import Tolerance
 from .noise import Noise
@@ -29,13 +29,17 @@ class Trial:
         notes: what a reader of the report should know.
     """
 
-    def __init__(self, reference: Side, options: Options, progress: Progress) -> None:
+    def __init__(
+        self, reference: Side, options: Options, progress: Progress, moved: Sequence[tuple[Side, Side]] = ()
+    ) -> None:
         self.reference = reference
+        self.moved = moved
         self.options = options
         self.progress = progress
         self.notes: list[str] = []
         progress.stage("reference", None)
         self.truth = reference.run(Run("float64", options.grads))
+        require_elements(self.truth)
         require_finite(self.truth, "float64")
         self.replayed = Run("float64", options.grads, self.truth.cotangents, self.truth.draws, slots=self.truth.slots)
         self._noises: dict[tuple[str, str], Noise] = {}
@@ -69,9 +73,11 @@ class Trial:
         """The reference's rounding error in `dtype`, measured once."""
         if (feeding, dtype) not in self._noises:
             feed = self.truth if feeding == ISOLATED else None
-            self._noises[feeding, dtype] = Noise(
+            noise = self._noises[feeding, dtype] = Noise(
                 self.reference, self.truth, replace(self.replayed, dtype=dtype, feed=feed, inner=feed is not None)
             )
+            for side, moved in self.moved:
+                noise.allow_rounded_numbers(side, moved)
         return self._noises[feeding, dtype]
 
     def judge(self, side: Side) -> Found:
@@ -118,9 +124,23 @@ class Trial:
         return [(path, comparison) for path, comparison in self._at_home(found) if self.options.selects(path)]
 
 
-def judged(reference: Side, candidates: Sequence[Side], options: Options, progress: Progress) -> Report:
-    """The report on sides held against a reference."""
-    trial = Trial(reference, options, progress)
+def judged(
+    reference: Side,
+    candidates: Sequence[Side],
+    options: Options,
+    progress: Progress,
+    moved: Sequence[tuple[Side, Side]] = (),
+) -> Report:
+    """The report on sides held against a reference.
+
+    Args:
+        reference: the side that is believed.
+        candidates: the others.
+        options: of the run.
+        progress: told of stages.
+        moved: sides that hold numbers rounded to float32, each with the same whose numbers are moved by a rounding.
+    """
+    trial = Trial(reference, options, progress, moved)
     report = trial.report(candidates)
     for side in candidates:
         for path, comparison in trial.judge(side):

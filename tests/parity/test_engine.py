@@ -170,6 +170,11 @@ def test_outputs_that_are_nan_name_the_first_cell_that_makes_them() -> None:
         parity.compare(Logarithm(), Logarithm(), (torch.randn(3),))
 
 
+def test_inputs_of_no_sample_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"no element.*shape \[0, 2\]\n.*at least one sample"):
+        parity.check(nn.Linear(2, 2), (torch.ones(0, 2),))
+
+
 def test_infinity_inside_and_on_both_sides_is_compared() -> None:
     class Masked(nn.Module):
         def __init__(self) -> None:

@@ -126,6 +126,39 @@ def test_a_difference_between_two_files_is_found_in_its_cell(path: str, tmp_path
     assert f"Parity fails in 1 Cell: {cell}" in result.output
 
 
+@pytest.mark.parametrize(
+    ("factor", "slope", "passes"),
+    [
+        (2**-0.5, 0.5, True),  # 1 / sqrt(2) is rounded in one file, and not in the other
+        (2**-0.5 * (1 + 1e-5), 0.5, False),
+        (2**-0.5, 0.5 * (1 + 1e-6), False),
+    ],
+)
+def test_numbers_may_be_rounded_in_files(tmp_path: Path, factor: float, slope: float, passes: bool) -> None:
+    class Written(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 6)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.linear(x)
+            return x * slope * (1 + torch.erf(x * factor))
+
+    class Known(Written):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.gelu(self.linear(x))
+
+    files = []
+    for network in (Known(), Written()):
+        torch.manual_seed(0)
+        nn.init.normal_(network.linear.weight)
+        nn.init.normal_(network.linear.bias)
+        files.append(str(tmp_path / f"{type(network).__name__}.onnx"))
+        converter.to_onnx(converter.from_torch(network, (torch.ones(5, 4),)), files[-1])
+    assert compare_onnx(*files).ok is passes
+    assert compare_onnx(*reversed(files)).ok is passes
+
+
 def test_files_without_common_cells_are_compared_as_a_whole(path: str, tmp_path: Path) -> None:
     def renamed(model: onnx.ModelProto) -> None:
         del model.metadata_props[:]
