@@ -10,10 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import BOOL, as_dtype, is_floating
+from ..ir.types import BOOL, INT64, as_dtype, is_floating
 from . import comparison, error_function, float64_forms
 from .common import broadcast_shapes, in_float32, same_dtype, unbroadcast
-from .declaring import binary, broadcast, by_float64, floating, numeric, or_logical, unary, written, zero
+from .declaring import (
+    binary,
+    broadcast,
+    by_float64,
+    floating,
+    numeric,
+    onnx_larger,
+    onnx_smaller,
+    or_logical,
+    unary,
+    written,
+    zero,
+)
 from .registry import Array, OnnxGraph, Rule, Tensor, Type, operator, require
 
 # ---- arithmetic ----
@@ -79,12 +91,22 @@ def _extremum_vjp(wins: str) -> Rule:
     return vjp
 
 
-@binary(broadcast, np.maximum, vjp=_extremum_vjp("greater"), onnx=or_logical("Max", "Or"))
+@binary(
+    broadcast,
+    np.maximum,
+    vjp=_extremum_vjp("greater"),
+    onnx=lambda graph, a, b: onnx_larger(graph, a, b, graph.type(a).dtype),
+)
 def maximum(a: Tensor, b: Tensor) -> Tensor:
     """The larger; NaN if one is; of bools: or. ATen maximum, ONNX Max-13."""
 
 
-@binary(broadcast, np.minimum, vjp=_extremum_vjp("less"), onnx=or_logical("Min", "And"))
+@binary(
+    broadcast,
+    np.minimum,
+    vjp=_extremum_vjp("less"),
+    onnx=lambda graph, a, b: onnx_smaller(graph, a, b, graph.type(a).dtype),
+)
 def minimum(a: Tensor, b: Tensor) -> Tensor:
     """The smaller; NaN if one is; of bools: and. ATen minimum, ONNX Min-13."""
 
@@ -94,7 +116,15 @@ def neg(x: Tensor) -> Tensor:
     """Minus x. ATen neg, ONNX Neg-13."""
 
 
-@unary(numeric, lambda x: np.subtract(x > 0, x < 0, dtype=x.dtype), vjp=lambda g, y, x: None, onnx="Sign")
+def _sign_onnx(graph: OnnxGraph, x: str) -> str:
+    if graph.type(x).dtype != INT64:
+        return str(graph.op("Sign", x))
+    zero = graph.constant(0, INT64)  # see `onnx_larger`
+    positive, negative = (graph.cast(graph.op(name, x, zero), INT64) for name in ("Greater", "Less"))
+    return str(graph.op("Sub", positive, negative))
+
+
+@unary(numeric, lambda x: np.subtract(x > 0, x < 0, dtype=x.dtype), vjp=lambda g, y, x: None, onnx=_sign_onnx)
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; 0 for NaN. ATen sign, ONNX Sign-13."""
 
@@ -281,6 +311,9 @@ def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None)
     if is_floating(dtype):  # for an absent bound, ONNX Runtime (1.31) takes the largest finite number
         minimum = -np.inf if minimum is None else minimum
         maximum = np.inf if maximum is None else maximum
+    if dtype == INT64:
+        x = x if minimum is None else onnx_larger(graph, x, graph.constant(minimum, dtype), dtype)
+        return x if maximum is None else onnx_smaller(graph, x, graph.constant(maximum, dtype), dtype)
     bounds = ["" if bound is None else graph.constant(bound, dtype) for bound in (minimum, maximum)]
     return str(graph.op("Clip", x, *bounds))
 

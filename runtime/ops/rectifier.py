@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.types import FLOAT64, is_floating
 from . import comparison, elementwise, float64_forms, reduction, shaping
 from .common import in_float32
-from .declaring import by_float64, floating, numeric, unary, zero
+from .declaring import by_float64, floating, numeric, onnx_larger, unary, zero
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
@@ -22,7 +22,7 @@ def _relu_onnx(graph: OnnxGraph, x: str) -> str:
     dtype = graph.type(x).dtype
     if is_floating(dtype):
         return str(graph.op("Relu", x))
-    return str(graph.op("Max", x, graph.constant(0, dtype)))  # ONNX Runtime has no integer Relu
+    return onnx_larger(graph, x, graph.constant(0, dtype), dtype)  # ONNX Runtime has no integer Relu
 
 
 def _relu_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:

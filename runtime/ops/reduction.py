@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import dims
 from ..ir.dims import Dim
-from ..ir.types import BOOL, at_least_float32, is_floating
+from ..ir.types import BOOL, INT64, at_least_float32, is_floating
 from . import comparison, creation, elementwise, scanning, shaping
 from .common import in_float32, normalize_axes
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
@@ -95,7 +95,7 @@ def reduce_min(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tenso
     """Smallest element, or NaN: ATen `amin`, ONNX ReduceMin-18. Elements that are equally small share the gradient."""
 
 
-def _extremum(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
+def _extremum(op: Op, ufunc: np.ufunc, name: str) -> None:
     @op.infer
     def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
         empty = [axis for axis in normalize_axes(axes, x.rank) if x.shape[axis] == 0]
@@ -114,11 +114,25 @@ def _extremum(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
 
     @op.onnx
     def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
-        return reduce_onnx(graph, onnx_name, x, axes, keepdims)
+        type = graph.type(x)
+        at = normalize_axes(axes, type.rank)
+        if type.dtype != INT64 or not at:
+            return reduce_onnx(graph, f"Reduce{name}", x, axes, keepdims)
+        kept = [axis for axis in range(type.rank) if axis not in at]
+        rows = graph.op("Transpose", x, perm=[*kept, *at])
+        count = dims.product(type.shape[axis] for axis in at)
+        rows = graph.op("Reshape", rows, graph.dims((*(type.shape[axis] for axis in kept), count)))
+        found = onnx_extremum_of_int64(graph, rows, name, len(kept))
+        return graph.op("Reshape", found, graph.dims(reduced_type(type, axes, keepdims).shape))
 
 
-_extremum(reduce_max, np.maximum, "ReduceMax")
-_extremum(reduce_min, np.minimum, "ReduceMin")
+def onnx_extremum_of_int64(graph: OnnxGraph, x: str, name: str, axis: int) -> str:
+    """The largest ("Max") or smallest ("Min") elements along an axis, which stays: see `declaring.onnx_larger`."""
+    return str(graph.op("GatherElements", x, graph.op(f"Arg{name}", x, axis=axis, keepdims=1), axis=axis))
+
+
+_extremum(reduce_max, np.maximum, "Max")
+_extremum(reduce_min, np.minimum, "Min")
 
 
 @operator

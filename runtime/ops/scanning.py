@@ -176,7 +176,12 @@ def _cumulative_extremum(op: Op, ufunc: np.ufunc, onnx_name: str, worst: str) ->
             return x, graph.constant(0, np.int64)
         back = list(_inverse(_moving_last(type.rank, axis)))
         prefixes, positions = _prefixes(graph, x, type, axis, _bound(type.dtype, worst))
-        values = graph.op(f"Reduce{onnx_name}", prefixes, graph.constant([type.rank], np.int64), keepdims=0)
+        at = graph.constant([type.rank], np.int64)
+        if type.dtype == INT64:
+            found = reduction.onnx_extremum_of_int64(graph, prefixes, onnx_name, type.rank)
+            values = graph.op("Squeeze", found, at)
+        else:
+            values = graph.op(f"Reduce{onnx_name}", prefixes, at, keepdims=0)
         last = graph.op(f"Arg{onnx_name}", prefixes, axis=type.rank, keepdims=0, select_last_index=1)
         indices = graph.op("Min", last, positions)  # where nothing is better than the filler, it goes on into that
         return graph.op("Transpose", values, perm=back), graph.op("Transpose", indices, perm=back)
