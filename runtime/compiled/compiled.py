@@ -13,7 +13,7 @@ from ..interpreter import bind
 from ..ir.program import Program
 from ..ir.types import Node, is_floating
 from .executable import Executable
-from .session import best_provider
+from .session import chosen_provider
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +40,7 @@ def compile(program: Program, provider: str | None = None) -> Compiled:
         )
     if not program.outputs:
         raise UsageError(f"{program.calls[0].class_name} gives no tensor: there is nothing to compile")
-    return Compiled(program, provider or best_provider())
+    return Compiled(program, chosen_provider(provider))
 
 
 class Compiled:

@@ -22,7 +22,7 @@ from ..lowering.nodes import where
 from ..lowering.passes.share import RANDOM
 from ..lowering.writing import MODEL_LIMIT, add_initializers, size_of, write
 from ..ops.random import RANDOM_OPS, generator
-from .session import Session, best_provider
+from .session import Session, chosen_provider
 
 Array = np.ndarray[Any, Any]
 
@@ -55,7 +55,7 @@ class Executable:
     def __init__(
         self, program: Program, wanted: Sequence[Value], handed_in: Sequence[Value] = (), provider: str | None = None
     ) -> None:
-        provider = provider or best_provider()
+        provider = chosen_provider(provider)
         lowering = lowered(widen_halves(program) if provider == "cpu" else program, wanted, handed_in)
         self.session = _loaded(lowering, provider)
         taken = {value: lowering.tensors[value] for value in lowering.inputs}

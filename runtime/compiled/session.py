@@ -63,15 +63,13 @@ class Session:
 
     def __init__(self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu") -> None:
         self._model = model
-        self.provider = provider
+        self.provider = chosen_provider(provider)
         self.ort = self._started()
         self._types = {node.name: node.type for node in self.ort.get_inputs()}
         self.inputs = list(self._types)
         self.outputs = [node.name for node in self.ort.get_outputs()]
 
     def _started(self) -> ort.InferenceSession:
-        if self.provider not in PROVIDERS:
-            raise UsageError(f"unknown provider {self.provider!r}: there are {', '.join(PROVIDERS)}")
         options = ort.SessionOptions()
         options.log_severity_level = FATAL_ONLY
         options.intra_op_num_threads = threads()
@@ -136,6 +134,11 @@ class Session:
                 metadata = {entry.key: entry.value for entry in node.metadata_props}
                 message += f"\n  operator {node.op_type} of Cell {metadata.get(CELL, '(root)')}"
                 message += f" at {metadata[SOURCE]}" if SOURCE in metadata else ""
+        if isinstance(error, ort_errors.NotImplemented):
+            message += (
+                f"\n  what to do: it has no kernel for these dtypes on {self.provider!r}; compute in float32, or let "
+                "the interpreter run the program"
+            )
         return SessionError(message)
 
 
@@ -153,6 +156,13 @@ def run_model(
 def threads() -> int:
     """How many threads a session computes with: one for each processor that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def chosen_provider(provider: str | None) -> str:
+    """A provider that was asked for, or the best that is here; `UsageError` for a name that is none."""
+    if provider is not None and provider not in PROVIDERS:
+        raise UsageError(f"unknown provider {provider!r}: there are {', '.join(PROVIDERS)}")
+    return provider or best_provider()
 
 
 @functools.cache

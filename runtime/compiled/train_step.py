@@ -25,7 +25,7 @@ from ..nn.optim.optimizer import Optimizer
 from ..nn.wrap.training_step import TrainingStep
 from ..safetensors_bytes import from_bytes, to_bytes
 from .compiled_step import CompiledStep
-from .session import best_provider
+from .session import chosen_provider
 from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, held_by
 
 Array = np.ndarray[Any, Any]
@@ -67,7 +67,7 @@ def compile_train_step(
         TypeError, ValueError: `clip_norm`, `accumulate` or `loss_scale` is out of range.
     """
     step = training_step(network, loss, optimizer, loss_scale, clip_norm, accumulate, frozen)
-    return TrainStep(step, provider or best_provider())
+    return TrainStep(step, chosen_provider(provider))
 
 
 def training_step(

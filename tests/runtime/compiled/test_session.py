@@ -11,6 +11,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
 
+import cellbridge.runtime as ms
 from cellbridge.runtime import UsageError
 from cellbridge.runtime.compiled.session import SessionError, run_model
 
@@ -82,6 +83,11 @@ def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:
     path.write_text("no model")
     with pytest.raises(SessionError, match="can't run the model"):
         run_model(path, {})
+
+
+def test_a_dtype_without_a_kernel_is_told() -> None:
+    with pytest.raises(SessionError, match=r"implementation for Conv(.*\n)+.*compute in float32"):
+        ms.jit(ms.ops.conv2d)(ms.Tensor(np.ones((1, 1, 5, 5))), ms.Tensor(np.ones((2, 1, 3, 3))))
 
 
 def test_an_unknown_provider_is_told() -> None:

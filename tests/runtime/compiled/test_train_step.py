@@ -466,6 +466,11 @@ def test_what_is_no_learning_rate_is_refused(rate: Any) -> None:
     assert step.learning_rate == 0.5
 
 
+def test_an_unknown_provider_is_refused() -> None:
+    with pytest.raises(UsageError, match="unknown provider 'gpu': there are cpu, cuda"):
+        compile_train_step(Dense(), ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1), provider="gpu")
+
+
 def test_an_optimizer_of_torch_is_refused() -> None:
     module = nn.Linear(1, 1)
     with pytest.raises(UsageError, match=r"a torch.optim.sgd.SGD: needed an optimizer of runtime.optim"):
