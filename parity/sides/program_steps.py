@@ -9,7 +9,7 @@ import numpy as np
 
 from ...runtime.common.tensor import wrapped
 from ...runtime.compiled.resident import Resident
-from ...runtime.compiled.train_step import training_step
+from ...runtime.compiled.step_arguments import training_step
 from ...runtime.compiled.training_program import (
     LOSS_SCALE,
     LOSS_SCALE_NAMES,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler
+from ..amp.scalers import LossScaler
 from ..calling import as_array
 from ..common.parameter import Parameter
 from ..common.tensor import wrapped
@@ -20,18 +19,15 @@ from ..errors import UsageError
 from ..files import whole_file
 from ..ir.program import Program
 from ..nn.cell import Cell
-from ..nn.graph_cell import GraphCell
 from ..nn.optim.optimizer import Optimizer
 from ..nn.wrap.training_step import TrainingStep
 from ..safetensors_bytes import from_bytes, to_bytes
 from .compiled_step import CompiledStep
 from .session import chosen_provider
+from .step_arguments import training_step
 from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, held_by
 
 Array = np.ndarray[Any, Any]
-
-DYNAMIC_SCALE = (2.0**16, 2, 2000)
-"""What torch's `GradScaler` begins with: the scale, the factor by which it changes, and the steps until it grows."""
 
 
 def compile_train_step(
@@ -68,100 +64,6 @@ def compile_train_step(
     """
     step = training_step(network, loss, optimizer, loss_scale, clip_norm, accumulate, frozen)
     return TrainStep(step, chosen_provider(provider))
-
-
-def training_step(
-    network: Cell | Program,
-    loss: Callable[..., Any] | None,
-    optimizer: Optimizer | Callable[[list[Parameter]], Optimizer],
-    loss_scale: float | str | LossScaler | None = None,
-    clip_norm: float | None = None,
-    accumulate: int = 1,
-    frozen: Sequence[str] = (),
-) -> TrainingStep:
-    """The step that `compile_train_step` compiles, as a Cell; arguments and errors are those."""
-    if isinstance(network, Program):  # its inputs by position, however it was captured
-        network = network.replace(arguments=tree.positional(len(network.inputs)))
-    cell = GraphCell(network) if isinstance(network, Program) else network
-    if not isinstance(cell, Cell):
-        raise UsageError(
-            f"a Cell or a program is trained, given {_described(network)}: write it as a Cell, or capture a torch "
-            "module, converter.from_torch(module, inputs, train=True)"
-        )
-    left = _matching(cell, frozen)
-    if not isinstance(optimizer, Optimizer):
-        trained = [p for p in cell.trainable_params() if not any(p is other for other in left)]
-        if not trained:
-            raise UsageError("there is nothing to train: every Parameter is frozen")
-        if not callable(optimizer):
-            raise UsageError(f"needed an optimizer, or a function that makes one, given {_described(optimizer)}")
-        optimizer = optimizer(trained)
-        if not isinstance(optimizer, Optimizer):
-            raise UsageError(f"the function makes {_described(optimizer)}: needed an optimizer of runtime.optim or nn")
-    if optimizer.loss_scale != 1:
-        raise UsageError(
-            f"the optimizer divides gradients by a loss scale of its own, {optimizer.loss_scale:g}: leave it 1, since "
-            "the step divides them by its loss_scale"
-        )
-    if loss is not None and (not callable(loss) or isinstance(loss, type) or _is_of_torch(loss)):
-        raise UsageError(
-            f"loss is a Cell (nn.CrossEntropyLoss()), a function of runtime's Tensors or None, given {_described(loss)}"
-        )
-    held = {id(p) for part in (cell, loss) if isinstance(part, Cell) for p in part.get_parameters()}
-    if not any(id(p) in held for p in optimizer.parameters):
-        raise UsageError("the optimizer has none of the network's Parameters: make it of `network.trainable_params()`")
-    return TrainingStep(cell, loss, optimizer, _scaler(loss_scale), clip_norm, accumulate, left)
-
-
-def _matching(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
-    if isinstance(patterns, str):
-        raise UsageError(f"frozen is a list of patterns, given the string {patterns!r}: write [{patterns!r}]")
-    found: list[Parameter] = []
-    named = list(_all_names(cell))
-    for pattern in patterns:
-        matching = [parameter for name, parameter in named if fnmatch.fnmatchcase(name, pattern)]
-        if not matching:
-            raise UsageError(
-                f"frozen: {pattern!r} matches no Parameter; there are {', '.join(name for name, _ in named[:8])}"
-                + (", ..." if len(named) > 8 else "")
-            )
-        found += matching
-    return found
-
-
-def _is_of_torch(given: Any) -> bool:
-    """Whether a function is torch's, or an object is of a class of torch or one derived from such."""
-    modules = [getattr(given, "__module__", None), *(cls.__module__ for cls in type(given).__mro__)]
-    return any(str(module).partition(".")[0] == "torch" for module in modules)
-
-
-def _described(given: Any) -> str:
-    """What was given in place of something else: an object of torch by its class, which tells the mistake."""
-    cls = type(given)
-    by_class = _is_of_torch(given) and not isinstance(given, type) and cls.__name__ != "function"
-    return f"a {cls.__module__}.{cls.__qualname__}" if by_class else repr(given)
-
-
-def _all_names(cell: Cell) -> Iterator[tuple[str, Parameter]]:
-    """The Parameters of a Cell by their names; those that several Cells within it share have several."""
-    for path, holder in cell.cells_and_names():
-        for name, parameter in holder._params.items():
-            yield f"{path}.{name}" if path else name, parameter
-    if isinstance(cell, GraphCell):
-        yield from cell.aliased()
-
-
-def _scaler(loss_scale: float | str | LossScaler | None) -> LossScaler | None:
-    if loss_scale is None or isinstance(loss_scale, LossScaler):
-        return loss_scale
-    if loss_scale == "dynamic":
-        return DynamicLossScaler(*DYNAMIC_SCALE)
-    if not isinstance(loss_scale, (int, float)):
-        raise UsageError(
-            "loss_scale is a number, 'dynamic', a scaler (amp.StaticLossScaler, amp.DynamicLossScaler) or None, given "
-            f"{loss_scale!r}"
-        )
-    return StaticLossScaler(loss_scale)
 
 
 class TrainStep:
