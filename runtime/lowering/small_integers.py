@@ -9,23 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import FLOAT64, INT32, INT64, Node
+from ..ir.types import INT32, INT64, Node
 
 DType = np.dtype[Any]
 
-_WIDER: dict[DType, DType] = {
-    np.dtype(np.int8): INT32,
-    np.dtype(np.uint8): INT32,
+_OF_MORE_BYTES: dict[DType, DType] = {
     np.dtype(np.int16): INT32,
     np.dtype(np.uint16): INT32,
     np.dtype(np.uint32): INT64,
 }
-# float64, since ONNX Runtime (1.31) orders int64 wrongly where only the last 32 bits differ
-_FOR_COMPARISONS: dict[DType, DType] = {
-    np.dtype(np.int16): INT32,
-    np.dtype(np.uint16): INT32,
-    np.dtype(np.uint32): FLOAT64,
-}
+_ALL: dict[DType, DType] = {np.dtype(np.int8): INT32, np.dtype(np.uint8): INT32, **_OF_MORE_BYTES}
 
 WITHOUT_ANY = frozenset({"cumsum", "matmul", "neg", "triangle"})
 """Ops without a form for some integers of one byte, too."""
@@ -40,5 +33,5 @@ WITHOUT_MOST = frozenset({
 def wider(node: Node) -> dict[DType, DType]:
     """The dtypes in place of which others must be computed in, with those others."""
     if node.op in WITHOUT_ANY:
-        return _WIDER
-    return _FOR_COMPARISONS if node.op in WITHOUT_MOST else {}
+        return _ALL
+    return _OF_MORE_BYTES if node.op in WITHOUT_MOST else {}
