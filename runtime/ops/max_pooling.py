@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ConversionError
 from ..ir.dims import Dim, product
 from ..ir.types import FLOAT32, FLOAT64, INT64, at_least_float32, is_floating
 from . import indexing, shaping
@@ -94,8 +95,13 @@ def _(
         "dilations": dilation,
     }
     geometry["ceil_mode"] = onnx_ceil_mode(graph, x, kernel, stride, padding, dilation, ceil_mode)
-    values, indices = graph.op("MaxPool", x, outputs=2, **geometry)
-    return values, graph.op("Sub", indices, _onnx_planes(graph, graph.type(x).shape))
+    kind = graph.type(x)
+    as_it_is = is_floating(kind.dtype) or kind.dtype.itemsize == 1
+    if not as_it_is and kind.dtype.itemsize > np.dtype(np.int32).itemsize:
+        raise ConversionError(f"MaxPool takes no {kind.dtype.name}, and floats don't hold all of its numbers")
+    values, indices = graph.op("MaxPool", x if as_it_is else graph.cast(x, FLOAT64), outputs=2, **geometry)
+    values = values if as_it_is else graph.op("Cast", values, to=kind.dtype)
+    return values, graph.op("Sub", indices, _onnx_planes(graph, kind.shape))
 
 
 @operator

@@ -21,11 +21,12 @@ FUNCTIONS: dict[str, Any] = {
     "largest": lambda x: (x.max(), x.max(1), x.min(0), x.argmax(1), x.argmin(), ops.cummax(x, 1), ops.maximum(x, 2)),
     "order": lambda x: (ops.sort(x, 1), ops.topk(x, 2)),
     "chosen": lambda x: (ops.where(x > 1, x, x * 2), x.masked_fill(x > 1, 3), ops.relu(x)),
+    "pooled": lambda x: ops.max_pool2d(x.reshape(1, 1, 2, 3), 2, 1),
     "padded": lambda x: (ops.pad(x, (1, 2)), ops.pad(x, (1, 1), mode="reflect")),
 }
 
 
-@pytest.mark.parametrize("dtype", [ms.int8, ms.uint8, ms.int16, ms.uint16, ms.uint32], ids=str)
+@pytest.mark.parametrize("dtype", [ms.int8, ms.uint8, ms.int16, ms.uint16, ms.uint32, ms.int32], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_small_integers_are_computed_and_wrap_around(name: str, dtype: Any) -> None:
     largest = np.iinfo(dtype).max
