@@ -22,7 +22,8 @@ class Noise:
 
     What is computed in float64 is held to these errors scaled to double precision. Where rounding errors grow so much
     that those of the working dtype are as large as the values, they tell nothing about double precision: there the
-    reference in float64 is run again with a jitter, and its errors count too.
+    reference in float64 is run again with a jitter, and its errors count too. So does what a side in float64 makes of
+    its numbers' rounding to float32, where it was read from a file.
 
     Attributes:
         first: records of the first run.

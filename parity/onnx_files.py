@@ -85,7 +85,8 @@ def compare_onnx(
 
     Returns:
         The report: both files in the interpreter, in float64 and in the working dtype, with gradients; and ONNX Runtime
-        on the candidate. Cells are compared where both files have the same, else the models as a whole.
+        on the candidate. Cells are compared where both files have the same, else the models as a whole. Numbers such as
+        1 / sqrt(2) may be rounded to float32 in one file and not in the other.
 
     Raises:
         UsageError: a file or the inputs can't be read or don't fit.
