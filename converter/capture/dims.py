@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -83,6 +83,35 @@ def with_dims(dynamic_shapes: Any) -> Any:
         return dims.setdefault(name, torch.export.Dim(name))
 
     return pytree.tree_map_only(str, named, dynamic_shapes)
+
+
+def require_axes(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
+) -> None:
+    """`UsageError` where an axis that may vary is none of its tensor; of other mistakes torch tells itself."""
+    given: Any = (*args, *kwargs.values())
+    if isinstance(dynamic_shapes, dict):
+        given = dict(zip(inspect.signature(module.forward).parameters, args, strict=False)) | dict(kwargs)
+    for tensor, spec in _with_axes(given, dynamic_shapes):
+        for axis in spec:
+            if axis not in range(-tensor.ndim, tensor.ndim):
+                raise UsageError(
+                    f"dynamic_shapes: {axis!r} is no axis of a tensor of shape {list(tensor.shape)}, whose axes are "
+                    f"the integers from 0 to {tensor.ndim - 1}"
+                )
+
+
+def _with_axes(value: Any, spec: Any) -> Iterator[tuple[torch.Tensor, dict[Any, Any]]]:
+    """The tensors in `value` that have a dict of axes in `spec`."""
+    if isinstance(value, torch.Tensor):
+        if isinstance(spec, dict):
+            yield value, spec
+    elif isinstance(value, (tuple, list)) and isinstance(spec, (tuple, list)):
+        for item, of_item in zip(value, spec, strict=False):
+            yield from _with_axes(item, of_item)
+    elif isinstance(value, dict) and isinstance(spec, dict):
+        for key, item in value.items():
+            yield from _with_axes(item, spec.get(key))
 
 
 def symbol_names(

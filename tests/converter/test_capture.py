@@ -383,6 +383,12 @@ def test_dynamic_shapes_of_another_kind_are_refused() -> None:
         from_torch(nn.Linear(3, 3), (X,), dynamic_shapes="batch")
 
 
+@pytest.mark.parametrize("shapes", [({5: "batch"},), {"input": {5: "batch"}}])
+def test_an_axis_that_a_tensor_has_not_is_refused(shapes: Any) -> None:
+    with pytest.raises(UsageError, match=r"5 is no axis of a tensor of shape \[2, 3\], .* from 0 to 1"):
+        from_torch(nn.Linear(3, 3), (torch.ones(2, 3),), dynamic_shapes=shapes)
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_a_compiled_module_is_refused() -> None:
     with pytest.raises(UsageError, match=r"compiled by torch\.jit \(Linear\)"):
