@@ -9,6 +9,7 @@ import types
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ class Noted:
     container: Any
     before: Any
     is_state: bool = False
+
+    @cached_property
+    def was_empty(self) -> bool:
+        """Whether it is a container that held nothing, as most are: those of hooks."""
+        return isinstance(self.before, _CONTAINERS) and not self.before
 
     def change(self) -> str | None:
         """What was changed; None if nothing was."""
@@ -121,6 +127,8 @@ class Objects:
     def changes(self) -> Iterator[str]:
         """What was changed, e.g. `history of Net`."""
         for noted in self._noted.values():
+            if noted.was_empty and not noted.container:
+                continue
             change = noted.change()
             if change is not None:
                 yield change
