@@ -61,7 +61,7 @@ class Executable:
         taken = {value: lowering.tensors[value] for value in lowering.inputs}
         self.inputs = {value: name for value, name in taken.items() if name in self.session.inputs}
         self.outputs = [name for name, _ in lowering.results]
-        self._program = program
+        self._program = program.without_data()  # the session has that
         self._batches = _batches_that_must_not_be_empty(program, lowering)
 
     def run(self, given: Mapping[Value, Array]) -> list[Array]:
