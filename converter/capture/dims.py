@@ -92,8 +92,8 @@ def require_axes(
     given: Any = (*args, *kwargs.values())
     if isinstance(dynamic_shapes, dict):
         given = dict(zip(inspect.signature(module.forward).parameters, args, strict=False)) | dict(kwargs)
-    for tensor, spec in _with_axes(given, dynamic_shapes):
-        for axis in spec:
+    for tensor, spec in _with_specs(given, dynamic_shapes):
+        for axis in spec if isinstance(spec, dict) else ():
             if axis not in range(-tensor.ndim, tensor.ndim):
                 raise UsageError(
                     f"dynamic_shapes: {axis!r} is no axis of a tensor of shape {list(tensor.shape)}, whose axes are "
@@ -101,17 +101,16 @@ def require_axes(
                 )
 
 
-def _with_axes(value: Any, spec: Any) -> Iterator[tuple[torch.Tensor, dict[Any, Any]]]:
-    """The tensors in `value` that have a dict of axes in `spec`."""
+def _with_specs(value: Any, spec: Any) -> Iterator[tuple[torch.Tensor, Any]]:
+    """The tensors in `value`, each with what `spec` has for it."""
     if isinstance(value, torch.Tensor):
-        if isinstance(spec, dict):
-            yield value, spec
+        yield value, spec
     elif isinstance(value, (tuple, list)) and isinstance(spec, (tuple, list)):
         for item, of_item in zip(value, spec, strict=False):
-            yield from _with_axes(item, of_item)
+            yield from _with_specs(item, of_item)
     elif isinstance(value, dict) and isinstance(spec, dict):
         for key, item in value.items():
-            yield from _with_axes(item, spec.get(key))
+            yield from _with_specs(item, spec.get(key))
 
 
 def symbol_names(
@@ -131,9 +130,7 @@ def symbol_names(
         return names
     bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     by_name = dynamic_shapes if isinstance(dynamic_shapes, dict) else dict(zip(bound, dynamic_shapes, strict=False))
-    specs: dict[int, Any] = {}
-    for parameter, value in bound.items():
-        _collect_specs(value, by_name.get(parameter), specs)
+    specs = {id(tensor): spec for tensor, spec in _with_specs(dict(bound), by_name)}
     tensors = [leaf for leaf in pytree.tree_leaves((args, dict(kwargs))) if isinstance(leaf, torch.Tensor)]
     for fake, tensor in zip(placeholders, tensors, strict=True):
         spec = specs.get(id(tensor))
@@ -144,15 +141,3 @@ def symbol_names(
             if name and str(name).isidentifier() and not isinstance(size, int) and size.node.expr.is_Symbol:
                 names.setdefault(str(size.node.expr), str(name))
     return names
-
-
-def _collect_specs(value: Any, spec: Any, specs: dict[int, Any]) -> None:
-    """Note the spec of each tensor in `value`, by the tensor's identity."""
-    if isinstance(value, torch.Tensor):
-        specs[id(value)] = spec
-    elif isinstance(value, (list, tuple)):
-        for i, item in enumerate(value):
-            _collect_specs(item, spec[i] if spec is not None else None, specs)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _collect_specs(item, spec[key] if spec is not None else None, specs)
