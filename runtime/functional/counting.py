@@ -37,7 +37,8 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     if x.ndim != 1:
         raise ValueError(f"For 'bincount', 'input' must have one dimension, but got shape {x.shape}")
     checks.in_range(minlength, "minlength", "[0, inf)", of="bincount")
-    least, most = (int(x.min()), int(x.max())) if x.shape[0] else (0, -1)
+    values = concrete(x, "the operand of bincount")
+    least, most = (int(values.min()), int(values.max())) if values.size else (0, -1)
     if least < 0:
         raise ValueError(f"For 'bincount', 'input' must hold no negative integer, but got {least}")
     if weights is None:

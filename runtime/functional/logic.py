@@ -75,13 +75,13 @@ def invert(x: Any) -> Any:
     return _bits(comparison.bitwise_not, x)
 
 
-@spelled(method="bitwise_left_shift", primitive="LeftShift")
+@spelled(method=("bitwise_left_shift", "__lshift__"), primitive="LeftShift")
 def bitwise_left_shift(input: Any, other: Any) -> Any:
     """`input` times 2 to the power of `other`, bits beyond the width lost; integers."""
     return _bits(comparison.left_shift, input, other)
 
 
-@spelled(method="bitwise_right_shift", primitive="RightShift")
+@spelled(method=("bitwise_right_shift", "__rshift__"), primitive="RightShift")
 def bitwise_right_shift(input: Any, other: Any) -> Any:
     """`input` divided by 2 to the power of `other`, rounded down; integers."""
     return _bits(comparison.right_shift, input, other)

@@ -156,9 +156,9 @@ def attach_methods(tensor: type) -> None:
             setattr(tensor, f"__r{name[2:]}", _reflected(method))
 
 
-_WITH_REFLECTION = frozenset(
-    f"__{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
-)
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+_BITWISE = ("and", "or", "xor", "lshift", "rshift")
+_WITH_REFLECTION = frozenset(f"__{name}__" for name in (*_ARITHMETIC, *_BITWISE))
 
 
 def _reflected(function: Function) -> Function:

@@ -156,6 +156,8 @@ class SymbolicDim:
         return _no_fraction(self, f"{other} ** {self}", other)
 
     def __str__(self) -> str:
+        if _asked.comparing is not None:
+            _asked.comparing(self, AS_TEXT)
         return " + ".join(_term_text(m, c) for m, c in self.terms).replace("+ -", "- ") or "0"
 
     __repr__ = __str__
@@ -209,6 +211,9 @@ class SymbolicDim:
 AS_KEY = object()
 """In place of what a dimension is compared with, where it is looked up in a dict or set."""
 
+AS_TEXT = object()
+"""Likewise, where it is written out."""
+
 
 class _Asked(threading.local):
     """Who is told, per thread, that Python asks for what a dimension doesn't know; None: nobody."""
@@ -228,7 +233,7 @@ def answering(
 
     Args:
         number: called with the dimension and what needs it; it raises.
-        comparing: called with the dimension and what it doesn't equal, or `AS_KEY`; it may raise.
+        comparing: called with the dimension and what it doesn't equal, `AS_KEY` or `AS_TEXT`; it may raise.
     """
     before = _asked.number, _asked.comparing
     _asked.number, _asked.comparing = number, comparing

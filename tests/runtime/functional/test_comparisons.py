@@ -132,8 +132,9 @@ def test_bits() -> None:
     assert (x & 1).tolist() == (1 & x).tolist() == (a & 1).tolist()
     assert ops.BitwiseAnd()(x, y).tolist() == x.bitwise_and(y).tolist() == ops.bitwise_and(x, y).tolist()
     assert ops.invert(x).tolist() == x.bitwise_not().tolist() == (~a).tolist()
-    assert ops.bitwise_left_shift(x, y).tolist() == (a << b).tolist()
-    assert ops.bitwise_right_shift(x, 1).tolist() == (a >> 1).tolist()
+    assert ops.bitwise_left_shift(x, y).tolist() == (x << y).tolist() == (a << b).tolist()
+    assert ops.bitwise_right_shift(x, 1).tolist() == (x >> 1).tolist() == (a >> 1).tolist()
+    assert ((2 << y).tolist(), (64 >> y).tolist()) == ((2 << b).tolist(), (64 >> b).tolist())
     assert (FLAGS & True).tolist() == FLAGS.tolist()
     assert (FLAGS ^ FLAGS).dtype == ms.bool_
     assert (x | Tensor([1], ms.uint8)).dtype == ms.int32

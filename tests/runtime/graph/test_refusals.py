@@ -191,8 +191,16 @@ def fraction_of_size(self: Any, x: Any) -> Any:
     return x[: int(x.shape[0] * 0.5)]  # here
 
 
+def size_as_text(self: Any, x: Any) -> Any:
+    return x * {"3": 2.0}[str(x.shape[0])]  # here
+
+
+def shape_as_text(self: Any, x: Any) -> Any:
+    return x * len(f"{x.shape}")  # here
+
+
 SIZES = [size_in_range, rows, length, size_compared, size_equal, shape_equal, size_as_int, size_as_bool, root_of_size,
-         fraction_of_size]  # fmt: skip
+         fraction_of_size, size_as_text, shape_as_text]  # fmt: skip
 
 
 # ---- objects ----
