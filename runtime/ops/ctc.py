@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ir.types import is_floating
+from ..ir.types import INT64, is_floating
 from . import shaping
 from .common import in_float32
-from .registry import Array, Tensor, Type, operator, require
-
-NO_OPERATOR = "ONNX has no operator for connectionist temporal classification"
+from .ctc_onnx import States
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
 @operator
@@ -60,17 +59,22 @@ def _(
     return slopes * shaping.reshape(g, shape=(1, *g.shape, 1)), None, None, None
 
 
-ctc_loss.no_onnx(NO_OPERATOR)
+@ctc_loss.onnx
+def _(graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, *, blank: int) -> Any:
+    states = States(graph, log_probs, targets, target_lengths, blank)
+    totals = graph.op("Squeeze", states.totals(states.alphas(), input_lengths), graph.constant([1], INT64))
+    return graph.cast(graph.op("Neg", totals), graph.type(log_probs).dtype)
 
 
 @operator
 def ctc_loss_gradient(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, *, blank: int
 ) -> Tensor:
-    """Derivatives of `ctc_loss` by `log_probs`, each its own variable: minus the probability of the class at the step.
+    """Derivatives of `ctc_loss` by what `log_softmax` makes `log_probs` of. ATen ctc_loss_backward.
 
-    ATen's `ctc_loss_backward` gives something else, the derivative by what `log_softmax` makes `log_probs` of; behind a
-    `log_softmax` both are the same.
+    The probability that the network gives a class at a step, less that of the class at the step given the target
+    (Graves et al. 2006, equation 16); behind a `log_softmax` they have the same effect as the derivatives by
+    `log_probs`. Steps behind the end of a sequence, and a target that no path gives, have 0.
 
     Args:
         log_probs: see `ctc_loss`.
@@ -99,7 +103,8 @@ def _(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Ar
     # Probability to be in a state at a step, given the target; betas are without the step itself.
     places = np.exp(alphas + _betas(states, input_lengths, target_lengths) - np.where(possible, totals, 0)[:, None])
     places = np.where(possible[:, None], places, 0)
-    slopes = np.zeros_like(log_probs)
+    within = np.arange(len(log_probs))[:, None] < input_lengths
+    slopes = np.where((within & possible)[:, :, None], np.exp(log_probs), 0)
     batch = np.arange(len(totals))
     for k in range(places.shape[2]):  # states of one number never share an element
         slopes[:, batch, states.classes[:, k]] -= places[:, :, k]
@@ -107,7 +112,20 @@ def _(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Ar
 
 
 ctc_loss_gradient.no_vjp("second derivatives of connectionist temporal classification are not implemented")
-ctc_loss_gradient.no_onnx(NO_OPERATOR)
+
+
+@ctc_loss_gradient.onnx
+def _(graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, *, blank: int) -> Any:
+    states = States(graph, log_probs, targets, target_lengths, blank)
+    w, alphas = states.w, states.alphas()
+    totals = states.totals(alphas, input_lengths)
+    impossible = w("Equal", totals, -np.inf)
+    share = w("Sub", w("Add", alphas, states.betas(input_lengths)), w("Where", impossible, 0.0, totals))
+    places = w("Where", impossible, 0.0, w("Neg", w("Exp", share)))
+    counts = w("And", states.within(input_lengths), w("Not", impossible))
+    given = w("Where", counts, w("Exp", graph.cast(log_probs, w.dtype)), 0.0)
+    slopes = graph.op("ScatterElements", given, states.places, places, axis=2, reduction="add")
+    return graph.cast(slopes, graph.type(log_probs).dtype)
 
 
 @operator
@@ -137,7 +155,12 @@ def _(log_probs: Array, targets: Array, target_lengths: Array, *, blank: int) ->
 
 
 ctc_alphas.no_vjp("it is there to look at; the loss itself, `ctc_loss`, has a gradient")
-ctc_alphas.no_onnx(NO_OPERATOR)
+
+
+@ctc_alphas.onnx
+def _(graph: OnnxGraph, log_probs: str, targets: str, target_lengths: str, *, blank: int) -> Any:
+    alphas = States(graph, log_probs, targets, target_lengths, blank).alphas()
+    return graph.cast(graph.op("Transpose", alphas, perm=[1, 0, 2]), graph.type(log_probs).dtype)
 
 
 def _check(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: Type, blank: Any) -> None:

@@ -28,9 +28,6 @@ REFUSED = {
 }
 DRAWN = [case for case in WRITTEN if case.op in RANDOM_OPS and str(case) not in REFUSED]
 COMPUTED = [case for case in WRITTEN if case.op not in RANDOM_OPS]
-OTHER_GRADIENTS = {
-    "ctc_loss": "torch's gradient of the loss is that by what log_softmax makes log_probs of",
-}
 # torch's trigamma, the gradient of its digamma, is right to 5e-10 of the value
 INEXACT_OUTPUTS = {"polygamma-trigamma"}
 INEXACT_GRADIENTS = {"polygamma-digamma_gradient", "determinant-singular"}  # torch's of a singular matrix is 0
@@ -44,7 +41,6 @@ DIFFERENTIABLE = {
     for case in COMPUTED
     if case.differentiable
     and ops.get(case.op).vjp_rule is not None
-    and case.op not in OTHER_GRADIENTS
     and case.op not in WITHOUT_GRADIENT
     and str(case) not in INEXACT_GRADIENTS | UP_TO_SIGN
 }

@@ -32,7 +32,6 @@ WITHOUT_FORM = {
         ),
         "standard ONNX has no operator for the inverse or a decomposition of a matrix",
     ),
-    "ctc_loss": "ONNX has no operator for connectionist temporal classification",
 }  # fmt: skip
 """Ops whose gradients have ops without an ONNX form, and why."""
 

@@ -17,9 +17,6 @@ from tests.runtime.nn.test_every_layer import WITHOUT_GRADIENT, differentiable, 
 
 Array = np.ndarray[Any, Any]
 
-IN_INTERPRETER = {"CTCLoss"}
-"""Layers with an operator that ONNX has no form for."""
-
 
 def arrays(inputs: Any) -> Iterator[Array]:
     for item in inputs if isinstance(inputs, tuple) else [np.asarray(inputs)]:
@@ -66,7 +63,7 @@ def test_it_gives_what_it_gives_in_eager_mode(name: str) -> None:
         before = {path: parameter.asnumpy() for path, parameter in cell.parameters_and_names()}
         jitted = ms.jit(cell)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore" if name in IN_INTERPRETER else "error")
+            warnings.simplefilter("error")
             for inputs in (case.inputs, *other_inputs(case)):
                 given = list(map(tensors, inputs))
                 got = values(jitted, cell, before, given)
@@ -84,7 +81,7 @@ def test_its_gradients_are_those_of_eager_mode(name: str) -> None:
     function = ms.value_and_grad(total, positions, cell.trainable_params())
     jitted = ms.jit(function)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if name in IN_INTERPRETER else "error")
+        warnings.simplefilter("error")
         for inputs in (case.inputs, *other_inputs(case)):
             given = [Tensor(array) for array in arrays(inputs)]
             got = values(jitted, cell, before, given)

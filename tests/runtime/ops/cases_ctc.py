@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -39,12 +40,17 @@ def over_all_paths(blank: int) -> Any:
     return loss
 
 
+def of_torch(blank: int) -> Any:
+    return functools.partial(torch.nn.functional.ctc_loss, blank=blank, reduction="none")
+
+
 def slopes(blank: int) -> Any:
-    """The derivatives of that by the log-probabilities."""
+    """The derivatives by what log_softmax makes the log-probabilities of; 0 where no path gives the target."""
 
     def gradient(x: Any, *rest: Any) -> Any:
         leaf = x.detach().requires_grad_()
-        return torch.autograd.grad(over_all_paths(blank)(leaf, *rest).sum(), leaf)[0]
+        losses = of_torch(blank)(leaf, *rest, zero_infinity=True)
+        return torch.autograd.grad(losses.sum(), leaf)[0]
 
     return gradient
 
@@ -58,13 +64,20 @@ def alphas(x: Any, targets: Any, target_lengths: Any) -> Any:
 SEVERAL = (log_probs(5, 3, 3), np.array([[1, 2], [1, 1], [2, 0]]), np.array([5, 4, 3]), np.array([2, 2, 1]))
 EMPTY = (log_probs(3, 2, 3), np.array([[2], [0]]), np.array([3, 2]), np.array([1, 0]))
 OTHER_BLANK = (log_probs(4, 2, 3), np.array([[0, 1], [1, 0]]), np.array([4, 4]), np.array([2, 2]))
+IMPOSSIBLE = (log_probs(3, 3, 3), np.array([[1, 2], [1, 1], [2, 1]]), np.array([3, 2, 1]), np.array([2, 2, 2]))
+NOTHING = (log_probs(2, 2, 3), np.zeros((2, 0), np.int64), np.array([2, 1]), np.array([0, 0]))
 
 CASES = [
-    OpCase("ctc_loss", SEVERAL, {"blank": 0}, over_all_paths(0), "several"),
-    OpCase("ctc_loss", EMPTY, {"blank": 0}, over_all_paths(0), "empty"),
-    OpCase("ctc_loss", OTHER_BLANK, {"blank": 2}, over_all_paths(2), "other-blank"),
+    OpCase("ctc_loss", SEVERAL, {"blank": 0}, of_torch(0), "several"),
+    OpCase("ctc_loss", EMPTY, {"blank": 0}, of_torch(0), "empty"),
+    OpCase("ctc_loss", NOTHING, {"blank": 0}, of_torch(0), "nothing"),
+    OpCase("ctc_loss", OTHER_BLANK, {"blank": 2}, of_torch(2), "other-blank"),
+    OpCase("ctc_loss", SEVERAL, {"blank": 0}, over_all_paths(0), "all paths", differentiable=False),
+    OpCase("ctc_loss", OTHER_BLANK, {"blank": 2}, over_all_paths(2), "all paths-other-blank", differentiable=False),
+    OpCase("ctc_loss", IMPOSSIBLE, {"blank": 0}, of_torch(0), "impossible", differentiable=False),
     OpCase("ctc_loss_gradient", SEVERAL, {"blank": 0}, slopes(0), "several", differentiable=False),
     OpCase("ctc_loss_gradient", OTHER_BLANK, {"blank": 2}, slopes(2), "other-blank", differentiable=False),
+    OpCase("ctc_loss_gradient", IMPOSSIBLE, {"blank": 0}, slopes(0), "impossible", differentiable=False),
     OpCase(
         "ctc_alphas", (SEVERAL[0], np.array([[1, 2], [1, 1], [2, 1]]), np.array([2, 2, 2])), {"blank": 0}, alphas,
         differentiable=False,

@@ -52,6 +52,7 @@ NOT_THE_DERIVATIVE = {  # the gradient is torch's, not that of each element alon
     "cholesky-complex",
     "cholesky_solve",  # neither triangle of the factor is left out
     "cholesky_solve-upper",
+    *(f"ctc_loss-{name}" for name in ("several", "empty", "nothing", "other-blank")),  # that by the scores of classes
     "eigh",
     "embedding-padding",  # a row gets no gradient
     "own_gradient",  # it is what the sub-program says

@@ -1,0 +1,156 @@
+"""How connectionist temporal classification reads in ONNX: a Scan over time for the alphas, one back for the betas.
+
+What these are, and what a state is, stands in `ctc.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..ir.dims import Dim
+from ..ir.types import BOOL, INT64, at_least_float32
+from .float64_forms import Writer
+from .registry import OnnxGraph
+
+NEVER = -np.inf
+"""The logarithm of the probability of what can't be."""
+
+LAST = np.iinfo(np.int64).max
+
+
+class States:
+    """The states of each target, as ONNX tensors; in half precision, all is computed in float32.
+
+    Args:
+        graph: what to write to.
+        log_probs: (time, batch, classes).
+        targets: (batch, length).
+        target_lengths: (batch,).
+        blank: the class that stands for none.
+
+    Attributes:
+        places: the class of each state at each step, (time, batch, states).
+        emissions: log-probabilities of these classes, likewise.
+        skippable: whether the state before each may be left out, (batch, states).
+    """
+
+    def __init__(self, graph: OnnxGraph, log_probs: str, targets: str, target_lengths: str, blank: int) -> None:
+        self.graph = graph
+        self.type = (given := graph.type(log_probs)).with_dtype(at_least_float32(given.dtype))
+        (self.time, self.batch, _), length = self.type.shape, graph.type(targets).shape[1]
+        self.count: Dim = length * 2 + 1
+        self.w, self.whole = Writer(graph, self.type.dtype), Writer(graph, INT64)
+        whole = self.whole
+        self.lengths = self._column(target_lengths)
+        within = whole("Less", self._numbers(length), self.lengths)
+        each = whole("Where", within, graph.cast(targets, INT64), blank)
+        blanks = whole("Expand", blank, graph.dims((self.batch, length, 1)))
+        pairs = graph.op("Concat", blanks, whole("Unsqueeze", each, graph.constant([2], INT64)), axis=2)
+        pairs = whole("Reshape", pairs, graph.dims((self.batch, length * 2)))
+        classes = graph.op("Concat", pairs, whole("Expand", blank, graph.dims((self.batch, 1))), axis=1)
+        two_before = columns(graph, graph.op("Concat", self._edge(blank), classes, axis=1), 0, -2)
+        is_blank, repeats = whole("Equal", classes, blank), whole("Equal", classes, two_before)
+        self.skippable = whole("Not", whole("Or", is_blank, repeats))
+        self.places = whole("Expand", classes, graph.dims((self.time, self.batch, self.count)))
+        emissions = graph.op("GatherElements", log_probs, self.places, axis=2)
+        self.emissions = graph.cast(emissions, self.type.dtype)
+
+    def alphas(self) -> str:
+        """(time, batch, states)."""
+        edge, first_place = self._edge(NEVER), self.graph.constant(0, INT64)
+        # before the first step, all paths are in the first state
+        beginning = self.w("Where", self.whole("Equal", self._numbers(self.count), first_place), 0.0, NEVER)
+
+        def step(graph: OnnxGraph, before: str, emission: str) -> tuple[str, str]:
+            w, joined = Writer(graph, self.type.dtype), graph.op("Concat", edge, before, axis=1)
+            skipping = w("Where", self.skippable, columns(graph, joined, 0, -2), NEVER)
+            now = w("Add", log_of_sum(w, before, columns(graph, joined, 1, -1), skipping), emission)
+            return now, w("Identity", now)
+
+        return self._walk("alphas", beginning, step, reverse=False)
+
+    def betas(self, input_lengths: str) -> str:
+        """(time, batch, states), without the emission of the step itself."""
+        w, whole, edge = self.w, self.whole, self._edge(NEVER)
+        is_last = whole("Equal", self._steps(), whole("Sub", self._column(input_lengths), 1))
+        end, before = (whole("Equal", self._numbers(self.count), place) for place in self._ends())
+        final = w("Where", w("Or", end, before), 0.0, NEVER)
+        nowhere = self.graph.cast(self._edge(0.0), BOOL)
+        skippable = columns(self.graph, self.graph.op("Concat", self.skippable, nowhere, axis=1), 2, LAST)
+
+        def step(graph: OnnxGraph, after: str, emission: str, ends: str) -> tuple[str, str]:
+            w, joined = Writer(graph, self.type.dtype), graph.op("Concat", after, edge, axis=1)
+            skipping = w("Where", skippable, columns(graph, joined, 2, LAST), NEVER)
+            now = w("Where", ends, final, log_of_sum(w, after, columns(graph, joined, 1, -1), skipping))
+            return w("Add", now, emission), now
+
+        never = self.graph.constant(NEVER, self.type.dtype)
+        return self._walk("betas", never, step, is_last, reverse=True)
+
+    def totals(self, alphas: str, input_lengths: str) -> str:
+        """Log-probabilities of the targets, (batch, 1)."""
+        graph, w, whole, steps = self.graph, self.w, self.whole, self._column(input_lengths)
+        last = whole("Max", whole("Sub", steps, 1), 0)
+        last = whole("Expand", last, graph.dims((1, self.batch, self.count)))
+        last = w("Squeeze", graph.op("GatherElements", alphas, last, axis=0), graph.constant([0], INT64))
+        end, before = (graph.op("GatherElements", last, place, axis=1) for place in self._ends())
+        empty = whole("Equal", self.lengths, 0)
+        total = log_of_sum(w, end, w("Where", empty, NEVER, before))
+        return w("Where", whole("Greater", steps, 0), total, w("Where", empty, 0.0, NEVER))
+
+    def within(self, input_lengths: str) -> str:
+        """Whether each step is within its sequence, (time, batch, 1)."""
+        return self.whole("Less", self._steps(), self._column(input_lengths))
+
+    def _ends(self) -> tuple[str, str]:
+        """The two states in which a path may end, (batch, 1); where a target is empty, twice the one."""
+        end = self.whole("Mul", self.lengths, 2)
+        return end, self.whole("Max", self.whole("Sub", end, 1), 0)
+
+    def _edge(self, fill: float) -> str:
+        """Two states beyond those that there are, (batch, 2)."""
+        writer = self.whole if isinstance(fill, int) else self.w
+        return writer("Expand", fill, self.graph.dims((self.batch, 2)))
+
+    def _column(self, lengths: str) -> str:
+        return self.whole("Unsqueeze", self.graph.cast(lengths, INT64), self.graph.constant([1], INT64))
+
+    def _steps(self) -> str:
+        """The numbers of the steps, (time, 1, 1)."""
+        return self.whole("Unsqueeze", self._numbers(self.time), self.graph.constant([1, 2], INT64))
+
+    def _numbers(self, size: Dim) -> str:
+        """The integers from 0 to below `size`."""
+        end = self.whole("Squeeze", self.graph.dims((size,)))
+        return self.whole("Range", 0, end, 1)
+
+    def _walk(self, name: str, first: str, step: Callable[..., tuple[str, str]], *flags: str, reverse: bool) -> str:
+        """What each step gives as its second result, (time, batch, states); it is given the emissions and `flags`."""
+        row, flag = (self.type.with_shape((self.batch, size)) for size in (self.count, 1))
+        scanned = [row, *[flag.with_dtype(BOOL)] * len(flags)]
+        _, rows = self.graph.op(
+            "Scan",
+            self.w("Expand", first, self.graph.dims((self.batch, self.count))),
+            self.emissions,
+            *flags,
+            outputs=2,
+            body=self.graph.body(name, [row, *scanned], [row, row], step),
+            num_scan_inputs=len(scanned),
+            scan_input_directions=[int(reverse)] * len(scanned),
+            scan_output_directions=[int(reverse)],
+        )
+        return str(rows)
+
+
+def columns(graph: OnnxGraph, x: str, begin: int, end: int) -> str:
+    """Those of a matrix from `begin` to before `end`."""
+    return str(graph.op("Slice", x, *(graph.constant([n], INT64) for n in (begin, end, 1))))
+
+
+def log_of_sum(w: Writer, *terms: str) -> str:
+    """log(exp(a) + exp(b) + ...), minus infinity of nothing but minus infinities."""
+    largest = w("Max", w("Max", *terms), float(np.finfo(w.dtype).min))
+    parts = [w("Exp", w("Sub", term, largest)) for term in terms]
+    return w("Add", w("Log", w("Sum", *parts)), largest)
