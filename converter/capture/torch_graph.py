@@ -19,8 +19,8 @@ from .known_numbers import KnownNumbers, UnseenDraws, extreme_draws, known_setti
 from .libraries import decided_without_values
 from .marks import Marker
 from .prepare import prepare
-from .recurrent_shapes import any_number_of_steps
 from .refusals import explained
+from .result_shapes import shapes_alone
 from .table import TABLE
 
 # operators that torch knows how to take apart, but counts among those that stay whole
@@ -71,7 +71,7 @@ def _trace(
         stack.enter_context(watch(module, marker))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(decided_without_values())
-        stack.enter_context(any_number_of_steps())
+        stack.enter_context(shapes_alone())
         warnings.simplefilter("ignore")
         with KnownNumbers(), DetachedInAutocast(), decisions, known_settings(module):
             exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)

@@ -21,6 +21,9 @@ SETS = torch.tensor([[2, 0, -1], [1, -1, 2], [-1, 0, 1], [0, 1, 2]])
 PIXELS, MAP = data(2, 3, 4, 5), torch.randint(3, (2, 4, 5), generator=torch.Generator().manual_seed(0))
 WEIGHT = torch.tensor([0.5, 2.0, 1.0])
 CERTAIN = torch.tensor([0.0, 1.0, 0.0, 1.0, 0.3])
+FRAMES = torch.log_softmax(data(5, 2, 3), 2)
+ROWS, ROW = torch.tensor([[1, 2, 0], [2, 1, 2]]), torch.tensor([1, 2, 2])
+STEPS, LENGTHS = torch.tensor([5, 4]), torch.tensor([2, 1], dtype=torch.int32)
 
 Case = tuple[Callable[..., Any], tuple[Any, ...]]
 LOSSES: dict[str, Case] = {
@@ -79,6 +82,16 @@ LOSSES: dict[str, Case] = {
     "multilabel margin": (F.multilabel_margin_loss, (A, SETS)),
     "multilabel margin, each": (lambda x, t: F.multilabel_margin_loss(x, t, reduction="none"), (A, SETS)),
     "multilabel margin, one": (F.multilabel_margin_loss, (A[0], SETS[0])),
+    "ctc": (F.ctc_loss, (FRAMES, ROWS, STEPS, LENGTHS)),
+    "ctc, targets one after the other": (
+        lambda x, *rest: F.ctc_loss(x.log_softmax(2), *rest, reduction="sum"), (FRAMES, ROW, STEPS, LENGTHS)
+    ),
+    "ctc, lengths known": (lambda x, t: F.ctc_loss(x, t, (5, 4), [2, 1], blank=2, reduction="none"), (FRAMES, ROW % 2)),
+    "ctc, impossible": (
+        lambda x, *rest: F.ctc_loss(x, *rest, zero_infinity=True), (FRAMES, ROWS, STEPS - 3, LENGTHS)
+    ),
+    "ctc of one sequence": (lambda x, t: F.ctc_loss(x[:, 0], t, torch.tensor(5), torch.tensor(3)), (FRAMES, ROW)),
+    "ctc without targets": (lambda x: F.ctc_loss(x, torch.zeros(0, dtype=torch.int64), (5, 4), (0, 0)), (FRAMES,)),
     "multilabel soft margin": (lambda x, t: F.multilabel_soft_margin_loss(x, t.detach()), (A, PROBABILITIES.round())),
 }  # fmt: skip
 
@@ -87,6 +100,31 @@ LOSSES: dict[str, Case] = {
 def test_agrees_with_torch(dtype: torch.dtype) -> None:
     modules: dict[str, nn.Module] = {name: Function(call) for name, (call, _) in LOSSES.items()}
     assert_matches_torch(Each(modules), {name: args for name, (_, args) in LOSSES.items()}, dtype=dtype)
+
+
+def test_sequences_may_vary_in_number_and_length() -> None:
+    def loss(x: Tensor, targets: Tensor, steps: Tensor, lengths: Tensor) -> Tensor:
+        return F.ctc_loss(x.log_softmax(2), targets, steps, lengths)
+
+    one_by_one = torch.tensor([1, 2, 1, 2, 2, 2, 1])
+    for targets, axes, other in ((ROWS, {0: "batch", 1: "length"}, ROWS[:, :2].repeat(2, 1)),
+                                 (ROW, {0: "total"}, one_by_one)):  # fmt: skip
+        assert_matches_torch(
+            Function(loss), FRAMES, targets, STEPS, LENGTHS,
+            dynamic_shapes=(({0: "time", 1: "batch"}, axes, {0: "batch"}, {0: "batch"}),),
+            other_args=(data(7, 4, 3), other, torch.tensor([7, 6, 6, 5]), torch.tensor([2, 2, 1, 2]).int()),
+        )  # fmt: skip
+
+
+def test_a_loss_of_sequences_stays_whole_beside_what_is_written_in_place() -> None:
+    def loss(x: Tensor) -> Tensor:
+        x = x.log_softmax(2)
+        x = x.clone()
+        x[0] -= 0.5
+        return F.ctc_loss(x, ROWS, STEPS, LENGTHS)
+
+    program = assert_matches_torch(Function(loss), FRAMES)
+    assert [node.op for node in program.nodes].count("ctc_loss") == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])

@@ -10,6 +10,7 @@ import torch
 
 # importing the tables fills `table.TABLE`
 from cellbridge.converter.capture import table, tables  # noqa: F401
+from cellbridge.converter.capture.result_shapes import RESULTS
 
 
 def mismatch(target: str, translation: table.Translation) -> str | None:
@@ -52,6 +53,11 @@ def _plain(default: Any) -> str:
 @pytest.mark.parametrize("target", sorted(target for target in table.TABLE if target.startswith("aten.")))
 def test_entry_takes_what_torch_gives(target):
     assert mismatch(target, table.TABLE[target]) is None
+
+
+@pytest.mark.parametrize("operator", RESULTS, ids=str)
+def test_what_torch_knows_the_shape_of_alone_has_an_entry(operator):
+    assert str(operator) in table.TABLE
 
 
 def test_mismatch_is_found():

@@ -22,7 +22,6 @@ WITHOUT_FORM = {
     "cond": CONTROL,
     "conv_weight_gradient": GRADIENTS,
     "ctc_alphas": "no module that is captured has it",
-    "ctc_loss": "no module that is captured has it",
     "ctc_loss_gradient": GRADIENTS,
     "group_norm_with_statistics": GRADIENTS,
     "grouped_matmul": GROUPED,

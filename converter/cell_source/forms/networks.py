@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..expressions import PRODUCT, SUM, Expression, call, infix, method, several
+from ..expressions import ATOM, PRODUCT, SUM, Expression, call, infix, method, several
 from .table import Attributes, Cannot, Operation, Several, form
 
 Padding = tuple[tuple[int, int], ...]
@@ -101,6 +101,13 @@ def _(o: Operation) -> Expression:
 @form("softmax", "log_softmax")
 def _(o: Operation) -> Expression:
     return call(f"ops.{o.node.op}", o.x().text, axis=o.literal(o["axis"], "axis"))
+
+
+@form("ctc_loss")
+def _(o: Operation) -> Expression:
+    operands = (o.x(i).text for i in range(4))
+    both = call("ops.ctc_loss", *operands, o.literal(o["blank"], "blank"), '"none"')
+    return Expression(f"{both.text}[0]", ATOM)
 
 
 @form("binary_cross_entropy")

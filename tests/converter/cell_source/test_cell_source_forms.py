@@ -177,6 +177,10 @@ NETWORKS: dict[str, Case] = {
         ),
         (X, torch.tensor([0, 3, 1])),
     ),
+    "a loss of sequences": (
+        lambda a, t: F.ctc_loss(a.log_softmax(2), t, (4, 6), (2, 1), blank=3, reduction="none"),
+        (randn(6, 2, 4), ROWS),
+    ),
 }
 
 

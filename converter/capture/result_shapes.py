@@ -1,0 +1,56 @@
+"""Operators of which torch, while it traces, computes nothing but the shapes of their results."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_ATEN = torch.ops.aten
+_KEYS = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
+
+
+@contextlib.contextmanager
+def shapes_alone() -> Iterator[None]:
+    """Within the context, these operators are traced as a whole, by the shapes of their results.
+
+    Torch would run recurrent layers step by step, and so fix the number of steps at that of the example inputs; and it
+    doesn't know the shapes within connectionist temporal classification, where lengths are tensors.
+    """
+    held = {operator: dict(operator.py_kernels) for operator in RESULTS}
+    try:
+        for operator, results in RESULTS.items():
+            operator.py_kernels.update(dict.fromkeys(_KEYS, results))
+            operator._dispatch_cache.clear()
+        yield
+    finally:
+        for operator, kernels in held.items():
+            operator.py_kernels.clear()
+            operator.py_kernels.update(kernels)
+            operator._dispatch_cache.clear()
+
+
+def _of_layer(input: Tensor, hx: Tensor | list[Tensor], *settings: Any) -> tuple[Tensor, ...]:
+    """The outputs of all steps, (time, batch, directions * hidden) or batch first, and the last states, as `hx`."""
+    states = [hx] if isinstance(hx, Tensor) else hx
+    bidirectional = settings[-2]
+    outputs = input.new_empty(*input.shape[:2], states[0].shape[2] * (2 if bidirectional else 1))
+    return outputs, *(torch.empty_like(state) for state in states)
+
+
+def _of_ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """The loss, or those of the sequences: of log-probabilities (time, batch, classes) or (time, classes)."""
+    return log_probs.new_empty(() if reduction else log_probs.shape[1:-1])
+
+
+RESULTS: dict[Any, Callable[..., Any]] = {
+    **dict.fromkeys((_ATEN.lstm.input, _ATEN.gru.input, _ATEN.rnn_tanh.input, _ATEN.rnn_relu.input), _of_layer),
+    **dict.fromkeys((_ATEN.ctc_loss.IntList, _ATEN.ctc_loss.Tensor), _of_ctc_loss),
+}
+"""What gives the shapes, by operator; each has a translation, or these empty tensors would stand for its results."""
