@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.export import _trace as tracing
 
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
 
@@ -51,6 +53,20 @@ _ADVICE = (
         "dynamic_shapes doesn't fit the model: fix the dimension, or change the range as torch suggests above",
     ),
 )
+
+
+@contextlib.contextmanager
+def told_once() -> Iterator[None]:
+    """Within the context, torch doesn't print the graph of a model that it refuses, nor warn of it: the error tells."""
+    log = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    level = log.level
+    tracing.print = lambda *args, **options: None  # type: ignore[attr-defined]
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        vars(tracing).pop("print", None)
+        log.setLevel(level)
 
 
 @contextlib.contextmanager

@@ -416,6 +416,13 @@ def test_a_refusal_says_what_to_do(function, advice):
     assert "test_capture.py" in str(refusal.value)
 
 
+def test_a_refusal_is_told_by_the_error_alone(capfd, caplog):
+    with pytest.raises(ConversionError):
+        from_torch(Function(lambda x: x if x.sum() > 0 else -x), (torch.rand(3),))
+    assert capfd.readouterr() == ("", "")
+    assert not [record for record in caplog.records if record.levelname != "DEBUG"]
+
+
 class Slope(nn.Module):
     """The gradient of what an inner module gives."""
 
