@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,7 +92,7 @@ def gradient_program(program: Program) -> GradientProgram:
 
 
 def value_and_grad(
-    program: Program, args: tuple[Any, ...], kwargs: dict[str, Any], cotangents: list[Any] | None
+    program: Program, args: tuple[Any, ...], kwargs: dict[str, Any], cotangents: Iterable[Any] | None
 ) -> tuple[Any, Gradients]:
     """`Program.value_and_grad`."""
     inputs = flat_inputs(program, args, kwargs)
@@ -124,8 +124,11 @@ def _symbolic(value: Value) -> bool:
     return not all(isinstance(dim, int) for dim in value.shape)
 
 
-def checked_cotangents(program: Program, cotangents: list[Any]) -> list[Array]:
+def checked_cotangents(program: Program, cotangents: Iterable[Any]) -> list[Array]:
     """One array per floating-point output, in its dtype; `UsageError` if there are others or their shapes differ."""
+    if tree.is_tensor(cotangents):
+        raise UsageError(f"needed a list with a cotangent for each output, given one {type(cotangents).__name__}")
+    cotangents = list(cotangents)
     outputs = zip(program.result.paths("output"), program.outputs, strict=True)
     floating = [(label, value) for label, value in outputs if is_floating(value.dtype)]
     if len(cotangents) != len(floating):

@@ -75,7 +75,7 @@ class Compiled:
         """
         inputs = flat_inputs(self.program, args, kwargs)
         bind(self.program, inputs)
-        seeds = None if cotangents is None else checked_cotangents(self.program, list(cotangents))
+        seeds = None if cotangents is None else checked_cotangents(self.program, cotangents)
         given = seeds is not None
         if given not in self._backward:
             self._backward[given] = _Backward(self.program, self.provider, given)

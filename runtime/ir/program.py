@@ -83,7 +83,7 @@ class Program:
         """
         from ..calling import value_and_grad
 
-        return value_and_grad(self, args, kwargs, None if cotangents is None else list(cotangents))
+        return value_and_grad(self, args, kwargs, cotangents)
 
     def cells(self) -> list[Cell]:
         """The Cells, one per call, parents before children; each can be cut out and run alone."""

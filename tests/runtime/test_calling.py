@@ -65,12 +65,13 @@ def test_cotangents_default_to_ones_at_any_size() -> None:
     ("cotangents", "message"),
     [
         ([], "needed 2 cotangents, one per floating-point output, given 0"),
+        (X, "needed a list with a cotangent for each output, given one ndarray"),
         ([X, X[:1]], r"cotangent 1, of output\[2\]: needed shape \[2\], given \[1\]"),
         ([X[None], X], r"cotangent 0, of output\[0\]: needed shape \[2\], given \[1, 2\]"),
         ([X, None], r"cotangent 1, of output\[2\]: needed an array or tensor, given NoneType"),
     ],
 )
-def test_cotangents_that_do_not_fit(cotangents: list[Any], message: str) -> None:
+def test_cotangents_that_do_not_fit(cotangents: Any, message: str) -> None:
     program = build(lambda x: (x * 2.0, comparison.greater(x, 0.0), x + 1.0), (2,))
     with pytest.raises(UsageError, match=message):
         program.value_and_grad(X, cotangents=cotangents)
