@@ -107,6 +107,10 @@ _TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] 
         "stride": (3, 2), "padding": ((1, 2), (0, 1)), "output_padding": (2, 1), "dilation": (2, 1), "groups": 2}),
     "depthwise": ((1, 3, 4, 4), (3, 1, 3, 3), {
         "stride": (2, 2), "padding": ((1, 1), (1, 1)), "output_padding": (1, 1), "dilation": (1, 1), "groups": 3}),
+    "depthwise-by-single-steps": ((2, 3, 4, 5), (3, 1, 3, 2), {
+        "stride": (1, 1), "padding": ((1, 0), (2, -1)), "output_padding": (0, 0), "dilation": (1, 2), "groups": 3}),
+    "depthwise-1d": ((2, 4, 5), (4, 1, 3), {
+        "stride": (1,), "padding": ((0, 2),), "output_padding": (0,), "dilation": (1,), "groups": 4}),
     "3d": ((1, 2, 2, 3, 2), (2, 2, 2, 3, 2), {
         "stride": (2, 1, 2), "padding": ((0, 0), (1, 1), (0, 1)), "output_padding": (0, 0, 1), "dilation": (1, 1, 1),
         "groups": 1}),
