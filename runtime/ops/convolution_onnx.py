@@ -21,6 +21,8 @@ FEW_CHANNELS = 16
 """With fewer channels to a group, the matrix of one tap is too thin: taps share one."""
 MANY_CHANNELS = 128
 """With fewer channels on either side, the product of one tap takes less time than to lay out its matrices."""
+WIDE = 128
+"""Of wider images, most of what the product of a depthwise convolution gives is thrown away."""
 
 Seen = Callable[[str, Sequence[int], Sequence[int]], str]
 
@@ -39,6 +41,14 @@ def onnx_weight_gradient(
     fewest = min((n for n in (channels, out_channels) if isinstance(n, int)), default=MANY_CHANNELS)
     if groups == 1 and not few and fewest < MANY_CHANNELS and all(step == 1 for step in stride):
         return _by_rows(graph, x, g, kernel_shape, padding, dilation)
+    widths = (graph.type(x).shape[-1], counts[-1])
+    if (
+        groups > 1
+        and per_group == 1
+        and len(counts) == 2
+        and all(isinstance(width, int) and width <= WIDE for width in widths)
+    ):
+        return _depthwise(graph, x, g, kernel_shape, stride, padding, dilation)
 
     def seen(images: str, tap: Sequence[int], axes: Sequence[int]) -> str:
         starts = [t * dilation[axis - 2] for t, axis in zip(tap, axes, strict=True)]
@@ -133,6 +143,31 @@ def _by_rows(graph: OnnxGraph, x: str, g: str, kernel_shape: Sizes, padding: Pad
         products.append(_reshaped(graph, summed, 1, columns, channels, out_channels))
     weight = graph.op("Transpose", graph.op("Concat", *products, axis=0), perm=(3, 2, 0, 1))
     return _reshaped(graph, weight, out_channels, channels, *kernel_shape)
+
+
+def _depthwise(
+    graph: OnnxGraph, x: str, g: str, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes
+) -> str:
+    """Of images with a channel per group: for each row of taps a product of all columns of `x` by all of `g`.
+
+    It contracts batch and rows. Of the pairs of columns, a tap of the last axis has those that its windows meet.
+    """
+    (batch, channels), (out_channels, rows) = graph.type(x).shape[:2], graph.type(g).shape[1:3]
+    width, columns = int(graph.type(x).shape[3]), int(graph.type(g).shape[3])
+    images = graph.op("Transpose", x, perm=(1, 2, 0, 3))  # (channels, rows, batch, columns)
+    (before, after), (cut, _) = padding
+    images = _padded(graph, images, (0, before, 0, 0), (0, after, 0, 0))
+    windows = _places_of_windows(graph, rows, kernel[0], stride[0], dilation[0])
+    places, several = product((rows, batch)), out_channels // channels
+    images = _reshaped(graph, graph.op("Gather", images, windows, axis=1), channels, 1, kernel[0], places, width)
+    cotangents = graph.op("Transpose", g, perm=(1, 2, 0, 3))
+    cotangents = _reshaped(graph, cotangents, channels, several, 1, places, columns)
+    pairs = graph.op("MatMul", graph.op("Transpose", images, perm=(0, 1, 2, 4, 3)), cotangents)
+    pairs = _reshaped(graph, pairs, out_channels * kernel[0], product((width, columns)))
+    met = np.arange(columns)[:, None] * stride[1] + np.arange(kernel[1]) * dilation[1] - cut
+    meets = (np.arange(width)[:, None, None] == met).reshape(-1, kernel[1])
+    weight = graph.op("MatMul", pairs, graph.constant(meets, graph.type(x).dtype))
+    return _reshaped(graph, weight, out_channels, 1, *kernel)
 
 
 def _places_of_windows(graph: OnnxGraph, count: Dim, size: int, stride: int, dilation: int) -> str:

@@ -78,6 +78,11 @@ _GEOMETRIES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] 
         (1, 2, 6, 5), (6, 1, 3, 2),
         {"stride": (1, 2), "padding": ((1, 0), (2, 1)), "dilation": (1, 2), "groups": 2},
     ),
+    "depthwise-cropped": (
+        (2, 3, 7, 8), (3, 1, 3, 3),
+        {"stride": (2, 1), "padding": ((-1, 1), (1, -2)), "dilation": (1, 2), "groups": 3},
+    ),
+    "depthwise-1d": ((2, 3, 9), (3, 1, 3), {"stride": (2,), "padding": ((1, 1),), "dilation": (1,), "groups": 3}),
     "3d": (
         (1, 2, 4, 5, 6), (3, 2, 2, 3, 2),
         {"stride": (1, 2, 1), "padding": ((1, 0), (1, 1), (0, 0)), "dilation": (1, 1, 2), "groups": 1},
