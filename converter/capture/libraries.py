@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 
 
 @contextlib.contextmanager
@@ -17,6 +21,9 @@ def decided_without_values() -> Iterator[None]:
     - Torch's transformer layers don't look into a mask to see whether it is the causal one: not causal, as far as they
       know, a mask is applied as it is. That changes only what is faster.
     - Distributions don't look into their parameters, to raise an error for a negative scale, say.
+    - Batch norm without a momentum, whose statistics are averages over all batches so far, doesn't make a Python number
+      of the number of these.
+    - Torch takes the loss of one sample by `multilabel_margin_loss` for a vector, where it isn't reduced.
     - The models of transformers, given no mask, go without, as they do in eager mode: while they are exported they make
       one, which some of them add to scores of another shape, or as 1 where it is true.
     """
@@ -26,10 +33,38 @@ def decided_without_values() -> Iterator[None]:
             _replaced(layers, "_detect_is_causal_mask", lambda mask, is_causal=None, size=None: is_causal is True)
         )
         stack.enter_context(_replaced(torch.distributions.Distribution, "_validate_args", False))
+        stack.enter_context(_replaced(_BatchNorm, "forward", functools.partialmethod(_normalized, _BatchNorm.forward)))
+        of_samples = torch._C._nn.multilabel_margin_loss
+        stack.enter_context(
+            _replaced(torch._C._nn, "multilabel_margin_loss", functools.partial(_margin_loss, of_samples))
+        )
         masks = sys.modules.get("transformers.masking_utils")
         if hasattr(masks, "is_torchdynamo_exporting"):
             stack.enter_context(_replaced(masks, "is_torchdynamo_exporting", lambda: False))
         yield
+
+
+def _normalized(module: _BatchNorm, forward: Callable[..., Tensor], input: Tensor) -> Tensor:
+    """`forward` of a batch norm."""
+    if module.momentum is not None or not module.training or module.running_mean is None:
+        return forward(module, input)
+    module._check_input_dim(input)  # type: ignore[no-untyped-call]
+    batches, averages = module.num_batches_tracked, (module.running_mean, module.running_var)
+    assert batches is not None
+    batches.add_(1)
+    share = batches.to(module.running_mean.dtype).reciprocal()
+    variance, mean = torch.var_mean(input.detach().to(share.dtype), (0, *range(2, input.ndim)))
+    for average, of_batch in zip(averages, (mean, variance), strict=True):
+        assert average is not None
+        average.copy_(average * (1 - share) + of_batch * share)
+    return F.batch_norm(input, None, None, module.weight, module.bias, True, 0.0, module.eps)
+
+
+def _margin_loss(of_samples: Callable[..., Tensor], input: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """`multilabel_margin_loss`."""
+    if reduction or input.ndim != 1:
+        return of_samples(input, target, reduction)
+    return of_samples(input[None], target[None], reduction)[0]
 
 
 @contextlib.contextmanager
