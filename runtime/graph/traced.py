@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .. import tree
 from ..calling import as_array
 from ..common.nested import mapped
@@ -23,7 +25,7 @@ from .boundaries import parameter_names
 from .dependencies import Dependencies
 from .objects import contents_of
 from .recording import Trace
-from .sizes import Argument, tensor_arguments
+from .sizes import Argument, is_input, tensor_arguments
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,8 @@ def run_trace(
     taken: list[Tensor] = []
 
     def symbolic(leaf: Any) -> Any:
-        if not tree.is_tensor(leaf):
-            return leaf
+        if not is_input(leaf):
+            return float(leaf) if isinstance(leaf, np.float64) else leaf
         argument = next(tensors)
         if isinstance(leaf, Parameter):
             return leaf
@@ -125,7 +127,7 @@ def run_trace(
         of = ", ".join(f"{inputs[i].value.name!r}" for i in written)
         warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=3)
     parameters, buffers, live = run.stored()
-    called_with = mapped((args, keywords), lambda leaf: leaf.name if isinstance(leaf, Parameter) else leaf)
+    called_with = mapped((args, keywords), _as_constant)
     program = Program(
         inputs=tuple(x.value for x in inputs),
         outputs=tuple(x._data.value for x in outputs),
@@ -141,6 +143,13 @@ def run_trace(
     verify(program)
     dependencies = Dependencies(run.guard.objects, (held.parameter for held in run.held.values()))
     return TracedProgram(program, live, dependencies, written if gives_written else ())
+
+
+def _as_constant(leaf: Any) -> Any:
+    """What stands for an argument that is no input: the name of a Parameter, the number that an `np.float64` is."""
+    if isinstance(leaf, Parameter):
+        return leaf.name
+    return float(leaf) if isinstance(leaf, np.float64) else leaf
 
 
 def _as_output(leaf: Any) -> Any:

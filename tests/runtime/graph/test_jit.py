@@ -124,6 +124,20 @@ def test_dtypes_ranks_and_python_values_have_programs_of_their_own() -> None:
     same(scaled(calls[0][0], 2, shift=1), calls[0][0] * 2 + 1)
 
 
+def test_a_float64_of_numpy_is_the_python_number_that_it_is() -> None:
+    @ms.jit
+    def scaled(x: Any, factor: Any) -> Any:
+        return x * factor
+
+    for x in (batch(3), batch(3).astype(ms.float16), Tensor([1, 2])):
+        result = scaled(x, np.sqrt(np.float64(4.0)))
+        assert result.dtype == (x * np.float64(2.0)).dtype
+        same(result, x * 2.0)
+    assert scaled(batch(3), 2.0).dtype == ms.float32
+    assert scaled.cache_info().traces == 3
+    same(ms.grad(scaled)(batch(3), np.float64(3.0)), batch(3) * 0 + 3)
+
+
 CHANGES: dict[str, Callable[[Net], Any]] = {
     "training": lambda net: net.set_train(),
     "training of one": lambda net: net.norm.set_train(),
