@@ -100,6 +100,7 @@ def run_trace(
     tensors = iter(arguments)
     inputs: list[Traced] = []
     taken: list[Tensor] = []
+    given_as: list[Any] = []
 
     def symbolic(leaf: Any) -> Any:
         if not is_input(leaf):
@@ -110,6 +111,7 @@ def run_trace(
         array = leaf if isinstance(leaf, Tensor) else as_array(leaf)
         inputs.append(run.builder.new_value(argument.identifier, Type(array.dtype, argument.shape)))
         taken.append(wrapped(inputs[-1]))
+        given_as.append(leaf)
         return taken[-1]
 
     given, given_by_name = mapped((args, keywords), symbolic)
@@ -120,6 +122,9 @@ def run_trace(
             name = getattr(function, "__name__", type(function).__name__)
             result = run.within("", name, function, function, given, given_by_name)
         written = tuple(i for i, (x, data) in enumerate(zip(taken, inputs, strict=True)) if x._data is not data)
+        for i in written:
+            same = [x.value.name for x, leaf in zip(inputs, given_as, strict=True) if leaf is given_as[i]]
+            run.guard.writes_argument(function, same)
         if written and gives_written:
             result = result, tuple(taken[i] for i in written)
         outputs, structure = tree.flatten(mapped(result, _as_output))

@@ -528,6 +528,40 @@ def test_what_would_be_lost_is_refused(function: Any, message: str) -> None:
         ms.jit(function)(Tensor(X), {"all": [1]})
 
 
+class Writes(nn.Cell):
+    def construct(self, x: Any, *, y: Any) -> Any:
+        x[0] = 1.0
+        return x + y
+
+
+class GivesTwice(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = Writes()
+
+    def construct(self, x: Any) -> Any:
+        x = x * 2
+        return self.writes(x, y=x)
+
+
+@pytest.mark.parametrize(("call", "cell"), [(lambda x: Writes()(x, y=x), "Writes"), (GivesTwice(), "writes")])
+def test_a_tensor_that_is_given_twice_and_written_to_is_refused(call: Any, cell: str) -> None:
+    """Python has one tensor there, under two names; a program has two."""
+    x = Tensor(X)
+    message = rf"given as x and as y was written to(.|\n)*{cell}(.|\n)*Writes.construct(.|\n)*give a copy"
+    with pytest.raises(UnsupportedPython, match=message):
+        ms.jit(call)(x)
+    np.testing.assert_array_equal(x.asnumpy(), X)
+
+
+def test_what_is_written_to_may_be_given_twice_where_it_is_copied() -> None:
+    x = Tensor(X)
+    with pytest.raises(UnsupportedPython, match="given as x and as y"):
+        ms.jit(Writes())(x, y=x)
+    expected = Writes()(Tensor(X), y=Tensor(X))
+    np.testing.assert_array_equal(ms.jit(Writes())(x, y=x.copy()).asnumpy(), expected.asnumpy())
+
+
 def test_a_program_leaves_arguments_as_they_are() -> None:
     with pytest.warns(UserWarning, match="Python writes to the argument 'x'; the program leaves it as it is"):
         traced = trace(lambda x: x.mul_(2), (Tensor(X),))
