@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -389,6 +390,14 @@ def test_structures_go_in_and_out() -> None:
     assert result["rest"][1][1:] == (3, "text")
     assert result["none"] is None
     assert isinstance(result["rest"][1][0], Tensor)
+
+
+def test_dicts_of_other_classes_go_in() -> None:
+    @ms.jit
+    def function(groups: Any, counts: Any) -> Any:
+        return groups["a"] * counts["a"]
+
+    same(function(defaultdict(list, {"a": batch(3)}), Counter("aab")), batch(3) * 2)
 
 
 # ---- gradients ----
