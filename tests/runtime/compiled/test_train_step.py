@@ -363,6 +363,12 @@ def test_mistakes_are_named() -> None:
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), frozen="conv.*")
     with pytest.raises(UsageError, match="nothing to train"):
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), frozen=["*"])
+    cell = ms.nn.Dense(4, 3)
+    optimizer = optim.SGD(cell.trainable_params(), 0.1)
+    with pytest.raises(UsageError, match="nothing to train: every Parameter of the optimizer is frozen"):
+        compile_train_step(cell, None, optimizer, frozen=["*"])
+    with pytest.raises(UsageError, match="an optimizer was given as loss: the order is network, loss, optimizer"):
+        compile_train_step(cell, optimizer, ms.nn.CrossEntropyLoss())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="given 'static'"):
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), loss_scale="static")
     manager: Any = ms.amp.DynamicLossScaleManager()
