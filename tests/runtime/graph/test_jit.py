@@ -203,6 +203,20 @@ def test_variables_of_a_function_are_seen() -> None:
     assert function.cache_info().traces == 3
 
 
+def test_defaults_of_a_function_are_seen() -> None:
+    def function(x: Any, y: Any = Tensor([1.0, 2.0]), *, table: Any = {"shift": 1.0}) -> Any:  # noqa: B006, B008
+        return x * y + table["shift"]
+
+    jitted = ms.jit(function)
+    same(jitted(batch(2)), batch(2) * Tensor([1.0, 2.0]) + 1.0)
+    assert function.__defaults__
+    assert function.__kwdefaults__
+    function.__defaults__[0][0] = 5.0
+    function.__kwdefaults__["table"]["shift"] = 3.0
+    same(jitted(batch(2)), batch(2) * Tensor([5.0, 2.0]) + 3.0)
+    same(jitted(batch(2), Tensor([0.0, 1.0])), batch(2) * Tensor([0.0, 1.0]) + 3.0)
+
+
 def test_variables_named_like_attributes_are_others() -> None:
     scope: dict[str, Any] = {"loss": 0}
     exec("def function(x, net):\n    return net.loss(x)", scope)

@@ -528,6 +528,17 @@ def test_what_would_be_lost_is_refused(function: Any, message: str) -> None:
         ms.jit(function)(Tensor(X), {"all": [1]})
 
 
+def test_defaults_of_a_function_stay_as_they_are() -> None:
+    class Remembers(nn.Cell):
+        def construct(self, x: Any, seen: Any = {}) -> Any:  # noqa: B006
+            return x + seen.setdefault("x", x)
+
+    cell = Remembers()
+    with pytest.raises(UnsupportedPython, match=r"traced Python changed the variable seen(.|\n)*Remembers.construct"):
+        ms.jit(cell)(Tensor(X))
+    np.testing.assert_array_equal(cell(Tensor(X)).asnumpy(), X * 2)
+
+
 class Writes(nn.Cell):
     def construct(self, x: Any, *, y: Any) -> Any:
         x[0] = 1.0
