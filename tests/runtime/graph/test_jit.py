@@ -7,6 +7,7 @@ import gc
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -230,6 +231,37 @@ def test_variables_named_like_attributes_are_others() -> None:
         scope["loss"] = number
         same(jitted(batch(3), cell), batch(3) * 2)
     assert jitted.cache_info().traces == 1
+
+
+def test_attributes_of_classes_and_slots_are_seen() -> None:
+    @dataclass(slots=True)
+    class Settings:
+        factor: float
+
+    class Scales(nn.Cell):
+        shift = 1.0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.settings = Settings(2.0)
+
+        def construct(self, x: Any) -> Any:
+            return x * self.settings.factor + self.shift + Net.shift
+
+    class Net:
+        shift = 3.0
+
+    cell = Scales()
+    jitted = ms.jit(cell)
+    same(jitted(batch(3)), batch(3) * 2.0 + 4.0)
+    cell.settings.factor = 5.0
+    same(jitted(batch(3)), batch(3) * 5.0 + 4.0)
+    Scales.shift = 2.0
+    same(jitted(batch(3)), batch(3) * 5.0 + 5.0)
+    Net.shift = 4.0
+    same(jitted(batch(3)), batch(3) * 5.0 + 6.0)
+    jitted(batch(3))
+    assert jitted.cache_info().traces == 4
 
 
 def test_objects_among_the_arguments_are_seen() -> None:

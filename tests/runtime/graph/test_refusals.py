@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import random
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -401,10 +402,7 @@ def test_variables_of_a_function_stay_as_they_are() -> None:
 
 
 def test_a_tensor_that_is_left_behind_is_refused_where_it_is_used() -> None:
-    class Keeper:
-        __slots__ = ("kept",)
-
-    keeper = Keeper()
+    keeper: Any = types.ModuleType("keeper")  # whose variables aren't looked at
 
     def keeps_it(x: Any) -> Any:
         keeper.kept = x * 2
@@ -526,6 +524,38 @@ class Held:
 def test_what_would_be_lost_is_refused(function: Any, message: str) -> None:
     with pytest.raises(TracingError, match=message):
         ms.jit(function)(Tensor(X), {"all": [1]})
+
+
+def test_attributes_of_classes_and_slots_stay_as_they_are() -> None:
+    @dataclass(slots=True)
+    class Slotted:
+        count: int = 0
+
+    class Changes(nn.Cell):
+        seen: ClassVar[list[Any]] = []
+        calls = 0
+
+        def __init__(self, act: Callable[[Any, Any], Any]) -> None:
+            super().__init__()
+            self.act = act
+            self.slotted = Slotted()
+
+        def construct(self, x: Any) -> Any:
+            self.act(self, x)
+            return x
+
+    changes: dict[str, Callable[[Any, Any], Any]] = {
+        "seen of Changes": lambda self, x: self.seen.append(x),
+        "calls of Changes": lambda self, x: setattr(type(self), "calls", 1),
+        "last of Changes": lambda self, x: setattr(type(self), "last", x),
+        "count of Slotted, slotted of Changes": lambda self, x: setattr(self.slotted, "count", 1),
+    }
+    for changed, act in changes.items():
+        cell = Changes(act)
+        with pytest.raises(UnsupportedPython, match=f"traced Python changed {changed}: "):
+            ms.jit(cell)(Tensor(X))
+        assert (Changes.seen, Changes.calls, cell.slotted.count) == ([], 0, 0)
+        assert not hasattr(Changes, "last")
 
 
 def test_defaults_of_a_function_stay_as_they_are() -> None:
