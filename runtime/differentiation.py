@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from . import tape
 from .common.hooks import with_gradient_hooks
 from .common.nested import leaves, tensors_in
@@ -176,9 +178,19 @@ def _check_positions(args: tuple[Any, ...], positions: tuple[int, ...]) -> None:
             )
 
 
+_CONSTANTS = (bool, int, float, np.ndarray, np.generic)
+"""What a function may return without a Tensor: its gradients are zeros."""
+
+
 def _seeds(outputs: Any, output_gradient: Any, forward: Forward) -> dict[int, Any]:
     """Output gradients by tape number."""
     tensors = list(tensors_in(outputs))
+    if not tensors and not any(isinstance(leaf, _CONSTANTS) for leaf in leaves(outputs)):
+        returned = "None; is a `return` missing?" if outputs is None else f"{outputs!r} ({type(outputs).__name__})"
+        raise TypeError(
+            "there is nothing to differentiate: the function must return a Tensor, or a tuple, list or dict that holds "
+            f"some, but it returned {returned}"
+        )
     if output_gradient is None:
         gradients = [full_like(x, 1) for x in tensors]
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -52,15 +53,27 @@ def set_recursion_limit(recursion_limit: int = 1000) -> None:
     checks.positive_int(recursion_limit, "recursion_limit", of="set_recursion_limit")
 
 
-class _no_grad(contextlib.ContextDecorator):  # noqa: N801
+class _no_grad:  # noqa: N801
     """Within the context, or the function decorated, nothing is recorded: no gradient flows to what is before it."""
+
+    def __init__(self) -> None:
+        self._entered: list[contextlib.ExitStack] = []  # several where it is entered within itself
 
     def __enter__(self) -> None:
         trace = current()
-        self._within = contextlib.ExitStack()
-        self._within.enter_context(tape.recording(None))
+        within = contextlib.ExitStack()
+        within.enter_context(tape.recording(None))
         if trace is not None:
-            self._within.enter_context(trace.without_gradient())
+            within.enter_context(trace.without_gradient())
+        self._entered.append(within)
 
     def __exit__(self, *raised: Any) -> None:
-        self._within.__exit__(*raised)
+        self._entered.pop().close()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def without_gradient(*args: Any, **kwargs: Any) -> Any:
+            with type(self)():  # one for each call: there may be threads
+                return function(*args, **kwargs)
+
+        return without_gradient

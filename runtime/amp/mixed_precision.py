@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import checks
 from ..common.dtype import DType, bfloat16, float16, float32, to_dtype
+from ..common.nested import mapped
 from ..common.tensor import Tensor
 from ..ir.types import is_floating
 from ..nn.cell import Cell
@@ -146,13 +147,12 @@ def get_black_list() -> list[type[Cell]]:
 
 def cast_floating(value: Any, dtype: DType) -> Any:
     """Nested tuples, lists and dicts with the floating-point tensors among them in a dtype."""
-    if isinstance(value, dict):
-        return {key: cast_floating(item, dtype) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return type(value)(cast_floating(item, dtype) for item in value)
-    if isinstance(value, Tensor) and is_floating(value.dtype) and value.dtype != dtype:
-        return elementwise.cast(value, dtype=dtype)
-    return value
+
+    def cast(leaf: Any) -> Any:
+        floating = isinstance(leaf, Tensor) and is_floating(leaf.dtype)
+        return elementwise.cast(leaf, dtype=dtype) if floating and leaf.dtype != dtype else leaf
+
+    return mapped(value, cast)
 
 
 def _compute_listed(network: Cell, classes: tuple[type[Cell], ...], dtype: DType) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import bool_, float32, float64, int32
+from ..common.nested import refilled
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
 from ..functional.operands import as_tensor
@@ -194,7 +195,7 @@ def scaled(inputs: Any, factor: Any) -> Any:
         TypeError: there is something else than tensors.
     """
     if isinstance(inputs, (tuple, list)):
-        return type(inputs)(scaled(item, factor) for item in inputs)
+        return refilled(inputs, [scaled(item, factor) for item in inputs])
     if not isinstance(inputs, Tensor):
         raise TypeError(f"a loss scale applies to a Tensor or a tuple of Tensors, but got {type(inputs).__name__}")
     number = shaping.reshape(factor, shape=()) if isinstance(factor, Tensor) else wrapped(np.asarray(factor))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,11 +36,24 @@ def tensors_in(structure: Any) -> Iterator[Tensor]:
 def mapped(structure: Any, function: Callable[[Any], Any]) -> Any:
     """The same nested tuples, lists and dicts with `function(leaf)` in place of each leaf, in order."""
     if isinstance(structure, dict):
-        return type(structure)((key, mapped(item, function)) for key, item in structure.items())
+        return refilled(structure, [mapped(item, function) for item in structure.values()])
     if isinstance(structure, (tuple, list)):
-        items = [mapped(item, function) for item in structure]
-        return type(structure)(*items) if hasattr(structure, "_fields") else type(structure)(items)
+        return refilled(structure, [mapped(item, function) for item in structure])
     return function(structure)
+
+
+def refilled(container: Any, items: list[Any]) -> Any:
+    """A tuple, list or dict of the same class, and with the same keys and attributes, that holds `items`."""
+    made = type(container)
+    if isinstance(container, defaultdict):
+        return made(container.default_factory, zip(container, items, strict=True))
+    if isinstance(container, dict):
+        return made(dict(zip(container, items, strict=True)))  # of pairs, a Counter would count them
+    if isinstance(container, list) and made is not list:
+        copied = copy.copy(container)
+        copied[:] = items
+        return copied
+    return made(*items) if hasattr(container, "_fields") else made(items)
 
 
 def with_tensors(structure: Any, tensors: Iterator[Any]) -> Any:

@@ -205,7 +205,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-_AS_GIVEN = frozenset({"boundary", "cast", "stop_gradient"})
+_AS_GIVEN = frozenset({"boundary", "cast", "own_gradient", "stop_gradient"})
 """Ops whose operands keep their dtype whatever the dtype of computation."""
 
 

@@ -38,6 +38,8 @@ def training_step(
             f"a Cell or a program is trained, given {_described(network)}: write it as a Cell, or capture a torch "
             "module, converter.from_torch(module, inputs, train=True)"
         )
+    if isinstance(loss, Optimizer):
+        raise UsageError("an optimizer was given as loss: the order is network, loss, optimizer")
     left = _matching(cell, frozen)
     if not isinstance(optimizer, Optimizer):
         trained = [p for p in cell.trainable_params() if not any(p is other for other in left)]
@@ -48,6 +50,8 @@ def training_step(
         optimizer = optimizer(trained)
         if not isinstance(optimizer, Optimizer):
             raise UsageError(f"the function makes {_described(optimizer)}: needed an optimizer of runtime.optim or nn")
+    if all(any(p is other for other in left) for p in optimizer.parameters):
+        raise UsageError("there is nothing to train: every Parameter of the optimizer is frozen")
     if optimizer.loss_scale != 1:
         raise UsageError(
             f"the optimizer divides gradients by a loss scale of its own, {optimizer.loss_scale:g}: leave it 1, since "

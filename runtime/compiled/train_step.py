@@ -20,6 +20,7 @@ from ..files import whole_file
 from ..ir.program import Program
 from ..nn.cell import Cell
 from ..nn.optim.optimizer import Optimizer
+from ..nn.optim.rates import ListedRates
 from ..nn.wrap.training_step import TrainingStep
 from ..safetensors_bytes import from_bytes, to_bytes
 from .compiled_step import CompiledStep
@@ -92,6 +93,8 @@ class TrainStep:
         self._not_trained: dict[str, Array] = {}
         self._changing: set[str] = set()
         self._compiled: CompiledStep | None = None
+        self._listed = [cell for _, cell in step.optimizer.cells_and_names() if isinstance(cell, ListedRates)]
+        self._rates_left = 0
 
     def __call__(self, *batch: Any) -> Array:
         """Make a step.
@@ -104,6 +107,7 @@ class TrainStep:
 
         Raises:
             UsageError: the tensors aren't those that the network takes, or ONNX Runtime fails.
+            RuntimeError: a list of learning rates was used up.
         """
         if len(batch) == 1 and isinstance(batch[0], (tuple, list)):
             batch = tuple(batch[0])
@@ -120,6 +124,7 @@ class TrainStep:
         if self._compiled is None or not self._compiled.takes(arrays) or self._changing & self._compiled.fixed:
             self._compile(arrays)
         assert self._compiled is not None
+        self._require_a_rate()
         loss, overflow = self._compiled.run(arrays, self._not_trained | self._loaded | self._rates)
         self.overflowed = bool(overflow)
         return loss
@@ -143,6 +148,19 @@ class TrainStep:
             raise UsageError(
                 f"{self.step.network.cls_name} can't take this batch: {error}; given {len(batch)} tensors{last}"
             ) from None
+
+    def _require_a_rate(self) -> None:
+        """`RuntimeError` if a list of learning rates was used up: a device may read anything beyond its end.
+
+        Not every call makes a step, so that the device is asked only once as many calls were made as rates were left.
+        """
+        if self._listed and self._rates_left == 0:
+            (name,) = (n for n, held in self._held.items() if held.parameter is self.step.optimizer.global_step)
+            made = int(self.state()[name][0])
+            for rates in self._listed:
+                rates.require(made)
+            self._rates_left = min(rates.learning_rate.size for rates in self._listed) - made
+        self._rates_left -= 1
 
     def _given_anew(self) -> set[str]:
         """What isn't trained and was given other values by the network since the last call."""
@@ -234,5 +252,5 @@ class TrainStep:
                     f"{state[name].dtype.name}{list(state[name].shape)}"
                 )
         self._rates = {name: arrays[name] for name in self._rates}
-        self._loaded, self._not_trained = arrays, {}
+        self._loaded, self._not_trained, self._rates_left = arrays, {}, 0
         self._compiled = None  # what it doesn't change is fixed in it

@@ -25,7 +25,10 @@ def as_tensor(value: Any, name: str = "input", *, of: str = "an operator") -> An
         return Tensor(value)
     if isinstance(value, SymbolicDim):
         return _number(value, int64)
-    raise TypeError(f"For '{of}', '{name}' must be a Tensor, but got {type(value).__name__}: {value!r}")
+    made_by = type(value).__module__.partition(".")[0]
+    kind = type(value).__name__ if made_by == "builtins" else f"{made_by}'s {type(value).__name__}"
+    foreign = ": give what it holds, Tensor(x.numpy())" if hasattr(value, "numpy") else ""
+    raise TypeError(f"For '{of}', '{name}' must be a Tensor, but got {kind}: {value!r}{foreign}")
 
 
 def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from .. import tape
 from ..common.dtype import bool_, shown
 from ..common.hooks import refuse_while_tracing, replaced_gradient
+from ..common.nested import mapped
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..ir.types import is_floating
 from ..ops import boundary, elementwise
@@ -21,12 +22,8 @@ from .spelling import operator_object, spelled
 
 @spelled(primitive="StopGradient")
 def stop_gradient(value: Any) -> Any:
-    """`value`, to which no gradient flows: a tensor, or a tuple or list of what may hold some."""
-    if isinstance(value, Operand):
-        return boundary.stop_gradient(value)
-    if isinstance(value, (tuple, list)):
-        return type(value)(stop_gradient(item) for item in value)
-    return value
+    """`value`, to which no gradient flows: a tensor, or nested tuples, lists and dicts of what may hold some."""
+    return mapped(value, lambda leaf: boundary.stop_gradient(leaf) if isinstance(leaf, Operand) else leaf)
 
 
 @spelled(primitive="Identity")

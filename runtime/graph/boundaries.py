@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..common.nested import refilled
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 
@@ -39,10 +40,9 @@ def _marked(item: Any, slot: str, mark: Mark) -> Any:
     if isinstance(item, Tensor):
         return item if isinstance(item, Parameter) else mark(item, slot)
     if isinstance(item, dict):
-        return type(item)((key, _marked(value, f"{slot}[{key!r}]", mark)) for key, value in item.items())
+        return refilled(item, [_marked(value, f"{slot}[{key!r}]", mark) for key, value in item.items()])
     if isinstance(item, (tuple, list)):
-        items = [_marked(value, f"{slot}[{i}]", mark) for i, value in enumerate(item)]
-        return type(item)(*items) if hasattr(item, "_fields") else type(item)(items)
+        return refilled(item, [_marked(value, f"{slot}[{i}]", mark) for i, value in enumerate(item)])
     return item
 
 

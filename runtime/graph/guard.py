@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -132,6 +132,17 @@ class Guard:
             "make a new one, and return it",
             _definition(function),
         )
+
+    def writes_argument(self, function: Callable[..., Any], names: Sequence[str]) -> None:
+        """An argument that was given by these names was written to: there may be one only."""
+        if len(names) > 1:
+            raise self.refusal(
+                UnsupportedPython,
+                f"a tensor that was given as {' and as '.join(names)} was written to: in a program these are apart, "
+                "and only one of them would change",
+                "give a copy (`x.copy()`) as the one or the other, or write to a copy",
+                _definition(getattr(function, "construct", function)),
+            )
 
     def sets_flag(self, parameter: str) -> NoReturn:
         """A flag of a Parameter is set."""

@@ -82,6 +82,35 @@ class Noted:
             self.container.extend(self.before)
 
 
+@dataclass(frozen=True)
+class NotedAttributes:
+    """A class, or an object with slots, and what its attributes held; as `Noted`."""
+
+    name: str
+    owner: Any
+    before: dict[str, Any]
+    container = None
+    was_empty = False
+
+    def change(self) -> str | None:
+        """What was changed; None if nothing was."""
+        now, before = _attributes(self.owner), self.before
+        for key in dict.fromkeys((*before, *now)):
+            if key not in now or key not in before or not is_same(now[key], before[key]):
+                return f"{key} of {self.name}"
+        return None
+
+    def restore(self) -> None:
+        """Let the attributes hold what they held."""
+        set_, delete = (setattr, delattr) if isinstance(self.owner, type) else (object.__setattr__, object.__delattr__)
+        now = _attributes(self.owner)
+        for key in now.keys() - self.before.keys():
+            delete(self.owner, key)
+        for key, value in self.before.items():
+            if now.get(key, self) is not value:
+                set_(self.owner, key, value)
+
+
 class Objects:
     """What Cells and variables hold, and all containers and objects among that, noted before tracing.
 
@@ -94,7 +123,7 @@ class Objects:
         self.tensors: dict[int, str] = {}
         self.data: list[tuple[Tensor, Any]] = []
         self._watched: list[tuple[Variables, dict[str, Any]]] = []
-        self._noted: dict[int, Noted] = {}
+        self._noted: dict[int, Noted | NotedAttributes] = {}
         self._kept: list[Any] = []  # so that no identity is used anew
         self.watch(variables)
 
@@ -170,11 +199,16 @@ class Objects:
         elif isinstance(value, tuple):
             for item in value:
                 self._note(item, name, depth + 1)
-        elif hasattr(value, "__dict__") and not isinstance(value, _WITHOUT_STATE) and _is_the_users(type(value)):
+        elif isinstance(value, type):
+            self._note_class(value, depth)
+        elif not isinstance(value, _WITHOUT_STATE) and _is_the_users(type(value)):
             self._note_state(value, f"{type(value).__name__}, {name}", depth)
 
     def _note_state(self, value: Any, name: str, depth: int) -> None:
-        state = value.__dict__
+        self._note_class(type(value), depth)
+        if _slots(type(value)):
+            self._note_attributes(value, name, depth)
+        state = getattr(value, "__dict__", None)
         if not isinstance(state, dict) or id(state) in self._noted:
             return
         self._kept.append(value)
@@ -182,6 +216,19 @@ class Objects:
         for key, item in state.items():
             if key not in OURS:
                 self._note(item, f"{key} of {name}", depth + 1)
+
+    def _note_class(self, cls: type, depth: int) -> None:
+        for each in cls.__mro__:
+            if _is_the_users(each) and not _is_of_a_package(each):
+                self._note_attributes(each, each.__name__, depth)
+
+    def _note_attributes(self, owner: Any, name: str, depth: int) -> None:
+        if id(owner) in self._noted:
+            return
+        self._kept.append(owner)
+        noted = self._noted[id(owner)] = NotedAttributes(name, owner, _attributes(owner))
+        for key, item in noted.before.items():
+            self._note(item, f"{key} of {name}", depth + 1)
 
 
 def contents_of(value: Any, depth: int = 0) -> Iterator[Any]:
@@ -193,11 +240,25 @@ def contents_of(value: Any, depth: int = 0) -> Iterator[Any]:
     elif isinstance(value, (tuple, list, set, deque)):
         held = list(value)
     else:
-        slots = (name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()))
-        held = [*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in slots)]
+        held = [*getattr(value, "__dict__", {}).values(), *_attributes(value).values()]
     for item in held:
         yield item
         yield from contents_of(item, depth + 1)
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    """The names of the slots of a class that hold attributes."""
+    declared = (vars(each).get("__slots__", ()) for each in cls.__mro__)
+    named = ((slots,) if isinstance(slots, str) else tuple(slots) for slots in declared)
+    return tuple(name for names in named for name in names if not name.startswith("__"))
+
+
+def _attributes(owner: Any) -> dict[str, Any]:
+    """What a class holds beside its methods and other descriptors; of an object, what its slots hold."""
+    if not isinstance(owner, type):
+        return {name: getattr(owner, name) for name in _slots(type(owner)) if hasattr(owner, name)}
+    found = ((name, item) for name, item in vars(owner).items() if not name.startswith("__"))
+    return {name: item for name, item in found if not hasattr(type(item), "__get__")}
 
 
 def _is_the_users(cls: type) -> bool:
@@ -205,6 +266,11 @@ def _is_the_users(cls: type) -> bool:
     if issubclass(cls, (types.SimpleNamespace, argparse.Namespace)):
         return True
     return not cls.__module__.startswith(ROOM) and cls.__module__.split(".")[0] not in sys.stdlib_module_names
+
+
+def _is_of_a_package(cls: type) -> bool:
+    """Whether a class is of a package that was installed: its attributes are many, and stay."""
+    return "site-packages" in (getattr(sys.modules.get(cls.__module__), "__file__", None) or "")
 
 
 def is_same(a: Any, b: Any) -> bool:

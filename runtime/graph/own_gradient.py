@@ -11,6 +11,7 @@ from ..errors import CellbridgeError, UnsupportedPython
 from ..ir.program import Program
 from ..ir.types import Type, Value, is_floating
 from ..ops.own_gradient import own_gradient
+from ..precision import computing_in
 from ..subprograms import finished
 from ..tracing import Traced
 
@@ -40,7 +41,8 @@ def with_own_gradient(
     further: list[Tensor] = []
     backward, refusal = None, ""
     try:
-        backward, further = _traced(type(trace), name, types, len(operands), len(outputs), pull)
+        with computing_in(None):  # as in eager mode, where gradients are computed once the Cell is left
+            backward, further = _traced(type(trace), name, types, len(operands), len(outputs), pull)
     except (CellbridgeError, TypeError, ValueError, RuntimeError) as error:
         refusal = f"the backward pass of {name} is written by hand, and can't be part of a program: {error}"
     passed = own_gradient(*outputs, *operands, *further, outputs=len(outputs), backward=backward, refusal=refusal)

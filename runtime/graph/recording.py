@@ -181,6 +181,7 @@ class Trace:
                 raise self.guard.changed_argument(getattr(signed, "construct", signed))
             for x, slot, crossed, data in arrived:
                 if crossed._data is not data:  # written to, and so is what the caller has
+                    self.guard.writes_argument(signed, [name for given, name, *_ in arrived if given is x])
                     x._adopt(self._cross(crossed, number, "output", slot))
             return crossing_out(result, lambda x, slot: self._cross(x, number, "output", slot))
 

@@ -12,7 +12,7 @@ from ..calling import as_array
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ir.dims import Dim, SymbolicDim, symbol
-from ..tree import is_tensor
+from .sizes import is_input
 
 Sizes = tuple[tuple[int, ...], ...]
 Shapes = tuple[tuple[Dim, ...], ...]
@@ -55,7 +55,7 @@ def _key(item: Any, tensors: list[Any], kept: list[Any]) -> Any:
     if isinstance(item, Parameter):
         kept.append(item)
         return "parameter", id(item)
-    if is_tensor(item):
+    if is_input(item):
         tensors.append(item)
         dtype = item.dtype if hasattr(item.dtype, "name") else as_array(item).dtype
         return "tensor", dtype.name, len(item.shape)
@@ -64,7 +64,7 @@ def _key(item: Any, tensors: list[Any], kept: list[Any]) -> Any:
     if isinstance(item, Mapping):
         return type(item), *((name, _key(part, tensors, kept)) for name, part in item.items())
     if isinstance(item, (bool, int, float, complex, str, bytes, type(None), np.dtype)):
-        return type(item), item
+        return (float if isinstance(item, float) else type(item)), item
     kept.append(item)
     return type(item), id(item)
 

@@ -28,6 +28,11 @@ class Argument:
         return re.sub(r"\W+", "_", self.name).strip("_")
 
 
+def is_input(leaf: Any) -> bool:
+    """Whether an argument is an input of the program: a tensor or array, but no `np.float64`, which is a `float`."""
+    return is_tensor(leaf) and not isinstance(leaf, float)
+
+
 def tensor_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> list[Argument]:
@@ -60,7 +65,7 @@ def tensor_arguments(
 
 
 def _arguments(value: Any, spec: Any, where: str) -> Iterator[Argument]:
-    if is_tensor(value):
+    if is_input(value):
         yield Argument(where, _shape(tuple(value.shape), spec, where), isinstance(value, Parameter))
     elif isinstance(value, Mapping):
         for key, item in value.items():

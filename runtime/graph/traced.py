@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .. import tree
 from ..calling import as_array
 from ..common.nested import mapped
@@ -23,7 +25,7 @@ from .boundaries import parameter_names
 from .dependencies import Dependencies
 from .objects import contents_of
 from .recording import Trace
-from .sizes import Argument, tensor_arguments
+from .sizes import Argument, is_input, tensor_arguments
 
 
 @dataclass(frozen=True)
@@ -98,16 +100,18 @@ def run_trace(
     tensors = iter(arguments)
     inputs: list[Traced] = []
     taken: list[Tensor] = []
+    given_as: list[Any] = []
 
     def symbolic(leaf: Any) -> Any:
-        if not tree.is_tensor(leaf):
-            return leaf
+        if not is_input(leaf):
+            return float(leaf) if isinstance(leaf, np.float64) else leaf
         argument = next(tensors)
         if isinstance(leaf, Parameter):
             return leaf
         array = leaf if isinstance(leaf, Tensor) else as_array(leaf)
         inputs.append(run.builder.new_value(argument.identifier, Type(array.dtype, argument.shape)))
         taken.append(wrapped(inputs[-1]))
+        given_as.append(leaf)
         return taken[-1]
 
     given, given_by_name = mapped((args, keywords), symbolic)
@@ -118,6 +122,9 @@ def run_trace(
             name = getattr(function, "__name__", type(function).__name__)
             result = run.within("", name, function, function, given, given_by_name)
         written = tuple(i for i, (x, data) in enumerate(zip(taken, inputs, strict=True)) if x._data is not data)
+        for i in written:
+            same = [x.value.name for x, leaf in zip(inputs, given_as, strict=True) if leaf is given_as[i]]
+            run.guard.writes_argument(function, same)
         if written and gives_written:
             result = result, tuple(taken[i] for i in written)
         outputs, structure = tree.flatten(mapped(result, _as_output))
@@ -125,7 +132,7 @@ def run_trace(
         of = ", ".join(f"{inputs[i].value.name!r}" for i in written)
         warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=3)
     parameters, buffers, live = run.stored()
-    called_with = mapped((args, keywords), lambda leaf: leaf.name if isinstance(leaf, Parameter) else leaf)
+    called_with = mapped((args, keywords), _as_constant)
     program = Program(
         inputs=tuple(x.value for x in inputs),
         outputs=tuple(x._data.value for x in outputs),
@@ -141,6 +148,13 @@ def run_trace(
     verify(program)
     dependencies = Dependencies(run.guard.objects, (held.parameter for held in run.held.values()))
     return TracedProgram(program, live, dependencies, written if gives_written else ())
+
+
+def _as_constant(leaf: Any) -> Any:
+    """What stands for an argument that is no input: the name of a Parameter, the number that an `np.float64` is."""
+    if isinstance(leaf, Parameter):
+        return leaf.name
+    return float(leaf) if isinstance(leaf, np.float64) else leaf
 
 
 def _as_output(leaf: Any) -> Any:

@@ -14,7 +14,7 @@ from ..nn.cell import Cell
 
 
 class Variables:
-    """What the variables of a function hold, by name, at any time.
+    """What the variables of a function, and its defaults, hold, by name, at any time.
 
     For a Cell, or a method of one, it is the Cell, under the empty name; for another object that is called, its
     attributes.
@@ -39,6 +39,8 @@ class Variables:
             for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
                 with contextlib.suppress(ValueError):  # it has no value yet
                     found[name] = cell.cell_contents
+            for name, value in _defaults(function).items():
+                found.setdefault(name, value)
         for owner in self._owners:
             found.update(vars(owner))
         if self._cell is not None:
@@ -85,6 +87,13 @@ class _Arguments:
             vars(self).update({f"argument_{i}": item for i, item in enumerate(given.args)} | given.keywords)
         if cell is not None:
             vars(self)[cell.cls_name] = cell
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    """What the parameters of a function hold where no argument is given."""
+    code, values = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    return dict(zip(names[len(names) - len(values) :], values, strict=True)) | (function.__kwdefaults__ or {})
 
 
 def _globals(code: CodeType) -> Iterator[str]:

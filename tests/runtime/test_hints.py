@@ -68,6 +68,25 @@ def test_nothing_is_recorded_without_gradients() -> None:
     assert ms.grad(lambda x: x * square(x))(Tensor([3.0])).tolist() == [9]
 
 
+def test_nothing_is_recorded_where_it_is_entered_within_itself() -> None:
+    @ms._no_grad()
+    def power(x: Any, n: int) -> Any:
+        return x if n == 1 else power(x, n - 1) * x
+
+    assert ms.grad(lambda x: x * power(x, 3))(Tensor([3.0])).tolist() == [27]
+    assert ms.grad(ms.jit(lambda x: x * power(x, 3)))(Tensor([3.0])).tolist() == [27]
+
+    def f(x: Any) -> Any:
+        without = ms._no_grad()
+        with without:
+            with without:
+                y = x * x
+            y = y * x
+        return (y * x).sum()
+
+    assert ms.grad(f)(Tensor([3.0])).tolist() == [27]
+
+
 def test_jit_is_found_where_scripts_import_it() -> None:
     assert api.jit is ms.jit
 

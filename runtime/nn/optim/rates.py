@@ -36,13 +36,19 @@ class ListedRates(LearningRateSchedule):
 
     def construct(self, global_step: Any) -> Any:
         """The rate at a step."""
-        step, count = shaping.reshape(global_step, shape=()), self.learning_rate.size
-        if is_known(step) and int(step) >= count:
-            raise RuntimeError(
-                f"'{self.learning_rate.name}' lists {count} learning rates, one per step, and all were used: there is "
-                f"none for step {int(step) + 1}"
-            )
+        step = shaping.reshape(global_step, shape=())
+        if is_known(step):
+            self.require(int(step))
         return indexing.take(self.learning_rate, step, axis=0)
+
+    def require(self, made: int) -> None:
+        """`RuntimeError` unless there is a rate for the step after so many."""
+        name, count = self.learning_rate.name, self.learning_rate.size
+        if made >= count:
+            raise RuntimeError(
+                f"'{name}' lists {count} learning rates, one per step, and all were used: there is none for step "
+                f"{made + 1}"
+            )
 
 
 def as_rate(given: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell:

@@ -16,6 +16,7 @@ from ...ir.types import is_floating
 from ...ops import elementwise
 from ..cell import Cell
 from ..layer.basic import Identity
+from ..optim.optimizer import Optimizer
 
 
 class WithLossCell(Cell):
@@ -186,7 +187,7 @@ class TrainOneStepCell(Cell):
         grad_reducer: what gradients pass through before the optimizer; there is one device, so it changes nothing.
 
     Raises:
-        TypeError: `network` isn't a Cell, or `sens` isn't a number.
+        TypeError: `network` isn't a Cell, `optimizer` isn't an optimizer, or `sens` isn't a number.
         ValueError: `sens` is 0.
     """
 
@@ -195,7 +196,7 @@ class TrainOneStepCell(Cell):
         if sens is not None and checks.of_type(sens, "sens", (int, float), of=self.cls_name) == 0:
             raise ValueError(f"For '{self.cls_name}', 'sens' must not be 0: all gradients would be 0")
         self.network = checks.of_type(network, "network", Cell, of=self.cls_name)
-        self.optimizer = optimizer
+        self.optimizer = checks.of_type(optimizer, "optimizer", Optimizer, of=self.cls_name)
         self.weights = optimizer.parameters
         self.grad = GradOperation(get_by_list=True, sens_param=True)
         self.grad_reducer = Identity()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ def test_a_static_scale() -> None:
     assert scaler.scale(Tensor([1.0])).tolist() == [1024.0]
     assert [x.tolist() for x in scaler.unscale((Tensor([1024.0]), Tensor([512.0])))] == [[1.0], [0.5]]
     assert isinstance(scaler.unscale([Tensor([1.0])]), list)
+    pair = namedtuple("pair", "a b")(Tensor([1024.0]), Tensor([512.0]))
+    assert scaler.unscale(pair).b.tolist() == [0.5]
     half = scaler.unscale(Tensor([2.0], ms.float16))
     assert (half.dtype, half.tolist()) == (np.float16, [2 / 1024])
     assert scaler.adjust(Tensor(False)) is False

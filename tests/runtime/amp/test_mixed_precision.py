@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -106,6 +107,22 @@ def test_levels(level: str, expected: str, dtype: Any) -> None:
     assert dtypes(net).replace("bfloat", "") == expected
     gradients = grad(net, None, net.trainable_params())(X)
     assert {g.dtype for g in gradients} == {p.dtype for p in net.get_parameters()} == {np.dtype(np.float32)}
+
+
+def test_results_of_any_structure_are_float32() -> None:
+    Heads = namedtuple("Heads", "a b")
+
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Dense(2, 1)
+
+        def construct(self, x: Any) -> Any:
+            return Heads(self.fc(x), {"twice": [self.fc(x) * 2]})
+
+    result = amp.auto_mixed_precision(Net(), "O3")(X)
+    assert type(result) is Heads
+    assert result.a.dtype == result.b["twice"][0].dtype == np.float32
 
 
 BIG = Tensor([[2049.0]])  # float16 has no such number: it becomes 2048

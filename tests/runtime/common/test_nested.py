@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
+from collections import Counter, OrderedDict, defaultdict, namedtuple
 from typing import Any
 
 from hypothesis import given
@@ -33,3 +33,20 @@ def test_types_and_order_are_kept() -> None:
     assert replaced == OrderedDict(z=Point("a", "text"), y=["b", ("c", 3)])
     assert type(replaced) is OrderedDict
     assert type(replaced["z"]) is Point
+
+
+def test_dicts_of_other_classes_and_lists_with_attributes_stay_what_they_are() -> None:
+    class Named(list[Any]):
+        name = "none"
+
+    named = Named([1])
+    named.name = "first"
+    mapped_list = mapped(named, lambda leaf: leaf + 1)
+    assert (type(mapped_list), mapped_list, mapped_list.name) == (Named, [2], "first")
+    assert named == [1]
+    groups = mapped(defaultdict(list, {"a": 1}), lambda leaf: leaf + 1)
+    assert groups == {"a": 2}
+    assert groups["b"] == []
+    counts = mapped(Counter("aab"), lambda leaf: leaf)
+    assert type(counts) is Counter
+    assert counts == {"a": 2, "b": 1}

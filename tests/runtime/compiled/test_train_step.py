@@ -275,6 +275,25 @@ def test_a_schedule_is_part_of_the_program() -> None:
         step.learning_rate = 0.1
 
 
+@pytest.mark.parametrize("options", [{}, {"accumulate": 2}, {"loss_scale": 2.0}])
+def test_a_list_of_learning_rates_ends(options: dict[str, Any], tmp_path: Path) -> None:
+    """After as many updates as there are rates, however many calls these took, and wherever training went on."""
+    step = compiled(lambda p: optim.SGD(p, [0.1, 0.2, 0.3]), **options)
+    (x, y), *_ = batches(1)
+    for _ in range(3):
+        if "loss_scale" in options:
+            step(x * float("inf"), y)
+            assert step.overflowed
+        for _ in range(options.get("accumulate", 1)):
+            step(x, y)
+    step.save(tmp_path / "step")
+    again = compiled(lambda p: optim.SGD(p, [0.1, 0.2, 0.3]), **options)
+    again.load(tmp_path / "step")
+    for used_up in (step, again):
+        with pytest.raises(RuntimeError, match=r"lists 3 learning rates, .* there is none for step 4"):
+            used_up(x, y)
+
+
 def test_training_goes_on_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "step.safetensors"
     whole = compiled(lambda p: optim.AdamW(p, 0.01), loss_scale="dynamic")
@@ -363,6 +382,12 @@ def test_mistakes_are_named() -> None:
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), frozen="conv.*")
     with pytest.raises(UsageError, match="nothing to train"):
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), frozen=["*"])
+    cell = ms.nn.Dense(4, 3)
+    optimizer = optim.SGD(cell.trainable_params(), 0.1)
+    with pytest.raises(UsageError, match="nothing to train: every Parameter of the optimizer is frozen"):
+        compile_train_step(cell, None, optimizer, frozen=["*"])
+    with pytest.raises(UsageError, match="an optimizer was given as loss: the order is network, loss, optimizer"):
+        compile_train_step(cell, optimizer, ms.nn.CrossEntropyLoss())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="given 'static'"):
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), loss_scale="static")
     manager: Any = ms.amp.DynamicLossScaleManager()

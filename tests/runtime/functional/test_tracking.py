@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,19 @@ def test_stop_gradient_of_tuples_and_lists() -> None:
     assert isinstance(ops.stop_gradient((A, B)), tuple)
     with pytest.raises(TypeError, match="value"):
         ops.stop_gradient()
+
+
+def test_stop_gradient_of_dicts_and_namedtuples() -> None:
+    Pair = namedtuple("Pair", "a b")
+
+    def f(x: Any, y: Any) -> Any:
+        cut = ops.stop_gradient({"pair": Pair(x, y)})
+        assert type(cut["pair"]) is Pair
+        return (x * cut["pair"].a + y * cut["pair"].b).sum()
+
+    gx, gy = grad(f, (0, 1))(A, B)
+    assert gx.tolist() == A.tolist()
+    assert gy.tolist() == B.tolist()
 
 
 def test_identity() -> None:

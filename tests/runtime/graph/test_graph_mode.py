@@ -213,6 +213,22 @@ def test_a_backward_pass_written_by_hand_counts_wherever_the_gradient_is_asked_f
     np.testing.assert_allclose(again, ms.grad(lambda x: ms.grad(loss)(x).sum())(x), rtol=1e-5)
 
 
+def test_a_backward_pass_written_by_hand_in_half_precision_is_that_of_eager_mode() -> None:
+    class Large(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            return (x * 2).astype(ms.float32)
+
+        def bprop(self, x: Any, out: Any, dout: Any) -> Any:
+            return dout * 1e6  # beyond what float16 holds
+
+    cell, x = Large().to_float(ms.float16), Tensor(X)
+    jitted = ms.jit(cell)
+    assert jitted(x).dtype == cell(x).dtype == ms.float32
+    np.testing.assert_array_equal(ms.grad(jitted)(x), ms.grad(cell)(x))
+    np.testing.assert_array_equal(ms.jit(ms.grad(cell))(x), ms.grad(cell)(x))
+    assert np.isfinite(ms.grad(jitted)(x).asnumpy()).all()
+
+
 def test_a_backward_pass_that_is_no_program_is_refused_where_it_is_asked_for() -> None:
     class InNumpy(nn.Cell):
         def construct(self, x: Any) -> Any:

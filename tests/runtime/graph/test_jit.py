@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -124,6 +126,20 @@ def test_dtypes_ranks_and_python_values_have_programs_of_their_own() -> None:
     same(scaled(calls[0][0], 2, shift=1), calls[0][0] * 2 + 1)
 
 
+def test_a_float64_of_numpy_is_the_python_number_that_it_is() -> None:
+    @ms.jit
+    def scaled(x: Any, factor: Any) -> Any:
+        return x * factor
+
+    for x in (batch(3), batch(3).astype(ms.float16), Tensor([1, 2])):
+        result = scaled(x, np.sqrt(np.float64(4.0)))
+        assert result.dtype == (x * np.float64(2.0)).dtype
+        same(result, x * 2.0)
+    assert scaled(batch(3), 2.0).dtype == ms.float32
+    assert scaled.cache_info().traces == 3
+    same(ms.grad(scaled)(batch(3), np.float64(3.0)), batch(3) * 0 + 3)
+
+
 CHANGES: dict[str, Callable[[Net], Any]] = {
     "training": lambda net: net.set_train(),
     "training of one": lambda net: net.norm.set_train(),
@@ -188,6 +204,20 @@ def test_variables_of_a_function_are_seen() -> None:
     assert function.cache_info().traces == 3
 
 
+def test_defaults_of_a_function_are_seen() -> None:
+    def function(x: Any, y: Any = Tensor([1.0, 2.0]), *, table: Any = {"shift": 1.0}) -> Any:  # noqa: B006, B008
+        return x * y + table["shift"]
+
+    jitted = ms.jit(function)
+    same(jitted(batch(2)), batch(2) * Tensor([1.0, 2.0]) + 1.0)
+    assert function.__defaults__
+    assert function.__kwdefaults__
+    function.__defaults__[0][0] = 5.0
+    function.__kwdefaults__["table"]["shift"] = 3.0
+    same(jitted(batch(2)), batch(2) * Tensor([5.0, 2.0]) + 3.0)
+    same(jitted(batch(2), Tensor([0.0, 1.0])), batch(2) * Tensor([0.0, 1.0]) + 3.0)
+
+
 def test_variables_named_like_attributes_are_others() -> None:
     scope: dict[str, Any] = {"loss": 0}
     exec("def function(x, net):\n    return net.loss(x)", scope)
@@ -201,6 +231,37 @@ def test_variables_named_like_attributes_are_others() -> None:
         scope["loss"] = number
         same(jitted(batch(3), cell), batch(3) * 2)
     assert jitted.cache_info().traces == 1
+
+
+def test_attributes_of_classes_and_slots_are_seen() -> None:
+    @dataclass(slots=True)
+    class Settings:
+        factor: float
+
+    class Scales(nn.Cell):
+        shift = 1.0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.settings = Settings(2.0)
+
+        def construct(self, x: Any) -> Any:
+            return x * self.settings.factor + self.shift + Net.shift
+
+    class Net:
+        shift = 3.0
+
+    cell = Scales()
+    jitted = ms.jit(cell)
+    same(jitted(batch(3)), batch(3) * 2.0 + 4.0)
+    cell.settings.factor = 5.0
+    same(jitted(batch(3)), batch(3) * 5.0 + 4.0)
+    Scales.shift = 2.0
+    same(jitted(batch(3)), batch(3) * 5.0 + 5.0)
+    Net.shift = 4.0
+    same(jitted(batch(3)), batch(3) * 5.0 + 6.0)
+    jitted(batch(3))
+    assert jitted.cache_info().traces == 4
 
 
 def test_objects_among_the_arguments_are_seen() -> None:
@@ -372,6 +433,14 @@ def test_structures_go_in_and_out() -> None:
     assert result["rest"][1][1:] == (3, "text")
     assert result["none"] is None
     assert isinstance(result["rest"][1][0], Tensor)
+
+
+def test_dicts_of_other_classes_go_in() -> None:
+    @ms.jit
+    def function(groups: Any, counts: Any) -> Any:
+        return groups["a"] * counts["a"]
+
+    same(function(defaultdict(list, {"a": batch(3)}), Counter("aab")), batch(3) * 2)
 
 
 # ---- gradients ----

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import random
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -409,10 +410,7 @@ def test_variables_of_a_function_stay_as_they_are() -> None:
 
 
 def test_a_tensor_that_is_left_behind_is_refused_where_it_is_used() -> None:
-    class Keeper:
-        __slots__ = ("kept",)
-
-    keeper = Keeper()
+    keeper: Any = types.ModuleType("keeper")  # whose variables aren't looked at
 
     def keeps_it(x: Any) -> Any:
         keeper.kept = x * 2
@@ -534,6 +532,83 @@ class Held:
 def test_what_would_be_lost_is_refused(function: Any, message: str) -> None:
     with pytest.raises(TracingError, match=message):
         ms.jit(function)(Tensor(X), {"all": [1]})
+
+
+def test_attributes_of_classes_and_slots_stay_as_they_are() -> None:
+    @dataclass(slots=True)
+    class Slotted:
+        count: int = 0
+
+    class Changes(nn.Cell):
+        seen: ClassVar[list[Any]] = []
+        calls = 0
+
+        def __init__(self, act: Callable[[Any, Any], Any]) -> None:
+            super().__init__()
+            self.act = act
+            self.slotted = Slotted()
+
+        def construct(self, x: Any) -> Any:
+            self.act(self, x)
+            return x
+
+    changes: dict[str, Callable[[Any, Any], Any]] = {
+        "seen of Changes": lambda self, x: self.seen.append(x),
+        "calls of Changes": lambda self, x: setattr(type(self), "calls", 1),
+        "last of Changes": lambda self, x: setattr(type(self), "last", x),
+        "count of Slotted, slotted of Changes": lambda self, x: setattr(self.slotted, "count", 1),
+    }
+    for changed, act in changes.items():
+        cell = Changes(act)
+        with pytest.raises(UnsupportedPython, match=f"traced Python changed {changed}: "):
+            ms.jit(cell)(Tensor(X))
+        assert (Changes.seen, Changes.calls, cell.slotted.count) == ([], 0, 0)
+        assert not hasattr(Changes, "last")
+
+
+def test_defaults_of_a_function_stay_as_they_are() -> None:
+    class Remembers(nn.Cell):
+        def construct(self, x: Any, seen: Any = {}) -> Any:  # noqa: B006
+            return x + seen.setdefault("x", x)
+
+    cell = Remembers()
+    with pytest.raises(UnsupportedPython, match=r"traced Python changed the variable seen(.|\n)*Remembers.construct"):
+        ms.jit(cell)(Tensor(X))
+    np.testing.assert_array_equal(cell(Tensor(X)).asnumpy(), X * 2)
+
+
+class Writes(nn.Cell):
+    def construct(self, x: Any, *, y: Any) -> Any:
+        x[0] = 1.0
+        return x + y
+
+
+class GivesTwice(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = Writes()
+
+    def construct(self, x: Any) -> Any:
+        x = x * 2
+        return self.writes(x, y=x)
+
+
+@pytest.mark.parametrize(("call", "cell"), [(lambda x: Writes()(x, y=x), "Writes"), (GivesTwice(), "writes")])
+def test_a_tensor_that_is_given_twice_and_written_to_is_refused(call: Any, cell: str) -> None:
+    """Python has one tensor there, under two names; a program has two."""
+    x = Tensor(X)
+    message = rf"given as x and as y was written to(.|\n)*{cell}(.|\n)*Writes.construct(.|\n)*give a copy"
+    with pytest.raises(UnsupportedPython, match=message):
+        ms.jit(call)(x)
+    np.testing.assert_array_equal(x.asnumpy(), X)
+
+
+def test_what_is_written_to_may_be_given_twice_where_it_is_copied() -> None:
+    x = Tensor(X)
+    with pytest.raises(UnsupportedPython, match="given as x and as y"):
+        ms.jit(Writes())(x, y=x)
+    expected = Writes()(Tensor(X), y=Tensor(X))
+    np.testing.assert_array_equal(ms.jit(Writes())(x, y=x.copy()).asnumpy(), expected.asnumpy())
 
 
 def test_a_program_leaves_arguments_as_they_are() -> None:

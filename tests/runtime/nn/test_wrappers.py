@@ -170,6 +170,11 @@ def test_the_network_is_a_cell() -> None:
         nn.TrainOneStepCell(3, nn.SGD(network().trainable_params()))  # type: ignore[arg-type]
 
 
+def test_the_optimizer_is_one() -> None:
+    with pytest.raises(TypeError, match="'optimizer' must be Optimizer, but got str: 'sgd'"):
+        nn.TrainOneStepCell(network(), "sgd")
+
+
 def test_a_step_written_in_a_subclass() -> None:
     class Step(nn.TrainOneStepCell):
         def construct(self, *inputs: Any) -> Any:
