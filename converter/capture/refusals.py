@@ -21,6 +21,10 @@ _PYTHON_NUMBER = (
     "follow: compute with the tensor itself; where an integer is needed as a size, write x.to(torch.int64).item() and "
     "state its range with torch._check"
 )
+_SIZES_ALIKE = (
+    "two sizes that depend on data have to be equal here, which torch.export doesn't know: state it before, "
+    "torch._check(a.shape[0] == b.shape[0]), or choose from both tensors by one mask that is computed once"
+)
 _ADVICE = (
     (
         re.compile(r"\.numpy\(\) is not supported|__array__|can't convert .* to numpy", re.IGNORECASE),
@@ -42,6 +46,7 @@ _ADVICE = (
         "forward replaces a buffer by one of another shape: call the module once before it is converted, so that it "
         "holds it already",
     ),
+    (re.compile(r"data-dependent expression (Eq|Ne)\(u\d+, u\d+\)"), _SIZES_ALIKE),
     (
         re.compile(r"data-dependent|GuardOnDataDependentSymNode|Eq\(u\d+|u\d+", re.IGNORECASE),
         _DATA_DEPENDENT,
@@ -68,7 +73,7 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         message = str(error).strip()
         advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
         # of a data-dependent decision torch says much more, to its own developers
-        said = _first_lines(message, 1 if advice in (_DATA_DEPENDENT, _PYTHON_NUMBER) else 12)
+        said = _first_lines(message, 1 if advice in (_DATA_DEPENDENT, _PYTHON_NUMBER, _SIZES_ALIKE) else 12)
         lines = [f"torch.export refuses the model: {type(error).__name__}: {said}"]
         place = _frame(error) or _frame_in_message(message)
         if place:

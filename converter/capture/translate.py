@@ -26,6 +26,7 @@ from .dims import as_dim
 from .marks import BOUNDARY, Marker
 from .numbers import ELEMENT, computed, element
 from .table import MISSING, PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
+from .tables.data_dependent import is_counted
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<text>[^\n]*)')
 _CALL_INDEX = re.compile(r"@(\d+)$")
@@ -71,7 +72,7 @@ class Translator:
         return _Nested(self, builder or Builder(), self.builder.cell if builder else 0)
 
     def _learn(self, graph: fx.Graph) -> None:
-        """Note the sizes that the graph asserts to be a number: parts of a known whole add up to it, say."""
+        """Note the sizes that the graph asserts to be a number (parts of a known whole add up to it, say) or alike."""
         for node in graph.nodes:
             if node.target is operator.eq and node.users and all(_asserts(user) for user in node.users):
                 sides = [arg.meta.get("val") if isinstance(arg, fx.Node) else arg for arg in node.args]
@@ -83,6 +84,11 @@ class Translator:
                     for size, number in (dims, reversed(dims)):
                         if isinstance(number, int) and not isinstance(size, int):
                             self.equal[size] = number
+                    if all(map(is_counted, dims)):  # what two masks choose is added, say
+                        one, other = map(str, dims)
+                        self.names = {name: one if to == other else to for name, to in self.names.items()} | {
+                            other: one
+                        }
 
     def finish(self) -> None:
         """Raise `UnsupportedOperators` listing all that couldn't be translated, if anything."""
