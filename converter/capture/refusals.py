@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
+from .copying import copied
 
 _DATA_DEPENDENT = (
     "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
@@ -24,6 +25,10 @@ _PYTHON_NUMBER = (
 _SIZES_ALIKE = (
     "two sizes that depend on data have to be equal here, which torch.export doesn't know: state it before, "
     "torch._check(a.shape[0] == b.shape[0]), or choose from both tensors by one mask that is computed once"
+)
+_DATA = (
+    "`x.data` can't be traced: to read it, write x.detach(); to change what the model computes in place, write what "
+    "gives another tensor (x = x.masked_fill(mask, value))"
 )
 _ADVICE = (
     (
@@ -46,6 +51,7 @@ _ADVICE = (
         "forward replaces a buffer by one of another shape: call the module once before it is converted, so that it "
         "holds it already",
     ),
+    (re.compile(r"fake tensor in the exported program constant's list"), _DATA),
     (re.compile(r"data-dependent expression (Eq|Ne)\(u\d+, u\d+\)"), _SIZES_ALIKE),
     (
         re.compile(r"data-dependent|GuardOnDataDependentSymNode|Eq\(u\d+|u\d+", re.IGNORECASE),
@@ -84,13 +90,15 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise `UsageError` if the module itself doesn't run on the inputs."""
-    import copy
-
+    """Raise `UsageError` if the module itself doesn't run on the inputs; one that can't be copied isn't tried."""
+    try:
+        alone = copied(module)
+    except UsageError:
+        return
     torch.compiler.reset()  # what torch keeps of a traced torch.cond doesn't run
     try:
         with torch.enable_grad():  # as it is traced: the model may take gradients of its own
-            copy.deepcopy(module)(*args, **kwargs)
+            alone(*args, **kwargs)
     except Exception as error:
         raise eager_error(error, args, kwargs) from error
 

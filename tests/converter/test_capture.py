@@ -264,6 +264,27 @@ def test_nodes_of_a_call_stand_together_where_its_results_are_detached() -> None
     assert nodes_of(program, "linear") == ["inner", "inner@1"]
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm` is deprecated")
+def test_what_is_refused_of_a_module_that_keeps_computed_tensors_is_told() -> None:
+    """`copy.deepcopy` refuses the old weight_norm, so that the module seemed not to run."""
+
+    class Branches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.utils.weight_norm(nn.Linear(3, 3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner(x) if x.sum() > 0 else x
+
+    with pytest.raises(ConversionError, match="decides by the value of a tensor"):
+        from_torch(Branches(), (X,))
+
+
+def test_reading_data_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ConversionError, match=r"write x\.detach\(\)"):
+        from_torch(Function(lambda x: x + (x * 2).data), (X,))
+
+
 class Tripled(torch.autograd.Function):
     """A hand-written gradient that isn't the derivative."""
 
