@@ -74,11 +74,13 @@ def check_training(
         The report.
 
     Raises:
-        UsageError: an argument is wrong, the inputs don't fit the module, or there is no finite loss or no gradient.
+        UsageError: an argument is wrong, the inputs don't fit the module, there is no finite loss or no gradient, or
+            there is a loss scale and a complex parameter is trained.
         ConversionError: the module and its loss can't be converted.
     """
     chosen, options = Recipe(**recipe), Options(dtype=dtype, rtol=rtol, atol=atol, seed=seed, provider=provider)
     require_ready(module)
+    _require_scalable(module, chosen)
     shown = progress or NoProgress()
     args, keywords = as_arguments(args, kwargs)
     shown.stage("capture", None)
@@ -149,6 +151,17 @@ def example_batches(example: Batch, count: int, seed: int) -> list[Batch]:
 
     others: list[Batch] = [pytree.tree_map_only(torch.Tensor, shrunk, example) for _ in range(count - 1)]
     return [example, *others]
+
+
+def _require_scalable(module: torch.nn.Module, recipe: Recipe) -> None:
+    """Raise `UsageError` for a loss scale with complex gradients, which torch's `GradScaler` doesn't unscale."""
+    trained = ((n, p) for n, p in module.named_parameters() if p.requires_grad and not recipe.is_frozen(n))
+    found = [name for name, parameter in trained if parameter.is_complex()]
+    if recipe.loss_scale is not None and found:
+        raise UsageError(
+            f"torch's GradScaler has no loss scale for complex parameters: {', '.join(found)}\n"
+            "  what to do: train without a loss scale, or freeze them"
+        )
 
 
 def _captured(

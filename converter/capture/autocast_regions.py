@@ -1,12 +1,17 @@
-"""`torch.no_grad()` within an autocast region, which `torch.export` (2.13) forgets."""
+"""What `torch.export` (2.13) forgets of autocast regions: `torch.no_grad()` there, and casts within an operator."""
 
 from __future__ import annotations
 
+import string
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+
+_ATEN = torch.ops.aten
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
 class DetachedInAutocast(TorchFunctionMode):
@@ -26,6 +31,79 @@ class DetachedInAutocast(TorchFunctionMode):
             return tensor.detach() if _is_inexact(tensor) and id(tensor) not in given else tensor
 
         return pytree.tree_map_only(torch.Tensor, detached, result)
+
+
+class TakenApartInAutocast(TorchFunctionMode):
+    """While a module is exported, operators that autocast reaches only in their parts are taken apart where it is on.
+
+    Autocast has no rule for `einsum`, but for the `bmm` that it calls. An exported graph holds `einsum` whole, and what
+    it would have cast stays as it was.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        apart = _APART.get(func) if _autocasts() else None
+        if apart is None:
+            return func(*args, **kwargs or {})
+        with torch._C.DisableTorchFunction():  # another mode would be handed the whole operator
+            return apart(*args, **kwargs or {})
+
+
+def _einsum(equation: Any, *operands: Any) -> Any:
+    if not isinstance(equation, str):  # x, [0, 1], y, [1, 2], [0, 2]
+        given = (equation, *operands)
+        subscripts = [_subscript(axes) for axes in given[1::2]]
+        result = f"->{_subscript(given[-1])}" if len(given) % 2 else ""
+        equation, operands = ",".join(subscripts) + result, given[: len(subscripts) * 2 : 2]
+    elif len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    return _ATEN.einsum.default.decompose(equation, list(operands))
+
+
+def _subscript(axes: Sequence[Any]) -> str:
+    return "".join("..." if axis is Ellipsis else _LETTERS[axis] for axis in axes)
+
+
+def _tensordot(a: torch.Tensor, b: torch.Tensor, dims: Any = 2, out: None = None) -> Any:
+    if isinstance(dims, int):
+        dims = range(-dims, 0), range(dims)
+    ours, theirs = ([of] if isinstance(of, int) else list(of) for of in dims)
+    return _ATEN.tensordot.default.decompose(a, b, ours, theirs)
+
+
+def _pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+    return _ATEN.pad.default.decompose(input, list(pad), mode, value)
+
+
+def _inner(input: torch.Tensor, other: torch.Tensor) -> Any:
+    if not input.ndim or not other.ndim:
+        return input * other
+    return _tensordot(input, other, (-1, -1))
+
+
+def _power(input: torch.Tensor, n: int) -> Any:
+    return _ATEN.matrix_power.default.decompose(input, n)
+
+
+def _chain(*matrices: torch.Tensor) -> Any:
+    return _ATEN.linalg_multi_dot.default.decompose(list(matrices))
+
+
+def _multi_dot(tensors: Sequence[torch.Tensor]) -> Any:
+    return _chain(*tensors)
+
+
+_APART: dict[Any, Callable[..., Any]] = {
+    torch.einsum: _einsum,
+    torch.tensordot: _tensordot,
+    torch.nn.functional.pad: _pad,
+    torch.inner: _inner,
+    torch.Tensor.inner: _inner,
+    torch.matrix_power: _power,
+    torch.Tensor.matrix_power: _power,
+    torch.linalg.matrix_power: _power,
+    torch.chain_matmul: _chain,
+    torch.linalg.multi_dot: _multi_dot,
+}
 
 
 def _autocasts() -> bool:

@@ -13,6 +13,7 @@ import torch
 from torch.export import _trace as tracing
 
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
+from .copying import copied
 
 _DATA_DEPENDENT = (
     "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
@@ -22,6 +23,14 @@ _PYTHON_NUMBER = (
     "the model makes a Python number of a tensor's element (float(x), int(x), math.sqrt(x)), which a program can't "
     "follow: compute with the tensor itself; where an integer is needed as a size, write x.to(torch.int64).item() and "
     "state its range with torch._check"
+)
+_SIZES_ALIKE = (
+    "two sizes that depend on data have to be equal here, which torch.export doesn't know: state it before, "
+    "torch._check(a.shape[0] == b.shape[0]), or choose from both tensors by one mask that is computed once"
+)
+_DATA = (
+    "`x.data` can't be traced: to read it, write x.detach(); to change what the model computes in place, write what "
+    "gives another tensor (x = x.masked_fill(mask, value))"
 )
 _ADVICE = (
     (
@@ -44,6 +53,8 @@ _ADVICE = (
         "forward replaces a buffer by one of another shape: call the module once before it is converted, so that it "
         "holds it already",
     ),
+    (re.compile(r"fake tensor in the exported program constant's list"), _DATA),
+    (re.compile(r"data-dependent expression (Eq|Ne)\(u\d+, u\d+\)"), _SIZES_ALIKE),
     (
         re.compile(r"data-dependent|GuardOnDataDependentSymNode|Eq\(u\d+|u\d+", re.IGNORECASE),
         _DATA_DEPENDENT,
@@ -84,7 +95,7 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         message = str(error).strip()
         advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
         # of a data-dependent decision torch says much more, to its own developers
-        said = _first_lines(message, 1 if advice in (_DATA_DEPENDENT, _PYTHON_NUMBER) else 12)
+        said = _first_lines(message, 1 if advice in (_DATA_DEPENDENT, _PYTHON_NUMBER, _SIZES_ALIKE) else 12)
         lines = [f"torch.export refuses the model: {type(error).__name__}: {said}"]
         place = _frame(error) or _frame_in_message(message)
         if place:
@@ -95,13 +106,15 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise `UsageError` if the module itself doesn't run on the inputs."""
-    import copy
-
+    """Raise `UsageError` if the module itself doesn't run on the inputs; one that can't be copied isn't tried."""
+    try:
+        alone = copied(module)
+    except UsageError:
+        return
     torch.compiler.reset()  # what torch keeps of a traced torch.cond doesn't run
     try:
         with torch.enable_grad():  # as it is traced: the model may take gradients of its own
-            copy.deepcopy(module)(*args, **kwargs)
+            alone(*args, **kwargs)
     except Exception as error:
         raise eager_error(error, args, kwargs) from error
 

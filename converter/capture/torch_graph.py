@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .autocast_regions import DetachedInAutocast
+from .autocast_regions import DetachedInAutocast, TakenApartInAutocast
 from .cell_hooks import watch
 from .complex_table import COMPLEX, is_complex
 from .functional import functional
@@ -74,7 +74,7 @@ def _trace(
         stack.enter_context(decided_without_values())
         stack.enter_context(shapes_alone())
         warnings.simplefilter("ignore")
-        with KnownNumbers(), DetachedInAutocast(), decisions, known_settings(module):
+        with KnownNumbers(), TakenApartInAutocast(), DetachedInAutocast(), decisions, known_settings(module):
             exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         prepare(exported.graph_module)
         unseen = any(map(_updates_statistics_unseen, exported.graph.nodes))

@@ -26,6 +26,7 @@ from .dims import as_dim
 from .marks import BOUNDARY, Marker
 from .numbers import ELEMENT, computed, element
 from .table import MISSING, PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
+from .tables.data_dependent import is_counted
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<text>[^\n]*)')
 _CALL_INDEX = re.compile(r"@(\d+)$")
@@ -42,6 +43,7 @@ class Translator:
         self.missing: list[tuple[str, str, str]] = []
         self.inside = 0  # the call that the marks seen so far lead into
         self.ahead = Counter(call for call, _, is_output in marker.slots if not is_output)  # marks of inputs to come
+        self.left = Counter(call for call, _, is_output in marker.slots if is_output)  # marks of outputs to come
         self.ending = {call for call, _, is_output in marker.slots if is_output}  # calls whose end a mark shows
         self.equal: dict[Dim, int] = {}  # sizes that the exported graph asserts to be a number
 
@@ -71,7 +73,7 @@ class Translator:
         return _Nested(self, builder or Builder(), self.builder.cell if builder else 0)
 
     def _learn(self, graph: fx.Graph) -> None:
-        """Note the sizes that the graph asserts to be a number: parts of a known whole add up to it, say."""
+        """Note the sizes that the graph asserts to be a number (parts of a known whole add up to it, say) or alike."""
         for node in graph.nodes:
             if node.target is operator.eq and node.users and all(_asserts(user) for user in node.users):
                 sides = [arg.meta.get("val") if isinstance(arg, fx.Node) else arg for arg in node.args]
@@ -83,6 +85,11 @@ class Translator:
                     for size, number in (dims, reversed(dims)):
                         if isinstance(number, int) and not isinstance(size, int):
                             self.equal[size] = number
+                    if all(map(is_counted, dims)):  # what two masks choose is added, say
+                        one, other = map(str, dims)
+                        self.names = {name: one if to == other else to for name, to in self.names.items()} | {
+                            other: one
+                        }
 
     def finish(self) -> None:
         """Raise `UnsupportedOperators` listing all that couldn't be translated, if anything."""
@@ -203,6 +210,7 @@ class Translator:
     def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
         kind = "output" if is_output else "input"
         self.ahead[call] -= not is_output
+        self.left[call] -= is_output
         if is_output or not self.ahead[call]:
             self.inside = self._after(call, is_output)
         if x is MISSING:
@@ -227,15 +235,20 @@ class Translator:
         """Number of the innermost known call that the node ran in.
 
         Torch's module stack is believed only within the call that the marks lead into: it counts calls apart for a
-        module with two names, and it stops short in a `no_grad` region. A view of what was changed in place is made
-        anew where it is used, as the input of a call that hasn't begun.
+        module with two names, and it stops short in a `no_grad` region, whose end it counts to the call in which it
+        began. A view of what was changed in place is made anew where it is used, as the input of a call that hasn't
+        begun.
         """
         for key, (path, _) in reversed((node.meta.get("nn_module_stack") or {}).items()):
             index = _CALL_INDEX.search(key)
             number = self.numbers.get((path, int(index[1]) if index else 0))
-            if number is not None and not self.ahead[number]:
+            if number is not None and not self.ahead[number] and not self._has_ended(number):
                 return number if self.inside in self._ancestors(number) else self.inside
         return self.inside
+
+    def _has_ended(self, number: int) -> bool:
+        """Whether all outputs of a call, or of one that it is part of, are marked by now."""
+        return any(call in self.ending and not self.left[call] for call in self._ancestors(number))
 
     def _after(self, call: int, is_output: bool) -> int:
         """The call that is running after a mark; one whose end no mark shows is left to torch's module stack."""

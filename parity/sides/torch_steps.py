@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from ...converter.capture.copying import copied
 from ...converter.capture.refusals import eager_error
 from ...runtime.amp.scalers import DynamicLossScaler
 from ...runtime.calling import as_array
@@ -87,7 +87,7 @@ class TorchSteps:
             UsageError: the module doesn't take the batches, or has no gradient.
         """
         of_run = torch.float64 if dtype == "float64" else torch.float32
-        network = LossNetwork(_copied(self.module), self.loss, autocast_dtype(dtype))
+        network = LossNetwork(copied(self.module), self.loss, autocast_dtype(dtype))
         for name, parameter in network.network.named_parameters(remove_duplicate=False):
             parameter.grad = None
             if self.recipe.is_frozen(name):
@@ -102,22 +102,6 @@ class TorchSteps:
         found.trained = {name: p.requires_grad for name, p in network.network.named_parameters()}
         found.draws = loop.draws.recorded
         return found
-
-
-def _copied(module: torch.nn.Module) -> torch.nn.Module:
-    # what a module computes of its parameters and keeps (the old weight_norm does, and prune), it computes anew
-    computed = {
-        id(held): held.detach().clone()
-        for part in module.modules()
-        for held in vars(part).values()
-        if isinstance(held, torch.Tensor) and held.grad_fn is not None
-    }
-    try:
-        return copy.deepcopy(module, computed)
-    except Exception as error:  # what a module holds may refuse in any way
-        raise UsageError(
-            f"a copy of the model is trained, and copy.deepcopy(model) fails: {type(error).__name__}: {error}"
-        ) from error
 
 
 def _cast(batch: Batch, through: torch.dtype, dtype: torch.dtype) -> Batch:

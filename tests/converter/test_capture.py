@@ -14,8 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from cellbridge import runtime
 from cellbridge.converter import from_torch
 from cellbridge.runtime import ConversionError, Program, UnsupportedOperators, UsageError, load
+from cellbridge.runtime.calling import as_array
+from cellbridge.runtime.nn import GraphCell
 from tests.converter.capturing import Function, assert_matches_torch
 
 X, Y = torch.tensor([[0.5, -1.0, 2.0], [3.0, 0.25, -0.5]]), torch.tensor([[1.0, 2.0, 3.0], [-1.0, 0.5, 4.0]])
@@ -238,6 +241,48 @@ def test_no_gradient_through_what_runs_without_it() -> None:
 
     program = assert_matches_torch(Cut(), X)
     assert nodes_of(program, "linear") == ["inner", "inner@1"]
+
+
+def test_nodes_of_a_call_stand_together_where_its_results_are_detached() -> None:
+    """Of a region without gradients, torch says that it ends where it began: in a call that has ended long since."""
+
+    class Steps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.no_grad():
+                z = self.inner(x)
+            return self.inner(z) + x
+
+    torch.manual_seed(0)
+    module = Steps()
+    program = from_torch(module, (X,), train=True)
+    cell = GraphCell(program)
+    np.testing.assert_allclose(cell(runtime.Tensor(X.numpy())).asnumpy(), as_array(module(X)), atol=1e-6)
+    assert nodes_of(program, "linear") == ["inner", "inner@1"]
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm` is deprecated")
+def test_what_is_refused_of_a_module_that_keeps_computed_tensors_is_told() -> None:
+    """`copy.deepcopy` refuses the old weight_norm, so that the module seemed not to run."""
+
+    class Branches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.utils.weight_norm(nn.Linear(3, 3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner(x) if x.sum() > 0 else x
+
+    with pytest.raises(ConversionError, match="decides by the value of a tensor"):
+        from_torch(Branches(), (X,))
+
+
+def test_reading_data_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ConversionError, match=r"write x\.detach\(\)"):
+        from_torch(Function(lambda x: x + (x * 2).data), (X,))
 
 
 class Tripled(torch.autograd.Function):

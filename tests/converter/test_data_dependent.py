@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from cellbridge import converter, runtime
@@ -95,6 +96,58 @@ def test_found_sizes_are_those_of_each_run(name: str) -> None:
             (gradient,) = torch.autograd.grad(reached, x, seeds)
             _, gradients = program.value_and_grad(x, mask, cotangents=seeds)
             np.testing.assert_allclose(gradients.inputs[0], gradient, atol=1e-12, err_msg=label)
+
+
+def stated(x: Tensor, mask: Tensor) -> Tensor:
+    a, b = torch.masked_select(x[:, 0], mask), torch.masked_select(x[:, 1], mask)
+    torch._check(a.shape[0] == b.shape[0])
+    return F.l1_loss(a, b)
+
+
+# in all of them a mask of six holds at three places
+KNOWN: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "view": lambda x, mask: x[mask].view(3, 3, 1),
+    "masked_select": lambda x, mask: torch.masked_select(x, mask[:, None]).view(3, 3),
+    "nonzero": lambda x, mask: mask.nonzero().squeeze(1) + torch.arange(3),
+    "unique": lambda x, mask: torch.unique(mask, return_counts=True)[1] + torch.arange(2),
+    "unique_rows": lambda x, mask: torch.unique(mask[:, None], dim=0).sum(1) + torch.arange(2),
+    "unique_consecutive": lambda x, mask: torch.unique_consecutive(mask.sort()[0]) ^ torch.tensor([True, False]),
+    "off_the_diagonal": lambda x, mask: (x[:3] @ x[:3].T)[~torch.eye(3, dtype=torch.bool)].view(3, 2),
+    "put": lambda x, mask: torch.zeros_like(x).index_put((mask,), x[:3]),
+    "degrees": lambda x, mask: x / torch.bincount(mask.long() * 5, minlength=x.shape[0]).clamp(min=1)[:, None],
+    "bins": lambda x, mask: x[:2] * torch.bincount(mask.long(), x[:, 0].detach(), minlength=2)[:, None],
+    "both_halves": lambda x, mask: x[mask] + x[~mask],
+    "mask_made_twice": lambda x, mask: x[mask > 0] * x[mask > 0],
+    "stated": stated,
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_found_sizes_that_torch_knows_more_of(name: str, dynamic: bool) -> None:
+    """They are a number, because the model makes a shape of it; equal another one, that is found or of an input."""
+    x, mask = torch.randn(6, 3, dtype=torch.float64, requires_grad=True), torch.tensor([1, 0, 0, 1, 1, 0]).bool()
+    rows = torch.export.Dim("rows", min=4)
+    shapes = (({0: rows}, {0: rows}),) if dynamic else None
+    program = converter.from_torch(Function(KNOWN[name]), (x, mask), dynamic_shapes=shapes)
+    compiled = runtime.compile(program, "cpu")
+    for chosen in (mask, mask.flip(0)):
+        expected = KNOWN[name](x, chosen)
+        for run in (program, compiled):
+            np.testing.assert_allclose(run(x, chosen), as_array(expected), rtol=1e-6)
+        if expected.requires_grad:
+            (gradient,) = torch.autograd.grad(expected.square().sum(), x)
+            _, gradients = program.value_and_grad(x, chosen, cotangents=[2 * expected])
+            np.testing.assert_allclose(gradients.inputs[0], gradient, atol=1e-12)
+
+
+def test_found_sizes_that_have_to_be_equal_are_explained() -> None:
+    class TwoMasks(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.l1_loss(x[x > 0], x[-x < 0])
+
+    with pytest.raises(runtime.ConversionError, match=r"two sizes that depend on data .*\n?.*torch\._check"):
+        converter.from_torch(TwoMasks(), (torch.randn(3),))
 
 
 def test_saved_and_loaded(tmp_path: Any) -> None:

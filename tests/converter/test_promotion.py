@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cellbridge.converter.capture.export import from_torch
@@ -101,6 +102,49 @@ def test_autocast_regions_keep_their_dtypes() -> None:
         assert array.dtype == wanted.dtype
         np.testing.assert_allclose(array.astype(np.float64), wanted.astype(np.float64), rtol=1.6e-2, atol=1e-2)
     assert [y.dtype for y in expected] == [torch.float32, torch.bfloat16, torch.float32, torch.bfloat16]
+
+
+# operators that autocast reaches in their parts only, of float32 or of what a product gave in bfloat16
+COMPOSED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "einsum": lambda x, y: torch.einsum("bij,bkj->bik", y.float(), x),
+    "einsum of two dtypes": lambda x, y: torch.einsum("bij,bkj->bik", y, x),
+    "einsum of a list": lambda x, y: torch.einsum("bij,bkj->bik", [y, x]),
+    "einsum by axes": lambda x, y: torch.einsum(y, [..., 0, 1], x, [..., 2, 1], [..., 0, 2]),
+    "einsum by axes, in order": lambda x, y: torch.einsum(y, [0, 1, 2], x, [0, 3, 2]),
+    "einsum without a sum": lambda x, y: torch.einsum("bij,bkj,bij->bikj", x, y, y),
+    "tensordot": lambda x, y: torch.tensordot(y.float(), x, dims=([2], [1])),
+    "tensordot of one axis": lambda x, y: torch.tensordot(x[0], x[1], 1),
+    "inner": lambda x, y: torch.inner(x[0], x[1]),
+    "inner with a number": lambda x, y: x.inner(x.sum()),
+    "matrix_power": lambda x, y: torch.linalg.matrix_power(x, 3) + x.matrix_power(2),
+    "multi_dot": lambda x, y: torch.linalg.multi_dot([x[0], x[1], x[0]]),
+    "chain_matmul": lambda x, y: torch.chain_matmul(x[0], x[1], x[0]),
+    "pad": lambda x, y: F.pad(y, (1, 2), mode="reflect"),
+    "pad with zeros": lambda x, y: F.pad(y, (1, 2)),
+}
+
+
+class Composed(nn.Module):
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.function(x, self.inner(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*chain_matmul is deprecated")
+@pytest.mark.parametrize("name", COMPOSED)
+def test_autocast_reaches_the_parts_of_operators(name: str) -> None:
+    torch.manual_seed(0)
+    module, x = Composed(COMPOSED[name]), torch.randn(2, 4, 4)
+    expected, found = as_array(module(x)), from_torch(module, (x,))(x)
+    assert found.dtype == expected.dtype
+    expected, found = (array.astype(np.float64) for array in (expected, found))
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(found / scale, expected / scale, atol=1e-5)
 
 
 class FixedInAutocast(nn.Module):

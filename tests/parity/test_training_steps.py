@@ -139,6 +139,24 @@ def test_a_scale_that_is_no_power_of_two_agrees() -> None:
     assert check(loss_scale=1000.0).ok
 
 
+def test_a_loss_scale_for_complex_parameters_is_refused() -> None:
+    """torch's GradScaler has no kernel for them."""
+
+    class Spectral(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.tensor([1 + 2j, -0.5j]))
+            self.bias = torch.nn.Parameter(torch.zeros(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * self.weight).abs() + self.bias
+
+    inputs = (torch.tensor([[1.0, 2.0]]),)
+    with pytest.raises(UsageError, match="no loss scale for complex parameters: weight\n"):
+        check_training(Spectral(), inputs, loss_scale="dynamic", steps=2)
+    assert check_training(Spectral(), inputs, loss_scale="dynamic", frozen=["weight"], steps=2).ok
+
+
 def test_infinite_inputs_overflow_in_float64_too() -> None:
     report = check_training(Net(), (ARGS * torch.inf,), KIND, loss_scale=2.0, steps=2)
     assert report.ok, str(report)

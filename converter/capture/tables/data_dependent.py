@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from ....runtime.errors import ConversionError
-from ....runtime.ir.dims import Dim, SymbolicDim, product
+from ....runtime.ir.dims import Dim, SymbolicDim, product, symbol
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, creation, data_dependent, indexing, reduction, scanning, shaping
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
@@ -13,19 +13,36 @@ from ....runtime.tracing import Traced
 from ..table import Context, aten, cast
 from .slicing import part
 
-
-def counted(dim: Dim) -> str:
-    """The symbol that torch gave a size which depends on data."""
-    if isinstance(dim, SymbolicDim) and str(dim) in dim.symbols():
-        return str(dim)
-    raise ConversionError(f"torch knows a size that depends on data: {dim}")
+_COUNTED = re.compile(r"u\d+")  # what torch calls a size that depends on data
 
 
-def places_of(mask: Traced, count: str) -> list[Any]:
-    """Where a mask holds: for each of its axes, the indices, int64 (count,)."""
-    found = data_dependent.nonzero(mask, symbols=(count,))
-    size = found.shape[0]
-    return [shaping.reshape(part(found, 1, axis, axis + 1), shape=(size,)) for axis in range(mask.ndim)]
+def is_counted(dim: Dim) -> bool:
+    """Whether only the run tells a size: torch knows neither a number nor another size that it equals."""
+    return isinstance(dim, SymbolicDim) and _COUNTED.fullmatch(str(dim)) is not None
+
+
+def symbol_of(context: Context, count: Dim) -> str:
+    """The symbol for how many an operator finds: torch's own, or a new one where torch knows how many (`sized`)."""
+    return str(count) if is_counted(count) else context.builder.new_symbol()
+
+
+def sized(x: Traced, count: Dim, axis: int = 0) -> Any:
+    """What was found, with the size that torch knows along `axis`: the model makes a shape of it (`view`), say."""
+    return x if x.shape[axis] == count else shaping.reshape(x, shape=(*x.shape[:axis], count, *x.shape[axis + 1 :]))
+
+
+def places_of(context: Context, mask: Traced, count: Dim | None) -> list[Any]:
+    """Where a mask holds, for each of its axes: indices, int64 (count,); None where torch has no size for the count."""
+    if count is None:
+        count = symbol(context.builder.new_symbol())
+        found = data_dependent.nonzero(mask, symbols=(str(count),))
+    else:
+        found = _nonzero(context, mask, count)
+    return [shaping.reshape(part(found, 1, axis, axis + 1), shape=(count,)) for axis in range(mask.ndim)]
+
+
+def _nonzero(context: Context, x: Traced, count: Dim) -> Any:
+    return sized(data_dependent.nonzero(x, symbols=(symbol_of(context, count),)), count)
 
 
 @aten("aten.nonzero.default")
@@ -33,7 +50,7 @@ def nonzero(context: Context, self: Traced) -> Any:
     """nonzero(Tensor self) -> Tensor"""
     if context.shape[0] == 0:
         return context.builder.create(creation.full, shape=context.shape, value=0, dtype=INT64)
-    return data_dependent.nonzero(self, symbols=(counted(context.shape[0]),))
+    return _nonzero(context, self, context.shape[0])
 
 
 @aten("aten.nonzero_static.default")
@@ -58,7 +75,7 @@ def argwhere(context: Context, self: Traced) -> Any:
 def nonzero_numpy(context: Context, self: Traced) -> Any:
     """nonzero_numpy(Tensor self) -> Tensor[]"""
     x = self if self.ndim else shaping.reshape(self, shape=(1,))
-    return places_of(x, counted(context.shape[0]))
+    return places_of(context, x, context.shape[0])
 
 
 @aten("aten.masked_select.default")
@@ -67,7 +84,7 @@ def masked_select(context: Context, self: Traced, mask: Traced) -> Any:
     shape = broadcast_shapes(self.shape, mask.shape)
     flat = (product(shape),)
     x, chosen = (shaping.reshape(shaping.expand(t, shape=shape), shape=flat) for t in (self, mask))
-    (where,) = places_of(chosen, counted(context.shape[0]))
+    (where,) = places_of(context, chosen, context.shape[0])
     return indexing.take(x, where, axis=0)
 
 
@@ -76,8 +93,7 @@ def unique2(
     context: Context, self: Traced, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> Any:
     """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, ...)"""
-    count = counted(context.shape[0])
-    values, _, inverse, counts = data_dependent.unique(self, symbols=(count,))  # torch's are sorted always
+    values, inverse, counts = _unique(context, self, context.shape[0], None)  # torch's are sorted always
     placed = shaping.reshape(inverse, shape=self.shape)
     return values, placed if return_inverse else _empty(context), counts if return_counts else _empty(context)
 
@@ -93,8 +109,12 @@ def unique_dim(
 ) -> Any:
     """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> ..."""
     axis = normalize_axis(dim, self.ndim)
-    values, _, inverse, counts = data_dependent.unique(self, symbols=(counted(context.shape[axis]),), axis=axis)
-    return values, inverse, counts
+    return _unique(context, self, context.shape[axis], axis)
+
+
+def _unique(context: Context, x: Traced, count: Dim, axis: int | None) -> tuple[Any, Any, Any]:
+    values, _, inverse, counts = data_dependent.unique(x, symbols=(symbol_of(context, count),), axis=axis)
+    return sized(values, count, axis or 0), inverse, sized(counts, count)
 
 
 @aten("aten.unique_consecutive.default")
@@ -109,7 +129,7 @@ def unique_consecutive(
     others = tuple(i for i in range(x.ndim) if i != axis)
     begins = reduction.reduce_any(differs, axes=others) if others else differs
     begins = shaping.concat(context.builder.constant([True]), begins, axis=0)
-    (first,) = places_of(begins, counted(context.shape[axis]))
+    (first,) = places_of(context, begins, context.shape[axis])
     values = indexing.take(x, first, axis=axis)
     inverse = scanning.cumsum(cast(begins, INT64), axis=0) - context.builder.constant(1, INT64)
     ends = shaping.concat(part(first, 0, 1, first.shape[0]), _full(context, size), axis=0)
@@ -131,9 +151,9 @@ def repeat_interleave(context: Context, repeats: Traced, *, output_size: Any = N
     """repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor: index i, repeats[i] times"""
     ends = scanning.cumsum(cast(repeats, INT64), axis=0)
     total = context.shape[0]
-    if isinstance(total, SymbolicDim) and output_size is None:
+    if is_counted(total) and output_size is None:
         last = shaping.reshape(part(ends, 0, ends.shape[0] - 1, ends.shape[0]), shape=())
-        data_dependent.read_sizes(last, symbols=(counted(total),))
+        data_dependent.read_sizes(last, symbols=(str(total),))
     places = context.builder.create(creation.arange, start=0, stop=total, step=1, dtype=INT64)
     # place p belongs to the first i with p < ends[i]: as many ends lie at or before p
     row = shaping.reshape(ends, shape=(1, ends.shape[0]))

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ....runtime.ir.dims import product, symbol
+from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import comparison, creation, data_dependent, elementwise, indexing, reduction, shaping
 from ....runtime.ops import sorting as ops
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands, promoted
-from .data_dependent import counted
+from .data_dependent import is_counted
 from .slicing import part
 
 # ---- the place of a value among boundaries ----
@@ -211,11 +211,11 @@ def _columns(x: Traced) -> list[Any]:
 @aten("aten.bincount.default")
 def bincount(context: Context, self: Traced, weights: Traced | None = None, minlength: int = 0) -> Any:
     """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
-    x = cast(self, INT64)
-    least, one = operands(context, INT64, minlength, 1)
-    largest = reduction.reduce_max(shaping.concat(x + one, shaping.reshape(least, shape=(1,)), axis=0))
-    name = counted(context.shape[0])
-    data_dependent.read_sizes(largest, symbols=(name,))
-    zeros = context.builder.create(creation.full, shape=(symbol(name),), value=0, dtype=context.dtype)
+    x, count = cast(self, INT64), context.shape[0]
+    if is_counted(count):
+        least, one = operands(context, INT64, minlength, 1)
+        largest = reduction.reduce_max(shaping.concat(x + one, shaping.reshape(least, shape=(1,)), axis=0))
+        data_dependent.read_sizes(largest, symbols=(str(count),))
+    zeros = context.builder.create(creation.full, shape=(count,), value=0, dtype=context.dtype)
     ones = context.builder.create(creation.full, shape=x.shape, value=1, dtype=context.dtype)
     return indexing.index_add(zeros, x, ones if weights is None else cast(weights, context.dtype), axis=0)

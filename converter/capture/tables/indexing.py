@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ....runtime.ir.dims import Dim, SymbolicDim, product, symbol
+from ....runtime.ir.dims import Dim, product
 from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import creation, elementwise, indexing, shaping
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast
-from .data_dependent import counted, places_of
+from .data_dependent import places_of
 
 # ---- along one axis ----
 
@@ -62,7 +62,7 @@ def take_along_dim(context: Context, self: Traced, indices: Traced, dim: int | N
 def index(context: Context, self: Traced, indices: list[Traced | None]) -> Any:
     """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
     if any(map(_is_mask, indices)):
-        indices = _without_masks(indices, counted(context.shape[_last_indexed(indices)]))
+        indices = _without_masks(context, indices, context.shape[_last_indexed(indices)])
     axes = [axis for axis, i in enumerate(indices) if i is not None]
     if len(axes) == 1:
         return indexing.take(self, indices[axes[0]], axis=axes[0])
@@ -100,11 +100,11 @@ def _is_mask(index: Traced | None) -> bool:
     return index is not None and index.dtype in (BOOL, np.uint8)
 
 
-def _without_masks(indices: list[Traced | None], count: str) -> list[Traced | None]:
+def _without_masks(context: Context, indices: list[Traced | None], count: Dim | None) -> list[Traced | None]:
     """The indices with the places where a mask holds, one tensor for each of its axes, in its stead."""
     found: list[Traced | None] = []
     for index in indices:
-        found += places_of(index, count) if index is not None and _is_mask(index) else [index]
+        found += places_of(context, index, count) if index is not None and _is_mask(index) else [index]
     return found
 
 
@@ -145,13 +145,7 @@ def _by_places(
     result_rank = x.ndim - masked
     axis = _last_indexed(indices) - (result_rank - values.ndim)
     size = values.shape[axis] if axis >= 0 else 1
-    if isinstance(size, SymbolicDim):
-        return _without_masks(indices, counted(size)), values
-    count = context.builder.new_symbol()
-    if size != 1:  # as many as the mask chooses, says the model
-        shape = (*values.shape[:axis], symbol(count), *values.shape[axis + 1 :])
-        return _without_masks(indices, count), shaping.reshape(values, shape=shape)
-    return _without_masks(indices, count), values
+    return _without_masks(context, indices, None if size == 1 else size), values
 
 
 def _broadcast(indices: list[Traced | None]) -> tuple[Dim, ...]:
