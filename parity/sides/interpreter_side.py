@@ -27,6 +27,7 @@ from .records import (
     native_abilities,
     reference_slot,
 )
+from .rounded_numbers import moved_program
 
 
 class InterpreterSide:
@@ -48,8 +49,8 @@ class InterpreterSide:
         self.abilities = native_abilities(working_dtype)
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match(program.arguments, (args, dict(kwargs)), "")]
-        self._programs: dict[str, Program] = {}
-        self._gradients: dict[str, GradientProgram] = {}
+        self._programs: dict[tuple[str, bool], Program] = {}
+        self._gradients: dict[tuple[str, bool], GradientProgram] = {}
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
@@ -57,7 +58,7 @@ class InterpreterSide:
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
-        program = self._program(run.dtype)
+        program = self._program(run.dtype, run.moved)
         inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
         records = Records(calls=list(program.calls))
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
@@ -69,7 +70,7 @@ class InterpreterSide:
             results = execute(program, inputs, wanted=wanted, draws=draws, observe=observer)
             records.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
             return records
-        backward = self._gradient(run.dtype)
+        backward = self._gradient(run.dtype, run.moved)
         observer = _Observer(backward.program, run, records)
         records.cotangents = self._cotangents(program, inputs, draws, run)
         seeds = [
@@ -87,17 +88,18 @@ class InterpreterSide:
         records.parameter_gradients |= {name: computed[value] for name, value in of_parameters.items()}
         return records
 
-    def _program(self, dtype: str) -> Program:
-        if dtype not in self._programs:
+    def _program(self, dtype: str, moved: bool) -> Program:
+        if (dtype, moved) not in self._programs:
             # the float64 truth keeps its digits where the network casts to float32: so does this side
             same = as_dtype(dtype) == self.working_dtype and dtype != "float64"
-            self._programs[dtype] = split_shared(self.program if same else self.program.astype(dtype))
-        return self._programs[dtype]
+            program = moved_program(self.program) if moved else self.program
+            self._programs[dtype, moved] = split_shared(program if same else program.astype(dtype))
+        return self._programs[dtype, moved]
 
-    def _gradient(self, dtype: str) -> GradientProgram:
-        if dtype not in self._gradients:
-            self._gradients[dtype] = differentiate(self._program(dtype), every_boundary=True)
-        return self._gradients[dtype]
+    def _gradient(self, dtype: str, moved: bool) -> GradientProgram:
+        if (dtype, moved) not in self._gradients:
+            self._gradients[dtype, moved] = differentiate(self._program(dtype, moved), every_boundary=True)
+        return self._gradients[dtype, moved]
 
     def _in_dtype(self, array: Array, dtype: str) -> Array:
         return array.astype(self.working_dtype).astype(as_dtype(dtype)) if is_floating(array.dtype) else array

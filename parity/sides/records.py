@@ -139,6 +139,7 @@ class Run:
         slots: what the reference calls the slots of each boundary, which are paired by position; empty for the
             reference's first run.
         inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
+        moved: whether numbers and tables that may have been rounded to float32 are off by that; see `rounded_numbers`.
     """
 
     dtype: str
@@ -150,6 +151,7 @@ class Run:
     jitter_units: float = 0.5
     inner: bool = True
     slots: Mapping[tuple[str, int, str], Sequence[str]] = field(default_factory=dict)
+    moved: bool = False
 
 
 @dataclass(frozen=True)

@@ -42,13 +42,15 @@ from .records import (
     native_abilities,
     reference_slot,
 )
+from .rounded_numbers import move_held
 
 
 class TorchSide:
     """A torch module with the inputs it is run on; the module is left as it was.
 
     With `watched`, only the modules at these paths are Cells: what the others do belongs to the Cells around them.
-    `ignored` are parameters whose gradient, and buffers whose update, isn't recorded.
+    `ignored` are parameters whose gradient, and buffers whose update, isn't recorded; `rounded` are buffers that
+    another side may hold as numbers of its own.
     """
 
     def __init__(
@@ -64,11 +66,13 @@ class TorchSide:
         seed: int = 0,
         watched: Collection[str] | None = None,
         ignored: Collection[str] = (),
+        rounded: Collection[str] = (),
     ) -> None:
         self.name = name
         self.module = module
         self.watched = watched
         self.ignored = ignored
+        self.rounded = rounded
         self.args = args
         self.kwargs = dict(kwargs)
         self.train = train
@@ -95,7 +99,9 @@ class TorchSide:
             args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
-                stack.enter_context(DoublePrecision(self.working_dtype))
+                stack.enter_context(DoublePrecision(self.working_dtype, moved=run.moved))
+            if run.moved:
+                move_held(self.module, self.rounded)
             drawn = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(ControlFlowInPython())
