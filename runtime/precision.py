@@ -109,9 +109,15 @@ def computing_throughout_in(dtype: np.dtype[Any], taken_in: Callable[[Any], Any]
         _precision.throughout, _precision.taken_in = before
 
 
-def taking_in() -> Callable[[Any], Any] | None:
-    """`taken_in` of `computing_throughout_in`."""
-    return _precision.taken_in
+def taking_in() -> bool:
+    """Whether `taken` does anything."""
+    return _precision.taken_in is not None
+
+
+def taken(array: Any) -> Any:
+    """An array that was made outside of all operators, as `taken_in` of `computing_throughout_in` says."""
+    taken_in = _precision.taken_in
+    return array if taken_in is None or overruled_dtype(array.dtype) == array.dtype else taken_in(array)
 
 
 def overruled_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
