@@ -60,7 +60,7 @@ class InterpreterSide:
         """Run once; see `Run`."""
         program = self._program(run.dtype, run.moved)
         inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
-        records = Records(calls=list(program.calls))
+        records = Records(calls=list(program.calls), homes=_homes(program))
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = replayed(program, run)
         updates = program.updates
@@ -152,6 +152,19 @@ class _Observer:
             producer = self.producers.get(value) if value is not None else None
         source = (producer or node).source
         return str(source) if source is not None else ""
+
+
+def _homes(program: Program) -> dict[str, str]:
+    """The Cell that uses a parameter, where that is a single one."""
+    names = {parameter.value: name for name, parameter in program.parameters.items()}
+    users: dict[str, set[str]] = {}
+    for node in program.nodes:
+        call = program.calls[node.cell]
+        if node.op == "boundary" and node.attributes["kind"] == "input" and call.parent is not None:
+            call = program.calls[call.parent]  # it hands the parameter over
+        for value in names.keys() & {value for value in node.inputs if value is not None}:
+            users.setdefault(names[value], set()).add(call.path)
+    return {name: next(iter(paths)) for name, paths in users.items() if len(paths) == 1}
 
 
 def _slots(program: Program) -> dict[tuple[int, str], list[str]]:

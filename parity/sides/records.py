@@ -70,6 +70,7 @@ class Records:
         shares: of the gradient of a parameter that several Cells share, by (qualified name, path of the Cell).
         updates: values of the buffers that the run wrote to, after it, by qualified name.
         buffers: values of the other buffers.
+        homes: path of the Cell that uses a parameter, by qualified name, where it is known.
         calls: the Cell calls, in order of entry.
         sources: where a value comes from, as `file:line: text`.
         slots: the slots of each boundary in order, by (path, index, kind).
@@ -87,6 +88,7 @@ class Records:
     shares: dict[tuple[str, str], Array] = field(default_factory=dict)
     updates: dict[str, Array] = field(default_factory=dict)
     buffers: dict[str, Array] = field(default_factory=dict)
+    homes: dict[str, str] = field(default_factory=dict)
     calls: list[CellCall] = field(default_factory=list)
     sources: dict[Key, str] = field(default_factory=dict)
     slots: dict[tuple[str, int, str], list[str]] = field(default_factory=dict)

@@ -126,6 +126,30 @@ def test_a_difference_between_two_files_is_found_in_its_cell(path: str, tmp_path
     assert f"Parity fails in 1 Cell: {cell}" in result.output
 
 
+def test_a_parameter_whose_name_tells_of_no_cell_belongs_to_the_one_that_uses_it(tmp_path: Path) -> None:
+    network = nn.Sequential(nn.Conv1d(2, 3, 3, padding=1), nn.Tanh(), nn.Conv1d(3, 2, 3))
+    first = str(tmp_path / "first.onnx")
+    converter.to_onnx(converter.from_torch(network, (torch.randn(2, 2, 7),)), first)
+
+    def named_by_number(model: onnx.ModelProto) -> None:
+        del model.metadata_props[:]  # where the names of the parameters are
+        names = {tensor.name: f"onnx::Conv_{i}" for i, tensor in enumerate(model.graph.initializer)}
+        for tensor in model.graph.initializer:
+            tensor.name = names[tensor.name]
+        for node in model.graph.node:
+            node.input[:] = [names.get(name, name) for name in node.input]
+
+    def dilated(model: onnx.ModelProto) -> None:
+        for attribute in model.graph.node[0].attribute:
+            if attribute.name in ("pads", "dilations"):
+                attribute.ints[:] = [2] * len(attribute.ints)
+
+    first = changed(first, tmp_path / "numbered.onnx", named_by_number)
+    report = compare_onnx(first, changed(first, tmp_path / "dilated.onnx", dilated))
+    assert report.failing == ["0"]
+    assert {c.kind for c in report.cells["0"].failures} == {"output", "input gradient", "parameter gradient"}
+
+
 @pytest.mark.parametrize(
     ("factor", "slope", "passes"),
     [
