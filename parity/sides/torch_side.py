@@ -327,7 +327,7 @@ class _Recorder:
         if self.run.jitter is not None and like.is_floating_point():
             unit = _JITTER[like.dtype]
             noise = self.run.jitter_units * self.generator.uniform(-1.0, 1.0, tuple(passed.shape))
-            passed = passed.double() * torch.from_numpy(1.0 + unit * noise)
+            passed = passed.double() * torch.from_numpy(np.asarray(1.0 + unit * noise))
         passed = passed.to(like.dtype) if passed.dtype != like.dtype else passed
         return torch.view_as_complex(passed) if tensor.is_complex() else passed
 

@@ -49,6 +49,25 @@ def test_the_jitter_is_a_rounding_error_and_reproducible() -> None:
     assert one.error(ROOT) == other.error(ROOT) < 1e-5
 
 
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_number_without_dimensions_is_jittered_too(isolated: bool) -> None:
+    class Mean(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.loss = nn.Linear(5, 5), nn.MSELoss()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.loss(self.first(x), x) * 3
+
+    side = TorchSide("torch", Mean(), (torch.randn(7, 5),), {})
+    truth = side.run(Run("float64"))
+    noise = Noise(side, truth, Run("float32", True, truth.cotangents, truth.draws, truth if isolated else None))
+    while noise.sample():
+        pass
+    assert noise.samples == MOST_SAMPLES
+    assert 0 < noise.error(ROOT) < 1e-5
+
+
 def test_what_nobody_recorded_has_none() -> None:
     assert _noise().error(Key("nowhere", 0, OUTPUT, "result")) == 0.0
 
