@@ -69,12 +69,31 @@ class _Explainer:
                     f"{entry.path} is square and was taken as {entry.source} is; if it is stored with its axes "
                     f"exchanged, say so: weights={{{entry.path!r}: ({entry.source!r}, 'transpose')}}"
                 )
+        if kept := self._kept(path):
+            yield (
+                f"{', '.join(kept)} kept what the Cell held, as it is not clear that the module's "
+                f"{', '.join(kept.values())} go there; if they do, say so: weights={kept}"
+            )
         for pair in self.pairing.pairs:
             if pair.module == path and pair.how == "class and order":
                 yield (
                     f"that {pair.cell} is the port of {path} was concluded from classes and order; if it isn't, say "
                     f"which is: cells={{'path of the Cell': {path!r}}}"
                 )
+
+    def _kept(self, path: str) -> dict[str, str]:
+        """Parameters that aren't trained and were made of nothing, with buffers of the module that may belong there."""
+        left = [name for name in self.weights.left_buffers() if self._judged_in(name.rpartition(".")[0]) == path]
+        kept: dict[str, str] = {}
+        for entry in self.weights.carried:
+            shape = tuple(entry.parameter.shape)
+            if entry.module != path or entry.arrangement is not None or entry.parameter.requires_grad:
+                continue
+            likely = next((name for name in left if tuple(self.weights.arrays[name].shape) == shape), None)
+            if likely is not None:
+                left.remove(likely)
+                kept[entry.path] = likely
+        return kept
 
     def _precision(self, path: str) -> Iterator[str]:
         dtype = getattr(self.cells.get(self.cell_of.get(path, "")), "_compute_dtype", None)
