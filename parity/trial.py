@@ -103,7 +103,7 @@ class Trial:
                 # numbers that were rounded to float32 are no fault
                 if check == "meaning" and _fails(comparisons) and noise.allow_rounded_numbers(self.rounded):
                     comparisons = self._at_home(comparer.compare(check, records))
-                # where each Cell alone is right, the whole may still make much of little
+                # what loses its digits, in a Cell or in the whole, may make much of little
                 while _grows(check, feeding, comparisons, found) and noise.sample_double():
                     comparisons = self._at_home(comparer.compare(check, records))
                 del records  # before the next run makes its own
@@ -152,8 +152,8 @@ def judged(
 
 
 def _grows(check: str, feeding: str, comparisons: Found, found: Found) -> bool:
-    """Whether the meaning fails end to end, and nothing has failed before."""
-    if check != "meaning" or feeding != END_TO_END or any(c.status == FAIL for _, c in found):
+    """Whether the meaning fails, of Cells alone; or of the whole, and nothing has failed before."""
+    if check != "meaning" or (feeding == END_TO_END and _fails(found)):
         return False
     return _fails(comparisons)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from cellbridge.parity import check
+from cellbridge.parity import check, compare
 from cellbridge.parity.noise import MOST_SAMPLES, Noise
 from cellbridge.parity.sides.records import OUTPUT, Key, Run
 from cellbridge.parity.sides.torch_side import TorchSide
@@ -114,3 +114,28 @@ def test_the_jitter_of_double_precision_is_a_rounding_error() -> None:
     assert noise.error(ROOT) == before <= noise.error(ROOT, "meaning") < 10 * before
     assert noise.sample_double()
     assert not noise.sample_double()
+
+
+class NormOfLittle(nn.Module):
+    """Its norm takes the mean off numbers that differ in their last digits only."""
+
+    def __init__(self, offset: float, spread: float, eps: float) -> None:
+        super().__init__()
+        self.offset, self.spread, self.norm = offset, spread, nn.LayerNorm(6, eps=eps)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x * self.spread + self.offset)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "offset", "spread"), [("float16", 1e2, 1e-4), ("bfloat16", 1e2, 1e-4), ("float32", 1e6, 1e-5)]
+)
+def test_a_cell_that_loses_its_digits_in_the_working_dtype_is_judged_by_those_of_float64(
+    dtype: str, offset: float, spread: float
+) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(5, 6)
+    report = check(NormOfLittle(offset, spread, 1e-5), (x,), dtype=dtype)
+    assert report.ok, str(report)
+    wrong = compare(NormOfLittle(offset, spread, 1e-5), NormOfLittle(offset, spread, 1.001e-5), (x,), dtype=dtype)
+    assert wrong.failing == ["norm"]
