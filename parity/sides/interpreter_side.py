@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,18 @@ import numpy as np
 from ...runtime import tree
 from ...runtime.autodiff import GradientProgram, differentiate
 from ...runtime.calling import as_array
-from ...runtime.interpreter import execute
+from ...runtime.interpreter import bind, execute
+from ...runtime.ir.dims import substitute, symbols_in
 from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
 from .records import (
+    OUTPUT,
     Array,
     Draw,
     Key,
+    Misfit,
     ParameterInfo,
     Records,
     Run,
@@ -64,7 +67,12 @@ class InterpreterSide:
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = replayed(program, run)
         updates = program.updates
-        if not run.grads:
+        theirs = len(run.slots.get(("", 0, OUTPUT), program.outputs))
+        if len(program.outputs) > theirs:
+            reason = f"returns {len(program.outputs)} tensors here, {theirs} there"
+            records.misfits.append(Misfit("", 0, "call", "", reason))
+        records.broken = run.grads and run.cotangents is not None and not _takes(program, inputs, run.cotangents)
+        if not run.grads or records.broken:
             observer = _Observer(program, run, records)
             wanted = [*program.outputs, *updates.values()]
             results = execute(program, inputs, wanted=wanted, draws=draws, observe=observer)
@@ -165,6 +173,23 @@ def _homes(program: Program) -> dict[str, str]:
         for value in names.keys() & {value for value in node.inputs if value is not None}:
             users.setdefault(names[value], set()).add(call.path)
     return {name: next(iter(paths)) for name, paths in users.items() if len(paths) == 1}
+
+
+def _takes(program: Program, inputs: Sequence[Array], cotangents: Sequence[Array | None]) -> bool:
+    """Whether the reference's cotangents are for outputs like these, as far as their shapes are known before."""
+    if len(cotangents) != len(program.outputs):
+        return False
+    sizes = bind(program, inputs)
+
+    def like(value: Value, cotangent: Array | None) -> bool:
+        if cotangent is None or not is_floating(value.dtype):
+            return cotangent is None and not is_floating(value.dtype)
+        if len(value.shape) != cotangent.ndim:
+            return False
+        pairs = zip(value.shape, cotangent.shape, strict=True)
+        return all(substitute(dim, sizes) == size for dim, size in pairs if symbols_in(dim) <= sizes.keys())
+
+    return all(map(like, program.outputs, cotangents))
 
 
 def _slots(program: Program) -> dict[tuple[int, str], list[str]]:

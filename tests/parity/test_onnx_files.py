@@ -198,6 +198,53 @@ def test_files_without_common_cells_are_compared_as_a_whole(path: str, tmp_path:
     assert compare_onnx(path, different).failing == [""]
 
 
+def written(path: Path, *nodes: onnx.NodeProto, shape: tuple[int, ...] = (0, -1), **outputs: int) -> str:
+    """A file that takes x, of shape [batch, time, 4], and has a weight w, a shape s, and these outputs."""
+    weight = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["h"], "/fc/MatMul"), *nodes],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "time", 4])],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
+        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(np.array(shape), "s")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    return str(path)
+
+
+FLOATS, RESHAPED = TensorProto.FLOAT, helper.make_node("Reshape", ["h", "s"], ["y"], "/Reshape")
+
+
+@pytest.mark.parametrize("grads", [True, False])
+def test_results_of_another_shape_are_told(tmp_path: Path, grads: bool) -> None:
+    first = written(tmp_path / "first.onnx", RESHAPED, y=FLOATS)
+    other = written(tmp_path / "other.onnx", RESHAPED, shape=(1, -1), y=FLOATS)
+    for reference, candidate, reason in (
+        (first, other, "shape [1, 60], needed [2, 30]"),
+        (other, first, "shape [2, 30], needed [1, 60]"),
+    ):
+        report = compare_onnx(reference, candidate, grads=grads)
+        assert report.failing == [""]
+        assert {c.reason for c in report.cells[""].failures} == {reason}
+
+
+@pytest.mark.parametrize("grads", [True, False])
+def test_results_of_another_number_or_dtype_are_told(tmp_path: Path, grads: bool) -> None:
+    cast = helper.make_node("Cast", ["h"], ["y"], "/Cast", to=TensorProto.INT64)
+    one = written(tmp_path / "one.onnx", h=FLOATS)
+    two = written(tmp_path / "two.onnx", RESHAPED, h=FLOATS, y=FLOATS)
+    integers = written(tmp_path / "integers.onnx", cast, y=TensorProto.INT64)
+    for reference, candidate, reason in (
+        (one, two, "returns 2 tensors here, 1 there"),
+        (two, one, "nothing was recorded here"),
+        (one, integers, "dtype int64, needed float32"),
+        (integers, one, "needed int64"),
+    ):
+        report = compare_onnx(reference, candidate, grads=grads)
+        assert report.failing == [""]
+        assert any(reason in c.reason for c in report.cells[""].failures)
+
+
 def test_options_of_torch_models_are_refused(path: str) -> None:
     for option in ("--train", "--round-trip"):
         result = invoked("run", path, option)
