@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .comparer import NOTHING_ARRIVES
 from .differences import explain
 from .pairing import Pairing
 from .results import CellReport, Report
@@ -54,17 +55,30 @@ class _Explainer:
         alone = [f"{p} ({name})" for p, name in self.pairing.lone_modules.items() if self._judged_in(p) == path]
         if alone:
             yield f"no Cell is the port of {', '.join(alone)}: what that does is judged here"
-        yield from self._suppositions(path)
+        yield from self._backward(report)
+        yield from self._suppositions(report)
         if all(c.check == "rounding" for c in report.failures):
             yield from self._precision(path)
 
     def _differences(self, path: str, inputs: list[Array]) -> list[str]:
         return explain(self.module.get_submodule(path), self.cells[self.cell_of[path]], inputs)
 
-    def _suppositions(self, path: str) -> Iterator[str]:
+    def _backward(self, report: CellReport) -> Iterator[str]:
+        """A backward pass written by hand that says nothing of Parameters."""
+        cell = self.cells.get(self.cell_of.get(report.path, ""))
+        missing = any(c.kind == "parameter gradient" and c.reason.startswith(NOTHING_ARRIVES) for c in report.failures)
+        if missing and getattr(cell, "bprop", None) is not None and not getattr(cell, "internal_params", ()):
+            yield (
+                "its bprop gives Parameters no gradient: name them in internal_params, a list, and return (gradients "
+                "of the inputs, {parameter: gradient})"
+            )
+
+    def _suppositions(self, report: CellReport) -> Iterator[str]:
         """What the user may know better."""
+        path = report.path
+        forward = any(not c.kind.endswith("gradient") for c in report.failures)
         for entry in self.weights.carried:
-            if entry.module == path and entry.square:
+            if entry.module == path and entry.square and forward:
                 yield (
                     f"{entry.path} is square and was taken as {entry.source} is; if it is stored with its axes "
                     f"exchanged, say so: weights={{{entry.path!r}: ({entry.source!r}, 'transpose')}}"

@@ -94,6 +94,32 @@ def test_a_right_port_is_not_explained() -> None:
     assert not any(cell.explanations for cell in report.cells.values())
 
 
+class Product(nn.Cell):
+    """A Dense layer with a backward pass by hand."""
+
+    def __init__(self, factor: float, told: bool) -> None:
+        super().__init__()
+        self.weight = Parameter(Tensor(np.zeros((4, 4), np.float32)))
+        self.factor = factor
+        if told:
+            self.internal_params = [self.weight]
+
+    def construct(self, x: Tensor) -> Tensor:
+        return ops.matmul(x, self.weight.T)
+
+    def bprop(self, x: Tensor, out: Tensor, dout: Tensor) -> object:
+        return (ops.matmul(dout, self.weight),), {self.weight: self.factor * ops.matmul(dout.T, x)}
+
+
+def test_a_backward_pass_that_says_nothing_of_parameters() -> None:
+    module, x = torch_nn.Linear(4, 4, bias=False), torch.randn(5, 4)
+    assert compare(module, Product(1.0, told=True), x).ok
+    (explanation,) = compare(module, Product(1.0, told=False), x).cells[""].explanations
+    assert explanation.startswith("its bprop gives Parameters no gradient: name them in internal_params")
+    # the outputs are right, so that the weight isn't stored the other way
+    assert not compare(module, Product(0.9, told=True), x).cells[""].explanations
+
+
 class Normalized(nn.Cell):
     """A BatchNorm written by hand, in eval mode."""
 
