@@ -17,11 +17,9 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
 from .records import (
-    OUTPUT,
     Array,
     Draw,
     Key,
-    Misfit,
     ParameterInfo,
     Records,
     Run,
@@ -29,6 +27,7 @@ from .records import (
     fed_value,
     native_abilities,
     reference_slot,
+    surplus,
 )
 from .rounded_numbers import moved_program
 
@@ -67,10 +66,7 @@ class InterpreterSide:
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = replayed(program, run)
         updates = program.updates
-        theirs = len(run.slots.get(("", 0, OUTPUT), program.outputs))
-        if len(program.outputs) > theirs:
-            reason = f"returns {len(program.outputs)} tensors here, {theirs} there"
-            records.misfits.append(Misfit("", 0, "call", "", reason))
+        records.misfits = surplus(run, len(program.outputs))
         records.broken = run.grads and run.cotangents is not None and not _takes(program, inputs, run.cotangents)
         if not run.grads or records.broken:
             observer = _Observer(program, run, records)

@@ -191,6 +191,12 @@ class Side(Protocol):
         """Parameters by qualified name."""
 
 
+def surplus(run: Run, returned: int) -> list[Misfit]:
+    """What is wrong with a network that returns so many tensors: the reference returns fewer."""
+    theirs = len(run.slots.get(("", 0, OUTPUT), range(returned)))
+    return [Misfit("", 0, "call", "", f"returns {returned} tensors here, {theirs} there")] if returned > theirs else []
+
+
 def drawn_cotangents(outputs: Sequence[Array], working_dtype: np.dtype[Any], seed: int) -> list[Array | None]:
     """Standard normal cotangents in float64, one per output, with values that the working dtype holds exactly."""
     generator = np.random.default_rng(seed)

@@ -41,6 +41,7 @@ from .records import (
     drawn_cotangents,
     native_abilities,
     reference_slot,
+    surplus,
 )
 from .rounded_numbers import move_held
 
@@ -110,9 +111,12 @@ class TorchSide:
                 result = self._called(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
+            records.misfits = surplus(run, len(outputs))
             if run.grads:
                 records.cotangents = self._cotangents(run, result, outputs)
-                self._backward(recorder, outputs, leaves)
+                records.broken = len(records.cotangents) != len(outputs)
+                if not records.broken:
+                    self._backward(recorder, outputs, leaves)
             for name, buffer in self.module.named_buffers():
                 if name in self.ignored:
                     continue
