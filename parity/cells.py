@@ -46,9 +46,12 @@ def can_run(module: object) -> bool:
 
 
 def owners(cells: Mapping[str, CellReport], reference: Side, records: Records) -> dict[str, str]:
-    """For each parameter and buffer the path of the Cell that answers for it: the innermost that holds it and ran."""
+    """For each parameter and buffer the path of the Cell that answers for it: the innermost that holds it and ran.
+
+    Where the name tells of none, as in many ONNX files, it is the one that uses it.
+    """
     names = [*reference.parameters(), *records.updates, *records.buffers, *records.parameter_gradients]
-    return {name: owner(name, cells) for name in names}
+    return {name: owner(name, cells) or records.homes.get(name, "") for name in names}
 
 
 def owner(name: str, cells: Mapping[str, CellReport]) -> str:

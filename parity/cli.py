@@ -201,8 +201,9 @@ def compare(
 ) -> None:
     """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
 
-    Inputs are generated from the declared types, or taken from --inputs. Cells are compared one by one where both files
-    have the same (both written by parity export, say), else the models as a whole.
+    Inputs are generated from the declared types, at several sizes of dynamic dimensions, or taken from --inputs. Cells
+    are compared one by one where both files have the same (both written by parity export, say), else the models as a
+    whole.
     """
     read = {"REFERENCE": reference, "CANDIDATE": candidate, "--inputs": inputs}
     _require_outputs({"--json": json_file, "--junit": junit_file}, read)

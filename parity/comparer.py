@@ -13,6 +13,8 @@ from .noise import Noise
 from .results import FAIL, NOT_COMPARED, PASS, Comparison, is_inside
 from .sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records
 
+NOTHING_ARRIVES = "no gradient arrives"
+
 
 @dataclass
 class Comparer:
@@ -194,7 +196,7 @@ class Comparer:
         if size(present) == 0.0:
             return {"status": PASS, "shape": tuple(present.shape), "dtype": present.dtype.name}
         where = "the reference has one" if truth is not None else "the reference has none"
-        reason = f"no gradient arrives, {where}" if truth is not None else f"a gradient arrives, {where}"
+        reason = f"{NOTHING_ARRIVES}, {where}" if truth is not None else f"a gradient arrives, {where}"
         return {"status": FAIL, "reason": reason, "shape": tuple(present.shape), "dtype": present.dtype.name}
 
     def _group_size(self, path: str, index: int | None) -> float:

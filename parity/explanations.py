@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .comparer import NOTHING_ARRIVES
 from .differences import explain
 from .pairing import Pairing
 from .results import CellReport, Report
@@ -54,27 +55,59 @@ class _Explainer:
         alone = [f"{p} ({name})" for p, name in self.pairing.lone_modules.items() if self._judged_in(p) == path]
         if alone:
             yield f"no Cell is the port of {', '.join(alone)}: what that does is judged here"
-        yield from self._suppositions(path)
+        yield from self._backward(report)
+        yield from self._suppositions(report)
         if all(c.check == "rounding" for c in report.failures):
             yield from self._precision(path)
 
     def _differences(self, path: str, inputs: list[Array]) -> list[str]:
         return explain(self.module.get_submodule(path), self.cells[self.cell_of[path]], inputs)
 
-    def _suppositions(self, path: str) -> Iterator[str]:
+    def _backward(self, report: CellReport) -> Iterator[str]:
+        """A backward pass written by hand that says nothing of Parameters."""
+        cell = self.cells.get(self.cell_of.get(report.path, ""))
+        missing = any(c.kind == "parameter gradient" and c.reason.startswith(NOTHING_ARRIVES) for c in report.failures)
+        if missing and getattr(cell, "bprop", None) is not None and not getattr(cell, "internal_params", ()):
+            yield (
+                "its bprop gives Parameters no gradient: name them in internal_params, a list, and return (gradients "
+                "of the inputs, {parameter: gradient})"
+            )
+
+    def _suppositions(self, report: CellReport) -> Iterator[str]:
         """What the user may know better."""
+        path = report.path
+        forward = any(not c.kind.endswith("gradient") for c in report.failures)
         for entry in self.weights.carried:
-            if entry.module == path and entry.square:
+            if entry.module == path and entry.square and forward:
                 yield (
                     f"{entry.path} is square and was taken as {entry.source} is; if it is stored with its axes "
                     f"exchanged, say so: weights={{{entry.path!r}: ({entry.source!r}, 'transpose')}}"
                 )
+        if kept := self._kept(path):
+            yield (
+                f"{', '.join(kept)} kept what the Cell held, as it is not clear that the module's "
+                f"{', '.join(kept.values())} go there; if they do, say so: weights={kept}"
+            )
         for pair in self.pairing.pairs:
             if pair.module == path and pair.how == "class and order":
                 yield (
                     f"that {pair.cell} is the port of {path} was concluded from classes and order; if it isn't, say "
                     f"which is: cells={{'path of the Cell': {path!r}}}"
                 )
+
+    def _kept(self, path: str) -> dict[str, str]:
+        """Parameters that aren't trained and were made of nothing, with buffers of the module that may belong there."""
+        left = [name for name in self.weights.left_buffers() if self._judged_in(name.rpartition(".")[0]) == path]
+        kept: dict[str, str] = {}
+        for entry in self.weights.carried:
+            shape = tuple(entry.parameter.shape)
+            if entry.module != path or entry.arrangement is not None or entry.parameter.requires_grad:
+                continue
+            likely = next((name for name in left if tuple(self.weights.arrays[name].shape) == shape), None)
+            if likely is not None:
+                left.remove(likely)
+                kept[entry.path] = likely
+        return kept
 
     def _precision(self, path: str) -> Iterator[str]:
         dtype = getattr(self.cells.get(self.cell_of.get(path, "")), "_compute_dtype", None)

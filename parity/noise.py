@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from .judge import ROUNDING_FACTOR, epsilon, reference_error
@@ -23,12 +23,13 @@ class Noise:
     What is computed in float64 is held to these errors scaled to double precision. Where rounding errors grow so much
     that those of the working dtype are as large as the values, they tell nothing about double precision: there the
     reference in float64 is run again with a jitter, and its errors count too. So does what a side in float64 makes of
-    its numbers' rounding to float32, where it was read from a file.
+    its numbers' rounding to float32, where it was read from a file or written by hand.
 
     Attributes:
         first: records of the first run.
         samples: how many runs have been made in the working dtype.
         double_samples: how many jittered runs have been made in float64.
+        rounded_numbers: whether meaning may be off by what a rounding of numbers makes of it.
     """
 
     def __init__(self, reference: Side, truth: Records, run: Run) -> None:
@@ -37,6 +38,7 @@ class Noise:
         self.run = run
         self.samples = 0
         self.double_samples = 0
+        self.rounded_numbers = False
         self._errors: dict[Key | tuple[str, str], float] = {}
         self._double_errors: dict[Key | tuple[str, str], float] = {}
         self.first = self._sample(None)
@@ -67,15 +69,19 @@ class Noise:
         self._measure(self.reference.run(run), self._double_errors)
         return True
 
-    def allow_rounded_numbers(self, side: Side, moved: Side) -> None:
-        """Let meaning be off by what it makes of a rounding that a side's numbers are moved by.
+    def allow_rounded_numbers(self, sides: Sequence[Side]) -> bool:
+        """Let meaning be off by what a rounding of the numbers that these sides hold makes of it; False if it may.
 
         Args:
-            side: the reference or a side under test.
-            moved: the same, with `moved_numbers`.
+            sides: of the reference and the sides under test, those that hold `rounded_numbers`.
         """
+        if self.rounded_numbers or not sides:
+            return False
         run = replace(self.run, dtype="float64")
-        self._measure(moved.run(run), self._double_errors, truth=side.run(run))
+        for side in sides:
+            self._measure(side.run(replace(run, moved=True)), self._double_errors, truth=side.run(run))
+        self.rounded_numbers = True
+        return True
 
     def _sample(self, jitter: int | None) -> Records:
         units, reached = jitter_of(self.samples, wide=self.run.feed is None)

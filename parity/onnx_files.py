@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..converter.onnx_in.importing import from_onnx
 from ..converter.torch_out.export import to_torch
-from ..runtime.errors import UnsupportedOperators, UsageError
+from ..runtime.errors import CellbridgeError, UnsupportedOperators, UsageError
 from ..runtime.ir.dims import evaluate, symbols_in
 from ..runtime.ir.program import Program
-from ..runtime.ir.types import BOOL, FLOAT32, FLOAT64, Constant, Value, is_floating
+from ..runtime.ir.types import BOOL, FLOAT64, Constant, Value, is_floating
 from ..runtime.memory import require_room
 from .input_files import read_arrays
 from .options import Options
 from .progress import NoProgress, Progress
-from .results import Report
+from .results import FAIL, Comparison, Report
 from .sides.interpreter_side import InterpreterSide
 from .sides.onnxruntime_side import OnnxModelSide
-from .sides.records import Abilities, Array, Side
+from .sides.records import Abilities, Array, Run, Side
 from .sides.torch_side import TorchSide
+from .sizes import described, other_sizes
 from .trial import judged
 
 SIZES = (2, 5, 3, 7)  # of symbolic dimensions, in the order in which the inputs name them
-SHORT = 12
-"""Bits of a number that is written without rounding, such as 0.5 or 3."""
-MOVED = 1 + 2.0**-27
-"""By how much other numbers are moved: `judge` allows many times what that makes in double precision."""
 PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
 
@@ -85,7 +82,8 @@ def compare_onnx(
 
     Returns:
         The report: both files in the interpreter, in float64 and in the working dtype, with gradients; and ONNX Runtime
-        on the candidate. Cells are compared where both files have the same, else the models as a whole. Numbers such as
+        on the candidate. Cells are compared where both files have the same, else the models as a whole; at other sizes
+        of the dynamic dimensions too, if the inputs are generated. Numbers such as
         1 / sqrt(2) may be rounded to float32 in one file and not in the other.
 
     Raises:
@@ -104,41 +102,69 @@ def compare_onnx(
     if not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")
         first, second = _without_parameters(first), _without_parameters(second)
-    dtype, seed = chosen.dtype, chosen.seed
-
-    def interpreted(name: str, program: Program, args: list[Array]) -> InterpreterSide:
-        return InterpreterSide(name, program, tuple(args), {}, working_dtype=dtype, seed=seed)
-
-    believed, side = interpreted(reference, first, arrays), interpreted(candidate, second, others)
-    moved = [
-        (believed, interpreted(reference, moved_numbers(first), arrays)),
-        (side, interpreted(candidate, moved_numbers(second), others)),
-    ]
-    if not alike:
-        side.abilities = Abilities(side.abilities.checks, cells=False)
-    runtime = OnnxModelSide(
-        f"{candidate} in onnxruntime", candidate, tuple(others), {}, dtype="float32", provider=chosen.provider
-    )
-    report = judged(believed, [side, runtime], chosen, shown, moved)
+    files = _Files(reference, candidate, first, second, alike, chosen, shown)
+    report = files.judged(arrays)
+    if inputs is None and not (chosen.fail_fast and not report.ok):
+        files.judge_at_other_sizes(report, arrays)
     report.notes += notes
     return report
 
 
-def moved_numbers(program: Program) -> Program:
-    """The same with its numbers a little off, as far as they may have been rounded when they were written in float32.
+@dataclass(frozen=True)
+class _Files:
+    """Two files and the programs read from them, ready to be compared on any inputs."""
 
-    A file has 1 / sqrt(2), say, in float32, or divides by sqrt(2) instead. Tensors are weights and stay what they are,
-    and so do numbers like 0.5, which need no rounding.
-    """
+    reference: str
+    candidate: str
+    first: Program
+    second: Program
+    alike: bool
+    options: Options
+    progress: Progress
 
-    def moved(constant: Constant) -> Constant:
-        data = constant.data
-        if constant.value.dtype != FLOAT32 or data.size != 1 or not np.isfinite(data).all():
-            return constant
-        mantissa = np.ldexp(np.frexp(data.astype(np.float64))[0], SHORT)
-        return constant if mantissa == np.round(mantissa) else replace(constant, data=data.astype(np.float64) * MOVED)
+    def judged(self, arrays: list[Array]) -> Report:
+        """The candidate held against the reference."""
+        others = tuple(_paired(self.first, self.second, arrays))
+        believed, side = self._believed(arrays), self._side(arrays)
+        if not self.alike:
+            side.abilities = Abilities(side.abilities.checks, cells=False)
+        name, provider = f"{self.candidate} in onnxruntime", self.options.provider
+        runtime = OnnxModelSide(name, self.candidate, others, {}, dtype="float32", provider=provider)
+        return judged(believed, [side, runtime], self.options, self.progress, rounded=[believed, side])
 
-    return program.replace(constants=tuple(map(moved, program.constants)))
+    def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
+        """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
+        for sizes in other_sizes(self.first, arrays, None):
+            label = described(sizes)
+            resized = generated_inputs(self.first, self.options.seed, sizes)
+            forward = Run("float64", grads=False)
+            try:
+                self._believed(resized).run(forward)
+            except CellbridgeError as error:
+                report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
+                continue
+            try:
+                self._side(resized).run(forward)
+            except CellbridgeError as error:
+                reason = f"doesn't run where {self.reference} does: {error}".partition("\n")[0]
+                failed = Comparison(self.candidate, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
+                report.sizes.append(label)
+                report.cells[""].comparisons.append(failed)
+                continue
+            try:
+                report.join_sizes(self.judged(resized), label)
+            except UsageError as error:  # results of no element, say, or that aren't finite
+                report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
+
+    def _believed(self, arrays: list[Array]) -> InterpreterSide:
+        return self._interpreted(self.reference, self.first, arrays)
+
+    def _side(self, arrays: list[Array]) -> InterpreterSide:
+        return self._interpreted(self.candidate, self.second, _paired(self.first, self.second, arrays))
+
+    def _interpreted(self, name: str, program: Program, args: list[Array]) -> InterpreterSide:
+        dtype, seed = self.options.dtype, self.options.seed
+        return InterpreterSide(name, program, tuple(args), {}, working_dtype=dtype, seed=seed)
 
 
 def _require_eval(options: Options) -> None:
@@ -162,14 +188,15 @@ def _arrays(program: Program, path: str | None, seed: int) -> list[Array]:
     return read_arrays(path, program.inputs)
 
 
-def generated_inputs(program: Program, seed: int) -> list[Array]:
+def generated_inputs(program: Program, seed: int, sizes: Mapping[str, int] | None = None) -> list[Array]:
     """Random inputs of the declared types: normal numbers, indices that fit the tables they are taken from, bits.
 
-    Symbolic dimensions get small sizes, each its own.
+    Symbolic dimensions get `sizes`; if not given, small ones, each its own.
     """
     rng = np.random.default_rng(seed)
     names = list(dict.fromkeys(name for value in program.inputs for name in sorted(symbols_in(value.shape))))
-    sizes = {name: SIZES[i] if i < len(SIZES) else SIZES[-1] + 2 * i for i, name in enumerate(names)}
+    if sizes is None:
+        sizes = {name: SIZES[i] if i < len(SIZES) else SIZES[-1] + 2 * i for i, name in enumerate(names)}
     arrays: list[Array] = []
     for value in program.inputs:
         shape = tuple(evaluate(dim, sizes) for dim in value.shape)

@@ -64,6 +64,7 @@ def compare_port(
             seed=options.seed,
             watched=of.cell_of,
             ignored=carried.ignored | carried.unseen,
+            rounded=carried.left_buffers(),
         )
         side = CellSide(
             framework,
@@ -82,7 +83,7 @@ def compare_port(
     progress.stage("align", None)
     aligned = align(sides, pairing)
     reference, side = sides(aligned.pairing, aligned.layouts)
-    trial = Trial(reference, options, progress)
+    trial = Trial(reference, options, progress, rounded=[reference, side])
     report = trial.report([side])
     report.pairs = _pairs(aligned.pairing)
     report.weights = [CarriedWeight(entry.path, entry.source, entry.how) for entry in carried.carried]

@@ -7,7 +7,7 @@ dimension has an odd size of its own: what was divided by two, or taken from ano
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from ..runtime.ir.program import Program
 Sizes = dict[str, int]
 
 
-def other_sizes(program: Program, tensors: list[torch.Tensor], dynamic_shapes: Any) -> list[Sizes]:
+def other_sizes(program: Program, tensors: Sequence[Any], dynamic_shapes: Any) -> list[Sizes]:
     """Sizes of the program's symbols to compare at, besides those that `tensors`, the example inputs, have."""
     names = sorted(symbols_in(*(value.shape for value in program.inputs)))
     if not names:
@@ -45,7 +45,7 @@ def open_axes(program: Program) -> list[dict[int, str]]:
     ]
 
 
-def _sizes(program: Program, tensors: list[torch.Tensor]) -> Sizes:
+def _sizes(program: Program, tensors: Sequence[Any]) -> Sizes:
     """What the symbols are for these inputs."""
     found: Sizes = {}
     for value, tensor in zip(program.inputs, tensors, strict=True):

@@ -81,10 +81,10 @@ def _of_kept(truth: Training, run: Training, step: int, quantity: Quantity) -> s
     if size(here) == 0.0:
         return "moves in torch, and not here: frozen, or not given to the optimizer?"
     if factor is not None:
-        return (
-            f"moves {_number(factor)} times as far as in torch: loss scale, accumulation, clipping or learning rate; "
-            "of a moving statistic, the momentum"
-        )
+        moves = f"moves {_number(factor)} times as far as in torch"
+        if 1 < factor < 1 + 1e-4:
+            return f"{moves}: clipping, where torch's clip_grad_norm_ adds 1e-6 to the norm, or learning rate"
+        return f"{moves}: loss scale, accumulation, clipping or learning rate; of a moving statistic, the momentum"
     momentum = _multiple(difference, moved(truth, step - 1)) if step > 1 else None
     if momentum is not None:
         return f"moves further by {_number(momentum)} of the step before: momentum"
@@ -110,4 +110,5 @@ def _tells(factor: float) -> bool:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}"
+    beside = value - 1  # of what is nearly 1, how far from it
+    return f"{value:.4g}" if abs(beside) > 1e-4 else f"1 {'-' if beside < 0 else '+'} {abs(beside):.2g}"

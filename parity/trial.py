@@ -29,11 +29,9 @@ class Trial:
         notes: what a reader of the report should know.
     """
 
-    def __init__(
-        self, reference: Side, options: Options, progress: Progress, moved: Sequence[tuple[Side, Side]] = ()
-    ) -> None:
+    def __init__(self, reference: Side, options: Options, progress: Progress, rounded: Sequence[Side] = ()) -> None:
         self.reference = reference
-        self.moved = moved
+        self.rounded = rounded
         self.options = options
         self.progress = progress
         self.notes: list[str] = []
@@ -73,11 +71,9 @@ class Trial:
         """The reference's rounding error in `dtype`, measured once."""
         if (feeding, dtype) not in self._noises:
             feed = self.truth if feeding == ISOLATED else None
-            noise = self._noises[feeding, dtype] = Noise(
+            self._noises[feeding, dtype] = Noise(
                 self.reference, self.truth, replace(self.replayed, dtype=dtype, feed=feed, inner=feed is not None)
             )
-            for side, moved in self.moved:
-                noise.allow_rounded_numbers(side, moved)
         return self._noises[feeding, dtype]
 
     def judge(self, side: Side) -> Found:
@@ -104,7 +100,10 @@ class Trial:
                 # before rounding is called too large, the reference's own is measured again, and again
                 while check == "rounding" and _undecided(comparisons, found) and noise.sample():
                     comparisons = self._at_home(comparer.compare(check, records))
-                # where each Cell alone is right, the whole may still make much of little
+                # numbers that were rounded to float32 are no fault
+                if check == "meaning" and _fails(comparisons) and noise.allow_rounded_numbers(self.rounded):
+                    comparisons = self._at_home(comparer.compare(check, records))
+                # what loses its digits, in a Cell or in the whole, may make much of little
                 while _grows(check, feeding, comparisons, found) and noise.sample_double():
                     comparisons = self._at_home(comparer.compare(check, records))
                 del records  # before the next run makes its own
@@ -129,7 +128,7 @@ def judged(
     candidates: Sequence[Side],
     options: Options,
     progress: Progress,
-    moved: Sequence[tuple[Side, Side]] = (),
+    rounded: Sequence[Side] = (),
 ) -> Report:
     """The report on sides held against a reference.
 
@@ -138,9 +137,9 @@ def judged(
         candidates: the others.
         options: of the run.
         progress: told of stages.
-        moved: sides that hold numbers rounded to float32, each with the same whose numbers are moved by a rounding.
+        rounded: those of all these that hold numbers which may have been rounded to float32.
     """
-    trial = Trial(reference, options, progress, moved)
+    trial = Trial(reference, options, progress, rounded)
     report = trial.report(candidates)
     for side in candidates:
         for path, comparison in trial.judge(side):
@@ -153,9 +152,13 @@ def judged(
 
 
 def _grows(check: str, feeding: str, comparisons: Found, found: Found) -> bool:
-    """Whether the meaning fails end to end, and nothing has failed before."""
-    if check != "meaning" or feeding != END_TO_END or any(c.status == FAIL for _, c in found):
+    """Whether the meaning fails, of Cells alone; or of the whole, and nothing has failed before."""
+    if check != "meaning" or (feeding == END_TO_END and _fails(found)):
         return False
+    return _fails(comparisons)
+
+
+def _fails(comparisons: Found) -> bool:
     return any(c.status == FAIL for _, c in comparisons)
 
 

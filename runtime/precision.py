@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,7 @@ _FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 class _Precision(threading.local):
     dtype: np.dtype[Any] | Policy | None = None
     throughout: np.dtype[Any] | None = None
+    taken_in: Callable[[Any], Any] | None = None
 
 
 _precision = _Precision()
@@ -89,18 +90,34 @@ def computing_in(dtype: np.dtype[Any] | Policy | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def computing_throughout_in(dtype: np.dtype[Any]) -> Iterator[None]:
+def computing_throughout_in(dtype: np.dtype[Any], taken_in: Callable[[Any], Any] | None = None) -> Iterator[None]:
     """Within the context, every operator computes and makes floating-point numbers in `dtype`, whatever is asked for.
 
     Casts to another floating-point dtype, tensors made in one and `Cell.to_float` are overruled: a run in float64 keeps
     its digits where the network itself goes down to float32.
+
+    Args:
+        dtype: the dtype.
+        taken_in: makes an array of `dtype` of one in another floating-point dtype, which an operator is given: a number
+            or a table that was made outside of all operators. It is cast if not given.
     """
-    before = _precision.throughout
-    _precision.throughout = dtype
+    before = _precision.throughout, _precision.taken_in
+    _precision.throughout, _precision.taken_in = dtype, taken_in
     try:
         yield
     finally:
-        _precision.throughout = before
+        _precision.throughout, _precision.taken_in = before
+
+
+def taking_in() -> bool:
+    """Whether `taken` does anything."""
+    return _precision.taken_in is not None
+
+
+def taken(array: Any) -> Any:
+    """An array that was made outside of all operators, as `taken_in` of `computing_throughout_in` says."""
+    taken_in = _precision.taken_in
+    return array if taken_in is None or overruled_dtype(array.dtype) == array.dtype else taken_in(array)
 
 
 def overruled_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -16,6 +16,7 @@ from ...runtime.ir.types import FLOAT64, as_dtype, is_floating
 from ...runtime.nn.cell import Cell
 from ...runtime.ops import random
 from ...runtime.precision import computing_throughout_in
+from . import rounded_numbers
 from .frameworks import Pull
 from .records import Array
 
@@ -88,7 +89,9 @@ class Eager:
         return list(forward.outputs), found[0], found[1]
 
     @contextlib.contextmanager
-    def prepared(self, cell: Cell, values: Mapping[int, Array], dtype: str, train: bool) -> Iterator[None]:
+    def prepared(
+        self, cell: Cell, values: Mapping[int, Array], dtype: str, train: bool, moved: bool = False
+    ) -> Iterator[None]:
         """Within the context, Parameters, and tensors that Cells hold, are in `dtype`; afterwards all is as before."""
         wanted = as_dtype(dtype)
         cells = [inner for _, inner in cell.cells_and_names()]
@@ -100,10 +103,11 @@ class Eager:
             for inner in cells:
                 inner.training, inner.requires_grad, inner._forward_run = train, False, None
                 for name, value in list(inner.__dict__.items()):
-                    if name not in ("_params", "_cells"):
+                    if name not in ("_params", "_cells") and not moved:  # else operators are to see what was rounded
                         inner.__dict__[name] = _converted(value, wanted)
             cell.phase = "train" if train else "predict"
-            with computing_throughout_in(wanted) if wanted == FLOAT64 else contextlib.nullcontext():
+            taken_in = rounded_numbers.moved if moved else None
+            with computing_throughout_in(wanted, taken_in) if wanted == FLOAT64 else contextlib.nullcontext():
                 yield
         finally:
             for inner, state, own, children in states:

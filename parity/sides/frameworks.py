@@ -50,8 +50,13 @@ class Framework(Protocol):
         `seeds` gives the gradients of the outputs, None for one that has none; without it no gradient is computed.
         """
 
-    def prepared(self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool) -> AbstractContextManager[None]:
-        """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards all is as before."""
+    def prepared(
+        self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool, moved: bool = False
+    ) -> AbstractContextManager[None]:
+        """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards all is as before.
+
+        If `moved`, other numbers are off as `rounded_numbers` says.
+        """
 
     def drawing(self, observer: Callable[[str, Array], Array]) -> AbstractContextManager[None]:
         """Within the context, `observer(kind, array)` is told of random draws and replaces them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ import numpy as np
 from ...runtime import tree
 from ...runtime.autodiff import GradientProgram, differentiate
 from ...runtime.calling import as_array
-from ...runtime.interpreter import execute
+from ...runtime.interpreter import bind, execute
+from ...runtime.ir.dims import substitute, symbols_in
 from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
@@ -26,7 +27,9 @@ from .records import (
     fed_value,
     native_abilities,
     reference_slot,
+    surplus,
 )
+from .rounded_numbers import moved_program
 
 
 class InterpreterSide:
@@ -48,8 +51,8 @@ class InterpreterSide:
         self.abilities = native_abilities(working_dtype)
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match(program.arguments, (args, dict(kwargs)), "")]
-        self._programs: dict[str, Program] = {}
-        self._gradients: dict[str, GradientProgram] = {}
+        self._programs: dict[tuple[str, bool], Program] = {}
+        self._gradients: dict[tuple[str, bool], GradientProgram] = {}
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
@@ -57,19 +60,21 @@ class InterpreterSide:
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
-        program = self._program(run.dtype)
+        program = self._program(run.dtype, run.moved)
         inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
-        records = Records(calls=list(program.calls))
+        records = Records(calls=list(program.calls), homes=_homes(program))
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = replayed(program, run)
         updates = program.updates
-        if not run.grads:
+        records.misfits = surplus(run, len(program.outputs))
+        records.broken = run.grads and run.cotangents is not None and not _takes(program, inputs, run.cotangents)
+        if not run.grads or records.broken:
             observer = _Observer(program, run, records)
             wanted = [*program.outputs, *updates.values()]
             results = execute(program, inputs, wanted=wanted, draws=draws, observe=observer)
             records.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
             return records
-        backward = self._gradient(run.dtype)
+        backward = self._gradient(run.dtype, run.moved)
         observer = _Observer(backward.program, run, records)
         records.cotangents = self._cotangents(program, inputs, draws, run)
         seeds = [
@@ -87,17 +92,18 @@ class InterpreterSide:
         records.parameter_gradients |= {name: computed[value] for name, value in of_parameters.items()}
         return records
 
-    def _program(self, dtype: str) -> Program:
-        if dtype not in self._programs:
+    def _program(self, dtype: str, moved: bool) -> Program:
+        if (dtype, moved) not in self._programs:
             # the float64 truth keeps its digits where the network casts to float32: so does this side
             same = as_dtype(dtype) == self.working_dtype and dtype != "float64"
-            self._programs[dtype] = split_shared(self.program if same else self.program.astype(dtype))
-        return self._programs[dtype]
+            program = moved_program(self.program) if moved else self.program
+            self._programs[dtype, moved] = split_shared(program if same else program.astype(dtype))
+        return self._programs[dtype, moved]
 
-    def _gradient(self, dtype: str) -> GradientProgram:
-        if dtype not in self._gradients:
-            self._gradients[dtype] = differentiate(self._program(dtype), every_boundary=True)
-        return self._gradients[dtype]
+    def _gradient(self, dtype: str, moved: bool) -> GradientProgram:
+        if (dtype, moved) not in self._gradients:
+            self._gradients[dtype, moved] = differentiate(self._program(dtype, moved), every_boundary=True)
+        return self._gradients[dtype, moved]
 
     def _in_dtype(self, array: Array, dtype: str) -> Array:
         return array.astype(self.working_dtype).astype(as_dtype(dtype)) if is_floating(array.dtype) else array
@@ -150,6 +156,36 @@ class _Observer:
             producer = self.producers.get(value) if value is not None else None
         source = (producer or node).source
         return str(source) if source is not None else ""
+
+
+def _homes(program: Program) -> dict[str, str]:
+    """The Cell that uses a parameter, where that is a single one."""
+    names = {parameter.value: name for name, parameter in program.parameters.items()}
+    users: dict[str, set[str]] = {}
+    for node in program.nodes:
+        call = program.calls[node.cell]
+        if node.op == "boundary" and node.attributes["kind"] == "input" and call.parent is not None:
+            call = program.calls[call.parent]  # it hands the parameter over
+        for value in names.keys() & {value for value in node.inputs if value is not None}:
+            users.setdefault(names[value], set()).add(call.path)
+    return {name: next(iter(paths)) for name, paths in users.items() if len(paths) == 1}
+
+
+def _takes(program: Program, inputs: Sequence[Array], cotangents: Sequence[Array | None]) -> bool:
+    """Whether the reference's cotangents are for outputs like these, as far as their shapes are known before."""
+    if len(cotangents) != len(program.outputs):
+        return False
+    sizes = bind(program, inputs)
+
+    def like(value: Value, cotangent: Array | None) -> bool:
+        if cotangent is None or not is_floating(value.dtype):
+            return cotangent is None and not is_floating(value.dtype)
+        if len(value.shape) != cotangent.ndim:
+            return False
+        pairs = zip(value.shape, cotangent.shape, strict=True)
+        return all(substitute(dim, sizes) == size for dim, size in pairs if symbols_in(dim) <= sizes.keys())
+
+    return all(map(like, program.outputs, cotangents))
 
 
 def _slots(program: Program) -> dict[tuple[int, str], list[str]]:

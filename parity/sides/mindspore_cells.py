@@ -93,7 +93,9 @@ class MindSpore:
         return outputs, [places.get(i) for i in range(len(inputs))], [arrays.get(id(p)) for p in parameters]
 
     @contextlib.contextmanager
-    def prepared(self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool) -> Iterator[None]:
+    def prepared(
+        self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool, moved: bool = False
+    ) -> Iterator[None]:
         """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards all is as before."""
         cells = [inner for _, inner in cell.cells_and_names()]
         flags = [(inner, inner.training, inner.phase) for inner in cells]

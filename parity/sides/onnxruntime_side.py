@@ -18,7 +18,7 @@ from ...runtime.ir.passes.cut_boundaries import isolated_program
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from .interpreter_side import replayed
-from .records import OUTPUT, Abilities, Array, Key, ParameterInfo, Records, Run
+from .records import OUTPUT, Abilities, Array, Key, ParameterInfo, Records, Run, surplus
 
 
 class ExportedSide:
@@ -124,7 +124,9 @@ class OnnxModelSide:
         """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
         records = Records()
         slots = run.slots.get(("", 0, OUTPUT), [])
-        for i, array in enumerate(run_model(self.model, self.inputs, provider=self.provider).values()):
+        outputs = run_model(self.model, self.inputs, provider=self.provider)
+        records.misfits = surplus(run, len(outputs))
+        for i, array in enumerate(outputs.values()):
             records.add(Key("", 0, OUTPUT, slots[i] if i < len(slots) else f"[{i}]"), array)
         return records
 

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.calling import as_array
 from .records import Array, Draw
+from .rounded_numbers import moved_tensor
 
 _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {
     torch.complex64: torch.complex128,
@@ -36,12 +37,14 @@ class DoublePrecision(TorchFunctionMode):
 
     Networks cast: an RMS norm upcasts to float32 and back, a mask is made in a dtype. The float64 truth must not lose
     its digits there. Numbers made from Python data keep the value they have in the working dtype, and so do the limits
-    of a dtype (`torch.finfo`, the eps of an RMS norm without one): they are part of the function that is computed.
+    of a dtype (`torch.finfo`, the eps of an RMS norm without one): they are part of the function that is computed. If
+    `moved`, such numbers are off as `rounded_numbers` says.
     """
 
-    def __init__(self, working_dtype: torch.dtype) -> None:
+    def __init__(self, working_dtype: torch.dtype, *, moved: bool = False) -> None:
         super().__init__()
         self.working_dtype = working_dtype
+        self.moved = moved
 
     def __enter__(self) -> Any:
         self.finfo = finfo = torch.finfo
@@ -72,7 +75,9 @@ class DoublePrecision(TorchFunctionMode):
         if func in _FROM_DATA and "dtype" not in kwargs and self.working_dtype != torch.float64:
             made = func(*args, **kwargs)
             from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
-            return made.float().double() if from_python and made.dtype == torch.float64 else made
+            if not from_python or made.dtype != torch.float64:
+                return made
+            return moved_tensor(made.float()) if self.moved else made.float().double()
         if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
             args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item()
         args, kwargs = pytree.tree_map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))

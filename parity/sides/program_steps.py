@@ -119,6 +119,9 @@ class ProgramSteps:
         else:
             self.checks = (("meaning", "float64"), *([] if dtype == "float64" else [("rounding", dtype)]))
 
+    def moved(self, draws: Mapping[Draw, Array]) -> None:
+        """Nothing: the numbers of a captured network are torch's."""
+
     def run(self, dtype: str, draws: Mapping[Draw, Array]) -> Training:
         """Train, with the random draws of torch."""
         # the float64 truth keeps its digits where the network casts to float32: so does this side

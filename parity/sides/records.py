@@ -70,6 +70,7 @@ class Records:
         shares: of the gradient of a parameter that several Cells share, by (qualified name, path of the Cell).
         updates: values of the buffers that the run wrote to, after it, by qualified name.
         buffers: values of the other buffers.
+        homes: path of the Cell that uses a parameter, by qualified name, where it is known.
         calls: the Cell calls, in order of entry.
         sources: where a value comes from, as `file:line: text`.
         slots: the slots of each boundary in order, by (path, index, kind).
@@ -87,6 +88,7 @@ class Records:
     shares: dict[tuple[str, str], Array] = field(default_factory=dict)
     updates: dict[str, Array] = field(default_factory=dict)
     buffers: dict[str, Array] = field(default_factory=dict)
+    homes: dict[str, str] = field(default_factory=dict)
     calls: list[CellCall] = field(default_factory=list)
     sources: dict[Key, str] = field(default_factory=dict)
     slots: dict[tuple[str, int, str], list[str]] = field(default_factory=dict)
@@ -139,6 +141,7 @@ class Run:
         slots: what the reference calls the slots of each boundary, which are paired by position; empty for the
             reference's first run.
         inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
+        moved: whether numbers and tables that may have been rounded to float32 are off by that; see `rounded_numbers`.
     """
 
     dtype: str
@@ -150,6 +153,7 @@ class Run:
     jitter_units: float = 0.5
     inner: bool = True
     slots: Mapping[tuple[str, int, str], Sequence[str]] = field(default_factory=dict)
+    moved: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,12 @@ class Side(Protocol):
 
     def parameters(self) -> Mapping[str, ParameterInfo]:
         """Parameters by qualified name."""
+
+
+def surplus(run: Run, returned: int) -> list[Misfit]:
+    """What is wrong with a network that returns so many tensors: the reference returns fewer."""
+    theirs = len(run.slots.get(("", 0, OUTPUT), range(returned)))
+    return [Misfit("", 0, "call", "", f"returns {returned} tensors here, {theirs} there")] if returned > theirs else []
 
 
 def drawn_cotangents(outputs: Sequence[Array], working_dtype: np.dtype[Any], seed: int) -> list[Array | None]:

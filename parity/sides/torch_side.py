@@ -41,14 +41,17 @@ from .records import (
     drawn_cotangents,
     native_abilities,
     reference_slot,
+    surplus,
 )
+from .rounded_numbers import move_held
 
 
 class TorchSide:
     """A torch module with the inputs it is run on; the module is left as it was.
 
     With `watched`, only the modules at these paths are Cells: what the others do belongs to the Cells around them.
-    `ignored` are parameters whose gradient, and buffers whose update, isn't recorded.
+    `ignored` are parameters whose gradient, and buffers whose update, isn't recorded; `rounded` are buffers that
+    another side may hold as numbers of its own.
     """
 
     def __init__(
@@ -64,11 +67,13 @@ class TorchSide:
         seed: int = 0,
         watched: Collection[str] | None = None,
         ignored: Collection[str] = (),
+        rounded: Collection[str] = (),
     ) -> None:
         self.name = name
         self.module = module
         self.watched = watched
         self.ignored = ignored
+        self.rounded = rounded
         self.args = args
         self.kwargs = dict(kwargs)
         self.train = train
@@ -95,7 +100,9 @@ class TorchSide:
             args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
-                stack.enter_context(DoublePrecision(self.working_dtype))
+                stack.enter_context(DoublePrecision(self.working_dtype, moved=run.moved))
+            if run.moved:
+                move_held(self.module, self.rounded)
             drawn = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(ControlFlowInPython())
@@ -104,9 +111,12 @@ class TorchSide:
                 result = self._called(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
+            records.misfits = surplus(run, len(outputs))
             if run.grads:
                 records.cotangents = self._cotangents(run, result, outputs)
-                self._backward(recorder, outputs, leaves)
+                records.broken = len(records.cotangents) != len(outputs)
+                if not records.broken:
+                    self._backward(recorder, outputs, leaves)
             for name, buffer in self.module.named_buffers():
                 if name in self.ignored:
                     continue
@@ -321,7 +331,7 @@ class _Recorder:
         if self.run.jitter is not None and like.is_floating_point():
             unit = _JITTER[like.dtype]
             noise = self.run.jitter_units * self.generator.uniform(-1.0, 1.0, tuple(passed.shape))
-            passed = passed.double() * torch.from_numpy(1.0 + unit * noise)
+            passed = passed.double() * torch.from_numpy(np.asarray(1.0 + unit * noise))
         passed = passed.to(like.dtype) if passed.dtype != like.dtype else passed
         return torch.view_as_complex(passed) if tensor.is_complex() else passed
 

@@ -91,8 +91,12 @@ class CellTraining:
         judged = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
         self.checks = tuple((check, dtypes[check]) for check in judged)
 
-    def run(self, dtype: str, draws: Mapping[Draw, Array]) -> Training:
-        """Train, from the module's weights and with its random draws."""
+    def moved(self, draws: Mapping[Draw, Array]) -> Training:
+        """Train in float64 with the numbers that the script and the Cell hold in float32 off by a rounding."""
+        return self.run("float64", draws, moved=True)
+
+    def run(self, dtype: str, draws: Mapping[Draw, Array], *, moved: bool = False) -> Training:
+        """Train, from the module's weights and with its random draws; `moved`: see `rounded_numbers`."""
         found = Training({})
         working = as_dtype(self.working_dtype)
         values = {
@@ -107,7 +111,7 @@ class CellTraining:
             found.draws[draw] = array
             return array
 
-        with self.framework.prepared(self.cell, values, dtype, train=False), contextlib.ExitStack() as stack:
+        with self.framework.prepared(self.cell, values, dtype, False, moved), contextlib.ExitStack() as stack:
             if self.framework.replays:
                 stack.enter_context(self.framework.drawing(drawn))
             batches = [_cast(batch, self.working_dtype, dtype, self.framework.tensor) for batch in self.batches]

@@ -62,6 +62,10 @@ class Weights:
                     found[name] = found[name] + part if name in found else part
         return found
 
+    def left_buffers(self) -> list[str]:
+        """The module's buffers that no Parameter is made of."""
+        return [name for name in self.arrays if name not in self.trainable and not self.of(name)]
+
     def of(self, name: str) -> list[Carried]:
         """The entries that are made of the module's parameter `name`."""
         return [e for e in self.unique() if e.arrangement is not None and name in e.arrangement.sources]

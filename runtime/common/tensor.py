@@ -14,7 +14,7 @@ import numpy as np
 from .. import checks, tape
 from ..ir.types import in_native_order, is_floating
 from ..ops.registry import Op, evaluate, get
-from ..precision import dtype_for
+from ..precision import dtype_for, overruled_dtype, taken, taking_in
 from ..tracing import Traced, current
 from .dtype import bool_, float32, int64, to_dtype
 from .elements import AS_STACK, Array, Data, Elements, plain, unknown_elements
@@ -175,6 +175,8 @@ def zeros_like(tensor: Tensor) -> Tensor:
 
 def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Run the kernel of `op`; record it on the current tape if an operand is tracked there."""
+    if taking_in():
+        inputs = tuple(map(_taken, inputs))
     wanted = dtype_for(op.name, inputs)
     if wanted is not None and op.name not in _AS_GIVEN:
         inputs = tuple(_in_dtype(x, wanted) for x in inputs)
@@ -207,6 +209,12 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
 
 _AS_GIVEN = frozenset({"boundary", "cast", "own_gradient", "stop_gradient"})
 """Ops whose operands keep their dtype whatever the dtype of computation."""
+
+
+def _taken(x: Any) -> Any:
+    if not isinstance(x, (Tensor, np.ndarray)) or overruled_dtype(x.dtype) == x.dtype:
+        return x
+    return wrapped(taken(x._data)) if isinstance(x, Tensor) else taken(x)
 
 
 def _in_dtype(x: Any, dtype: np.dtype[Any]) -> Any:

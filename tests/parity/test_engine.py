@@ -56,6 +56,30 @@ def test_a_cell_without_counterpart_does_not_pass_in_silence() -> None:
     assert NOT_COMPARED in {c.status for c in report.cells["conv"].failures}
 
 
+class Linear(nn.Module):
+    def __init__(self, results: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.results = nn.Linear(3, 3), results
+
+    def forward(self, x: Tensor) -> Any:
+        y = self.layer(x)
+        return y if self.results == 1 else (y, y * 2)
+
+
+@pytest.mark.parametrize("grads", [True, False])
+def test_results_of_another_number(grads: bool) -> None:
+    one, two, args = Linear(1), Linear(2), (torch.randn(2, 3),)
+    program = converter.from_torch(two, args)
+    for candidate in (two, program, converter.to_onnx(program)):
+        report = parity.compare(one, candidate, args, grads=grads)
+        assert report.failing == [""]
+        assert {c.reason for c in report.cells[""].failures} == {"returns 2 tensors here, 1 there"}
+    report = parity.compare(two, one, args, grads=grads)
+    assert report.failing == [""]
+    assert all(c.reason.startswith("nothing was recorded here") for c in report.cells[""].failures)
+
+
 def test_arguments_are_paired_by_position() -> None:
     class Argument(OtherArgument):
         def forward(self, x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from cellbridge.parity import check
+from cellbridge.parity import check, compare
 from cellbridge.parity.noise import MOST_SAMPLES, Noise
 from cellbridge.parity.sides.records import OUTPUT, Key, Run
 from cellbridge.parity.sides.torch_side import TorchSide
@@ -47,6 +47,25 @@ def test_the_jitter_is_a_rounding_error_and_reproducible() -> None:
         while noise.sample():
             pass
     assert one.error(ROOT) == other.error(ROOT) < 1e-5
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_number_without_dimensions_is_jittered_too(isolated: bool) -> None:
+    class Mean(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.loss = nn.Linear(5, 5), nn.MSELoss()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.loss(self.first(x), x) * 3
+
+    side = TorchSide("torch", Mean(), (torch.randn(7, 5),), {})
+    truth = side.run(Run("float64"))
+    noise = Noise(side, truth, Run("float32", True, truth.cotangents, truth.draws, truth if isolated else None))
+    while noise.sample():
+        pass
+    assert noise.samples == MOST_SAMPLES
+    assert 0 < noise.error(ROOT) < 1e-5
 
 
 def test_what_nobody_recorded_has_none() -> None:
@@ -95,3 +114,28 @@ def test_the_jitter_of_double_precision_is_a_rounding_error() -> None:
     assert noise.error(ROOT) == before <= noise.error(ROOT, "meaning") < 10 * before
     assert noise.sample_double()
     assert not noise.sample_double()
+
+
+class NormOfLittle(nn.Module):
+    """Its norm takes the mean off numbers that differ in their last digits only."""
+
+    def __init__(self, offset: float, spread: float, eps: float) -> None:
+        super().__init__()
+        self.offset, self.spread, self.norm = offset, spread, nn.LayerNorm(6, eps=eps)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x * self.spread + self.offset)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "offset", "spread"), [("float16", 1e2, 1e-4), ("bfloat16", 1e2, 1e-4), ("float32", 1e6, 1e-5)]
+)
+def test_a_cell_that_loses_its_digits_in_the_working_dtype_is_judged_by_those_of_float64(
+    dtype: str, offset: float, spread: float
+) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(5, 6)
+    report = check(NormOfLittle(offset, spread, 1e-5), (x,), dtype=dtype)
+    assert report.ok, str(report)
+    wrong = compare(NormOfLittle(offset, spread, 1e-5), NormOfLittle(offset, spread, 1.001e-5), (x,), dtype=dtype)
+    assert wrong.failing == ["norm"]

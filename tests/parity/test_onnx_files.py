@@ -126,6 +126,30 @@ def test_a_difference_between_two_files_is_found_in_its_cell(path: str, tmp_path
     assert f"Parity fails in 1 Cell: {cell}" in result.output
 
 
+def test_a_parameter_whose_name_tells_of_no_cell_belongs_to_the_one_that_uses_it(tmp_path: Path) -> None:
+    network = nn.Sequential(nn.Conv1d(2, 3, 3, padding=1), nn.Tanh(), nn.Conv1d(3, 2, 3))
+    first = str(tmp_path / "first.onnx")
+    converter.to_onnx(converter.from_torch(network, (torch.randn(2, 2, 7),)), first)
+
+    def named_by_number(model: onnx.ModelProto) -> None:
+        del model.metadata_props[:]  # where the names of the parameters are
+        names = {tensor.name: f"onnx::Conv_{i}" for i, tensor in enumerate(model.graph.initializer)}
+        for tensor in model.graph.initializer:
+            tensor.name = names[tensor.name]
+        for node in model.graph.node:
+            node.input[:] = [names.get(name, name) for name in node.input]
+
+    def dilated(model: onnx.ModelProto) -> None:
+        for attribute in model.graph.node[0].attribute:
+            if attribute.name in ("pads", "dilations"):
+                attribute.ints[:] = [2] * len(attribute.ints)
+
+    first = changed(first, tmp_path / "numbered.onnx", named_by_number)
+    report = compare_onnx(first, changed(first, tmp_path / "dilated.onnx", dilated))
+    assert report.failing == ["0"]
+    assert {c.kind for c in report.cells["0"].failures} == {"output", "input gradient", "parameter gradient"}
+
+
 @pytest.mark.parametrize(
     ("factor", "slope", "passes"),
     [
@@ -172,6 +196,76 @@ def test_files_without_common_cells_are_compared_as_a_whole(path: str, tmp_path:
     assert any("compared as a whole" in note for note in report.notes)
     different = changed(other, tmp_path / "different.onnx", other_weight)
     assert compare_onnx(path, different).failing == [""]
+
+
+def written(path: Path, *nodes: onnx.NodeProto, shape: tuple[int, ...] = (0, -1), **outputs: int) -> str:
+    """A file that takes x, of shape [batch, time, 4], and has a weight w, a shape s, and these outputs."""
+    weight = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["h"], "/fc/MatMul"), *nodes],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "time", 4])],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
+        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(np.array(shape), "s")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    return str(path)
+
+
+FLOATS, RESHAPED = TensorProto.FLOAT, helper.make_node("Reshape", ["h", "s"], ["y"], "/Reshape")
+
+
+@pytest.mark.parametrize("grads", [True, False])
+def test_results_of_another_shape_are_told(tmp_path: Path, grads: bool) -> None:
+    first = written(tmp_path / "first.onnx", RESHAPED, y=FLOATS)
+    other = written(tmp_path / "other.onnx", RESHAPED, shape=(1, -1), y=FLOATS)
+    for reference, candidate, reason in (
+        (first, other, "shape [1, 60], needed [2, 30]"),
+        (other, first, "shape [2, 30], needed [1, 60]"),
+    ):
+        report = compare_onnx(reference, candidate, grads=grads)
+        assert report.failing == [""]
+        assert {c.reason for c in report.cells[""].failures if not c.sizes} == {reason}
+
+
+def test_sizes_that_were_frozen_are_told(tmp_path: Path) -> None:
+    first = written(tmp_path / "first.onnx", RESHAPED, y=FLOATS)
+    report = compare_onnx(first, written(tmp_path / "same.onnx", RESHAPED, y=FLOATS))
+    assert report.ok, str(report)
+    assert report.sizes == ["batch=1, time=1", "batch=3, time=7"]
+    batch = written(tmp_path / "batch.onnx", RESHAPED, shape=(2, -1), y=FLOATS)  # as many as are generated at first
+    report = compare_onnx(first, batch)
+    assert {(c.sizes, c.reason) for c in report.cells[""].failures} == {
+        ("batch=1, time=1", "shape [2, 3], needed [1, 6]"),
+        ("batch=3, time=7", "shape [2, 63], needed [3, 42]"),
+    }
+    time = written(tmp_path / "time.onnx", RESHAPED, shape=(-1, 30), y=FLOATS)
+    report = compare_onnx(first, time)
+    assert {c.sizes for c in report.cells[""].failures} == {"batch=1, time=1", "batch=3, time=7"}
+    assert all("doesn't run where" in c.reason for c in report.cells[""].failures)
+    report = compare_onnx(time, first)
+    assert report.ok
+    assert [note.partition(":")[0] for note in report.notes] == [
+        "not compared at batch=1, time=1",
+        "not compared at batch=3, time=7",
+    ]
+
+
+@pytest.mark.parametrize("grads", [True, False])
+def test_results_of_another_number_or_dtype_are_told(tmp_path: Path, grads: bool) -> None:
+    cast = helper.make_node("Cast", ["h"], ["y"], "/Cast", to=TensorProto.INT64)
+    one = written(tmp_path / "one.onnx", h=FLOATS)
+    two = written(tmp_path / "two.onnx", RESHAPED, h=FLOATS, y=FLOATS)
+    integers = written(tmp_path / "integers.onnx", cast, y=TensorProto.INT64)
+    for reference, candidate, reason in (
+        (one, two, "returns 2 tensors here, 1 there"),
+        (two, one, "nothing was recorded here"),
+        (one, integers, "dtype int64, needed float32"),
+        (integers, one, "needed int64"),
+    ):
+        report = compare_onnx(reference, candidate, grads=grads)
+        assert report.failing == [""]
+        assert any(reason in c.reason for c in report.cells[""].failures)
 
 
 def test_options_of_torch_models_are_refused(path: str) -> None:

@@ -64,7 +64,7 @@ def here(
     network: Any,
     batches: list[Any],
     *,
-    rate: float = 0.1,
+    rate: Any = 0.1,
     momentum: float = 0.9,
     decay: float = 0.0,
     scale: float = 1.0,
@@ -120,6 +120,16 @@ def test_in_float64_only_meaning_is_judged() -> None:
     assert {c.check for c in report.comparisons} == {"meaning"}
 
 
+@pytest.mark.parametrize(("off", "passes"), [(0.0, True), (1e-5, False)])
+@pytest.mark.parametrize("count", [0, 4])
+def test_rates_may_be_rounded(count: int, off: float, passes: bool) -> None:
+    rates = np.full((count,) if count else (), 0.1 * (1 + off), np.float32)
+    report = compare(rate=Tensor(rates))
+    assert report.ok is passes
+    if not passes:
+        assert "moves 1 + 1e-05 times as far as in torch" in str(report).replace("\n    ", " ")
+
+
 def test_rounding_that_is_larger_than_that_of_torch_is_found() -> None:
     report = compare(CellNet().to_float(ms.float16))
     assert not report.ok
@@ -131,6 +141,11 @@ def test_rounding_that_is_larger_than_that_of_torch_is_found() -> None:
     ("faults", "step", "told"),
     [
         ({"rate": 0.05}, 1, "first.weight, norm.weight, norm.bias: moves 0.5 times as far as in torch"),
+        (
+            {"rate": 0.1 * (1 + 1e-6)},
+            1,
+            "moves 1 + 1e-06 times as far as in torch: clipping, where torch's clip_grad_norm_",
+        ),
         ({"scale": 1024.0}, 1, "moves 1024 times as far as in torch"),
         ({"momentum": 0.8}, 2, "moves further by -0.1 of the step before: momentum"),
         ({"decay": 0.01}, 1, "first.weight, first.bias: differs by -0.001 of itself: weight decay"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn as torch_nn
 
 from cellbridge.parity import assert_parity, compare
-from cellbridge.runtime import Tensor, nn
+from cellbridge.runtime import Parameter, Tensor, nn, ops
 from cellbridge.runtime.errors import ParityError
 
 
@@ -91,3 +92,53 @@ def test_a_right_port_is_not_explained() -> None:
     report = compare(Block(), BlockCell(conv(), nn.BatchNorm2d(8), nn.GELU(False)), INPUTS, train=True)
     assert report.ok
     assert not any(cell.explanations for cell in report.cells.values())
+
+
+class Product(nn.Cell):
+    """A Dense layer with a backward pass by hand."""
+
+    def __init__(self, factor: float, told: bool) -> None:
+        super().__init__()
+        self.weight = Parameter(Tensor(np.zeros((4, 4), np.float32)))
+        self.factor = factor
+        if told:
+            self.internal_params = [self.weight]
+
+    def construct(self, x: Tensor) -> Tensor:
+        return ops.matmul(x, self.weight.T)
+
+    def bprop(self, x: Tensor, out: Tensor, dout: Tensor) -> object:
+        return (ops.matmul(dout, self.weight),), {self.weight: self.factor * ops.matmul(dout.T, x)}
+
+
+def test_a_backward_pass_that_says_nothing_of_parameters() -> None:
+    module, x = torch_nn.Linear(4, 4, bias=False), torch.randn(5, 4)
+    assert compare(module, Product(1.0, told=True), x).ok
+    (explanation,) = compare(module, Product(1.0, told=False), x).cells[""].explanations
+    assert explanation.startswith("its bprop gives Parameters no gradient: name them in internal_params")
+    # the outputs are right, so that the weight isn't stored the other way
+    assert not compare(module, Product(0.9, told=True), x).cells[""].explanations
+
+
+class Normalized(nn.Cell):
+    """A BatchNorm written by hand, in eval mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = (Parameter(Tensor(np.zeros(4, np.float32))) for _ in range(2))
+        self.moving_mean = Parameter(Tensor(np.zeros(4, np.float32)), requires_grad=False)
+        self.moving_variance = Parameter(Tensor(np.ones(4, np.float32)), requires_grad=False)
+
+    def construct(self, x: Tensor) -> Tensor:
+        return (x - self.moving_mean) / ops.sqrt(self.moving_variance + 1e-5) * self.weight + self.bias
+
+
+def test_statistics_that_were_not_carried_over_are_named_with_what_to_write() -> None:
+    module, x = torch_nn.BatchNorm1d(4), torch.randn(5, 4)
+    module(x * 3 + 1)
+    weights = {"moving_mean": "running_mean", "moving_variance": "running_var"}
+    report = compare(module, Normalized(), x)
+    (explanation,) = report.cells[""].explanations
+    assert explanation.startswith("moving_mean, moving_variance kept what the Cell held")
+    assert explanation.endswith(f"weights={weights}")
+    assert compare(module, Normalized(), x, weights=weights).ok

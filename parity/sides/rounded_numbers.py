@@ -1,0 +1,59 @@
+"""Numbers that may have been rounded to float32 on one side and not, or otherwise, on the other.
+
+A file has 1 / sqrt(2), say, in float32, or divides by sqrt(2) instead; a port holds the scale of its attention as a
+tensor, and its module as a Python number; a table of positions is computed by torch here, and by NumPy there. That
+makes no wrong network, and is seen in float64. What such a rounding makes of the results is measured, by moving the
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import FLOAT32, Constant
+from .records import Array
+
+SHORT = 12
+"""Bits of a number that is written without rounding, such as 0.5 or 3."""
+MOVED = 1 + 2.0**-27
+"""By how much other numbers are moved: `judge` allows many times what that makes in double precision."""
+
+
+def moved(array: Array) -> Array:
+    """The numbers in float64, a little off, but for those that need no rounding."""
+    exact = array.astype(np.float64)
+    mantissa = np.ldexp(np.frexp(exact)[0], SHORT)
+    return np.where((mantissa == np.round(mantissa)) | ~np.isfinite(exact), exact, exact * MOVED)
+
+
+def moved_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """`moved`, of a torch tensor; one that holds no real numbers, or is differentiated, is itself."""
+    if not tensor.is_floating_point() or tensor.requires_grad:
+        return tensor
+    return torch.from_numpy(np.asarray(moved(tensor.double().numpy(force=True))))
+
+
+def moved_program(program: Program) -> Program:
+    """The same with its numbers moved. Tensors of a program are weights, and stay what they are."""
+
+    def constant(held: Constant) -> Constant:
+        number = held.value.dtype == FLOAT32 and held.data.size == 1
+        return replace(held, data=moved(held.data)) if number else held
+
+    return program.replace(constants=tuple(map(constant, program.constants)))
+
+
+def move_held(module: torch.nn.Module, buffers: Collection[str]) -> None:
+    """Put moved tensors in place of those that modules hold as attributes, and of the buffers with these names."""
+    for path, inner in module.named_modules():
+        for name, buffer in inner._buffers.items():
+            if buffer is not None and f"{path}.{name}".lstrip(".") in buffers:
+                inner._buffers[name] = moved_tensor(buffer)
+        held: dict[str, Any] = vars(inner)
+        held.update({name: moved_tensor(value) for name, value in held.items() if type(value) is torch.Tensor})

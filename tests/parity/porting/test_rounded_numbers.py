@@ -1,0 +1,94 @@
+"""Numbers and tables that a module, or its port, holds in float32: their rounding is no fault, and hides none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn as tnn
+
+import cellbridge.runtime as ms
+from cellbridge import parity
+from cellbridge.runtime import Tensor, nn, ops
+
+SCALE = 48**-0.5
+TABLE = np.sin(np.arange(4)[:, None] / 100 ** (np.arange(6) / 6))
+
+
+class TorchScaled(tnn.Module):
+    def __init__(self, held: Any, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.fc, self.norm = tnn.Linear(6, 6), tnn.LayerNorm(6)
+        self.function = function
+        if isinstance(held, torch.Tensor):
+            self.register_buffer("held", held)
+        else:
+            self.held = held
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(self.norm(self.fc(x)), self.held)
+
+
+class Scaled(nn.Cell):
+    def __init__(self, held: Any, function: Callable[..., Tensor], epsilon: float = 1e-5) -> None:
+        super().__init__()
+        self.fc, self.norm = nn.Dense(6, 6), nn.LayerNorm((6,), epsilon=epsilon)
+        self.held = held
+        self.function = function
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.function(self.norm(self.fc(x)), self.held)
+
+
+def product(x: Any, held: Any) -> Any:
+    return x * held
+
+
+def filled(x: Any, held: Any) -> Any:
+    return x.masked_fill(x > 0, held)
+
+
+def torch_table() -> torch.Tensor:
+    return torch.sin(torch.arange(4)[:, None] / 100 ** (torch.arange(6) / 6))
+
+
+PORTS: dict[str, tuple[Any, Any, Any, Any]] = {
+    "a tensor for a number": (SCALE, product, Tensor(SCALE, ms.float32), product),
+    "a number for a buffer": (torch.tensor(SCALE), product, SCALE, product),
+    "a number of NumPy": (SCALE, product, np.float32(SCALE), product),
+    "multiplied, not divided": (48**0.5, lambda x, held: x / held, Tensor(SCALE, ms.float32), product),
+    "made as it is needed": (SCALE, product, None, lambda x, held: x * Tensor(SCALE, ms.float32)),
+    "made as it is needed by torch": (None, lambda x, held: x * torch.tensor(SCALE), SCALE, product),
+    "a number to fill in": (0.1, filled, 0.1, filled),
+    "numbers at even distances": (
+        None,
+        lambda x, held: x * torch.linspace(0, 1, 6),
+        None,
+        lambda x, held: x * ops.linspace(0, 1, 6),
+    ),
+    "a table": (torch_table(), torch.add, Tensor(TABLE, ms.float32), ops.add),
+}
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_a_rounding_of_numbers_is_no_fault(name: str) -> None:
+    torch.manual_seed(0)
+    held, function, ported, of_cell = PORTS[name]
+    report = parity.compare(TorchScaled(held, function), Scaled(ported, of_cell), torch.randn(4, 6))
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("off", [1e-6, -1e-5, 1e-3])
+def test_numbers_that_are_off_by_more_are_told(off: float) -> None:
+    torch.manual_seed(0)
+    wrong = Scaled(Tensor(SCALE * (1 + off), ms.float32), product)
+    assert parity.compare(TorchScaled(SCALE, product), wrong, torch.randn(4, 6)).failing == [""]
+
+
+def test_a_wrong_eps_beside_them_is_told_of_its_cell_alone() -> None:
+    torch.manual_seed(0)
+    wrong = Scaled(Tensor(SCALE, ms.float32), product, epsilon=1.01e-5)
+    assert parity.compare(TorchScaled(SCALE, product), wrong, torch.randn(4, 6)).failing == ["norm"]
