@@ -8,9 +8,9 @@ import torch
 from torch import fx
 
 from .marks import BOUNDARY
+from .unrecorded import DETACH, has_history, pass_on_gradients
 
 _ATEN = torch.ops.aten
-_DETACH = _ATEN.detach.default
 # (input, probability, train)
 _DROPOUTS = (
     *(_ATEN.dropout.default, _ATEN.dropout_.default, _ATEN.feature_dropout.default, _ATEN.feature_dropout_.default),
@@ -21,6 +21,7 @@ _DROPOUTS = (
 
 def prepare(module: fx.GraphModule) -> None:
     """Change the graph of the module in place."""
+    pass_on_gradients(module.graph)
     _inline_regions(module)
     _leave_out_idle_dropout(module.graph)
     _renorm_in_sight(module.graph)
@@ -38,6 +39,8 @@ def _inline_regions(module: fx.GraphModule) -> None:
         enabled, held, *arguments = cast("tuple[Any, ...]", node.args)
         region = getattr(module, held.target)
         _inline_regions(region)
+        inputs = zip(region.graph.find_nodes(op="placeholder"), arguments, strict=True)
+        with_history = set() if enabled else pass_on_gradients(region.graph, [x for x, y in inputs if has_history(y)])
         for attribute in region.graph.find_nodes(op="get_attr"):
             name = f"{held.target}_{attribute.target}"
             setattr(module, name, getattr(region, attribute.target))
@@ -47,7 +50,11 @@ def _inline_regions(module: fx.GraphModule) -> None:
         with module.graph.inserting_before(node):
             results: Any = module.graph.graph_copy(region.graph, values)
             if not enabled:
-                results = [_detached(module.graph, value, node) for value in results]
+                given = region.graph.output_node().args[0]
+                results = [
+                    value if inner in with_history else _detached(module.graph, value, node)
+                    for value, inner in zip(results, given, strict=True)
+                ]
         for item in list(node.users):
             item.replace_all_uses_with(results[item.args[1]])
             module.graph.erase_node(item)
@@ -64,7 +71,7 @@ def _detached(graph: fx.Graph, value: Any, region: fx.Node) -> Any:
             with graph.inserting_before(value):
                 value.replace_input_with(marked, _detached(graph, marked, region))
             return value
-    node = graph.call_function(_DETACH, (value,))
+    node = graph.call_function(DETACH, (value,))
     told: dict[str, Any] = {key: region.meta[key] for key in ("nn_module_stack", "stack_trace") if key in region.meta}
     node.meta = told | {"val": value.meta["val"]}
     return node
@@ -81,5 +88,5 @@ def _leave_out_idle_dropout(graph: fx.Graph) -> None:
 def _renorm_in_sight(graph: fx.Graph) -> None:
     """Let an embedding scale its weights themselves, not a detached alias: gradients go on to them (see the table)."""
     for node in graph.nodes:
-        if node.target is _ATEN.embedding_renorm_.default and node.args[0].target is _DETACH:
+        if node.target is _ATEN.embedding_renorm_.default and node.args[0].target is DETACH:
             node.replace_input_with(node.args[0], node.args[0].args[0])

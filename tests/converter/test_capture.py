@@ -468,6 +468,41 @@ def test_a_refusal_is_told_by_the_error_alone(capfd, caplog):
     assert not [record for record in caplog.records if record.levelname != "DEBUG"]
 
 
+def _scaled(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        x.mul_(2.0)
+    return x * x
+
+
+def _scaled_in_part(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        part = x[:, 1:]
+        part.clamp_(max=0.1)
+        x.add_(1.0)
+        scale = part.abs()
+        scale.add_(0.5)
+    return x.exp() * scale.sum()
+
+
+def _scaled_by_its_values(x: Tensor) -> Tensor:
+    x.detach()[0].mul_(3.0)
+    return x * x
+
+
+def _masked_twice(x: Tensor) -> Tensor:
+    x = x.masked_fill(x > 0.5, -torch.inf)
+    with torch.no_grad():
+        x[:, 0] = -torch.inf
+    return x.softmax(0).nan_to_num() * x.detach().exp()
+
+
+@pytest.mark.parametrize("change", [_scaled, _scaled_in_part, _scaled_by_its_values, _masked_twice])
+def test_gradients_pass_changes_in_place_that_torch_does_not_record(change: Callable[[Tensor], Tensor]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight, x = (torch.randn(3, 3, generator=generator) for _ in range(2))
+    assert_matches_torch(Function(lambda w, x: change(x @ w), weight), x)
+
+
 class Slope(nn.Module):
     """The gradient of what an inner module gives."""
 
