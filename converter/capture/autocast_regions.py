@@ -37,10 +37,12 @@ class TakenApartInAutocast(TorchFunctionMode):
     """While a module is exported, operators that autocast reaches only in their parts are taken apart where it is on.
 
     Autocast has no rule for `einsum`, but for the `bmm` that it calls. An exported graph holds `einsum` whole, and what
-    it would have cast stays as it was.
+    it would have cast stays as it was. So it is with recurrent layers, which stay whole: their operands are cast.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _RECURRENT and _autocasts():
+            return func(*_in_one_dtype(func, args), **kwargs or {})
         apart = _APART.get(func) if _autocasts() else None
         if apart is None:
             return func(*args, **kwargs or {})
@@ -104,6 +106,18 @@ _APART: dict[Any, Callable[..., Any]] = {
     torch.chain_matmul: _chain,
     torch.linalg.multi_dot: _multi_dot,
 }
+
+
+_CAST = (torch.lstm, torch.rnn_tanh, torch.rnn_relu, torch.rnn_tanh_cell, torch.rnn_relu_cell)
+_RECURRENT = frozenset((*_CAST, torch.gru, torch.gru_cell, torch.lstm_cell))
+
+
+def _in_one_dtype(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a recurrent layer in the dtype of its results: float32 in some of them, if the input is."""
+    half = torch.get_autocast_dtype("cuda" if torch.is_autocast_enabled("cuda") else "cpu")
+    dtype = half if func in _CAST else args[0].dtype
+    cast: Any = pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype == torch.float32 else x, args)
+    return tuple(cast)
 
 
 def _autocasts() -> bool:

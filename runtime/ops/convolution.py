@@ -206,10 +206,6 @@ def _(
     stride: Sizes, padding: Padding, output_padding: tuple[Dim, ...], dilation: Sizes, groups: int,
 ) -> str:  # fmt: skip
     attributes: dict[str, Any] = {"strides": stride, "dilations": dilation, "group": groups}
-    per_group, *kernel = graph.type(weight).shape[1:]
-    depthwise = groups == graph.type(x).shape[1] and per_group == 1
-    if depthwise and set(stride) == {1} and set(output_padding) == {0} and all(isinstance(k, int) for k in kernel):
-        return _depthwise_as_conv(graph, x, weight, bias, padding, dilation, groups)
     plain = all(
         isinstance(extra, int) and extra < s and min(pads) >= 0
         for extra, s, pads in zip(output_padding, stride, padding, strict=True)
@@ -227,22 +223,6 @@ def _(
         shape = graph.constant(np.array([-1] + [1] * len(stride), np.int64))
         result = graph.op("Add", result, graph.op("Reshape", bias, shape))
     return result
-
-
-def _depthwise_as_conv(
-    graph: OnnxGraph, x: str, weight: str, bias: str, padding: Padding, dilation: Sizes, groups: int
-) -> str:
-    """A transposed convolution with a channel per group, by single steps: a Conv, in half of the time."""
-    kernel: Any = graph.type(weight).shape[2:]
-    axes = graph.constant(np.arange(2, 2 + len(kernel)))
-    ends, steps = (graph.constant(np.full(len(kernel), number)) for number in (np.iinfo(np.int64).min, -1))
-    turned = graph.op("Slice", weight, steps, ends, axes, steps)
-    spans = [window_span(k, d) - 1 for k, d in zip(kernel, dilation, strict=True)]
-    x, around = _cropped(
-        graph, x, tuple((n - before, n - after) for n, (before, after) in zip(spans, padding, strict=True))
-    )
-    operands = (x, turned, bias) if bias else (x, turned)
-    return str(graph.op("Conv", *operands, pads=onnx_pads(around), dilations=dilation, group=groups))
 
 
 @operator

@@ -308,6 +308,8 @@ def test_two_draws_of_one_shape_stay_two() -> None:
         ("many-channels-1x1", {"Conv"}),
         ("many-channels-cut", {"ConvTranspose"}),  # the convolution would need a negative padding
         ("3x3", {"ConvTranspose"}),
+        ("depthwise-1d", {"Conv"}),
+        ("depthwise", {"ConvTranspose"}),
     ],
 )
 def test_a_transposed_convolution_by_single_steps_is_a_convolution(name: str, operators: set[str]) -> None:
@@ -317,8 +319,20 @@ def test_a_transposed_convolution_by_single_steps_is_a_convolution(name: str, op
 
 
 def test_a_transposed_convolution_keeps_a_weight_that_the_model_holds() -> None:
-    model = exported(nn.ConvTranspose2d(2, 64, 3), torch.randn(1, 2, 4, 4))
-    assert [node.op_type for node in model.graph.node] == ["ConvTranspose"]
+    for module in (nn.ConvTranspose2d(2, 64, 3), nn.ConvTranspose2d(2, 2, 3, groups=2)):
+        model = exported(module, torch.randn(1, 2, 4, 4))
+        assert [node.op_type for node in model.graph.node] == ["ConvTranspose"]
+
+
+def test_a_cast_to_float32_comes_before_a_transposition() -> None:
+    def multiplied(_: Any, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = x.half().transpose(0, 1).float()
+        return y @ x.transpose(1, 2), x.reshape(-1, 4)
+
+    model = exported(Function(multiplied), torch.randn(2, 3, 4), torch.randn(3, 5, 4))
+    operators = [node.op_type for node in model.graph.node]
+    assert operators.index("Transpose") > operators.index("Cast") + 1
+    assert operators.count("Transpose") == 2
 
 
 @pytest.mark.parametrize("train", [False, True], ids=["outputs", "states"])

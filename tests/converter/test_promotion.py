@@ -11,7 +11,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
+from cellbridge import runtime
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.runtime.calling import as_array
 from tests.converter.capturing import Function
@@ -145,6 +147,40 @@ def test_autocast_reaches_the_parts_of_operators(name: str) -> None:
     expected, found = (array.astype(np.float64) for array in (expected, found))
     scale = np.abs(expected).max()
     np.testing.assert_allclose(found / scale, expected / scale, atol=1e-5)
+
+
+class RecurrentInAutocast(nn.Module):
+    """A recurrent layer of float32, or of what a product gave in bfloat16."""
+
+    def __init__(self, layer: nn.Module, behind: bool) -> None:
+        super().__init__()
+        self.before = nn.Linear(4, 4) if behind else nn.Identity()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.layer(self.before(x))
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"])
+def test_recurrent_layers_in_an_autocast_region(kind: str, behind: bool) -> None:
+    torch.manual_seed(0)
+    options = {} if kind.endswith("Cell") else {"batch_first": True, "bidirectional": True}
+    x = torch.randn((3, 4) if kind.endswith("Cell") else (3, 5, 4))
+    module = RecurrentInAutocast(getattr(nn, kind)(4, 6, **options), behind)
+    expected = [as_array(tensor) for tensor in pytree.tree_leaves(module(x))]
+    program = from_torch(module, (x,))
+    results, gradients = program.value_and_grad(x)
+    for wanted, found in zip(expected, pytree.tree_leaves(results), strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), atol=2e-2)
+    compiled, others = runtime.compile(program, "cpu").value_and_grad(x)
+    for one, other in zip(pytree.tree_leaves(compiled), pytree.tree_leaves(results), strict=True):
+        np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), atol=1e-2)
+    for name, gradient in gradients.parameters.items():
+        scale = np.abs(gradient).max()
+        np.testing.assert_allclose(others.parameters[name], gradient, atol=2e-2 * scale)
 
 
 class FixedInAutocast(nn.Module):

@@ -7,6 +7,7 @@ changes it in place. These passes cross Cells; those that keep to them are passe
 from __future__ import annotations
 
 from ..graph import Graph, live
+from .cast_first import cast_first
 from .compare_maxima import compare_maxima
 from .fold import fold
 from .fuse_batch_norm import fuse_batch_norm
@@ -21,7 +22,7 @@ from .unpool import unpool
 from .winograd import winograd
 
 PASSES = (
-    share, fold, simplify, unpool, compare_maxima, winograd, turn_kernels, join_directions, share,
+    share, fold, cast_first, simplify, unpool, compare_maxima, winograd, turn_kernels, join_directions, share,
     fuse_batch_norm, fuse_gemm, select, match_ranks, fold,
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..graph import Emitted, Graph
 
 MANY_CHANNELS = 64
-"""With fewer channels coming out, ONNX Runtime computes a ConvTranspose as fast."""
+"""With fewer channels coming out, but for one to a group, ONNX Runtime computes a ConvTranspose as fast."""
 
 
 def turn_kernels(graph: Graph, results: set[str]) -> None:
@@ -34,18 +34,22 @@ def _turned(graph: Graph, node: Emitted, sizes: tuple[int, ...]) -> Emitted:
     spans = [d * (size - 1) for d, size in zip(dilations, kernel, strict=True)]
     pads = [span - pad for span, pad in zip(2 * spans, node.attributes.get("pads", [0] * 2 * len(spans)), strict=True)]
     single_steps = all(stride == 1 for stride in strides) and not any(node.attributes.get("output_padding", ()))
-    if not single_steps or min(pads) < 0 or group > 1 or out_channels < MANY_CHANNELS:
+    depthwise = group == channels and out_channels == 1
+    if not single_steps or min(pads) < 0 or not (depthwise or (group == 1 and out_channels >= MANY_CHANNELS)):
         return node
     taps = prod(kernel)
+    turned = graph.constant(np.arange(taps)[::-1])
     with graph.at_node(node):
 
         def reshaped(name: str, *shape: int) -> str:
             return str(graph.op("Reshape", name, graph.constant(np.array(shape, np.int64))))
 
-        # transposed as matrices: ONNX Runtime is slow to move the few taps of two channels at a time
-        weight = graph.op("Transpose", reshaped(node.inputs[1], channels, out_channels, taps), perm=(0, 2, 1))
-        weight = graph.op("Gather", weight, graph.constant(np.arange(taps)[::-1]), axis=1)
-        weight = graph.op("Transpose", reshaped(weight, channels * taps, out_channels), perm=(1, 0))
-        weight = reshaped(weight, out_channels, channels, *kernel)
-    attributes = {"strides": strides, "dilations": dilations, "pads": pads}
+        if depthwise:
+            weight = graph.op("Gather", reshaped(node.inputs[1], channels, taps), turned, axis=1)
+        else:  # transposed as matrices: ONNX Runtime is slow to move the few taps of two channels at a time
+            weight = graph.op("Transpose", reshaped(node.inputs[1], channels, out_channels, taps), perm=(0, 2, 1))
+            weight = graph.op("Gather", weight, turned, axis=1)
+            weight = graph.op("Transpose", reshaped(weight, channels * taps, out_channels), perm=(1, 0))
+        weight = reshaped(weight, group * out_channels, channels // group, *kernel)
+    attributes = {"strides": strides, "dilations": dilations, "pads": pads, "group": group}
     return node.replaced("Conv", (node.inputs[0], weight, *node.inputs[2:]), attributes)

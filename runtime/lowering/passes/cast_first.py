@@ -1,0 +1,31 @@
+"""`cast_first`: what is transposed in half precision and then cast to float32 is cast first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.types import FLOAT32, is_half
+from ..graph import Emitted, Graph
+
+
+def cast_first(graph: Graph, results: set[str]) -> None:
+    """Exchange a Transpose and the Cast behind it, so that the Transpose meets those that follow.
+
+    ONNX Runtime 1.31 ends the process where a transposed, cast and transposed tensor is multiplied and used otherwise.
+    """
+    del results  # the transposed tensor stays where it is used by itself
+    transposed: dict[str, Emitted] = {}
+    nodes: list[Emitted] = []
+    for node in graph.nodes:
+        if node.op_type == "Transpose":
+            transposed[node.outputs[0]] = node
+        before = transposed.get(node.inputs[0]) if node.op_type == "Cast" else None
+        source = graph.types.get(before.inputs[0]) if before is not None else None
+        result = graph.types.get(node.outputs[0])
+        if before is not None and source is not None and is_half(source.dtype) and result and result.dtype == FLOAT32:
+            name = graph.unique(node.name)
+            wide = graph.define(f"{name}_output_0", source.with_dtype(FLOAT32))
+            nodes.append(replace(node, name=name, inputs=before.inputs[:1], outputs=(wide,)))
+            node = node.replaced("Transpose", (wide,), dict(before.attributes))
+        nodes.append(node)
+    graph.nodes = nodes
