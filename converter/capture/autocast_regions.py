@@ -41,13 +41,15 @@ class TakenApartInAutocast(TorchFunctionMode):
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in _RECURRENT and _autocasts():
-            return func(*_in_one_dtype(func, args), **kwargs or {})
-        apart = _APART.get(func) if _autocasts() else None
-        if apart is None:
-            return func(*args, **kwargs or {})
+        given, keywords = args, kwargs or {}
+        if not _autocasts():
+            return func(*given, **keywords)
+        if func in _RECURRENT:
+            return func(*_in_one_dtype(func, given), **keywords)
+        if func not in _APART:
+            return func(*given, **keywords)
         with torch._C.DisableTorchFunction():  # another mode would be handed the whole operator
-            return apart(*args, **kwargs or {})
+            return _APART[func](*given, **keywords)
 
 
 def _einsum(equation: Any, *operands: Any) -> Any:
@@ -106,7 +108,6 @@ _APART: dict[Any, Callable[..., Any]] = {
     torch.chain_matmul: _chain,
     torch.linalg.multi_dot: _multi_dot,
 }
-
 
 _CAST = (torch.lstm, torch.rnn_tanh, torch.rnn_relu, torch.rnn_tanh_cell, torch.rnn_relu_cell)
 _RECURRENT = frozenset((*_CAST, torch.gru, torch.gru_cell, torch.lstm_cell))

@@ -15,7 +15,7 @@ import numpy as np
 from ..common.hooks import refuse_while_tracing
 from ..common.tensor import Tensor
 from ..errors import TracingError, UnknownSize, UnsupportedPython
-from ..ir.dims import AS_KEY, AS_TEXT, SymbolicDim
+from ..ir.dims import SymbolicDim, Use
 from .objects import OURS, Objects, is_same
 from .sources import is_ours, made_by_us, running_line
 from .statements import unsupported_statement
@@ -183,10 +183,13 @@ class Guard:
 
     def compares(self, dim: SymbolicDim, other: object) -> None:
         """A symbolic size is compared with what it doesn't equal for sure, or written out as a symbol."""
-        what = {id(AS_KEY): "a key of a dict or set", id(AS_TEXT): "a text"}.get(id(other))
-        if what is None and isinstance(other, (int, float, SymbolicDim)):
+        if isinstance(other, Use):
+            what = str(other)
+        elif isinstance(other, (int, float, SymbolicDim)):
             what = f"the comparison with {other}"
-        if what is not None and not is_ours(sys._getframe(2).f_code):
+        else:
+            return
+        if not is_ours(sys._getframe(2).f_code):
             self.needs_number(dim, what)
 
 

@@ -208,11 +208,12 @@ class SymbolicDim:
         return found
 
 
-AS_KEY = object()
-"""In place of what a dimension is compared with, where it is looked up in a dict or set."""
+class Use(str):
+    """In place of what a dimension is compared with: as what else Python uses it."""
 
-AS_TEXT = object()
-"""Likewise, where it is written out."""
+
+AS_KEY = Use("a key of a dict or set")
+AS_TEXT = Use("a text")
 
 
 class _Asked(threading.local):
@@ -233,7 +234,7 @@ def answering(
 
     Args:
         number: called with the dimension and what needs it; it raises.
-        comparing: called with the dimension and what it doesn't equal, `AS_KEY` or `AS_TEXT`; it may raise.
+        comparing: called with the dimension and what it doesn't equal, or a `Use` of it; it may raise.
     """
     before = _asked.number, _asked.comparing
     _asked.number, _asked.comparing = number, comparing

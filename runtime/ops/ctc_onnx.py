@@ -50,7 +50,7 @@ class States:
         pairs = graph.op("Concat", blanks, whole("Unsqueeze", each, graph.constant([2], INT64)), axis=2)
         pairs = whole("Reshape", pairs, graph.dims((self.batch, length * 2)))
         classes = graph.op("Concat", pairs, whole("Expand", blank, graph.dims((self.batch, 1))), axis=1)
-        two_before = columns(graph, graph.op("Concat", self._edge(blank), classes, axis=1), 0, -2)
+        two_before = columns(graph, graph.op("Concat", self._edge(whole, blank), classes, axis=1), 0, -2)
         is_blank, repeats = whole("Equal", classes, blank), whole("Equal", classes, two_before)
         self.skippable = whole("Not", whole("Or", is_blank, repeats))
         self.places = whole("Expand", classes, graph.dims((self.time, self.batch, self.count)))
@@ -59,7 +59,7 @@ class States:
 
     def alphas(self) -> str:
         """(time, batch, states)."""
-        edge, first_place = self._edge(NEVER), self.graph.constant(0, INT64)
+        edge, first_place = self._edge(self.w, NEVER), self.graph.constant(0, INT64)
         # before the first step, all paths are in the first state
         beginning = self.w("Where", self.whole("Equal", self._numbers(self.count), first_place), 0.0, NEVER)
 
@@ -73,11 +73,11 @@ class States:
 
     def betas(self, input_lengths: str) -> str:
         """(time, batch, states), without the emission of the step itself."""
-        w, whole, edge = self.w, self.whole, self._edge(NEVER)
+        w, whole, edge = self.w, self.whole, self._edge(self.w, NEVER)
         is_last = whole("Equal", self._steps(), whole("Sub", self._column(input_lengths), 1))
         end, before = (whole("Equal", self._numbers(self.count), place) for place in self._ends())
         final = w("Where", w("Or", end, before), 0.0, NEVER)
-        nowhere = self.graph.cast(self._edge(0.0), BOOL)
+        nowhere = self.graph.cast(self._edge(whole, 0), BOOL)
         skippable = columns(self.graph, self.graph.op("Concat", self.skippable, nowhere, axis=1), 2, LAST)
 
         def step(graph: OnnxGraph, after: str, emission: str, ends: str) -> tuple[str, str]:
@@ -109,10 +109,9 @@ class States:
         end = self.whole("Mul", self.lengths, 2)
         return end, self.whole("Max", self.whole("Sub", end, 1), 0)
 
-    def _edge(self, fill: float) -> str:
-        """Two states beyond those that there are, (batch, 2)."""
-        writer = self.whole if isinstance(fill, int) else self.w
-        return writer("Expand", fill, self.graph.dims((self.batch, 2)))
+    def _edge(self, w: Writer, fill: float) -> str:
+        """Two states beyond those that there are, (batch, 2), in the dtype of the writer."""
+        return w("Expand", fill, self.graph.dims((self.batch, 2)))
 
     def _column(self, lengths: str) -> str:
         return self.whole("Unsqueeze", self.graph.cast(lengths, INT64), self.graph.constant([1], INT64))
