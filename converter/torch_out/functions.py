@@ -316,7 +316,8 @@ def _cubic(t: Tensor) -> list[Tensor]:
 
 
 def ctc_alphas(log_probs: Tensor, targets: Tensor, target_lengths: Tensor, blank: int) -> Tensor:
-    """Logarithms of the probabilities to be in each state after each step, (batch, time, states)."""
+    """Logarithms of the probabilities to be in each state after each step, (time, batch, states)."""
+    log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
     time, batch, _ = log_probs.shape
     length = targets.shape[1]
     within = torch.arange(length, device=targets.device) < target_lengths[:, None]
@@ -337,4 +338,4 @@ def ctc_alphas(log_probs: Tensor, targets: Tensor, target_lengths: Tensor, blank
             two = torch.where(skippable, torch.cat([never[:, :2], before[:, :-2]], 1)[:, : before.shape[1]], never)
             now = torch.logaddexp(torch.logaddexp(before, one), two) + emissions[t]
         alphas.append(now)
-    return torch.stack(alphas, 1) if alphas else log_probs.new_zeros(batch, 0, 2 * length + 1)
+    return torch.stack(alphas) if alphas else log_probs.new_zeros(0, batch, 2 * length + 1)

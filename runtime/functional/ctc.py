@@ -47,7 +47,8 @@ def ctc_loss(
     """
     x, classes, ends = _operands(log_probs, targets, input_lengths, target_lengths, blank)
     loss = _loss(x, classes, *ends, blank, reduction, zero_infinity)
-    return loss, ctc.ctc_alphas(x, classes, ends[1], blank=blank)
+    _, alphas = ctc.ctc_loss_with_alphas(x, classes, *ends, blank=blank)
+    return loss, elementwise.cast(shaping.transpose(alphas, permutation=(1, 0, 2)), dtype=x.dtype)
 
 
 def ctc_loss_alone(

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ir.types import INT64, is_floating
-from . import shaping
-from .common import in_float32
+from ..ir.types import INT64, at_least_float32, is_floating
+from . import elementwise, shaping
 from .ctc_onnx import States
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
@@ -45,30 +44,85 @@ def _(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: Type,
 
 @ctc_loss.kernel
 def _(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, *, blank: int) -> Array:
-    states = _states(log_probs, targets, target_lengths, blank)
-    return -_totals(_alphas(states), input_lengths, target_lengths)
+    alphas = _alphas(_states(log_probs, targets, target_lengths, blank))
+    return -_totals(alphas, input_lengths, target_lengths)
 
 
 @ctc_loss.vjp
-@in_float32
 def _(
     g: Tensor, y: Tensor, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor,
     *, blank: int,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    slopes = ctc_loss_gradient(log_probs, targets, input_lengths, target_lengths, blank=blank)
-    return slopes * shaping.reshape(g, shape=(1, *g.shape, 1)), None, None, None
+    operands = (log_probs, targets, input_lengths, target_lengths)
+    _, alphas = ctc_loss_with_alphas(*operands, blank=blank)
+    slopes = ctc_loss_gradient(*operands, alphas, blank=blank)
+    weights = elementwise.cast(shaping.reshape(g, shape=(1, *g.shape, 1)), dtype=slopes.dtype)
+    return elementwise.cast(slopes * weights, dtype=log_probs.dtype), None, None, None
 
 
 @ctc_loss.onnx
-def _(graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, *, blank: int) -> Any:
+def _(graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, *, blank: int) -> str:
+    return _loss_and_alphas(graph, log_probs, targets, input_lengths, target_lengths, blank)[0]
+
+
+@operator
+def ctc_loss_with_alphas(
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, *, blank: int
+) -> tuple[Tensor, Tensor]:
+    """`ctc_loss`, which also hands out what its gradient needs. ATen _ctc_loss.
+
+    Args:
+        log_probs: see `ctc_loss`.
+        targets: see `ctc_loss`.
+        input_lengths: see `ctc_loss`.
+        target_lengths: see `ctc_loss`.
+        blank: see `ctc_loss`.
+
+    Returns:
+        What `ctc_loss` returns; and the logarithms of the probabilities to be in each state after each step,
+        (time, batch, 2 * length + 1), minus infinity where a state can't be reached, in float32 for half precision.
+    """
+
+
+ctc_loss_with_alphas.extends(ctc_loss)
+
+
+@ctc_loss_with_alphas.infer
+def _(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: Type, *, blank: int) -> tuple[Type, Type]:
+    _check(log_probs, targets, input_lengths, target_lengths, blank)
+    return log_probs.with_shape((log_probs.shape[1],)), _alphas_type(log_probs, targets)
+
+
+@ctc_loss_with_alphas.kernel
+def _(
+    log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, *, blank: int
+) -> tuple[Array, Array]:
+    alphas = _alphas(_states(log_probs, targets, target_lengths, blank))
+    return -_totals(alphas, input_lengths, target_lengths), alphas
+
+
+ctc_loss_with_alphas.no_vjp("the alphas are there to look at; the loss itself, `ctc_loss`, has a gradient")
+
+
+@ctc_loss_with_alphas.onnx
+def _(
+    graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, *, blank: int
+) -> tuple[str, str]:
+    return _loss_and_alphas(graph, log_probs, targets, input_lengths, target_lengths, blank)
+
+
+def _loss_and_alphas(
+    graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, blank: int
+) -> tuple[str, str]:
     states = States(graph, log_probs, targets, target_lengths, blank)
-    totals = graph.op("Squeeze", states.totals(states.alphas(), input_lengths), graph.constant([1], INT64))
-    return graph.cast(graph.op("Neg", totals), graph.type(log_probs).dtype)
+    alphas = states.alphas()
+    totals = graph.op("Squeeze", states.totals(alphas, input_lengths), graph.constant([1], INT64))
+    return graph.cast(graph.op("Neg", totals), graph.type(log_probs).dtype), alphas
 
 
 @operator
 def ctc_loss_gradient(
-    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, *, blank: int
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, alphas: Tensor, *, blank: int
 ) -> Tensor:
     """Derivatives of `ctc_loss` by what `log_softmax` makes `log_probs` of. ATen ctc_loss_backward.
 
@@ -81,23 +135,27 @@ def ctc_loss_gradient(
         targets: see `ctc_loss`.
         input_lengths: see `ctc_loss`.
         target_lengths: see `ctc_loss`.
+        alphas: those of `ctc_loss_with_alphas`.
         blank: see `ctc_loss`.
 
     Returns:
-        (time, batch, classes).
+        (time, batch, classes), in float32 for half precision.
     """
 
 
 @ctc_loss_gradient.infer
-def _(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: Type, *, blank: int) -> Type:
+def _(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: Type, alphas: Type, *, blank: int) -> Type:
     _check(log_probs, targets, input_lengths, target_lengths, blank)
-    return log_probs
+    needed = _alphas_type(log_probs, targets)
+    require(is_floating(alphas.dtype) and alphas.shape == needed.shape, f"needed alphas {needed}, given {alphas}")
+    return log_probs.with_dtype(needed.dtype)
 
 
 @ctc_loss_gradient.kernel
-def _(log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, *, blank: int) -> Array:
+def _(
+    log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, alphas: Array, *, blank: int
+) -> Array:
     states = _states(log_probs, targets, target_lengths, blank)
-    alphas = _alphas(states)
     totals = _totals(alphas, input_lengths, target_lengths)
     possible = ~np.isneginf(totals)
     # Probability to be in a state at a step, given the target; betas are without the step itself.
@@ -115,52 +173,18 @@ ctc_loss_gradient.no_vjp("second derivatives of connectionist temporal classific
 
 
 @ctc_loss_gradient.onnx
-def _(graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, *, blank: int) -> Any:
+def _(
+    graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, alphas: str, *, blank: int
+) -> str:
     states = States(graph, log_probs, targets, target_lengths, blank)
-    w, alphas = states.w, states.alphas()
+    w, alphas = states.w, graph.cast(alphas, states.type.dtype)
     totals = states.totals(alphas, input_lengths)
     impossible = w("Equal", totals, -np.inf)
     share = w("Sub", w("Add", alphas, states.betas(input_lengths)), w("Where", impossible, 0.0, totals))
     places = w("Where", impossible, 0.0, w("Neg", w("Exp", share)))
     counts = w("And", states.within(input_lengths), w("Not", impossible))
     given = w("Where", counts, w("Exp", graph.cast(log_probs, w.dtype)), 0.0)
-    slopes = graph.op("ScatterElements", given, states.places, places, axis=2, reduction="add")
-    return graph.cast(slopes, graph.type(log_probs).dtype)
-
-
-@operator
-def ctc_alphas(log_probs: Tensor, targets: Tensor, target_lengths: Tensor, *, blank: int) -> Tensor:
-    """Logarithms of the probabilities to be in each state after each step. ATen _ctc_loss, its second result.
-
-    Args:
-        log_probs: see `ctc_loss`.
-        targets: see `ctc_loss`.
-        target_lengths: see `ctc_loss`.
-        blank: see `ctc_loss`.
-
-    Returns:
-        (batch, time, 2 * length + 1), minus infinity where a state can't be reached.
-    """
-
-
-@ctc_alphas.infer
-def _(log_probs: Type, targets: Type, target_lengths: Type, *, blank: int) -> Type:
-    _check(log_probs, targets, target_lengths, target_lengths, blank)
-    return log_probs.with_shape((log_probs.shape[1], log_probs.shape[0], 2 * targets.shape[1] + 1))
-
-
-@ctc_alphas.kernel
-def _(log_probs: Array, targets: Array, target_lengths: Array, *, blank: int) -> Array:
-    return _alphas(_states(log_probs, targets, target_lengths, blank)).swapaxes(0, 1)
-
-
-ctc_alphas.no_vjp("it is there to look at; the loss itself, `ctc_loss`, has a gradient")
-
-
-@ctc_alphas.onnx
-def _(graph: OnnxGraph, log_probs: str, targets: str, target_lengths: str, *, blank: int) -> Any:
-    alphas = States(graph, log_probs, targets, target_lengths, blank).alphas()
-    return graph.cast(graph.op("Transpose", alphas, perm=[1, 0, 2]), graph.type(log_probs).dtype)
+    return str(graph.op("ScatterElements", given, states.places, places, axis=2, reduction="add"))
 
 
 def _check(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: Type, blank: Any) -> None:
@@ -172,6 +196,11 @@ def _check(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: 
     for integers in (targets, input_lengths, target_lengths):
         require(integers.dtype.kind in "iu", f"needed integers, given {integers}")
     require(not isinstance(classes, int) or 0 <= blank < classes, f"blank {blank} is none of {classes} classes")
+
+
+def _alphas_type(log_probs: Type, targets: Type) -> Type:
+    (time, batch, _), length = log_probs.shape, targets.shape[1]
+    return Type(at_least_float32(log_probs.dtype), (time, batch, 2 * length + 1))
 
 
 class _States(NamedTuple):

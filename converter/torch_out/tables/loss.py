@@ -27,9 +27,11 @@ def _(context: Context, log_probs: Any, targets: Any, input_lengths: Any, target
     return context.call(F.ctc_loss, log_probs, targets, input_lengths, target_lengths, blank=blank, reduction="none")
 
 
-@torch_form("ctc_alphas")
-def _(context: Context, log_probs: Any, targets: Any, target_lengths: Any, *, blank: int) -> Any:
-    return context.call(functions.ctc_alphas, log_probs, targets, target_lengths, blank)
+@torch_form("ctc_loss_with_alphas")
+def _(context: Context, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *, blank: int) -> Any:
+    lengths = (input_lengths, target_lengths)
+    loss = context.call(F.ctc_loss, log_probs, targets, *lengths, blank=blank, reduction="none")
+    return loss, context.call(functions.ctc_alphas, log_probs, targets, target_lengths, blank)
 
 
 no_torch_form(

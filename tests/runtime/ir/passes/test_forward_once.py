@@ -48,9 +48,9 @@ def test_an_op_and_its_gradient_run_forward_once(case: OpCase) -> None:
     assert ops_of(gradient.program, [*program.outputs]) == {case.op: 1}  # nothing more where no gradient is wanted
 
 
-def test_norms_attention_recurrent_layers_and_mish_have_one() -> None:
+def test_ops_whose_gradient_needs_more_have_one() -> None:
     norms = {"layer_norm", "group_norm", "rms_norm"}
-    assert norms | {"scaled_dot_product_attention", "lstm", "gru", "mish"} <= LONGER.keys()
+    assert norms | {"scaled_dot_product_attention", "lstm", "gru", "mish", "ctc_loss"} <= LONGER.keys()
 
 
 def test_it_computes_what_both_nodes_would() -> None:
