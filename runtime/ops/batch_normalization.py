@@ -11,6 +11,7 @@ from ..ir.types import FLOAT32, FLOAT64, at_least_float32, is_half
 from . import elementwise, reduction, shaping
 from .common import in_float32, summed
 from .per_channel import batch_axes, channel_array, channel_sums, per_channel
+from .reduction_onnx import reduce_onnx
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .standardization import check_operands, inverse_root, onnx_narrow, onnx_wide
 from .summation import pairwise_sum
@@ -120,13 +121,13 @@ def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, eps: float) -> tuple[
     # BatchNormalization's training mode is missing from ONNX Runtime's inference builds. Here it scales and shifts what
     # is centered already: that is one pass over the data, and the gradient needs the centered tensor too.
     kind = graph.type(x)
-    wide, axes = onnx_wide(graph, x), graph.constant(np.array(batch_axes(kind)))
+    wide, axes = onnx_wide(graph, x), batch_axes(kind)
     dtype = at_least_float32(kind.dtype)
     channels = (kind.shape[1],)
-    mean = graph.op("ReduceMean", wide, axes, keepdims=0)
+    mean = reduce_onnx(graph, "ReduceMean", wide, axes, False, kind.shape)
     shape = graph.dims((*channels, *(1,) * (kind.rank - 2)))
     centered = graph.op("Sub", wide, graph.op("Reshape", mean, shape, allowzero=1) if kind.rank > 2 else mean)
-    variance = graph.op("ReduceMean", graph.op("Mul", centered, centered), axes, keepdims=0)
+    variance = reduce_onnx(graph, "ReduceMean", graph.op("Mul", centered, centered), axes, False, kind.shape)
     y = _onnx_batch_norm(
         graph, centered, channels, dtype, "", variance, *(v and graph.cast(v, dtype) for v in (weight, bias)), eps=eps
     )

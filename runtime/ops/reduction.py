@@ -5,7 +5,6 @@ See `sorting` for `argmax` and `topk`, `scanning` for cumulative ops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..ir.dims import Dim
 from ..ir.types import BOOL, INT64, at_least_float32, is_floating
 from . import comparison, creation, elementwise, scanning, shaping
 from .common import in_float32, normalize_axes
+from .reduction_onnx import onnx_extremum_of_int64, onnx_log_sum_exp, reduce_onnx
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 from .summation import pairwise_sum
 
@@ -80,7 +80,7 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
         return reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
     # there may be nothing, of which ReduceMean of ONNX Runtime (1.31) is 0
     dtype = at_least_float32(type.dtype)
-    total = reduce_onnx(graph, "ReduceSum", graph.cast(x, dtype), axes, keepdims, type.rank)
+    total = reduce_onnx(graph, "ReduceSum", graph.cast(x, dtype), axes, keepdims, type.shape)
     count = graph.op("Squeeze", graph.cast(graph.dims((dims.product(sizes),)), dtype))
     return graph.op("Cast", graph.op("Div", total, count), to=type.dtype)
 
@@ -124,11 +124,6 @@ def _extremum(op: Op, ufunc: np.ufunc, name: str) -> None:
         rows = graph.op("Reshape", rows, graph.dims((*(type.shape[axis] for axis in kept), count)))
         found = onnx_extremum_of_int64(graph, rows, name, len(kept))
         return graph.op("Reshape", found, graph.dims(reduced_type(type, axes, keepdims).shape))
-
-
-def onnx_extremum_of_int64(graph: OnnxGraph, x: str, name: str, axis: int) -> str:
-    """The largest ("Max") or smallest ("Min") elements along an axis, which stays: see `declaring.onnx_larger`."""
-    return str(graph.op("GatherElements", x, graph.op(f"Arg{name}", x, axis=axis, keepdims=1), axis=axis))
 
 
 _extremum(reduce_max, np.maximum, "Max")
@@ -195,7 +190,7 @@ def _logical(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
     @op.onnx
     def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
         # ReduceMax and ReduceMin take booleans from opset 20 on; of nothing, they give the least and the largest number
-        number = reduce_onnx(graph, onnx_name, graph.cast(x, np.int32), axes, keepdims, graph.type(x).rank)
+        number = reduce_onnx(graph, onnx_name, graph.cast(x, np.int32), axes, keepdims, graph.type(x).shape)
         return graph.op("Greater", number, graph.constant(0, np.int32))
 
     op.no_vjp("booleans have no gradient")
@@ -242,21 +237,6 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     return y if dtype == type.dtype else graph.op("Cast", y, to=type.dtype)
 
 
-def onnx_log_sum_exp(graph: OnnxGraph, x: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype[Any]) -> str:
-    """log(sum(exp(x))) around the largest.
-
-    ReduceLogSumExp of ONNX Runtime (1.31) takes 0 for the largest where -inf comes first, so that the sum underflows.
-    """
-    if not axes:
-        return x
-    at = graph.constant(np.array(axes, np.int64))
-    largest = graph.op("ReduceMax", x, at, keepdims=1)
-    shift = graph.op("Where", graph.op("IsInf", largest), graph.constant(0, dtype), largest)
-    summed = graph.op("ReduceSum", graph.op("Exp", graph.op("Sub", x, shift)), at, keepdims=int(keepdims))
-    logarithm = graph.op("Log", summed)
-    return str(graph.op("Add", logarithm, shift if keepdims else graph.op("Squeeze", shift, at)))
-
-
 @operator
 def variance(x: Tensor, *, axes: Axes = None, correction: int = 1, keepdims: bool = False) -> Tensor:
     """Sum of squared deviations from the mean, divided by max(0, n - `correction`): ATen `var.correction`."""
@@ -290,9 +270,9 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, correction: int, keepdims: bool) 
     if nothing := _of_nothing(graph, x, axes, reduced_type(type, axes, keepdims)):
         return nothing
     count = dims.product(type.shape[axis] for axis in normalize_axes(axes, type.rank))
-    deviation = graph.op("Sub", x, reduce_onnx(graph, "ReduceMean", x, axes, True, type.rank))
+    deviation = graph.op("Sub", x, reduce_onnx(graph, "ReduceMean", x, axes, True, type.shape))
     squares = graph.op("Mul", deviation, deviation)
-    total = reduce_onnx(graph, "ReduceSum", squares, axes, keepdims, type.rank)
+    total = reduce_onnx(graph, "ReduceSum", squares, axes, keepdims, type.shape)
     divisor = graph.cast(graph.dims((dims.maximum(count - correction, 0),)), type.dtype)
     return graph.op("Div", total, graph.op("Squeeze", divisor))
 
@@ -325,11 +305,3 @@ def size_of(x: Tensor, axes: Axes, correction: int = 0) -> Any:
     count: Dim = dims.product(x.shape[axis] for axis in normalize_axes(axes, x.ndim))
     count = dims.maximum(count - correction, 0) if correction else count
     return count if isinstance(count, int) else creation.full_like(x, count, shape=())
-
-
-def reduce_onnx(graph: OnnxGraph, op_type: str, x: str, axes: Axes, keepdims: bool, rank: int | None = None) -> Any:
-    """A node of one of the Reduce operators; `rank` is needed if `x` is not an input of the op being lowered."""
-    at = normalize_axes(axes, graph.type(x).rank if rank is None else rank)
-    if not at:
-        return x
-    return graph.op(op_type, x, graph.constant(at, np.int64), keepdims=int(keepdims))

@@ -10,6 +10,7 @@ from ..ir.types import BOOL, FLOAT32, FLOAT64, INT64, at_least_float32, is_float
 from . import comparison, creation, elementwise, indexing, padding, reduction, shaping
 from .common import in_float32, normalize_axis
 from .declaring import zero
+from .reduction_onnx import onnx_extremum_of_int64, onnx_log_sum_exp
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
 
@@ -132,7 +133,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
     prefixes, _ = _prefixes(graph, x, type, axis, -np.inf)
     wide = at_least_float32(type.dtype)
     prefixes = prefixes if wide == type.dtype else graph.op("Cast", prefixes, to=wide)
-    sums = reduction.onnx_log_sum_exp(graph, prefixes, [type.rank], False, wide)
+    sums = onnx_log_sum_exp(graph, prefixes, [type.rank], False, wide)
     sums = sums if wide == type.dtype else graph.op("Cast", sums, to=type.dtype)
     return graph.op("Transpose", sums, perm=list(_inverse(_moving_last(type.rank, axis))))
 
@@ -178,7 +179,7 @@ def _cumulative_extremum(op: Op, ufunc: np.ufunc, onnx_name: str, worst: str) ->
         prefixes, positions = _prefixes(graph, x, type, axis, _bound(type.dtype, worst))
         at = graph.constant([type.rank], np.int64)
         if type.dtype == INT64:
-            found = reduction.onnx_extremum_of_int64(graph, prefixes, onnx_name, type.rank)
+            found = onnx_extremum_of_int64(graph, prefixes, onnx_name, type.rank)
             values = graph.op("Squeeze", found, at)
         else:
             values = graph.op(f"Reduce{onnx_name}", prefixes, at, keepdims=0)
