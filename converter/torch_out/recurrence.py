@@ -94,3 +94,11 @@ def _walked(
         outputs.append(torch.where(running, y[0], 0))
     ys = torch.stack(outputs[::-1] if reverse else outputs) if outputs else x.new_zeros(0, *state[0].shape)
     return (ys, *state)
+
+
+def linear_recurrence(factors: Tensor, terms: Tensor, axis: int) -> Tensor:
+    """y[t] = factors[t] * y[t - 1] + terms[t], from y[-1] = 0."""
+    y: list[Tensor] = []
+    for factor, term in zip(factors.unbind(axis), terms.unbind(axis), strict=True):
+        y.append(factor * y[-1] + term if y else term)
+    return torch.stack(y, axis) if y else terms

@@ -11,6 +11,7 @@ from ..errors import ConversionError
 from ..ir.dims import Dim, product
 from ..ir.types import INT64, is_floating
 from . import max_pooling
+from .reduction_onnx import MANY, reduce_onnx
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .resize import dense, interpolated_transpose, onnx_product_along
 from .windows import Sizes
@@ -60,6 +61,9 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, output_size: tuple[Dim, ...]) -> Any:
 def _(graph: OnnxGraph, x: str, *, output_size: tuple[Dim, ...]) -> str:
     kind = graph.type(x)
     if all(bins == 1 for bins in output_size):
+        count = product(kind.shape[2:])
+        if isinstance(count, int) and count >= MANY:  # which that operator adds one by one
+            return reduce_onnx(graph, "ReduceMean", x, tuple(range(2, kind.rank)), True)
         return str(graph.op("GlobalAveragePool", x))
     sizes, bins = _fixed("adaptive_avg_pool", kind.shape[2:], output_size)
     if all(size % n == 0 for size, n in zip(sizes, bins, strict=True)):

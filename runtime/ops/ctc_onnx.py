@@ -150,6 +150,7 @@ def columns(graph: OnnxGraph, x: str, begin: int, end: int) -> str:
 
 def log_of_sum(w: Writer, *terms: str) -> str:
     """log(exp(a) + exp(b) + ...), minus infinity of nothing but minus infinities."""
-    largest = w("Max", w("Max", *terms), float(np.finfo(w.dtype).min))
+    bounds = np.finfo(w.dtype)
+    largest = w("Clip", w("Max", *terms), float(bounds.min), float(bounds.max))
     parts = [w("Exp", w("Sub", term, largest)) for term in terms]
     return w("Add", w("Log", w("Sum", *parts)), largest)

@@ -155,8 +155,8 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
     moved = shaping.transpose(x, permutation=order)
     kept = moved.shape[: x.ndim - len(at)]
     flat = shaping.reshape(moved, shape=(*kept, dims.product(moved.shape[len(kept) :])))
-    left = scanning.product_before(flat)
-    right = shaping.flip(scanning.product_before(shaping.flip(flat, axes=(-1,))), axes=(-1,))
+    left = scanning.product_before(flat, -1)
+    right = shaping.flip(scanning.product_before(shaping.flip(flat, axes=(-1,)), -1), axes=(-1,))
     others = shaping.reshape(left * right, shape=moved.shape)
     inverse = tuple(order.index(axis) for axis in range(x.ndim))
     return restored(g, x, axes) * shaping.transpose(others, permutation=inverse)

@@ -41,15 +41,35 @@ def reduce_onnx(
     at = normalize_axes(axes, len(shape))
     if not at:
         return x
-    block = _block(shape, at) if op_type in ("ReduceSum", "ReduceMean") else None
-    if block is None:
+
+    def reduced(x: str, at: Sequence[int], keepdims: bool) -> str:
         return str(graph.op(op_type, x, graph.constant(at, np.int64), keepdims=int(keepdims)))
-    first, count = at[0], dims.product(shape[axis] for axis in at)
-    blocks = graph.dims((*shape[:first], count // block, block, *shape[at[-1] + 1 :]))
-    x = graph.op("Reshape", x, blocks, allowzero=1)
-    for axis in (first + 1, first):
-        x = graph.op(op_type, x, graph.constant([axis], np.int64), keepdims=0)
+
+    if op_type not in ("ReduceSum", "ReduceMean"):
+        return reduced(x, at, keepdims)
+    last = _last_neighbours(at)
+    if last != at:
+        count = dims.product(shape[axis] for axis in at)
+        if not isinstance(count, int) or count < MANY:
+            return reduced(x, at, keepdims)
+        x = reduce_onnx(graph, op_type, x, last, True, shape)
+        shape = tuple(1 if axis in last else size for axis, size in enumerate(shape))
+        x = reduce_onnx(graph, op_type, x, at[: -len(last)], True, shape)
+        return x if keepdims else graph.op("Squeeze", x, graph.constant(at, np.int64))
+    block = _block(shape, at)
+    if block is None:
+        return reduced(x, at, keepdims)
+    first, end = at[0], at[-1] + 1
+    blocks = (*shape[:first], dims.product(shape[first:end]) // block, block, *shape[end:])
+    x = graph.op("Reshape", x, graph.dims(blocks), allowzero=1)
+    x = reduced(reduced(x, [first + 1], False), [first], False)
     return graph.op("Unsqueeze", x, graph.constant(at, np.int64)) if keepdims else x
+
+
+def _last_neighbours(at: tuple[int, ...]) -> tuple[int, ...]:
+    """Of ascending axes, those at the end between which there are no others."""
+    begin = max((i for i in range(1, len(at)) if at[i] != at[i - 1] + 1), default=0)
+    return at[begin:]
 
 
 def _block(shape: Sequence[Dim], at: tuple[int, ...]) -> int | None:
@@ -57,8 +77,6 @@ def _block(shape: Sequence[Dim], at: tuple[int, ...]) -> int | None:
 
     As many as there are blocks, as near as it goes; where their number is symbolic, a known divisor of it.
     """
-    if at != tuple(range(at[0], at[-1] + 1)):
-        return None  # of axes that lie apart, ONNX Runtime adds up the last ones first
     count = dims.product(shape[axis] for axis in at)
     are_rows = at[-1] + 1 < len(shape) and dims.product(shape[: at[0]]) == 1
     if isinstance(count, int):

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import BOOL, FLOAT32, FLOAT64, INT64, at_least_float32, is_floating
-from . import comparison, creation, elementwise, indexing, padding, reduction, shaping
+from ..ir.types import BOOL, INT64, is_floating
+from . import comparison, creation, elementwise, indexing, padding, scanning_onnx, shaping
 from .common import in_float32, normalize_axis
+from .ctc_onnx import log_of_sum
 from .declaring import zero
-from .reduction_onnx import onnx_extremum_of_int64, onnx_log_sum_exp
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
 
@@ -35,9 +35,7 @@ def _accumulation(op: Op, ufunc: np.ufunc) -> None:
     def _(x: Array, *, axis: int) -> Array:
         if x.ndim == 0:
             return x
-        # ATen accumulates float32 in float64 here
-        wide = FLOAT64 if x.dtype == FLOAT32 else x.dtype
-        accumulated: Array = ufunc.accumulate(x, axis=axis, dtype=wide)
+        accumulated: Array = ufunc.accumulate(x, axis=axis, dtype=scanning_onnx.wide(x.dtype))
         return accumulated.astype(x.dtype, copy=False)
 
 
@@ -47,48 +45,91 @@ _accumulation(cumprod, np.multiply)
 
 @cumsum.vjp
 def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
-    return g if x.ndim == 0 else shaping.flip(cumsum(shaping.flip(g, axes=(axis,)), axis=axis), axes=(axis,))
+    return shaping.flip(cumsum(shaping.flip(g, axes=(axis,)), axis=axis), axes=(axis,)) if x.ndim else g
 
 
 @cumsum.onnx
 def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
-    return graph.op("CumSum", x, graph.constant(axis, np.int64)) if graph.type(x).rank else x
+    return scanning_onnx.cumulative_sum(graph, x, axis) if graph.type(x).rank else x
 
 
 @cumprod.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
-    # dx[k] = (product before k) * sum over i >= k of g[i] * (product of x[j] for k < j <= i): no division, so that
-    # zeros are no exception, at the price of n x n products.
+    # dx[k] = (product before k) * (g[k] + x[k + 1] * (g[k + 1] + x[k + 2] * ...)): no division, so that zeros are no
+    # exception
     if x.ndim == 0:
         return g
-    size = x.shape[axis]
-    order = _moving_last(x.ndim, axis)
-    x, g = shaping.transpose(x, permutation=order), shaping.transpose(g, permutation=order)
-    rows = (*x.shape[:-1], 1, size)
-    above = shaping.triangle(creation.full_like(x, 1, shape=(size, size)), k=1, upper=True)
-    factors = elementwise.where(comparison.equal(above, 1), shaping.reshape(x, shape=rows), 1.0 + 0.0 * above)
-    products = shaping.triangle(cumprod(factors, axis=-1), upper=True)
-    later = reduction.reduce_sum(shaping.reshape(g, shape=rows) * products, axes=(-1,))
-    return shaping.transpose(product_before(x) * later, permutation=_inverse(order))
+    return product_before(x, axis) * _recurrence_from_the_end(moved(x, axis, -1, 0.0), g, axis)
 
 
 @cumprod.onnx
 def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
-    # CumProd is standard from opset 26 on; before that: products of rows of which each has one element more.
-    type = graph.type(x)
-    if type.rank == 0:
+    if graph.type(x).rank == 0:
         return x
-    order = _moving_last(type.rank, axis)
-    prefixes, _ = _prefixes(graph, x, type, axis, 1)
-    products = graph.op("ReduceProd", prefixes, graph.constant([type.rank], np.int64), keepdims=0)
-    return graph.op("Transpose", products, perm=list(_inverse(order)))
+    return scanning_onnx.accumulated(graph, x, axis, 1, lambda w, product, factor: w("Mul", product, factor))
 
 
-def product_before(x: Tensor) -> Any:
-    """For each element along the last axis, the product of those before it."""
-    none = (0,) * (x.ndim - 1)
-    return cumprod(padding.pad(x, before=(*none, 1), after=(*none, -1), value=1.0), axis=-1)
+def product_before(x: Any, axis: int) -> Any:
+    """For each element along an axis, the product of those before it."""
+    return cumprod(moved(x, axis, 1, 1.0), axis=axis)
+
+
+def moved(x: Any, axis: int, by: int, value: float) -> Any:
+    """The elements moved along an axis, towards its end where `by` is positive; `value` comes in from outside."""
+    at = normalize_axis(axis, x.ndim)
+    before = tuple(by if i == at else 0 for i in range(x.ndim))
+    return padding.pad(x, before=before, after=tuple(-n for n in before), value=value)
+
+
+@operator
+def linear_recurrence(factors: Tensor, terms: Tensor, *, axis: int) -> Tensor:
+    """y[t] = factors[t] * y[t - 1] + terms[t] along an axis, from y[-1] = 0: what gradients of `cumprod` are made of.
+
+    Args:
+        factors: floating-point, not 0-d.
+        terms: likewise, of the same shape and dtype.
+        axis: along which axis.
+
+    Returns:
+        y, likewise.
+    """
+
+
+@linear_recurrence.infer
+def _(factors: Type, terms: Type, *, axis: int) -> Type:
+    fits = is_floating(factors.dtype) and factors == terms
+    require(fits, f"needed floating-point factors and terms alike, given {factors} and {terms}")
+    normalize_axis(axis, terms.rank)
+    return terms
+
+
+@linear_recurrence.kernel
+def _(factors: Array, terms: Array, *, axis: int) -> Array:
+    wide = scanning_onnx.wide(terms.dtype)
+    y = np.empty(terms.shape, wide)
+    result, *rows = (np.moveaxis(x, axis, 0) for x in (y, factors, terms))
+    so_far = np.zeros(result.shape[1:], wide)
+    for t, (factor, term) in enumerate(zip(*rows, strict=True)):
+        so_far = result[t] = factor * so_far + term
+    return y.astype(terms.dtype, copy=False)
+
+
+@linear_recurrence.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, factors: Tensor, terms: Tensor, *, axis: int) -> tuple[Any, Any]:
+    to_terms = _recurrence_from_the_end(moved(factors, axis, -1, 0.0), g, axis)
+    return to_terms * moved(y, axis, 1, 0.0), to_terms
+
+
+@linear_recurrence.onnx
+def _(graph: OnnxGraph, factors: str, terms: str, *, axis: int) -> str:
+    return scanning_onnx.recurrence(graph, factors, terms, axis)
+
+
+def _recurrence_from_the_end(factors: Any, terms: Any, axis: int) -> Any:
+    turned = (shaping.flip(x, axes=(axis,)) for x in (factors, terms))
+    return shaping.flip(linear_recurrence(*turned, axis=axis), axes=(axis,))
 
 
 @operator
@@ -105,7 +146,9 @@ def _(x: Type, *, axis: int) -> Type:
 
 @logcumsumexp.kernel
 def _(x: Array, *, axis: int) -> Array:
-    return np.logaddexp.accumulate(x, axis=axis) if x.ndim else x
+    if x.ndim == 0:
+        return x
+    return np.logaddexp.accumulate(x, axis=axis, dtype=scanning_onnx.wide(x.dtype)).astype(x.dtype, copy=False)
 
 
 @logcumsumexp.vjp
@@ -127,15 +170,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
 
 @logcumsumexp.onnx
 def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
-    type = graph.type(x)
-    if type.rank == 0:
-        return x
-    prefixes, _ = _prefixes(graph, x, type, axis, -np.inf)
-    wide = at_least_float32(type.dtype)
-    prefixes = prefixes if wide == type.dtype else graph.op("Cast", prefixes, to=wide)
-    sums = onnx_log_sum_exp(graph, prefixes, [type.rank], False, wide)
-    sums = sums if wide == type.dtype else graph.op("Cast", sums, to=type.dtype)
-    return graph.op("Transpose", sums, perm=list(_inverse(_moving_last(type.rank, axis))))
+    return scanning_onnx.accumulated(graph, x, axis, -np.inf, log_of_sum) if graph.type(x).rank else x
 
 
 @operator
@@ -148,7 +183,7 @@ def cummin(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
     """Smallest of the elements up to and including each, and its index (the last of equals): ATen `cummin`."""
 
 
-def _cumulative_extremum(op: Op, ufunc: np.ufunc, onnx_name: str, worst: str) -> None:
+def _cumulative_extremum(op: Op, ufunc: np.ufunc, compared: str, worst: str) -> None:
     @op.infer
     def _(x: Type, *, axis: int) -> tuple[Type, Type]:
         require(x.dtype != BOOL, "needed numbers, given bool; cast first")
@@ -175,21 +210,11 @@ def _cumulative_extremum(op: Op, ufunc: np.ufunc, onnx_name: str, worst: str) ->
         type = graph.type(x)
         if type.rank == 0:
             return x, graph.constant(0, np.int64)
-        back = list(_inverse(_moving_last(type.rank, axis)))
-        prefixes, positions = _prefixes(graph, x, type, axis, _bound(type.dtype, worst))
-        at = graph.constant([type.rank], np.int64)
-        if type.dtype == INT64:
-            found = onnx_extremum_of_int64(graph, prefixes, onnx_name, type.rank)
-            values = graph.op("Squeeze", found, at)
-        else:
-            values = graph.op(f"Reduce{onnx_name}", prefixes, at, keepdims=0)
-        last = graph.op(f"Arg{onnx_name}", prefixes, axis=type.rank, keepdims=0, select_last_index=1)
-        indices = graph.op("Min", last, positions)  # where nothing is better than the filler, it goes on into that
-        return graph.op("Transpose", values, perm=back), graph.op("Transpose", indices, perm=back)
+        return scanning_onnx.extrema(graph, x, axis, _bound(type.dtype, worst), compared)
 
 
-_cumulative_extremum(cummax, np.maximum, "Max", "min")
-_cumulative_extremum(cummin, np.minimum, "Min", "max")
+_cumulative_extremum(cummax, np.maximum, "Less", "min")
+_cumulative_extremum(cummin, np.minimum, "Greater", "max")
 
 
 def _bound(dtype: np.dtype[Any], end: str) -> Any:
@@ -197,30 +222,3 @@ def _bound(dtype: np.dtype[Any], end: str) -> Any:
     if is_floating(dtype):
         return np.inf if end == "max" else -np.inf
     return getattr(np.iinfo(dtype), end)
-
-
-def _moving_last(rank: int, axis: int) -> tuple[int, ...]:
-    """The permutation that moves `axis` to the end."""
-    at = normalize_axis(axis, rank)
-    return (*(i for i in range(rank) if i != at), at)
-
-
-def _inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(permutation.index(i) for i in range(len(permutation)))
-
-
-def _prefixes(graph: OnnxGraph, x: str, type: Type, axis: int, filler: float) -> tuple[str, str]:
-    """The elements up to each, one row for each.
-
-    Returns:
-        (..., n, n) for `axis` of n elements, moved to the end: row i has the elements up to i, and then `filler`; and
-        the numbers 0 to n - 1. What reduces them names the last axis `type.rank`: of no rows, ONNX Runtime (1.31)
-        doesn't drop axis -1.
-    """
-    moved = graph.op("Transpose", x, perm=list(_moving_last(type.rank, axis)))
-    size = graph.op("Squeeze", graph.dims((type.shape[axis],)))
-    columns = graph.op("Range", graph.constant(0, np.int64), size, graph.constant(1, np.int64))
-    rows = graph.op("Unsqueeze", columns, graph.constant([1], np.int64))
-    reached = graph.op("LessOrEqual", columns, rows)
-    repeated = graph.op("Unsqueeze", moved, graph.constant([-2], np.int64))
-    return graph.op("Where", reached, repeated, graph.constant(filler, type.dtype)), columns

@@ -29,6 +29,7 @@ WITHOUT_FORM = {
     "gru_gradient": GRADIENTS,
     "gru_with_gates": GRADIENTS,
     "layer_norm_with_statistics": GRADIENTS,
+    "linear_recurrence": GRADIENTS,
     "loop": CONTROL,
     "lstm_gradient": GRADIENTS,
     "lstm_with_gates": GRADIENTS,

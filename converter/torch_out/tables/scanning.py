@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from .. import recurrence
 from ..table import Context, torch_form
 from .reduction import same_dtype
 
@@ -18,6 +19,11 @@ def _(context: Context, x: Any, *, axis: int) -> Any:
 @torch_form("cumprod")
 def _(context: Context, x: Any, *, axis: int) -> Any:
     return context.call(torch.cumprod, x, axis, **same_dtype(context))
+
+
+@torch_form("linear_recurrence")
+def _(context: Context, factors: Any, terms: Any, *, axis: int) -> Any:
+    return context.call(recurrence.linear_recurrence, factors, terms, axis)
 
 
 @torch_form("logcumsumexp")

@@ -33,6 +33,18 @@ def _reduced(function: Any, attributes: dict[str, Any]) -> Any:
     return lambda x: function(x, dim=tuple(range(x.ndim)) if axes is None else axes, keepdim=keepdims)
 
 
+def recurrence(axis: int) -> Any:
+    """y[t] = a[t] * y[t - 1] + b[t]."""
+
+    def of(factors: Any, terms: Any) -> Any:
+        y = [torch.zeros_like(terms.select(axis, 0))]
+        for factor, term in zip(factors.unbind(axis), terms.unbind(axis), strict=True):
+            y.append(factor * y[-1] + term)
+        return torch.stack(y[1:], axis)
+
+    return of
+
+
 CASES = [
     OpCase(op, (_X,), attributes, _reduced(function, attributes), name)
     for op, function in [
@@ -112,6 +124,8 @@ CASES = [
     OpCase("cumprod", (_ZEROS,), {"axis": -1}, lambda x: x.cumprod(-1), "zeros"),
     OpCase("logcumsumexp", (_X,), {"axis": 1}, lambda x: x.logcumsumexp(1), "middle"),
     OpCase("logcumsumexp", (_X * 100,), {"axis": -1}, lambda x: x.logcumsumexp(-1), "large"),
+    OpCase("linear_recurrence", (_X, _X[::-1]), {"axis": 1}, recurrence(1), "middle"),
+    OpCase("linear_recurrence", (_ZEROS, _ZEROS + 1), {"axis": -1}, recurrence(-1), "zeros"),
     OpCase("cummax", (_X,), {"axis": 0}, lambda x: x.cummax(0), "first"),
     OpCase("cummax", (_TIES,), {"axis": 1}, lambda x: x.cummax(1), "ties"),
     OpCase("cummin", (_X,), {"axis": -1}, lambda x: x.cummin(-1), "last"),

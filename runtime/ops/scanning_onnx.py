@@ -1,0 +1,143 @@
+"""How cumulative ops read in ONNX: a Scan along their axis, whose memory is that of what goes in and comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import FLOAT32, FLOAT64, INT64, is_floating
+from .common import normalize_axis
+from .float64_forms import Writer
+from .reduction_onnx import MANY_ROWS
+from .registry import OnnxGraph, Type
+
+LAST = np.iinfo(np.int64).max
+
+
+def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which numbers are accumulated; ATen accumulates float32 in float64, too."""
+    return FLOAT64 if is_floating(dtype) else dtype
+
+
+def cumulative_sum(graph: OnnxGraph, x: str, axis: int) -> str:
+    """CumSum-14; of many elements, in float64."""
+    type, at = graph.type(x), graph.constant(axis, np.int64)
+    size = type.shape[axis]
+    if type.dtype != FLOAT32 or (isinstance(size, int) and size < MANY_ROWS):
+        return str(graph.op("CumSum", x, at))
+    return graph.cast(graph.op("CumSum", graph.op("Cast", x, to=FLOAT64), at), FLOAT32)
+
+
+def accumulated(graph: OnnxGraph, x: str, axis: int, first: float, combined: Callable[[Writer, str, str], str]) -> str:
+    """What there is so far after each element along an axis: `first` and the elements, `combined` one by one."""
+
+    def step(w: Writer, so_far: str, element: str) -> str:
+        return combined(w, so_far, element)
+
+    return _accumulated(graph, (x,), axis, first, step)
+
+
+def recurrence(graph: OnnxGraph, factors: str, terms: str, axis: int) -> str:
+    """See `scanning.linear_recurrence`."""
+
+    def step(w: Writer, so_far: str, factor: str, term: str) -> str:
+        return w("Add", w("Mul", factor, so_far), term)
+
+    return _accumulated(graph, (factors, terms), axis, 0.0, step)
+
+
+def _accumulated(graph: OnnxGraph, operands: Sequence[str], axis: int, first: float, step: Callable[..., str]) -> str:
+    """What `step` makes of the result before and one element of each operand, from `first` on, in a wide dtype."""
+    type = graph.type(operands[0])
+    kind = type.with_dtype(wide(type.dtype))
+
+    def body(graph: OnnxGraph, *given: str) -> tuple[str, ...]:
+        return (step(Writer(graph, kind.dtype), *given),)
+
+    elements = [_from(graph, first, graph.cast(x, kind.dtype), kind, axis) for x in operands]
+    (result,) = _scan(graph, kind, axis, [(first, kind.dtype)], elements, body)
+    return graph.cast(result, type.dtype)
+
+
+def extrema(graph: OnnxGraph, x: str, axis: int, worst: float, comparison: str) -> tuple[str, ...]:
+    """The best element so far along an axis and its index, the last of equals.
+
+    Args:
+        graph: what to write to.
+        x: the elements, of which NaN is the best.
+        axis: along which axis.
+        worst: what no element is behind.
+        comparison: "Less" where the largest is the best, "Greater" where the smallest is.
+    """
+    type = graph.type(x)
+    dtype = type.dtype
+
+    def body(graph: OnnxGraph, best: str, index: str, element: str, position: str) -> tuple[str, ...]:
+        w = Writer(graph, dtype)
+        worse = w(comparison, element, best)
+        if is_floating(dtype):
+            worse = w("Or", worse, w("And", w("IsNaN", best), w("Not", w("IsNaN", element))))
+        return w("Where", worse, best, element), w("Where", worse, index, position)
+
+    size = graph.op("Squeeze", graph.dims((type.shape[axis],)))
+    positions = graph.op("Range", graph.constant(-1, np.int64), size, graph.constant(1, np.int64))
+    elements = [_from(graph, worst, x, type, axis), (positions, Type(INT64, ()), 0)]
+    return _scan(graph, type, axis, [(worst, dtype), (0, INT64)], elements, body)
+
+
+Elements = tuple[str, Type, int]
+"""A tensor, the type of what a Scan takes of it at each step, and the axis along which it does."""
+
+
+def _from(graph: OnnxGraph, first: float, x: str, type: Type, axis: int) -> Elements:
+    """`x` with an element before all others along an axis: a Scan of ONNX Runtime (1.31) over no elements fails."""
+    at = normalize_axis(axis, type.rank)
+    shape = graph.dims((*type.shape[:at], 1, *type.shape[at + 1 :]))
+    longer = graph.op("Concat", graph.op("Expand", graph.constant(first, type.dtype), shape), x, axis=at)
+    return longer, _row(type, at), at
+
+
+def _row(type: Type, axis: int) -> Type:
+    return type.with_shape((*type.shape[:axis], *type.shape[axis + 1 :]))
+
+
+def _scan(
+    graph: OnnxGraph, type: Type, axis: int, first: Sequence[tuple[float, np.dtype[Any]]],
+    elements: Sequence[Elements], step: Callable[..., tuple[str, ...]],
+) -> tuple[str, ...]:  # fmt: skip
+    """The states that `step` makes of those before and of the elements along an axis, for each but the first element.
+
+    Args:
+        graph: what to write to.
+        type: of a tensor that has the axis.
+        axis: along which axis.
+        first: the states before the first step, alike everywhere, and their dtypes.
+        elements: what the steps take, with one more in front.
+        step: from states and elements to states.
+
+    Returns:
+        Tensors of the shape of `type`.
+    """
+    at = normalize_axis(axis, type.rank)
+    row = _row(type, at)
+    states = [row.with_dtype(dtype) for _, dtype in first]
+
+    def body(graph: OnnxGraph, *given: str) -> tuple[str, ...]:
+        now = step(graph, *given)
+        return *now, *now
+
+    begin = [graph.op("Expand", graph.constant(x, dtype), graph.dims(row.shape)) for x, dtype in first]
+    results = graph.op(
+        "Scan",
+        *begin,
+        *(tensor for tensor, _, _ in elements),
+        outputs=2 * len(first),
+        body=graph.body("accumulate", [*states, *(kind for _, kind, _ in elements)], [*states, *states], body),
+        num_scan_inputs=len(elements),
+        scan_input_axes=[axis for _, _, axis in elements],
+        scan_output_axes=[at] * len(first),
+    )
+    begin_end_axis = [graph.constant([number], np.int64) for number in (1, LAST, at)]
+    return tuple(graph.op("Slice", result, *begin_end_axis) for result in results[len(first) :])
