@@ -83,20 +83,23 @@ def extrema(graph: OnnxGraph, x: str, axis: int, worst: float, comparison: str) 
 
     size = graph.op("Squeeze", graph.dims((type.shape[axis],)))
     positions = graph.op("Range", graph.constant(-1, np.int64), size, graph.constant(1, np.int64))
-    elements = [_from(graph, worst, x, type, axis), (positions, Type(INT64, ()), 0)]
+    elements = [_from(graph, worst, x, type, axis), (positions, Type(INT64, ()))]
     return _scan(graph, type, axis, [(worst, dtype), (0, INT64)], elements, body)
 
 
-Elements = tuple[str, Type, int]
-"""A tensor, the type of what a Scan takes of it at each step, and the axis along which it does."""
+Elements = tuple[str, Type]
+"""A tensor of which a Scan takes a part at each step, along its first axis; the type of the parts."""
 
 
 def _from(graph: OnnxGraph, first: float, x: str, type: Type, axis: int) -> Elements:
-    """`x` with an element before all others along an axis: a Scan of ONNX Runtime (1.31) over no elements fails."""
+    """`x` with an element before all others along an axis, which comes first.
+
+    A Scan of ONNX Runtime (1.31) fails over no elements, and ends the process along another axis if there are none.
+    """
     at = normalize_axis(axis, type.rank)
     shape = graph.dims((*type.shape[:at], 1, *type.shape[at + 1 :]))
     longer = graph.op("Concat", graph.op("Expand", graph.constant(first, type.dtype), shape), x, axis=at)
-    return longer, _row(type, at), at
+    return graph.op("Transpose", longer, perm=[at, *range(at), *range(at + 1, type.rank)]), _row(type, at)
 
 
 def _row(type: Type, axis: int) -> Type:
@@ -132,12 +135,12 @@ def _scan(
     results = graph.op(
         "Scan",
         *begin,
-        *(tensor for tensor, _, _ in elements),
+        *(tensor for tensor, _ in elements),
         outputs=2 * len(first),
-        body=graph.body("accumulate", [*states, *(kind for _, kind, _ in elements)], [*states, *states], body),
+        body=graph.body("accumulate", [*states, *(part for _, part in elements)], [*states, *states], body),
         num_scan_inputs=len(elements),
-        scan_input_axes=[axis for _, _, axis in elements],
-        scan_output_axes=[at] * len(first),
     )
-    begin_end_axis = [graph.constant([number], np.int64) for number in (1, LAST, at)]
-    return tuple(graph.op("Slice", result, *begin_end_axis) for result in results[len(first) :])
+    begin_end_axis = [graph.constant([number], np.int64) for number in (1, LAST, 0)]
+    back = [*range(1, at + 1), 0, *range(at + 1, type.rank)]
+    rows = (graph.op("Slice", result, *begin_end_axis) for result in results[len(first) :])
+    return tuple(graph.op("Transpose", each, perm=back) for each in rows)

@@ -48,12 +48,19 @@ def test_values_and_gradients_along_a_long_axis_are_torch_s(name: str) -> None:
 
 @pytest.mark.parametrize("name", OPS)
 def test_an_axis_may_be_symbolic_and_empty(name: str) -> None:
-    program = build(OPS[name][0], (symbol("n"), 3))
-    compiled = ms.compile(program, "cpu")
-    for size in (0, 1, 5):
-        x = np.random.default_rng(0).standard_normal((size, 3)).astype(np.float32)
+    compiled = ms.compile(build(OPS[name][0], (symbol("n"), symbol("m"))), "cpu")
+    for shape in ((0, 3), (1, 3), (5, 3), (5, 0)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
         for value, e in zip(results(compiled(x)), results(OPS[name][1](torch.from_numpy(x))), strict=True):
             np.testing.assert_allclose(value, e.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_other_axes_may_be_empty(name: str) -> None:
+    op = getattr(scanning, name)
+    compiled = ms.compile(build(lambda x: op(x, axis=1), (symbol("n"), 4)), "cpu")
+    for value in results(compiled(np.zeros((0, 4), np.float32))):  # where ONNX Runtime ended the process
+        assert value.shape == (0, 4)
 
 
 @pytest.mark.parametrize("name", OPS)
