@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from ..errors import ConversionError
-from ..ir.dims import Dim, SymbolicDim, symbols_in
+from ..ir.dims import Dim, SymbolicDim
 from ..ir.program import Program
 from ..ir.types import Type, as_dtype
 from . import opset17
@@ -192,10 +192,6 @@ class Graph:
         """Let the elements of an integer tensor be the sizes that these symbols stand for."""
         self.sizes.read(tensor, symbols)
 
-    def depend_on_data(self, dims: tuple[Dim, ...]) -> bool:
-        """Whether a size among these is made of one that only a node of the program finds."""
-        return not symbols_in(dims).isdisjoint(self.sizes.found)
-
     def type(self, name: str) -> Type:
         """Dtype and shape of an operand of the op being lowered, of a constant, or of a cast of either."""
         return self.types[name]
@@ -210,6 +206,11 @@ class Graph:
         if known is not None:
             self.types[result] = known.with_dtype(target)
         return result
+
+    def known(self, name: str) -> Array | None:
+        """The data of a tensor that is in the model; None for one that is computed or given."""
+        data = self.initializers.get(name)
+        return data if isinstance(data, np.ndarray) else None
 
     def replace(self, names: Mapping[str, str]) -> None:
         """Let other tensors, the values, take the place of the keys."""

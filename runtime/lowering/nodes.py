@@ -126,7 +126,6 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
         if reading.axis is not None:
             value = node.outputs[reading.output]
             graph.sizes.bind(tensors[value], value.shape)
-            graph.sizes.found.add(reading.symbol)
 
 
 def _widened(graph: Graph, node: Node, rule: Callable[..., Any], operands: list[str]) -> tuple[str, ...]:

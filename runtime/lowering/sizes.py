@@ -17,24 +17,18 @@ _ONNX_OPS = {"%": "Mod", "max": "Max", "min": "Min"}  # Mod-13 of integers takes
 
 
 class Sizes:
-    """Emits each size once, as an int64 vector of one element.
-
-    Attributes:
-        found: the symbols that aren't sizes of the model's inputs: their values depend on data.
-    """
+    """Emits each size once, as an int64 vector of one element."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.emitted: dict[SymbolicDim, str] = {}
         self.bindings: dict[str, tuple[str, int, int, int]] = {}
         self.elements: dict[str, tuple[str, int | None]] = {}
-        self.found: set[str] = set()
 
     def read(self, tensor: str, symbols: tuple[str, ...]) -> None:
         """Let symbols be the elements of an integer tensor, of one dimension at most."""
         alone = self.graph.type(tensor).rank == 0
         self.elements |= {name: (tensor, None if alone else i) for i, name in enumerate(symbols)}
-        self.found |= set(symbols)
 
     def within(self, graph: Graph) -> Sizes:
         """The sizes for a graph within the one of these."""
@@ -42,7 +36,6 @@ class Sizes:
         inner.emitted = dict(self.emitted)
         inner.bindings = dict(self.bindings)
         inner.elements = dict(self.elements)
-        inner.found = set(self.found)
         return inner
 
     def bind(self, tensor: str, shape: tuple[Dim, ...], *, anew: bool = False) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import dims
-from ..ir.dims import Dim
+from ..ir.dims import Dim, symbols_in
 from ..ir.types import BOOL, INT64, at_least_float32, is_floating
 from . import comparison, creation, elementwise, scanning, shaping
 from .common import in_float32, normalize_axes
@@ -76,7 +76,7 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     if nothing := _of_nothing(graph, x, axes, reduced_type(type, axes, keepdims)):
         return nothing
     sizes = tuple(type.shape[axis] for axis in normalize_axes(axes, type.rank))
-    if not graph.depend_on_data(sizes):
+    if not symbols_in(sizes):
         return reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
     # there may be nothing, of which ReduceMean of ONNX Runtime (1.31) is 0
     dtype = at_least_float32(type.dtype)

@@ -72,9 +72,6 @@ class OnnxGraph(Protocol):
     def read_sizes(self, tensor: str, symbols: tuple[str, ...]) -> None:
         """Let the elements of an integer tensor be the sizes that these symbols stand for."""
 
-    def depend_on_data(self, dims: tuple[Dim, ...]) -> bool:
-        """Whether a size among these is made of one that only a node of the program finds."""
-
     def subgraph(self, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None) -> Any:
         """A sub-program as the attribute of a node.
 
@@ -99,6 +96,9 @@ class OnnxGraph(Protocol):
 
     def cast(self, name: str, dtype: Any) -> str:
         """The value cast to a dtype."""
+
+    def known(self, name: str) -> Array | None:
+        """The data of a tensor that is in the model; None for one that is computed or given."""
 
 
 class Op:
