@@ -200,6 +200,9 @@ class Op:
         names = self.input_names
         return names[:count] if not self.variadic else [f"{names[-1]}[{i}]" for i in range(count)]
 
+    def __reduce__(self) -> Any:  # there is one of each name
+        return get, (self.name,)
+
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
         """Hand over to the first operand that is more than an array, or compute at once on arrays."""
         if not self.variadic and not self.required_inputs <= len(inputs) <= len(self.input_names):
