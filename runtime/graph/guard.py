@@ -6,7 +6,9 @@ import contextlib
 import inspect
 import random
 import sys
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -32,6 +34,10 @@ _WITHOUT = {
     "expression 'YieldFrom'": "return a tuple or list",
     "expression 'Await'": "wait for it outside of what is traced",
 }
+
+
+ABSTRACT = ABCMeta.__instancecheck__.__code__.co_filename
+"""Where `isinstance` of an abstract class asks; it is called from elsewhere."""
 
 
 class Guard:
@@ -194,7 +200,10 @@ class Guard:
             what = f"the comparison with {other}"
         else:
             return
-        if not is_ours(sys._getframe(2).f_code):
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename == ABSTRACT:
+            frame = frame.f_back
+        if frame is not None and not is_ours(frame.f_code):
             self.needs_number(dim, what)
 
 

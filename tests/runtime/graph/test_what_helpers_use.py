@@ -197,3 +197,15 @@ def test_zeros_and_nan_among_python_numbers() -> None:
     for _ in range(3):
         assert np.isnan(compiled(X, float("nan")).asnumpy()).all()
     assert compiled.cache_info().traces == 3
+
+
+def pair(size: Any) -> tuple[int, int]:
+    return (size, 2) if isinstance(size, int) else (1, 1)
+
+
+def test_isinstance_of_a_size_is_no_silent_decision() -> None:
+    compiled = ms.jit(lambda x: ops.ones(pair(x.shape[0])))
+    for rows in (3, 4, 5, 6):
+        assert compiled(Tensor(np.zeros((rows, 2)))).shape == (rows, 2)
+    with pytest.raises(ms.UnknownSize, match="a decision by `isinstance` was made of the size n"):
+        ms.trace(lambda x: ops.ones(pair(x.shape[0])), (X,), dynamic_shapes=({0: "n"},))
