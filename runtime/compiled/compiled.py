@@ -81,6 +81,9 @@ class Compiled:
             self._backward[given] = _Backward(self.program, self.provider, given)
         return self._backward[given].run(inputs, seeds or [])
 
+    def __reduce__(self) -> Any:  # a session can't be copied: a copy compiles the program once more
+        return Compiled, (self.program, self.provider)
+
     def __repr__(self) -> str:
         return f"<compiled {self.program!r} on {self.provider}>"
 

@@ -43,6 +43,30 @@ class SessionError(UsageError):
     """ONNX Runtime can't run a model; the message names the operator and its Cell where that is known."""
 
 
+class IndexOutOfRange(SessionError, IndexError, ValueError):
+    """An index or label is none of those that a tensor has."""
+
+
+class DivisionByZero(SessionError, ZeroDivisionError):
+    """Integers are divided by 0."""
+
+
+_OF_DATA = {
+    r"out of data bounds|Out of range value in index|invalid indi?ce|invalid index": (
+        IndexOutOfRange,
+        "an index or label is out of range",
+        "give indices below the size of the axis that they are looked up in, and labels below the number of classes "
+        "(or ignore_index); in eager mode the error names the place of the first wrong one",
+    ),
+    r"Integer (division|modulo) by zero": (
+        DivisionByZero,
+        "integers are divided by 0",
+        "choose another divisor there, `ops.where(divisor == 0, 1, divisor)`",
+    ),
+}
+"""What ONNX Runtime says of values that an operator doesn't take: the error, its words, and what to do."""
+
+
 class Session:
     """A model loaded in ONNX Runtime.
 
@@ -123,23 +147,35 @@ class Session:
         """What ONNX Runtime says, with the Cell and the source line of the node that it names."""
         said = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
         said = re.sub(r"/onnxruntime_src/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", said).strip()  # its own C++
-        message = f"ONNX Runtime can't run the model: {said}"
-        named = re.search(r"(?:node with name '|[Nn]ode \(|Name:')([^')]+)", said)
-        if named is None or isinstance(error, ort_errors.NoSuchFile):
-            return SessionError(message)
-        model = self._model
-        proto = model if isinstance(model, onnx.ModelProto) else onnx.load(fspath(model), load_external_data=False)
-        for node in proto.graph.node:
-            if node.name == named[1]:
-                metadata = {entry.key: entry.value for entry in node.metadata_props}
-                message += f"\n  operator {node.op_type} of Cell {metadata.get(CELL, '(root)')}"
-                message += f" at {metadata[SOURCE]}" if SOURCE in metadata else ""
+        pattern = next((pattern for pattern in _OF_DATA if re.search(pattern, said)), None)
+        kind, what, instead = _OF_DATA[pattern] if pattern else (SessionError, "ONNX Runtime can't run the model", "")
+        values = re.search(r"idx=(\S+) must be within the inclusive range \[(-?\d+),\s*(-?\d+)\]", said)
+        detail = said if pattern is None else f"{values[1]}, and there are {values[2]} to {values[3]}" if values else ""
+        message = f"{what}: {detail}" if detail else what
+        if not isinstance(error, ort_errors.NoSuchFile):
+            message += self._place(said)
         if isinstance(error, ort_errors.NotImplemented):
             message += (
                 f"\n  what to do: it has no kernel for these dtypes on {self.provider!r}; compute in float32, or let "
                 "the interpreter run the program"
             )
-        return SessionError(message)
+        if instead:
+            message += f"\n  what to do: {instead}"
+        return kind(message)
+
+    def _place(self, said: str) -> str:
+        """The operator that ONNX Runtime names, with its Cell and line."""
+        named = re.search(r"(?:node with name '|[Nn]ode \(|Name:')([^')]+)", said)
+        if named is None:
+            return ""
+        model = self._model
+        proto = model if isinstance(model, onnx.ModelProto) else onnx.load(fspath(model), load_external_data=False)
+        for node in proto.graph.node:
+            if node.name == named[1]:
+                metadata = {entry.key: entry.value for entry in node.metadata_props}
+                place = f"\n  operator {node.op_type} of Cell {metadata.get(CELL, '(root)')}"
+                return place + (f" at {metadata[SOURCE]}" if SOURCE in metadata else "")
+        return ""
 
 
 def run_model(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -95,6 +96,11 @@ class TrainStep:
         self._compiled: CompiledStep | None = None
         self._listed = [cell for _, cell in step.optimizer.cells_and_names() if isinstance(cell, ListedRates)]
         self._rates_left = 0
+        self._lock = threading.RLock()
+
+    def __reduce__(self) -> Any:  # a session can't be copied: a copy goes on from the same state, compiled once more
+        with self._lock:
+            return _restored, (self.step, self.provider, self.state(), self.overflowed)
 
     def __call__(self, *batch: Any) -> Array:
         """Make a step.
@@ -120,12 +126,16 @@ class TrainStep:
                     f"{type(tensor).__name__} at position {place}"
                 )
         arrays = [as_array(tensor) for tensor in batch]
+        with self._lock:  # threads take turns
+            return self._run(arrays)
+
+    def _run(self, batch: Sequence[Array]) -> Array:
         self._changing |= self._given_anew()
-        if self._compiled is None or not self._compiled.takes(arrays) or self._changing & self._compiled.fixed:
-            self._compile(arrays)
+        if self._compiled is None or not self._compiled.takes(batch) or self._changing & self._compiled.fixed:
+            self._compile(batch)
         assert self._compiled is not None
         self._require_a_rate()
-        loss, overflow = self._compiled.run(arrays, self._not_trained | self._loaded | self._rates)
+        loss, overflow = self._compiled.run(batch, self._not_trained | self._loaded | self._rates)
         self.overflowed = bool(overflow)
         return loss
 
@@ -251,6 +261,17 @@ class TrainStep:
                     f"{path} isn't of this step: {name!r} is {array.dtype.name}{list(array.shape)}, needed "
                     f"{state[name].dtype.name}{list(state[name].shape)}"
                 )
+        self._go_on_from(arrays)
+
+    def _go_on_from(self, arrays: dict[str, Array]) -> None:
         self._rates = {name: arrays[name] for name in self._rates}
         self._loaded, self._not_trained, self._rates_left = arrays, {}, 0
         self._compiled = None  # what it doesn't change is fixed in it
+
+
+def _restored(step: TrainingStep, provider: str, state: dict[str, Array], overflowed: bool) -> TrainStep:
+    """A step as it was copied."""
+    made = TrainStep(step, provider)
+    made._go_on_from(state)
+    made.overflowed = overflowed
+    return made

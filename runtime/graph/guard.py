@@ -6,8 +6,9 @@ import contextlib
 import inspect
 import random
 import sys
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -35,6 +36,10 @@ _WITHOUT = {
 }
 
 
+ABSTRACT = ABCMeta.__instancecheck__.__code__.co_filename
+"""Where `isinstance` of an abstract class asks; it is called from elsewhere."""
+
+
 class Guard:
     """What is asked while Python is traced, whether a program can do it.
 
@@ -50,7 +55,7 @@ class Guard:
         self._trace = trace
         self.objects = Objects(variables)
         self._made: set[int] = set()
-        self._codes: set[CodeType] = set()
+        self._refused: TracingError | None = None
 
     def refusal(self, kind: type[TracingError], what: str, instead: str, place: str | None = None) -> TracingError:
         """The error to raise: what Python did, in which Cell, on which line, and what to write instead."""
@@ -63,7 +68,9 @@ class Guard:
         if place or source:
             lines.append(f"at {place or source}")
         lines.append(f"what to do: {instead}")
-        return kind("\n  ".join(lines))
+        error = kind("\n  ".join(lines))
+        self._refused = self._refused or error
+        return error
 
     # ---- Cells and functions that are called ----
 
@@ -75,11 +82,7 @@ class Guard:
         """A Cell is called."""
         if id(cell) not in self._made:
             self.objects.add(cell, path)
-        construct = inspect.unwrap(type(cell).construct)
-        code = getattr(construct, "__code__", None)
-        if code is not None and code not in self._codes and not is_ours(code):
-            self._codes.add(code)
-            self.objects.watch(Variables(construct))
+        self.objects.watch(type(cell).construct)
         if cell.has_hooks and any(not made_by_us(hook.function) for hook in cell.hooks()):
             refuse_while_tracing(f"the Cell {cell.cls_name} '{path}' has hooks")
 
@@ -94,12 +97,15 @@ class Guard:
         before = _drawn()
         yield
         if _drawn() != before:
-            raise self.refusal(
-                UnsupportedPython,
-                "random numbers were drawn with NumPy or Python's `random`: they would be the same in each run",
-                "draw with ops (`ops.standard_normal`, `ops.uniform`, `ops.dropout`, ...), or give them as arguments",
-                _definition(function),
-            )
+            raise self._draws("with NumPy or Python's `random`", function)
+
+    def _draws(self, how: str, function: Callable[..., Any]) -> TracingError:
+        return self.refusal(
+            UnsupportedPython,
+            f"random numbers were drawn {how}: they would be the same in each run",
+            "draw with ops (`ops.standard_normal`, `ops.uniform`, `ops.dropout`, ...), or give them as arguments",
+            _definition(function),
+        )
 
     # ---- objects that change ----
 
@@ -162,6 +168,11 @@ class Guard:
 
     def finish(self, function: Callable[..., Any]) -> None:
         """Tracing a function is done: refuse what was changed unseen, by whatever line of it."""
+        if self._refused is not None:
+            raise self._refused  # something of the user's caught it
+        generator = self.objects.drawn()
+        if generator is not None:
+            raise self._draws(f"from {generator}", function)
         changed = list(dict.fromkeys(self.objects.changes()))
         if changed:
             raise self.refusal(
@@ -189,7 +200,10 @@ class Guard:
             what = f"the comparison with {other}"
         else:
             return
-        if not is_ours(sys._getframe(2).f_code):
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename == ABSTRACT:
+            frame = frame.f_back
+        if frame is not None and not is_ours(frame.f_code):
             self.needs_number(dim, what)
 
 

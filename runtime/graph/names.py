@@ -26,7 +26,8 @@ class Names:
         self._paths: dict[int, tuple[str, Cell]] = {}
         self._parameters: dict[int, tuple[list[str], Parameter]] = {}
         self._taken: set[str] = set()
-        held = {name: getattr(value, "__wrapped__", value) for name, value in held.items()}  # a Cell may be jitted
+        own = {name: value for name, value in held.items() if name.isidentifier() or not name}
+        held = {name: getattr(value, "__wrapped__", value) for name, value in own.items()}  # a Cell may be jitted
         for name, value in held.items():
             for cell in (leaf for leaf in leaves(value) if isinstance(leaf, Cell)):
                 self._add(cell, name if isinstance(value, Cell) else self._free(name))

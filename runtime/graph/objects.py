@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import operator
+import random
 import sys
 import types
 from collections import deque
@@ -17,7 +19,7 @@ import numpy as np
 from ..common.nested import leaves
 from ..common.tensor import Tensor
 from ..nn.cell import Cell
-from .sources import ROOM
+from .sources import ROOM, is_of_a_package
 from .variables import Variables
 
 DEEPEST = 4  # containers and objects within each other that are looked at
@@ -26,6 +28,9 @@ LARGEST = 10_000  # elements of a container or array that is looked at
 OURS = frozenset({"_cells", "_compiled", "_forward_run", "_params"})
 """Attributes that are ours to change; what `_cells` and `_params` hold is noted apart."""
 _CONTAINERS = (dict, list, set, deque)
+_FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
+_METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _WITHOUT_STATE = (type, types.ModuleType, types.FunctionType, types.MethodType, Cell, Tensor, np.generic)
 
 
@@ -125,14 +130,45 @@ class Objects:
         self._watched: list[tuple[Variables, dict[str, Any]]] = []
         self._noted: dict[int, Noted | NotedAttributes] = {}
         self._kept: list[Any] = []  # so that no identity is used anew
-        self.watch(variables)
+        self._functions: set[int] = set()
+        self._classes: list[type] = []
+        self._named: frozenset[str] = frozenset()
+        self._generators: list[tuple[str, Any, str]] = []
+        self._watch(variables)
 
-    def watch(self, variables: Variables) -> None:
-        """Note what the variables of a function hold, beside those that are noted."""
+    def watch(self, function: Any) -> None:
+        """Note what the variables of a function of the user's hold, and of those that it calls, if not noted yet."""
+        inner = function
+        while not hasattr(inner, "__code__") and hasattr(inner, "func"):
+            inner = inner.func
+        code = getattr(inner, "__code__", None)
+        if code is None or id(function) in self._functions or is_of_a_package(code):
+            return
+        self._functions.add(id(function))
+        self._kept.append(function)
+        self._watch(Variables(function))
+
+    def _watch(self, variables: Variables) -> None:
         before = variables()
         self._watched.append((variables, before))
+        new = variables.names - self._named
+        self._named |= new
+        for cls in list(self._classes):
+            self._watch_methods(cls, new)
         for name, value in before.items():
             self._note(value, f"the variable {name}")
+
+    def _watch_methods(self, cls: type, named: frozenset[str]) -> None:
+        """Watch the methods of a class that code names, and those that Python calls unnamed."""
+        for name, item in list(vars(cls).items()):
+            if isinstance(item, _METHODS) and (name in named or name.startswith("__")) and name != "__init__":
+                self.watch(
+                    getattr(item, "fget", None) or getattr(item, "__func__", None) or getattr(item, "func", item)
+                )
+
+    def drawn(self) -> str | None:
+        """A generator of random numbers that was drawn from; None if none was."""
+        return next((name for name, generator, before in self._generators if _state(generator) != before), None)
 
     def note_argument(self, name: str, value: Any) -> None:
         """Note what an argument holds: objects among it, for tuples, lists and dicts are copied before tracing."""
@@ -199,6 +235,10 @@ class Objects:
         elif isinstance(value, tuple):
             for item in value:
                 self._note(item, name, depth + 1)
+        elif isinstance(value, _FUNCTIONS):
+            self.watch(value)
+        elif isinstance(value, _GENERATORS):
+            self._generators.append((name, value, _state(value)))
         elif isinstance(value, type):
             self._note_class(value, depth)
         elif not isinstance(value, _WITHOUT_STATE) and _is_the_users(type(value)):
@@ -219,7 +259,7 @@ class Objects:
 
     def _note_class(self, cls: type, depth: int) -> None:
         for each in cls.__mro__:
-            if _is_the_users(each) and not _is_of_a_package(each):
+            if _is_the_users(each) and not is_of_a_package(sys.modules.get(each.__module__)):
                 self._note_attributes(each, each.__name__, depth)
 
     def _note_attributes(self, owner: Any, name: str, depth: int) -> None:
@@ -227,8 +267,12 @@ class Objects:
             return
         self._kept.append(owner)
         noted = self._noted[id(owner)] = NotedAttributes(name, owner, _attributes(owner))
+        if isinstance(owner, type):
+            self._classes.append(owner)
+            self._watch_methods(owner, self._named)
         for key, item in noted.before.items():
-            self._note(item, f"{key} of {name}", depth + 1)
+            if not isinstance(owner, type) or not isinstance(item, _METHODS):
+                self._note(item, f"{key} of {name}", depth + 1)
 
 
 def contents_of(value: Any, depth: int = 0) -> Iterator[Any]:
@@ -254,11 +298,18 @@ def _slots(cls: type) -> tuple[str, ...]:
 
 
 def _attributes(owner: Any) -> dict[str, Any]:
-    """What a class holds beside its methods and other descriptors; of an object, what its slots hold."""
+    """What a class holds, its methods too; of an object, what its slots hold."""
     if not isinstance(owner, type):
         return {name: getattr(owner, name) for name in _slots(type(owner)) if hasattr(owner, name)}
-    found = ((name, item) for name, item in vars(owner).items() if not name.startswith("__"))
-    return {name: item for name, item in found if not hasattr(type(item), "__get__")}
+    held = vars(owner).items()
+    return {name: item for name, item in held if not name.startswith("__") or isinstance(item, types.FunctionType)}
+
+
+def _state(generator: Any) -> str:
+    """The state of a generator of random numbers."""
+    if isinstance(generator, np.random.Generator):
+        return repr(generator.bit_generator.state)
+    return repr(generator.getstate() if isinstance(generator, random.Random) else generator.get_state())
 
 
 def _is_the_users(cls: type) -> bool:
@@ -268,13 +319,10 @@ def _is_the_users(cls: type) -> bool:
     return not cls.__module__.startswith(ROOM) and cls.__module__.split(".")[0] not in sys.stdlib_module_names
 
 
-def _is_of_a_package(cls: type) -> bool:
-    """Whether a class is of a package that was installed: its attributes are many, and stay."""
-    return "site-packages" in (getattr(sys.modules.get(cls.__module__), "__file__", None) or "")
-
-
 def is_same(a: Any, b: Any) -> bool:
     """Whether an object is the same, or an equal number or text."""
     if isinstance(a, tuple) and type(a) is type(b):
         return len(a) == len(b) and all(map(is_same, a, b))
-    return a is b or (type(a) is type(b) and isinstance(a, (bool, int, float, str)) and a == b)
+    if a is b or type(a) is not type(b):
+        return a is b
+    return a.hex() == b.hex() if isinstance(a, float) else isinstance(a, (bool, int, str)) and a == b

@@ -63,8 +63,12 @@ def _key(item: Any, tensors: list[Any], kept: list[Any]) -> Any:
         return type(item), *(_key(part, tensors, kept) for part in item)
     if isinstance(item, Mapping):
         return type(item), *((name, _key(part, tensors, kept)) for name, part in item.items())
-    if isinstance(item, (bool, int, float, complex, str, bytes, type(None), np.dtype)):
-        return (float if isinstance(item, float) else type(item)), item
+    if isinstance(item, float):
+        return float, item.hex()  # which tells -0.0 from 0.0, and a NaN is itself
+    if isinstance(item, complex):
+        return complex, item.real.hex(), item.imag.hex()
+    if isinstance(item, (bool, int, str, bytes, type(None), np.dtype)):
+        return type(item), item
     kept.append(item)
     return type(item), id(item)
 

@@ -6,7 +6,7 @@ import functools
 import linecache
 import sys
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..tape import Tape
 
 PACKAGE = str(Path(__file__).parents[1])
 """The folder of the runtime."""
+_STANDARD_LIBRARY = str(Path(linecache.__file__).parent)
 _NOT_THE_USERS = (PACKAGE, str(Path(np.__file__).parent))
 
 ROOM = __name__.removesuffix("graph.sources")
@@ -42,6 +43,17 @@ def running_line(operator: str) -> Source | None:
 def is_ours(code: CodeType) -> bool:
     """Whether code is the runtime's, NumPy's, or was made by the standard library (the methods of a dataclass)."""
     return code.co_filename.startswith(_NOT_THE_USERS) or code.co_filename == "<string>"
+
+
+def is_of_a_package(module: ModuleType | CodeType | None) -> bool:
+    """Whether a module, or code, is the runtime's, the standard library's or of a package that was installed."""
+    if isinstance(module, CodeType):
+        file: Any = module.co_filename
+    elif module is None or module.__name__.split(".")[0] in sys.stdlib_module_names - {"__main__"}:
+        return module is not None
+    else:
+        file = getattr(module, "__file__", None) or ""
+    return file.startswith((PACKAGE, _STANDARD_LIBRARY)) or "site-packages" in file or "dist-packages" in file
 
 
 def made_by_us(function: Any) -> bool:

@@ -2,43 +2,77 @@
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator
-from types import CodeType
+from dataclasses import dataclass
+from types import CellType, CodeType, ModuleType
 from typing import Any
 
 from ..nn.cell import Cell
+from .sources import is_of_a_package, is_ours
+
+_NOTHING = object()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a variable is: a namespace, or the cell of a closure."""
+
+    name: str
+    scope: dict[str, Any] | CellType
+    key: str
+
+    def value(self) -> Any:
+        """What it holds now; `_NOTHING` if it has no value."""
+        if isinstance(self.scope, dict):
+            return self.scope.get(self.key, _NOTHING)
+        try:
+            return self.scope.cell_contents
+        except ValueError:
+            return _NOTHING
+
+    def hold(self, value: Any) -> None:
+        """Let it hold a value."""
+        if isinstance(self.scope, dict):
+            self.scope[self.key] = value
+        else:
+            self.scope.cell_contents = value
 
 
 class Variables:
     """What the variables of a function, and its defaults, hold, by name, at any time.
 
-    For a Cell, or a method of one, it is the Cell, under the empty name; for another object that is called, its
-    attributes.
+    Variables of modules that its code names are among them, e.g. `settings.factor`, and those of functions that wrap
+    it, e.g. `factor of scaled.<locals>.wrapper`. For a Cell, or a method of one, it is the Cell, under the empty name;
+    for another object that is called, its attributes.
 
     Args:
         function: a Cell, a function, or another object that can be called. What it wraps is looked at.
+
+    Attributes:
+        names: all names in its code, those of attributes too.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        self.names: frozenset[str] = frozenset()
         self._cell: Cell | None = function if isinstance(function, Cell) else None
         self._owners: list[Any] = []
-        self._functions: list[tuple[Any, tuple[str, ...]]] = []
+        self._functions: list[Any] = []
+        self._places: list[_Place] = []
         if self._cell is None:
             self._look_at(function)
 
     def __call__(self) -> dict[str, Any]:
         """The values now."""
         found: dict[str, Any] = {}
-        for function, names in self._functions:
-            scope = function.__globals__
-            found.update((name, scope[name]) for name in names if name in scope)
-            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-                with contextlib.suppress(ValueError):  # it has no value yet
-                    found[name] = cell.cell_contents
+        for place in self._places:
+            value = place.value()
+            if value is not _NOTHING:
+                found[place.name] = value
+        for function in self._functions:
             for name, value in _defaults(function).items():
                 found.setdefault(name, value)
         for owner in self._owners:
@@ -49,20 +83,20 @@ class Variables:
 
     def restore(self, before: dict[str, Any]) -> None:
         """Let the variables of the function hold what they held, where that is another object now."""
-        for function, names in self._functions:
-            scope = function.__globals__
-            for name in names:
-                if name in scope and name in before and scope[name] is not before[name]:
-                    scope[name] = before[name]
-            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-                if name in before and cell.cell_contents is not before[name]:
-                    cell.cell_contents = before[name]
+        for place in self._places:
+            value = place.value()
+            if value is not _NOTHING and place.name in before and value is not before[place.name]:
+                place.hold(before[place.name])
 
     def _look_at(self, function: Any) -> None:
         if isinstance(function, functools.partial):
             self._owners.append(_Arguments(function))
             function = function.func
-        function = inspect.unwrap(function)
+        while hasattr(function, "__wrapped__"):
+            code = getattr(function, "__code__", None)
+            if code is not None and not is_ours(code):
+                self._add(function, f" of {function.__qualname__}")
+            function = function.__wrapped__
         if isinstance(function, Cell):
             self._owners.append(_Arguments(cell=function))
             return
@@ -76,7 +110,36 @@ class Variables:
             self._owners.append(function)
             function = inspect.getattr_static(type(function), "__call__", None)
         if hasattr(function, "__code__"):
-            self._functions.append((function, tuple(dict.fromkeys(_globals(function.__code__)))))
+            self._functions.append(function)
+            self._add(function)
+
+    def _add(self, function: Any, suffix: str = "") -> None:
+        """Find the variables of one function."""
+        code, scope = function.__code__, function.__globals__
+        used, names = dict.fromkeys(_globals(code)), frozenset(_names(code))
+        self.names |= names
+        self._places += [_Place(name + suffix, scope, name) for name in used]
+        self._places += [
+            _Place(name + suffix, cell, name)
+            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
+        ]
+        held = [(place.name, place.value()) for place in self._places]
+        held += [(name, sys.modules[name]) for name in names if name in sys.modules]  # imported within the function
+        self._add_modules([(name, value) for name, value in held if isinstance(value, ModuleType)], names)
+
+    def _add_modules(self, modules: list[tuple[str, ModuleType]], names: frozenset[str]) -> None:
+        """Find the variables of modules, and of modules among them, that are named."""
+        seen: set[int] = set()
+        while modules:
+            path, module = modules.pop()
+            if id(module) in seen or is_of_a_package(module):
+                continue
+            seen.add(id(module))
+            scope = vars(module)
+            for name in sorted(names & scope.keys()):
+                self._places.append(_Place(f"{path}.{name}", scope, name))
+                if isinstance(scope[name], ModuleType):
+                    modules.append((f"{path}.{name}", scope[name]))
 
 
 class _Arguments:
@@ -96,9 +159,19 @@ def _defaults(function: Any) -> dict[str, Any]:
     return dict(zip(names[len(names) - len(values) :], values, strict=True)) | (function.__kwdefaults__ or {})
 
 
-def _globals(code: CodeType) -> Iterator[str]:
+@functools.lru_cache(maxsize=4096)
+def _globals(code: CodeType) -> tuple[str, ...]:
     """Names of the globals that a function and those within it use."""
-    yield from (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _globals(constant)
+    own = (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    return (*own, *(name for inner in _within(code) for name in _globals(inner)))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """All names in a function and those within it, but for its own variables."""
+    yield from code.co_names
+    for inner in _within(code):
+        yield from _names(inner)
+
+
+def _within(code: CodeType) -> Iterator[CodeType]:
+    return (constant for constant in code.co_consts if isinstance(constant, CodeType))

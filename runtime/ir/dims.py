@@ -129,6 +129,13 @@ class SymbolicDim:
             _asked.comparing(self, AS_KEY)
         return hash(self.terms)
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[SymbolicDim]:
+        """The class, which `isinstance` looks at."""
+        if _asked.comparing is not None:
+            _asked.comparing(self, AS_CLASS)
+        return SymbolicDim
+
     def __index__(self) -> int:
         raise _unknown(self, "an int", "its size is known only when the program runs")
 
@@ -214,6 +221,7 @@ class Use(str):
 
 AS_KEY = Use("a key of a dict or set")
 AS_TEXT = Use("a text")
+AS_CLASS = Use("a decision by `isinstance`")
 
 
 class _Asked(threading.local):

@@ -211,6 +211,11 @@ class Graph:
             self.types[result] = known.with_dtype(target)
         return result
 
+    def known(self, name: str) -> Array | None:
+        """The data of a tensor that is in the model; None for one that is computed or given."""
+        data = self.initializers.get(name)
+        return data if isinstance(data, np.ndarray) else None
+
     def replace(self, names: Mapping[str, str]) -> None:
         """Let other tensors, the values, take the place of the keys."""
         if names:

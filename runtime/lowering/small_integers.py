@@ -24,10 +24,10 @@ WITHOUT_ANY = frozenset({"cumsum", "matmul", "neg", "triangle"})
 """Ops without a form for some integers of one byte, too."""
 
 WITHOUT_MOST = frozenset({
-    "argmax", "argmin", "clamp", "cummax", "cummin", "maximum", "minimum", "pad", "reduce_max", "reduce_min", "relu",
-    "sort", "topk", "where",
+    "argmax", "argmin", "clamp", "cummax", "cummin", "floor_divide", "fmod", "maximum", "minimum", "pad", "reduce_max",
+    "reduce_min", "relu", "remainder", "sort", "topk", "where",
 })  # fmt: skip
-"""Ops that compare or move elements, without a form for integers of two bytes or for unsigned ones of four."""
+"""Ops that compare, move or divide elements, without a form for integers of two bytes or for unsigned ones of four."""
 
 
 def wider(node: Node) -> dict[DType, DType]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir.types import BOOL, FLOAT32, INT32, is_floating, is_half
+from . import integers_onnx
 from .declaring import Declare, broadcast, unary
 from .registry import OnnxGraph, Rule, Tensor, Type, require
 
@@ -170,26 +171,14 @@ def _shift(kernel: Rule, onnx: Rule) -> Declare:
         require(a.dtype != BOOL, f"needed integers, given {a}; cast first")
         return _whole(a, b)
 
-    def rule(graph: OnnxGraph, a: str, b: str) -> str:
-        dtype = graph.type(a).dtype
-        power = graph.op("Pow", graph.constant(2, np.int64), graph.cast(b, np.int64))
-        return graph.cast(onnx(graph, graph.cast(a, np.int64), power), dtype)
-
-    return unary(infer, kernel, onnx=rule, no_vjp=_WHOLE)
+    return unary(infer, kernel, onnx=onnx, no_vjp=_WHOLE)
 
 
-# ONNX BitShift is for unsigned integers only, so a shift is written as a product or a quotient.
-
-
-@_shift(np.left_shift, lambda graph, a, power: graph.op("Mul", a, power))
+@_shift(np.left_shift, integers_onnx.left_shift)
 def left_shift(a: Tensor, b: Tensor) -> Tensor:
     """a times 2 to the power of b, bits beyond the width lost. ATen bitwise_left_shift.Tensor."""
 
 
-def _floor_quotient(graph: OnnxGraph, a: str, power: str) -> str:
-    return str(graph.op("Div", graph.op("Sub", a, graph.op("Mod", a, power)), power))
-
-
-@_shift(np.right_shift, _floor_quotient)
+@_shift(np.right_shift, integers_onnx.right_shift)
 def right_shift(a: Tensor, b: Tensor) -> Tensor:
     """a divided by 2 to the power of b, rounded down (the sign bit is kept). ATen bitwise_right_shift.Tensor."""

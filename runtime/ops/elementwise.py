@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BOOL, INT64, as_dtype, is_floating
-from . import comparison, error_function, float64_forms
+from . import comparison, error_function, float64_forms, integers_onnx
 from .common import broadcast_shapes, in_float32, same_dtype, unbroadcast
 from .declaring import (
     binary,
@@ -75,7 +75,11 @@ def _pow_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor
     return to_base, where(flat, nothing, g * (y * log(a)))
 
 
-@binary(numeric, _pow_kernel, vjp=_pow_vjp, onnx="Pow")
+def _pow_onnx(graph: OnnxGraph, a: str, b: str) -> str:
+    return str(graph.op("Pow", a, b)) if is_floating(graph.type(a).dtype) else integers_onnx.power(graph, a, b)
+
+
+@binary(numeric, _pow_kernel, vjp=_pow_vjp, onnx=_pow_onnx)
 def pow(a: Tensor, b: Tensor) -> Tensor:
     """`a` to the power of `b`; an integer to a negative power is truncated. ATen pow.Tensor_Tensor, ONNX Pow-15."""
 
@@ -117,10 +121,11 @@ def neg(x: Tensor) -> Tensor:
 
 
 def _sign_onnx(graph: OnnxGraph, x: str) -> str:
-    if graph.type(x).dtype != INT64:
+    dtype = graph.type(x).dtype
+    if dtype != INT64 and not is_floating(dtype):
         return str(graph.op("Sign", x))
-    zero = graph.constant(0, INT64)  # see `onnx_larger`
-    positive, negative = (graph.cast(graph.op(name, x, zero), INT64) for name in ("Greater", "Less"))
+    zero = graph.constant(0, dtype)  # Sign of NaN is NaN; of int64, see `onnx_larger`
+    positive, negative = (graph.cast(graph.op(name, x, zero), dtype) for name in ("Greater", "Less"))
     return str(graph.op("Sub", positive, negative))
 
 

@@ -296,9 +296,13 @@ def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, reduction: str) -
         return graph.op("ScatterND", x, rows, updates, reduction=reduction)
     *leading, depth = graph.type(indices).shape
     sizes, shape = type.shape[:depth], (product(leading), product(type.shape[depth:]))
+    zero, ends = graph.constant(0, np.int64), graph.dims(sizes)
+    rows = graph.op("Where", graph.op("Less", rows, zero), graph.op("Add", rows, ends), rows)
+    # one that is out of range would be the number of another slice
+    fits = graph.op("And", graph.op("GreaterOrEqual", rows, zero), graph.op("Less", rows, ends))
+    rows = graph.op("Where", fits, rows, graph.dims((product(sizes),)))
     if depth > 1:  # coordinates as the number of the slice
-        zero, strides = graph.constant(0, np.int64), tuple(product(sizes[i + 1 :]) for i in range(depth))
-        rows = graph.op("Where", graph.op("Less", rows, zero), graph.op("Add", rows, graph.dims(sizes)), rows)
+        strides = tuple(product(sizes[i + 1 :]) for i in range(depth))
         rows = graph.op("ReduceSum", graph.op("Mul", rows, graph.dims(strides)), graph.constant([-1], np.int64))
     rows = graph.op("Reshape", rows, graph.dims((shape[0], 1)))
     whole = (product(sizes), shape[1])

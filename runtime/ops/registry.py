@@ -100,6 +100,9 @@ class OnnxGraph(Protocol):
     def cast(self, name: str, dtype: Any) -> str:
         """The value cast to a dtype."""
 
+    def known(self, name: str) -> Array | None:
+        """The data of a tensor that is in the model; None for one that is computed or given."""
+
 
 class Op:
     """An entry of the registry; called with tensors (traced, eager, arrays) and attributes, it computes or records."""
@@ -199,6 +202,9 @@ class Op:
     def _names(self, count: int) -> list[str]:
         names = self.input_names
         return names[:count] if not self.variadic else [f"{names[-1]}[{i}]" for i in range(count)]
+
+    def __reduce__(self) -> Any:  # there is one of each name
+        return get, (self.name,)
 
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
         """Hand over to the first operand that is more than an array, or compute at once on arrays."""

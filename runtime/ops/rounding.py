@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import is_floating
+from . import integers_onnx
 from .common import in_float32
 from .declaring import binary, floating, numeric, unary, written
 from .float64_forms import Writer
@@ -49,6 +50,8 @@ def _needs_divisor(function: Rule) -> Rule:
 
 
 def _truncated_remainder(graph: OnnxGraph, a: str, b: str) -> str:
+    if not is_floating(graph.type(a).dtype):
+        return integers_onnx.truncated_remainder(graph, a, b)
     return str(graph.op("Mod", a, b, fmod=1))
 
 
@@ -58,9 +61,9 @@ def _opposite(w: Writer, rest: str, b: str) -> str:
 
 
 def _floor_divide_onnx(graph: OnnxGraph, a: str, b: str) -> str:
+    if not is_floating(graph.type(a).dtype):
+        return integers_onnx.floor_quotient(graph, a, b)
     w = Writer(graph, graph.type(a).dtype)
-    if not is_floating(w.dtype):  # Div truncates; what is left after the remainder divides exactly
-        return w("Div", w("Sub", a, w("Mod", a, b)), b)
     rest = _truncated_remainder(graph, a, b)
     quotient = w("Round", w("Div", w("Sub", a, rest), b))
     floored = w("Sub", quotient, w("Where", _opposite(w, rest, b), 1.0, 0.0))
@@ -77,7 +80,7 @@ def floor_divide(a: Tensor, b: Tensor) -> Tensor:
 
 def _remainder_onnx(graph: OnnxGraph, a: str, b: str) -> str:
     if not is_floating(graph.type(a).dtype):
-        return str(graph.op("Mod", a, b))
+        return integers_onnx.remainder(graph, a, b)
     w = Writer(graph, graph.type(a).dtype)
     rest = _truncated_remainder(graph, a, b)
     return w("Where", _opposite(w, rest, b), w("Add", rest, b), rest)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..ir.dims import Dim
-from ..ir.types import BOOL, INT64
+from ..ir.types import BOOL, INT64, is_floating
 from . import creation, indexing
 from .common import normalize_axis, same_dtype
+from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
 
@@ -38,7 +40,8 @@ def _index_of_extremum(op: Op, numpy_function: Any, onnx_name: str) -> None:
 
     @op.onnx
     def _(graph: OnnxGraph, x: str, *, axis: int | None, keepdims: bool) -> Any:
-        rank = graph.type(x).rank
+        type = graph.type(x)
+        rank, x = type.rank, _with_order(graph, x, type, largest=onnx_name == "ArgMax")
         if axis is not None and rank:
             return graph.op(onnx_name, x, axis=axis, keepdims=int(keepdims))
         index = graph.op(onnx_name, graph.op("Reshape", x, graph.constant([-1], np.int64)), axis=0, keepdims=0)
@@ -84,7 +87,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int, descending: bool) -> Any:
     type = graph.type(x)
     if type.rank == 0:
         return x, graph.constant(0, np.int64)
-    return graph.op("TopK", x, graph.dims((type.shape[axis],)), outputs=2, axis=axis, largest=int(descending), sorted=1)
+    return _first(graph, x, type, type.shape[axis], axis, descending)
 
 
 @operator
@@ -121,9 +124,27 @@ def _(g: Any, y: Any, x: Tensor, *, k: Dim, axis: int, largest: bool, sorted: bo
 
 @topk.onnx
 def _(graph: OnnxGraph, x: str, *, k: Dim, axis: int, largest: bool, sorted: bool) -> Any:
-    if graph.type(x).rank == 0:
+    type = graph.type(x)
+    if type.rank == 0:
         return x, graph.constant(0, np.int64)
-    return graph.op("TopK", x, graph.dims((k,)), outputs=2, axis=axis, largest=int(largest), sorted=1)
+    return _first(graph, x, type, k, axis, largest)
+
+
+def _first(graph: OnnxGraph, x: str, type: Type, k: Dim, axis: int, largest: bool) -> tuple[str, str]:
+    """The first `k` elements in order, and their indices."""
+    ordered = _with_order(graph, x, type)
+    values, indices = graph.op("TopK", ordered, graph.dims((k,)), outputs=2, axis=axis, largest=int(largest), sorted=1)
+    return values if ordered is x else graph.op("GatherElements", x, indices, axis=axis), indices
+
+
+def _with_order(graph: OnnxGraph, x: str, type: Type, *, largest: bool = True) -> str:
+    """Floating-point numbers with infinity for NaN, which ONNX Runtime has in no order; infinity is then finite."""
+    if not is_floating(type.dtype):
+        return x
+    w = Writer(graph, type.dtype)
+    finite = float(ml_dtypes.finfo(type.dtype).max)  # type: ignore[no-untyped-call]
+    below = w("Min", x, finite) if largest else w("Max", x, -finite)
+    return w("Where", w("IsNaN", x), np.inf if largest else -np.inf, below)
 
 
 @operator

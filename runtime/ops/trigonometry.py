@@ -79,9 +79,16 @@ def _atan2_vjp(g: Tensor, angle: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, 
 
 
 def _atan2_written(w: Writer, y: str, x: str) -> str:
-    """From the arctangent of y / |x|, mirrored at the y axis where x is negative; zeros have signs."""
+    """From the arctangent of y / |x|, mirrored at the y axis where x is negative; zeros have signs.
+
+    Two zeros or two infinities have no quotient: 0 / 1 and 1 / 1 stand for it. A zero keeps its sign as the last
+    operand of Where in ONNX Runtime (1.31) only.
+    """
+    size = w("Abs", x)
     origin = w("And", w("Equal", y, 0.0), w("Equal", x, 0.0))
-    ratio = w("Where", origin, y, w("Div", y, w("Abs", x)))
+    infinite = w("And", w("Equal", w("Abs", y), math.inf), w("Equal", size, math.inf))
+    size = w("Where", w("Or", origin, infinite), 1.0, size)
+    ratio = w("Div", w("Where", infinite, w("Sign", y), y), size)
     right = float64_forms.atan(w, ratio) if w.dtype == FLOAT64 else w("Atan", ratio)
     half_turn = w("Where", float64_forms.signbit(w, y), -math.pi, math.pi)
     return w("Where", float64_forms.signbit(w, x), w("Sub", half_turn, right), right)

@@ -1,4 +1,4 @@
-"""Integers of 64 bits, of which ONNX Runtime orders some wrongly: those that differ in their last 32 bits alone."""
+"""Integers of all widths to their ends: ONNX Runtime orders some of 64 bits wrongly, and computes others in float64."""
 
 from __future__ import annotations
 
@@ -39,3 +39,45 @@ def test_integers_of_64_bits_are_ordered(name: str) -> None:
     pairs = zip(expected, found, strict=True) if isinstance(expected, tuple) else [(expected, found)]
     for wanted, computed in pairs:
         np.testing.assert_array_equal(computed.asnumpy(), wanted.asnumpy())
+
+
+EXACT: dict[str, Callable[..., Any]] = {
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "// 3": lambda a, b: a // 3,
+    "fmod": ops.fmod,
+    "truncated quotient": lambda a, b: ops.div(a, b, rounding_mode="trunc"),
+    "product": lambda a, b: a * b,
+    "square": lambda a, b: a**2,
+    "power of 35": lambda a, b: a**35,
+    "power": lambda a, b: a ** (b % 64),
+    "powers of 0 and 1": lambda a, b: (a % 2) ** b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
+    "sum": lambda a, b: a.sum(),
+    "product of matrices": lambda a, b: ops.matmul(a.reshape(1, -1), b.reshape(-1, 1)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+def test_arithmetic_is_exact_to_the_ends(name: str, dtype: str) -> None:
+    ends = np.iinfo(dtype)
+    signed = [-1, -2, -3, -7] if ends.min else []
+    numbers = [ends.max, ends.max - 1, ends.min, ends.min + 1, 0, 1, 2, 3, 5, 7, 40, 62, 63, 64, *signed]
+    a, b = (ms.Tensor(grid.reshape(-1).astype(dtype)) for grid in np.meshgrid(numbers, [n for n in numbers if n]))
+    function = EXACT[name]
+    np.testing.assert_array_equal(ms.jit(lambda a, b: function(a, b))(a, b).asnumpy(), function(a, b).asnumpy())
+
+
+def test_sums_of_any_axes_and_sizes_are_exact() -> None:
+    def sums(x: Any) -> Any:
+        return x.sum(0), x.sum((0, 2)), x.sum(-1, keepdims=True), x.sum(), (x > 0).sum()
+
+    compiled = ms.jit(sums)
+    for size in (2, 5, 0):
+        x = ms.Tensor(_rng.integers(-(2**62), 2**62, (size, 3, 4)))
+        for found, wanted in zip(compiled(x), sums(x), strict=True):
+            np.testing.assert_array_equal(found.asnumpy(), wanted.asnumpy(), strict=True)
+    assert compiled.cache_info().traces == 2
