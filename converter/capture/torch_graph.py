@@ -13,6 +13,7 @@ import torch
 from .autocast_regions import DetachedInAutocast, TakenApartInAutocast
 from .cell_hooks import watch
 from .complex_table import COMPLEX, is_complex
+from .covariance import CovarianceInParts
 from .functional import functional
 from .known_decisions import KnownDecisions
 from .known_numbers import KnownNumbers, UnseenDraws, extreme_draws, known_settings
@@ -74,7 +75,14 @@ def _trace(
         stack.enter_context(decided_without_values())
         stack.enter_context(shapes_alone())
         warnings.simplefilter("ignore")
-        with KnownNumbers(), TakenApartInAutocast(), DetachedInAutocast(), decisions, known_settings(module):
+        with (
+            KnownNumbers(),
+            CovarianceInParts(),
+            TakenApartInAutocast(),
+            DetachedInAutocast(),
+            decisions,
+            known_settings(module),
+        ):
             exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         prepare(exported.graph_module)
         unseen = any(map(_updates_statistics_unseen, exported.graph.nodes))
