@@ -13,7 +13,6 @@ import torch
 from .autocast_regions import DetachedInAutocast, TakenApartInAutocast
 from .cell_hooks import watch
 from .complex_table import COMPLEX, is_complex
-from .covariance import CovarianceInParts
 from .functional import functional
 from .known_decisions import KnownDecisions
 from .known_numbers import KnownNumbers, UnseenDraws, extreme_draws, known_settings
@@ -23,6 +22,7 @@ from .prepare import prepare
 from .refusals import explained, told_once
 from .result_shapes import shapes_alone
 from .table import TABLE
+from .undecided import Undecided
 
 # operators that torch knows how to take apart, but counts among those that stay whole
 TAKEN_APART = [torch.ops.aten.grid_sampler_2d.default, torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor]
@@ -77,7 +77,7 @@ def _trace(
         warnings.simplefilter("ignore")
         with (
             KnownNumbers(),
-            CovarianceInParts(),
+            Undecided(),
             TakenApartInAutocast(),
             DetachedInAutocast(),
             decisions,

@@ -223,3 +223,10 @@ def test_a_covariance_of_any_number_of_samples() -> None:
     args, others = ((torch.randn(3, n), torch.rand(n)) for n in (5, 8))
     function = Function(lambda x, w: (torch.cov(x), torch.cov(x, aweights=w), torch.corrcoef(x)))
     assert_matches_torch(function, *args, dynamic_shapes=({1: "samples"}, {0: "samples"}), other_args=others)
+
+
+def test_distances_of_any_number_of_points() -> None:
+    """Above 25 points, torch computes them in another way, which isn't taken for another network."""
+    args, others = ((torch.randn(2, n, 3), torch.randn(2, n + 1, 3)) for n in (4, 30))
+    function = Function(lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, p=1), torch.cdist(x, x).mean()))
+    assert_matches_torch(function, *args, dynamic_shapes=({1: "n"}, {1: "m"}), other_args=others, tolerance=1e-7)
