@@ -142,8 +142,9 @@ class _Conversions:
     def judged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
         """All of them, held against the module."""
         options, dtype = self.options, self.options.dtype
+        real_args, real_kwargs = _as_reals((args, kwargs))
         made = [
-            _torch_side(name, network, args, kwargs, options, from_onnx=name == FROM_ONNX)
+            _torch_side(name, network, real_args, real_kwargs, options, from_onnx=name == FROM_ONNX)
             for name, network in self.back.items()
         ]
         sides: list[Side] = [
@@ -273,6 +274,13 @@ def _side(name: str, network: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     raise UsageError(
         f"the {name} must be a torch module, a program, a Cell, or an ONNX model or file, "
         f"given {type(network).__name__}"
+    )
+
+
+def _as_reals(arguments: Any) -> Any:
+    """Arguments as modules that are made of programs take them: complex tensors as pairs of reals."""
+    return pytree.tree_map_only(
+        torch.Tensor, lambda x: torch.view_as_real(x.resolve_conj()) if x.is_complex() else x, arguments
     )
 
 

@@ -10,6 +10,7 @@ from ..converter.onnx_in.importing import from_onnx
 from ..converter.onnx_out.export import to_onnx
 from ..converter.torch_out.export import to_torch
 from ..runtime.ir.program import Program
+from ..runtime.ops import get
 from ..runtime.ops.random import RANDOM_OPS
 
 FROM_IR, FROM_ONNX = "torch from IR", "torch from ONNX"
@@ -18,14 +19,16 @@ FROM_IR, FROM_ONNX = "torch from IR", "torch from ONNX"
 def ways_back(program: Program) -> dict[str, torch.nn.Module]:
     """The torch modules, by the names of the sides that they are.
 
-    There is no way by ONNX in train mode or for a program that updates buffers, as an ONNX model updates none, nor for
-    one that draws random numbers, which an ONNX model draws anew.
+    There is no way by ONNX in train mode or for a program that updates buffers, as an ONNX model updates none; for one
+    that draws random numbers, which an ONNX model draws anew; nor for one in which ONNX holds what was computed of
+    parameters, for want of an operator: these have no gradients there.
 
     Raises:
         UnsupportedOperators: an op has no form in torch or in ONNX, or an operator none in the IR.
     """
     made = {FROM_IR: to_torch(program)}
-    if not program.train and not program.updates and all(node.op not in RANDOM_OPS for node in program.nodes):
+    unlike = any(node.op in RANDOM_OPS or get(node.op).onnx_rule is None for node in program.nodes)
+    if not program.train and not program.updates and not unlike:
         made[FROM_ONNX] = to_torch(through_onnx(program))
     return made
 

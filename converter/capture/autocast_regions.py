@@ -96,10 +96,26 @@ def _multi_dot(tensors: Sequence[torch.Tensor]) -> Any:
     return _chain(*tensors)
 
 
+def _matmul(input: torch.Tensor, other: torch.Tensor, *, out: None = None) -> Any:
+    return torch.matmul(input, other)
+
+
+def _bilinear(
+    input1: torch.Tensor, input2: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """As ATen _trilinear: two products of matrices for each output feature, added to zeros in the dtype of `input1`."""
+    of_first = torch.matmul(input1.reshape(-1, input1.shape[-1]), weight).movedim(0, 1)
+    of_both = torch.matmul(of_first, input2.reshape(-1, input2.shape[-1], 1)).to(input1.dtype)
+    result = of_both.reshape(*input1.shape[:-1], weight.shape[0])
+    return result if bias is None else result + bias
+
+
 _APART: dict[Any, Callable[..., Any]] = {
     torch.einsum: _einsum,
     torch.tensordot: _tensordot,
     torch.nn.functional.pad: _pad,
+    torch.bilinear: _bilinear,
+    torch.linalg.matmul: _matmul,
     torch.inner: _inner,
     torch.Tensor.inner: _inner,
     torch.matrix_power: _power,

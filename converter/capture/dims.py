@@ -101,6 +101,19 @@ def require_axes(
                 )
 
 
+def gathered(module: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any) -> Any:
+    """`dynamic_shapes` as torch wants it for a `forward(*args)`: what is given for those arguments in one tuple."""
+    kinds = [p.kind for p in inspect.signature(module.forward).parameters.values()]
+    if not isinstance(dynamic_shapes, (tuple, list)) or inspect.Parameter.VAR_POSITIONAL not in kinds:
+        return dynamic_shapes
+    first = kinds.index(inspect.Parameter.VAR_POSITIONAL)
+    rest = tuple(dynamic_shapes[first:])
+    is_gathered = len(rest) == 1 and isinstance(rest[0], (tuple, list))
+    if is_gathered or len(dynamic_shapes) != len(args):
+        return dynamic_shapes
+    return (*dynamic_shapes[:first], rest)
+
+
 def _with_specs(value: Any, spec: Any) -> Iterator[tuple[torch.Tensor, Any]]:
     """The tensors in `value`, each with what `spec` has for it."""
     if isinstance(value, torch.Tensor):

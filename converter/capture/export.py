@@ -18,7 +18,7 @@ from ...runtime.tracing import Builder, Traced
 from . import tables  # noqa: F401  (fills the table)
 from .attributes import changes_told
 from .containers import open_containers, structure
-from .dims import as_dim, require_axes, symbol_names, with_dims
+from .dims import as_dim, gathered, require_axes, symbol_names, with_dims
 from .hand_written_backward import dropped_backward_told
 from .marks import Marker
 from .refusals import raise_if_eager_fails, require_ready
@@ -68,6 +68,7 @@ def from_torch(
     keywords = dict(kwargs or {})
     dynamic_shapes = with_dims(dynamic_shapes)
     require_axes(module, args, keywords, dynamic_shapes)
+    dynamic_shapes = gathered(module, args, dynamic_shapes)
     open_containers((args, keywords))
     modes = {m: m.training for m in module.modules()}
     marker = Marker()

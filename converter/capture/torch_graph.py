@@ -22,6 +22,7 @@ from .prepare import prepare
 from .refusals import explained, told_once
 from .result_shapes import shapes_alone
 from .table import TABLE
+from .undecided import Undecided
 
 # operators that torch knows how to take apart, but counts among those that stay whole
 TAKEN_APART = [torch.ops.aten.grid_sampler_2d.default, torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor]
@@ -74,7 +75,14 @@ def _trace(
         stack.enter_context(decided_without_values())
         stack.enter_context(shapes_alone())
         warnings.simplefilter("ignore")
-        with KnownNumbers(), TakenApartInAutocast(), DetachedInAutocast(), decisions, known_settings(module):
+        with (
+            KnownNumbers(),
+            Undecided(),
+            TakenApartInAutocast(),
+            DetachedInAutocast(),
+            decisions,
+            known_settings(module),
+        ):
             exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         prepare(exported.graph_module)
         unseen = any(map(_updates_statistics_unseen, exported.graph.nodes))

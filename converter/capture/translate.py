@@ -62,6 +62,7 @@ class Translator:
                 outputs = fx.map_arg(node.args[0], lambda n: environment[n])
             else:
                 environment[node] = self._node(node, environment)
+                self._pair_for_boundary(node, environment[node])
         return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
     def nested(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
@@ -117,6 +118,12 @@ class Translator:
             if node.target is BOUNDARY:
                 return self._boundary(*args)
             return self._translate(node, args, kwargs, cell, source)
+
+    def _pair_for_boundary(self, node: fx.Node, value: Any) -> None:
+        """Make the pairs that cross a boundary in the Cell that computes them, not in the one that they go into."""
+        if isinstance(value, Complex) and any(user.target is BOUNDARY for user in node.users):
+            with self.builder.at(self._cell(node), _source(node)):
+                value.pair()
 
     def _number(self, node: fx.Node, value: Any, environment: Mapping[fx.Node, Any]) -> Any:
         """A Python number that the model computes."""

@@ -41,7 +41,8 @@ def to_onnx(
     `output` where it is one tensor. After them come the new contents of the buffers that the program changes, as
     `update.<buffer>`. Initializers have the qualified names of parameters and buffers, symbolic dimensions their own.
     The name of a node starts with the path of its Cell; its metadata hold the call of the Cell (`cellbridge.cell`)
-    and the line it comes from (`cellbridge.source`).
+    and the line it comes from (`cellbridge.source`). What has no ONNX form, and depends on parameters, buffers and
+    constants alone, is computed: the model has the result (`weight.matrix_exp`).
 
     Args:
         program: what to write. Nodes, parameters and constants that no output depends on are left out.
@@ -64,7 +65,7 @@ def to_onnx(
         The model. Where tensors are in the file beside it, the model refers to them.
 
     Raises:
-        UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
+        UnsupportedOperators: ops of inputs that have no ONNX form: all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes, or the model is above 2 GB and
             there is no path to write it to.
         UsageError: the opset isn't supported, an axis in `dynamic_axes` was fixed at capture, external data have no

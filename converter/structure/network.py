@@ -91,10 +91,22 @@ class Network(Generic[AnyModule]):
 
     def hold(self, qualified: str, name: str, value: Value) -> None:
         """Let the module at its path hold a parameter or buffer, `name` being the name that the program has for it."""
-        path, _, attribute = qualified.rpartition(".")
+        path, _, attribute = self._apart(qualified).rpartition(".")
         module = self.module(path)
         module.state[attribute] = name
         self._owners.setdefault(value, []).append((module, attribute))
+
+    def _apart(self, qualified: str) -> str:
+        """A qualified name without a parameter or buffer on the way: `w_transpose` for `w.transpose` beside `w`."""
+        program = self.program
+        stored = {*program.parameters, *program.buffers, *(a for p in program.parameters.values() for a in p.aliases)}
+        parts = qualified.split(".")
+        name = parts[0]
+        for count, part in enumerate(parts[1:], 1):
+            name += ("_" if ".".join(parts[:count]) in stored else ".") + part
+        while name != qualified and name in stored:
+            name += "_"
+        return name
 
     def module(self, path: str) -> AnyModule:
         """The module at a path; it and those that lead there are made where there are none."""

@@ -17,6 +17,7 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.passes.cut_boundaries import isolated_program
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
+from ...runtime.lowering.precomputed import Precomputed
 from .interpreter_side import replayed
 from .records import OUTPUT, Abilities, Array, Key, ParameterInfo, Records, Run, surplus
 
@@ -77,7 +78,9 @@ class ExportedSide:
                 known[node.outputs[0]] = _as(recorded, node.outputs[0])
         # what crosses a boundary in the program alone (a mask made for tracing only, say) isn't recorded, or not in
         # that shape: no cut there
-        cut = isolated_program(self.program, fed=known)
+        never_changes = Precomputed(self.program)  # what ONNX lacks is computed of that when the model is written
+        fixed = {value: array for value, array in known.items() if value in never_changes}
+        cut = isolated_program(self.program, fed=known, fixed=fixed)
         model = to_onnx(cut, opset=self.opset, draws_as_inputs=True)
         wanted = {node.name for node in model.graph.input}
         names = dict(zip(input_names(cut), (known[value] for value in cut.inputs), strict=True)) | draws

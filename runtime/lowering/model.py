@@ -13,6 +13,7 @@ from . import opsets, passes
 from .deferred import Array, Deferred
 from .graph import Graph, live, node_proto
 from .nodes import lower
+from .precomputed import Precomputed
 
 Named = Sequence[tuple[str, Value]]
 Shape = Callable[[str, Type], Sequence[int | str]]
@@ -65,8 +66,8 @@ class Lowering:
         return tensor
 
     def lower(self, nodes: Sequence[Node]) -> None:
-        """Emit the nodes by the `onnx` rules of their ops."""
-        lower(self.graph, self.program, nodes, self.tensors)
+        """Emit the nodes by the `onnx` rules of their ops; what has none and depends on no input is computed."""
+        lower(self.graph, self.program, nodes, self.tensors, Precomputed(self.program, self.inputs))
 
     def optimize(self) -> None:
         """Make the graph smaller and leave its numbers as they are."""
@@ -95,7 +96,7 @@ class Lowering:
                 with self.graph.at_root():
                     tensor = self.graph.op("Identity", tensor)
             names[tensor] = name
-        nodes = live(self.graph.nodes, set(names))
+        nodes = self.graph.nodes = live(self.graph.nodes, set(names))
         computed = {tensor for node in nodes for tensor in node.outputs}
         between: list[tuple[str, Value]] = []
         for value, tensor in self.tensors.items():

@@ -15,6 +15,7 @@ from .small_integers import wider
 
 if TYPE_CHECKING:
     from .graph import Emitted, Graph
+    from .precomputed import Precomputed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,13 @@ class Subgraph:
         return replace(self, nodes=tuple(node.with_inputs(names) for node in self.nodes))
 
 
-def lower(graph: Graph, program: Program, nodes: Sequence[Node], tensors: dict[Value, str]) -> None:
+def lower(
+    graph: Graph,
+    program: Program,
+    nodes: Sequence[Node],
+    tensors: dict[Value, str],
+    precomputed: Precomputed | None = None,
+) -> None:
     """Emit nodes of a program.
 
     Args:
@@ -51,18 +58,40 @@ def lower(graph: Graph, program: Program, nodes: Sequence[Node], tensors: dict[V
         program: whose nodes they are.
         nodes: in order of computation.
         tensors: the tensor of each value so far; those of the nodes' outputs are added.
+        precomputed: the values of the program that are fixed; where they have no ONNX form, they are stored.
 
     Raises:
         UnsupportedOperators: ops without an ONNX form: all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
     """
-    unsupported = [node for node in _all_nodes(nodes) if get(node.op).onnx_rule is None]
+    fixed = {node for node in nodes if precomputed is not None and node.outputs and node.outputs[0] in precomputed}
+    stored = {node for node in fixed if any(get(inner.op).onnx_rule is None for inner in _all_nodes([node]))}
+    unsupported = [node for node in _all_nodes(n for n in nodes if n not in stored) if get(node.op).onnx_rule is None]
     if unsupported:
         raise _unsupported(program, unsupported)
     for node in nodes:
         call = program.calls[node.cell]
         with graph.at(str(call) if call.path else graph.cell, str(node.source or "")):
-            _lower(graph, program, node, tensors)
+            try:
+                if node not in stored:
+                    _lower(graph, program, node, tensors)
+            except ConversionError:
+                if node not in fixed:
+                    raise
+                stored.add(node)
+            if node in stored and precomputed is not None:
+                _store(graph, node, tensors, precomputed)
+
+
+def _store(graph: Graph, node: Node, tensors: dict[Value, str], precomputed: Precomputed) -> None:
+    """Let what a node computes be in the model, named after the first parameter or buffer that it is computed of."""
+    for value in node.outputs:
+        sources = precomputed.sources(value)
+        tensor = graph.define(f"{min(sources)}.{node.op}" if sources else value.name, value.type)
+        graph.initializers[tensor] = precomputed.array(value)
+        if sources:
+            graph.sources[tensor] = tuple(sources)
+        tensors[value] = tensor
 
 
 def subgraph(

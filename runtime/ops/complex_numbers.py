@@ -27,23 +27,36 @@ class Complex(Compound):
     __array_ufunc__ = None  # NumPy leaves `array * complex` to us
 
     def __init__(self, real: Any, imaginary: Any) -> None:
-        self.real = real
-        self.imaginary = imaginary
+        self._parts: Any = real, imaginary
         self._pair: Any = None
 
     @classmethod
     def of_pair(cls, pair: Any) -> Complex:
-        """The complex numbers that a tensor of shape (..., 2) holds."""
-        shape, axis = tuple(pair.shape[:-1]), len(pair.shape) - 1
-
-        def part(i: int) -> Any:
-            return shaping.reshape(
-                shaping.slice(pair, starts=(i,), stops=(i + 1,), steps=(1,), axes=(axis,)), shape=shape
-            )
-
-        made = cls(part(0), part(1))
-        made._pair = pair
+        """The complex numbers that a tensor of shape (..., 2) holds; they are taken apart where a part is used."""
+        made = cls(None, None)
+        made._parts, made._pair = None, pair
         return made
+
+    @property
+    def real(self) -> Any:
+        """The real parts."""
+        return self._apart()[0]
+
+    @property
+    def imaginary(self) -> Any:
+        """The imaginary parts."""
+        return self._apart()[1]
+
+    def _apart(self) -> Any:
+        if self._parts is None:
+            shape, axis = tuple(self._pair.shape[:-1]), len(self._pair.shape) - 1
+
+            def part(i: int) -> Any:
+                one = shaping.slice(self._pair, starts=(i,), stops=(i + 1,), steps=(1,), axes=(axis,))
+                return shaping.reshape(one, shape=shape)
+
+            self._parts = part(0), part(1)
+        return self._parts
 
     @classmethod
     def of_real(cls, x: Any) -> Complex:
@@ -51,12 +64,12 @@ class Complex(Compound):
         return x if isinstance(x, Complex) else cls(x, creation.full_like(x, 0))
 
     def pair(self) -> Any:
-        """The same numbers as a tensor of shape (..., 2)."""
-        if self._pair is not None:
-            return self._pair
-        shape = (*self.shape, 1)
-        parts = (shaping.reshape(part, shape=shape) for part in (self.real, self.imaginary))
-        return shaping.concat(*parts, axis=len(shape) - 1)
+        """The same numbers as a tensor of shape (..., 2), made once."""
+        if self._pair is None:
+            shape = (*self.shape, 1)
+            parts = (shaping.reshape(part, shape=shape) for part in (self.real, self.imaginary))
+            self._pair = shaping.concat(*parts, axis=len(shape) - 1)
+        return self._pair
 
     @property
     def dtype(self) -> np.dtype[Any]:

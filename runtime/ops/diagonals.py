@@ -1,30 +1,47 @@
-"""Diagonals of two axes, read and written as slices with a step: compositions, no ops of their own."""
+"""Diagonals of two axes, read and written as slices with a step: compositions, no ops of their own.
+
+A step can't be symbolic. With a symbolic number of columns n, all elements of a matrix, from the first of the diagonal
+on, are laid out in rows of n + 1, where the diagonal is the first column.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ShapeError
 from ..ir.dims import Dim
-from . import indexing, shaping
+from . import comparison, creation, elementwise, indexing, padding, shaping
 
 
 def diagonal_of(x: Any, first: int, second: int, offset: int = 0, length: Dim | None = None) -> Any:
-    """The diagonal of two axes, as the last axis; `length` defaults to the size of the first of them.
-
-    Raises:
-        ShapeError: the size of the second axis is symbolic.
-    """
+    """The diagonal of two axes, as the last axis; `length` defaults to the size of the first of them."""
     flat, _ = _rows_of_matrices(x, first, second)
-    start, stop, step = _bounds(x, first, second, offset, x.shape[first] if length is None else length)
-    return shaping.slice(flat, starts=(start,), stops=(stop,), steps=(step,), axes=(flat.ndim - 1,))
+    columns, count = x.shape[second], x.shape[first] if length is None else length
+    start = _start(columns, offset)
+    if isinstance(columns, int):
+        return _along_last(flat, start, start + (count - 1) * (columns + 1) + 1, columns + 1)
+    longer = _padded(flat, 0, columns)
+    rows = _along_last(longer, start, start + count * (columns + 1))
+    rows = shaping.reshape(rows, shape=(*flat.shape[:-1], count, columns + 1))
+    return shaping.reshape(_along_last(rows, 0, 1), shape=(*flat.shape[:-1], count))
 
 
 def with_diagonal(x: Any, values: Any, first: int, second: int, offset: int = 0) -> Any:
-    """`x` with `values` (..., length) in place of the diagonal of two axes. Errors are those of `diagonal_of`."""
+    """`x` with `values` (..., length) in place of the diagonal of two axes."""
     flat, order = _rows_of_matrices(x, first, second)
-    start, stop, step = _bounds(x, first, second, offset, values.shape[-1])
-    written = indexing.slice_scatter(flat, values, axis=flat.ndim - 1, start=start, stop=stop, step=step)
+    columns, count = x.shape[second], values.shape[-1]
+    start = _start(columns, offset)
+    if isinstance(columns, int):
+        stop = start + (count - 1) * (columns + 1) + 1
+        written = indexing.slice_scatter(flat, values, axis=flat.ndim - 1, start=start, stop=stop, step=columns + 1)
+    else:
+
+        def placed(values: Any) -> Any:
+            rows = _padded(shaping.reshape(values, shape=(*values.shape, 1)), 0, columns)
+            row = shaping.reshape(rows, shape=(*values.shape[:-1], count * (columns + 1)))
+            return _padded(row, start, flat.shape[-1] - start - count * (columns + 1))
+
+        is_there = comparison.not_equal(placed(creation.full_like(values, 1)), 0)
+        written = elementwise.where(is_there, placed(values), flat)
     matrices = shaping.reshape(written, shape=tuple(x.shape[axis] for axis in order))
     return shaping.transpose(matrices, permutation=tuple(order.index(axis) for axis in range(x.ndim)))
 
@@ -36,10 +53,16 @@ def _rows_of_matrices(x: Any, first: int, second: int) -> tuple[Any, list[int]]:
     return shaping.reshape(shaping.transpose(x, permutation=tuple(order)), shape=shape), order
 
 
-def _bounds(x: Any, first: int, second: int, offset: int, length: Dim) -> tuple[Dim, Dim, int]:
-    """Where the elements of a diagonal stand in a row of all the elements of a matrix."""
-    columns = x.shape[second]
-    if not isinstance(columns, int):
-        raise ShapeError("the diagonal of an axis of symbolic size can't be taken")
-    start = offset if offset >= 0 else columns * -offset
-    return start, start + (length - 1) * (columns + 1) + 1, columns + 1
+def _start(columns: Dim, offset: int) -> Dim:
+    """Where the first element of a diagonal stands in a row of all the elements of a matrix."""
+    return offset if offset >= 0 else columns * -offset
+
+
+def _along_last(x: Any, start: Dim, stop: Dim, step: int = 1) -> Any:
+    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(step,), axes=(x.ndim - 1,))
+
+
+def _padded(x: Any, before: Dim, after: Dim) -> Any:
+    """`x` with zeros at both ends of the last axis; negative sizes crop."""
+    none = (0,) * (x.ndim - 1)
+    return padding.pad(x, before=(*none, before), after=(*none, after))

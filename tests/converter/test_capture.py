@@ -423,6 +423,16 @@ def test_what_is_used_wrongly(module: Any, args: Any, kwargs: Any, message: str)
         from_torch(module, args, kwargs)
 
 
+@pytest.mark.parametrize("shapes", [({0: "n"}, {0: "n"}, None), ({0: "n"}, ({0: "n"}, None))])
+def test_dynamic_shapes_of_arguments_that_are_taken_together(shapes: Any) -> None:
+    class Model(nn.Module):
+        def forward(self, first: Tensor, *others: Tensor) -> Tensor:
+            return first * others[0] + others[1]
+
+    program = from_torch(Model(), (torch.ones(2, 3), torch.ones(2, 3), torch.ones(3)), dynamic_shapes=shapes)
+    assert [str(value.shape[0]) for value in program.inputs] == ["n", "n", "3"]
+
+
 def test_dynamic_shapes_of_another_kind_are_refused() -> None:
     with pytest.raises(UsageError, match=r"dynamic_shapes must be a tuple .* given 'batch'"):
         from_torch(nn.Linear(3, 3), (X,), dynamic_shapes="batch")

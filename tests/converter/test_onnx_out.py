@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from cellbridge.converter import from_torch
+from cellbridge.converter import from_onnx, from_torch, to_torch
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.runtime import ConversionError, UnsupportedOperators, UsageError, execute, ops
+from cellbridge.runtime import ConversionError, UnsupportedOperators, UsageError, compile, execute, ops
 from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.ir import dims
@@ -287,3 +287,54 @@ def test_nothing_is_computed_that_no_output_needs() -> None:
     model = to_onnx(from_torch(Pooled(), (torch.randn(1, 2, 4, 4),)))
     (node,) = model.graph.node
     assert (node.op_type, len(node.output)) == ("MaxPool", 1)
+
+
+class OfParameters(nn.Module):
+    """Applies what ONNX lacks to a parameter and to a buffer alone, and, if asked, to an input."""
+
+    def __init__(self, of_input: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4))
+        self.register_buffer("metric", 2 * torch.eye(4) + 0.1 * torch.randn(4, 4))
+        self.of_input = of_input
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        turned = torch.linalg.matrix_exp(self.weight - self.weight.mT)
+        whitened = x @ turned @ torch.linalg.inv(self.metric @ self.metric.mT)
+        return whitened, torch.slogdet(x if self.of_input else self.weight)[1] * x.shape[0]
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_what_onnx_lacks_is_computed_where_it_depends_on_no_input(optimize: bool) -> None:
+    module, x = OfParameters().eval(), torch.randn(3, 4)
+    program = from_torch(module, (x,), dynamic_shapes=({0: "batch"},))
+    model = checked(to_onnx(program, optimize=optimize))
+    x = torch.randn(5, 4)
+    results = run_model(model, {"x": x.numpy()})
+    for result, expected in zip(results.values(), module(x), strict=True):
+        np.testing.assert_allclose(result, expected.detach().numpy(), rtol=1e-5, atol=1e-5)
+    made = to_torch(from_onnx(model))  # `weight.log_determinant` beside `weight`, if that is in the model
+    for result, expected in zip(made(x), module(x), strict=True):
+        torch.testing.assert_close(result, expected)
+    for result, expected in zip(compile(program)(x), module(x), strict=True):
+        np.testing.assert_allclose(result, expected.detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_what_onnx_lacks_is_refused_where_it_depends_on_an_input() -> None:
+    with pytest.raises(UnsupportedOperators, match=r"^1 operators have no ONNX form:\n  op log_determinant"):
+        to_onnx(from_torch(OfParameters(of_input=True), (torch.randn(4, 4),)))
+
+
+def test_a_resize_that_onnx_lacks_is_computed_of_a_parameter() -> None:
+    class Positions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.positions = nn.Parameter(torch.randn(1, 3, 5, 5))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            scales = [(size + 0.1) / 5 for size in x.shape[2:]]
+            return x + nn.functional.interpolate(self.positions, scale_factor=scales, mode="bicubic")
+
+    module, x = Positions(), torch.randn(2, 3, 7, 8)
+    model = checked(to_onnx(from_torch(module, (x,))))
+    np.testing.assert_allclose(run_model(model, {"x": x.numpy()})["output"], module(x).detach().numpy(), atol=1e-5)

@@ -121,6 +121,9 @@ COMPOSED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "matrix_power": lambda x, y: torch.linalg.matrix_power(x, 3) + x.matrix_power(2),
     "multi_dot": lambda x, y: torch.linalg.multi_dot([x[0], x[1], x[0]]),
     "chain_matmul": lambda x, y: torch.chain_matmul(x[0], x[1], x[0]),
+    "bilinear": lambda x, y: F.bilinear(x, x, x[:, None, 0].expand(-1, 4, -1).contiguous(), x[0, 0, :2]),
+    "matmul": lambda x, y: torch.linalg.matmul(x, x),
+    "cov": lambda x, y: torch.cov(x[0]),
     "pad": lambda x, y: F.pad(y, (1, 2), mode="reflect"),
     "pad with zeros": lambda x, y: F.pad(y, (1, 2)),
 }

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.runtime.errors import CellbridgeError
-from tests.converter.capturing import Function
+from tests.converter.capturing import Function, assert_matches_torch
 
 Check = Callable[..., Any]
 linalg = torch.linalg
@@ -198,3 +198,35 @@ def test_a_matrix_that_is_not_positive_definite_is_an_error_that_says_so() -> No
     program = from_torch(Function(linalg.cholesky), (torch.eye(3),))
     with pytest.raises(CellbridgeError, match="no Cholesky factor"):
         program(-torch.eye(3))
+
+
+COVARIANCES: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "cov": lambda x, w: (torch.cov(x), x[0].cov(correction=0), torch.cov(x.T)),
+    "weighted cov": lambda x, w: (
+        torch.cov(x, fweights=(3 * w).long(), aweights=w),
+        torch.cov(x, aweights=w, correction=2),
+        torch.cov(x, fweights=(3 * w).long(), correction=0),
+    ),
+    "corrcoef": lambda x, w: (torch.corrcoef(x), x[0].corrcoef(), x.T.corrcoef()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", COVARIANCES)
+def test_covariances(name: str, kind: str) -> None:
+    function = Function(COVARIANCES[name])
+    args = torch.randn(3, 5, dtype=KINDS[kind]), torch.rand(5) + 0.5
+    assert_matches_torch(function, *args)
+
+
+def test_a_covariance_of_any_number_of_samples() -> None:
+    args, others = ((torch.randn(3, n), torch.rand(n)) for n in (5, 8))
+    function = Function(lambda x, w: (torch.cov(x), torch.cov(x, aweights=w), torch.corrcoef(x)))
+    assert_matches_torch(function, *args, dynamic_shapes=({1: "samples"}, {0: "samples"}), other_args=others)
+
+
+def test_distances_of_any_number_of_points() -> None:
+    """Above 25 points, torch computes them in another way, which isn't taken for another network."""
+    args, others = ((torch.randn(2, n, 3), torch.randn(2, n + 1, 3)) for n in (4, 30))
+    function = Function(lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, p=1), torch.cdist(x, x).mean()))
+    assert_matches_torch(function, *args, dynamic_shapes=({1: "n"}, {1: "m"}), other_args=others, tolerance=1e-7)

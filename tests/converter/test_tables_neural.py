@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cellbridge import runtime
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.runtime.errors import UnsupportedOperators
 from tests.converter.capturing import Each, Function, assert_matches_torch
@@ -270,3 +272,45 @@ def test_half_precision_beside_single() -> None:
         return F.layer_norm(x.mT, (4,), single, single), F.batch_norm(x, zeros, ones, single, single, training=False)
 
     assert_matches_torch(Function(norms, data(4)), SEQUENCE, dtype=torch.float32, tolerance=2e-2)
+
+
+class Modulated(nn.Module):
+    """A convolution with a filter for each sample: the groups are the batch (StyleGAN 2, hypernetworks)."""
+
+    def __init__(self, transposed: bool, dimensions: int, **options: Any) -> None:
+        super().__init__()
+        self.filters = nn.Parameter(torch.randn(1, 4, 3, *(3,) * dimensions))
+        self.transposed, self.options = transposed, options
+
+    def forward(self, x: Tensor, styles: Tensor) -> Tensor:
+        batch, channels, *sizes = x.shape
+        filters = self.filters * styles.view(batch, 1, channels, *(1 for _ in sizes))
+        name = f"conv{'_transpose' * self.transposed}{len(sizes)}d"
+        filters = filters.transpose(1, 2).flatten(0, 1) if self.transposed else filters.flatten(0, 1)
+        bias = styles.repeat(1, 2)[:, :4].flatten()
+        y = getattr(F, name)(x.reshape(1, -1, *sizes), filters, bias, groups=batch, **self.options)
+        return y.view(batch, 4, *y.shape[2:])
+
+
+MODULATED = {
+    "same": Modulated(False, 2, padding="same"),
+    "strided": Modulated(False, 2, stride=2, padding=1, dilation=2),
+    "of sequences": Modulated(False, 1),
+    "transposed": Modulated(True, 2, stride=2, padding=1, output_padding=1),
+    "transposed and cropped": Modulated(True, 2, stride=(2, 1), padding=3, dilation=(1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", MODULATED)
+def test_groups_may_be_a_symbolic_batch(name: str) -> None:
+    module = MODULATED[name]
+    sizes = (7, 6)[: module.filters.ndim - 3]
+    args, others = ((torch.randn(n, 3, *sizes), torch.randn(n, 3)) for n in (2, 3))
+    batched = ({0: "batch"}, {0: "batch"})
+    assert_matches_torch(module, *args, dynamic_shapes=batched, other_args=others)
+    compiled = runtime.compile(from_torch(module, args, dynamic_shapes=batched))
+    found, gradients = compiled.value_and_grad(*others)
+    expected = module(*others)
+    (gradient,) = torch.autograd.grad(expected.sum(), [module.filters])
+    np.testing.assert_allclose(found, expected.detach().numpy(), atol=1e-4)
+    np.testing.assert_allclose(gradients.parameters["filters"], gradient.numpy(), atol=1e-3)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
+from cellbridge import runtime
 from cellbridge.converter import from_torch
 from cellbridge.runtime.errors import UnsupportedOperators
 from tests.converter.capturing import assert_matches_torch
@@ -113,3 +116,35 @@ def test_more_tokens() -> None:
     tokens = torch.tensor([[3, 1, 0], [1, 1, 2]])
     module = OfX(apply, nn.Embedding(5, 3, padding_idx=1))
     assert_matches_torch(module, tokens, dynamic_shapes=({0: BATCH, 1: LENGTH},), other_args=(tokens.repeat(2, 3),))
+
+
+def filled(x: Tensor) -> Tensor:
+    """A module that changes diagonals in place: `x` is (batch, width)."""
+    y = x @ x.mT
+    y.fill_diagonal_(-1e4)
+    z = x @ x.mT
+    z.diagonal(1).add_(3.0)
+    return y.softmax(-1) + z
+
+
+OF_BATCHES: dict[str, nn.Module] = {
+    "diagonals": OfX(lambda x: ((x @ x.mT).diag(), (x @ x.mT).diagonal(1), (x @ x.mT).diagonal(-1), x.T.diagonal(2))),
+    "trace": OfX(lambda x: (x @ x.mT).trace() + torch.einsum("ii->", x @ x.mT)),
+    "written diagonals": OfX(filled),
+    "scattered diagonal": OfX(lambda x: torch.diagonal_scatter(x @ x.mT, x[1:, 0], -1)),
+    "diagonals of booleans": OfX(lambda x: ((x @ x.mT) > 0).diagonal()),
+    "twice the batch in two": OfX(lambda x: torch.cat([x, x * x]).chunk(2)[1]),
+    "twice the batch by its size": OfX(lambda x: torch.cat([x, x * x]).split(split_size=x.shape[0])[1]),
+    "thrice the batch in three": OfX(lambda x: torch.stack(torch.chunk(torch.cat([x, x * x, x.exp()]), 3, dim=0))),
+}
+
+
+@pytest.mark.parametrize("name", OF_BATCHES)
+def test_batches_of_other_sizes(name: str) -> None:
+    some = torch.export.Dim("some", min=4, max=64)
+    x, other = data(5, 6), data(9, 6)
+    program = assert_matches_torch(OF_BATCHES[name], x, dynamic_shapes=({0: some},), other_args=(other,))
+    compiled = runtime.compile(program)
+    leaves = (pytree.tree_leaves(run(other.double())) for run in (compiled, program))
+    for found, expected in zip(*leaves, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-9)

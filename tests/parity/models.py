@@ -152,6 +152,11 @@ def spectral(features: int) -> nn.Module:
     return nn.utils.parametrizations.spectral_norm(nn.Linear(6, features))
 
 
+def orthogonal() -> nn.Module:
+    """A Linear whose weight is made by what ONNX lacks."""
+    return nn.utils.parametrizations.orthogonal(nn.Linear(6, 6))
+
+
 def frozen(module: nn.Module) -> nn.Module:
     """The module without trainable parameters."""
     return module.requires_grad_(False)
@@ -171,6 +176,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "mask when traced": lambda: (MaskWhenTraced(), (SEQUENCE,)),
     "spectral norm": lambda: (spectral(5), (X,)),
     "spectral norm, one feature": lambda: (spectral(1), (X,)),
+    "orthogonal": lambda: (orthogonal(), (X,)),
     "dropout alone": lambda: (nn.Sequential(nn.Dropout(0.3), nn.Identity()), (X,)),
     "frozen batch norm": lambda: (frozen(nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4))), (X,)),
 }

@@ -53,10 +53,39 @@ def network() -> tuple[nn.Module, tuple[Tensor, ...]]:
     return Network(), (torch.randn(2, 7, 5),)
 
 
-def test_complex_cells_agree(network: tuple[nn.Module, tuple[Tensor, ...]]) -> None:
-    report = parity.check(*network)
+@pytest.mark.parametrize("round_trip", [False, True])
+def test_complex_cells_agree(network: tuple[nn.Module, tuple[Tensor, ...]], round_trip: bool) -> None:
+    report = parity.check(*network, round_trip=round_trip)
     assert report.ok, str(report)
     assert report.cells["rotation"].comparisons, "nothing was compared"
+
+
+class Product(nn.Module):
+    """Takes and gives several complex tensors."""
+
+    def forward(self, a: Tensor, b: Tensor) -> dict[str, Tensor]:
+        return {"product": a * b, "spectrum": torch.fft.fft(a.real), "same": b}
+
+
+class Products(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.product = Product()
+        self.weight = nn.Parameter(torch.randn(3, 4, dtype=torch.complex64))
+
+    def forward(self, x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        first = self.product(torch.complex(x, 2 * x), z.conj() * self.weight)
+        second = self.product(*torch.unbind(torch.stack([first["spectrum"], first["same"]])))
+        return (second["product"] * first["product"]).abs(), second["spectrum"]
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_complex_tensors_cross_cells_in_numbers(train: bool) -> None:
+    torch.manual_seed(0)
+    report = parity.check(
+        Products(), (torch.randn(3, 4), torch.randn(3, 4, dtype=torch.complex64)), round_trip=True, train=train
+    )
+    assert report.ok, str(report)
 
 
 def test_a_forgotten_conjugate_is_found_in_its_cell(network: tuple[nn.Module, tuple[Tensor, ...]]) -> None:

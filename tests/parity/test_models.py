@@ -39,6 +39,14 @@ def test_parity_holds_in_other_dtypes(name: str, dtype: str) -> None:
     parity.check(module, args, dtype=dtype).raise_if_failed()
 
 
+def test_what_onnx_computes_of_no_parameter_comes_back_from_the_ir_alone() -> None:
+    """In ONNX the weight is a number, without a gradient."""
+    module, args = MODELS["orthogonal"]()
+    report = parity.check(module, args, round_trip=True)
+    report.raise_if_failed()
+    assert report.sides == ["interpreter", "onnxruntime", "torch from IR"]
+
+
 def test_a_model_that_torch_cannot_run_in_a_dtype_is_the_users_to_mend() -> None:
     """Operands of two dtypes are torch's own error, no fault of the capture."""
     module, args = MODELS["constants"]()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....runtime.ir.dims import Dim, SymbolicDim
 from ....runtime.ops import convolution as ops
 from ....runtime.tracing import Traced
 from ..table import Context, aten
+from . import counted_groups
 from .spatial import batched, both_sides, per_dimension, unbatched
 
 
 @aten("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")
 def conv(
     context: Context, input: Traced, weight: Traced, bias: Any = None,
-    stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
-) -> Traced:  # fmt: skip
+    stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: Dim = 1,
+) -> Any:  # fmt: skip
     """conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0],
     SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor
     """
@@ -24,8 +26,8 @@ def conv(
 @aten("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding")
 def conv_padding(
     context: Context, input: Traced, weight: Traced, bias: Any = None,
-    stride: Any = 1, padding: str = "valid", dilation: Any = 1, groups: int = 1,
-) -> Traced:  # fmt: skip
+    stride: Any = 1, padding: str = "valid", dilation: Any = 1, groups: Dim = 1,
+) -> Any:  # fmt: skip
     """conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding="valid",
     SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor
     """
@@ -40,12 +42,15 @@ def conv_padding(
 @aten("aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input")
 def conv_transpose(
     context: Context, input: Traced, weight: Traced, bias: Any = None,
-    stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Traced:  # fmt: skip
+    stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: Dim = 1, dilation: Any = 1,
+) -> Any:  # fmt: skip
     """conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2]
     padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor
     """
     count = weight.ndim - 2
+    if isinstance(groups, SymbolicDim):
+        given = per_dimension(stride, count), both_sides(padding, count), per_dimension(output_padding, count)
+        return counted_groups.conv_transpose(input, weight, bias, *given, per_dimension(dilation, count), groups)
     y = ops.conv_transpose(
         batched(input, count),
         weight,
@@ -62,7 +67,7 @@ def conv_transpose(
 @aten("aten.convolution.default")
 def convolution(
     context: Context, input: Traced, weight: Traced, bias: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
+    transposed: bool, output_padding: Any, groups: Dim,
 ) -> Any:  # fmt: skip
     """convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation,
     bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor
@@ -72,8 +77,11 @@ def convolution(
     return conv(context, input, weight, bias, stride, padding, dilation, groups)
 
 
-def _conv(input: Traced, weight: Traced, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Traced:
+def _conv(input: Traced, weight: Traced, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Dim) -> Any:
     count = weight.ndim - 2
+    if isinstance(groups, SymbolicDim):
+        steps, apart = per_dimension(stride, count), per_dimension(dilation, count)
+        return counted_groups.conv(input, weight, bias, steps, padding, apart, groups)
     y = ops.conv(
         batched(input, count),
         weight,

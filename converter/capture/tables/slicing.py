@@ -20,7 +20,7 @@ from ....runtime.ops import (
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.diagonals import diagonal_of, with_diagonal
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands
+from ..table import Context, aten, cast, operands
 
 
 def part(x: Traced, axis: int, start: Dim, stop: Dim, step: int = 1) -> Any:
@@ -193,13 +193,7 @@ def diagonal(context: Context, self: Traced, offset: int = 0, dim1: int = 0, dim
     first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
     if context.shape[-1] == 0:
         return context.builder.create(creation.full, shape=context.shape, value=0, dtype=context.dtype)
-    _require_known_columns(self, second)
     return diagonal_of(self, first, second, offset, context.shape[-1])
-
-
-def _require_known_columns(x: Traced, second: int) -> None:
-    if not isinstance(x.shape[second], int):
-        raise Unsupported("the diagonal of an axis of symbolic size")
 
 
 @aten("aten.diagonal_scatter.default")
@@ -208,7 +202,6 @@ def diagonal_scatter(context: Context, self: Traced, src: Traced, offset: int = 
     first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
     if src.shape[-1] == 0:
         return self
-    _require_known_columns(self, second)
     return with_diagonal(self, cast(src, self.dtype), first, second, offset)
 
 
@@ -216,5 +209,4 @@ def diagonal_scatter(context: Context, self: Traced, src: Traced, offset: int = 
 def trace(context: Context, self: Traced) -> Any:
     """trace(Tensor self) -> Tensor"""
     length = minimum(*self.shape)
-    _require_known_columns(self, 1)
     return reduction.reduce_sum(cast(diagonal_of(self, 0, 1, length=length), context.dtype))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from typing import Any
+
+import numpy as np
 
 from ...tree import TENSOR, Structure
 from ..program import Program
-from ..types import Node, Value
+from ..types import Constant, Node, Value
 
 
-def isolated_program(program: Program, fed: Container[Value] | None = None) -> Program:
+def isolated_program(
+    program: Program,
+    fed: Container[Value] | None = None,
+    fixed: Mapping[Value, np.ndarray[Any, Any]] | None = None,
+) -> Program:
     """Cut every boundary: what comes out of one is an input, what goes into one is an output.
 
     Fed with recorded values, each node runs once, on what was recorded where its Cell begins; each output holds what
@@ -18,6 +25,7 @@ def isolated_program(program: Program, fed: Container[Value] | None = None) -> P
     Args:
         program: a program with `boundary` nodes; a gradient program's are cut likewise.
         fed: the results of those boundaries that there are values for; the others are left whole. None: all are cut.
+        fixed: what to feed results of boundaries with that are the same in every run: they are constants.
 
     Returns:
         A program without those boundaries. It takes the inputs of `program`, then the result of each of them that is
@@ -33,12 +41,15 @@ def isolated_program(program: Program, fed: Container[Value] | None = None) -> P
     used = {value for node in kept for value in node.inputs} | set(program.updates.values())
     computed = {value for node in kept for value in node.outputs}
     operands = [value for node in boundaries for value in node.inputs if value in computed]
-    inputs = (*program.inputs, *(node.outputs[0] for node in boundaries if node.outputs[0] in used))
+    results = [node.outputs[0] for node in boundaries if node.outputs[0] in used]
+    inputs = (*program.inputs, *(value for value in results if value not in (fixed or {})))
+    constants = (Constant(value, array) for value, array in (fixed or {}).items() if value in results)
     outputs = tuple(dict.fromkeys(v for v in (*operands, *program.outputs) if v is not None and v in computed))
     return program.replace(
         inputs=inputs,
         outputs=outputs,
         nodes=tuple(kept),
+        constants=(*program.constants, *constants),
         arguments=Structure("tuple", (Structure("tuple"), _by_name(inputs))),
         result=_by_name(outputs),
     )
