@@ -116,7 +116,7 @@ class KeptGradients(TorchFunctionMode):
 
 
 class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within it, sorting keeps equal elements in order: torch leaves the order open, and it depends on the processor.
+    """Within it, sorting and `topk` keep equal elements in order: torch leaves it open, it depends on the processor.
 
     A Cell that is fed what others made of sorted rows can be judged only if both sides sort alike.
     """
@@ -125,6 +125,11 @@ class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is torch.ops.aten.sort.default:
             given = dict(zip(("dim", "descending"), args[1:], strict=False))
             return torch.ops.aten.sort.stable(args[0], stable=True, **given)
+        if func is torch.ops.aten.topk.default:
+            given = {"k": 1, "dim": -1, "largest": True} | dict(zip(("k", "dim", "largest"), args[1:], strict=False))
+            ways = {"stable": True, "dim": given["dim"], "descending": given["largest"]}
+            found = torch.ops.aten.sort.stable(args[0], **ways)
+            return tuple(part.narrow(given["dim"], 0, given["k"]).clone() if part.ndim else part for part in found)
         return func(*args, **kwargs or {})
 
 

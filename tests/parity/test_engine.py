@@ -477,3 +477,20 @@ def test_who_reads_another_output_is_at_fault_and_not_who_makes_it(read: int) ->
     args = (torch.randn(3, 2, 4),)
     assert parity.compare(module, other, args).failing == [""]
     assert parity.compare(converter.from_torch(module, args), converter.from_torch(other, args), args).failing == [""]
+
+
+@pytest.mark.parametrize("asked", [{}, {"dim": 0}, {"largest": False}, {"sorted": False, "dim": 1}])
+def test_the_indices_of_equal_elements_are_the_first_on_every_side(asked: dict[str, Any]) -> None:
+    class Top(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            values, indices = torch.topk(x.relu(), 5, **asked)
+            return values, indices
+
+    class Other(Top):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            values, indices = super().forward(x)
+            return values, indices + (values == 0)
+
+    args = (torch.randn(20, 20, generator=torch.Generator().manual_seed(0)),)
+    assert parity.check(Top(), args).ok
+    assert parity.compare(Top(), Other(), args).ok is ((torch.topk(args[0].relu(), 5, **asked)[0] != 0).all().item())
