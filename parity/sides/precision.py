@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.calling import as_array
 from .records import Array, Draw
-from .rounded_numbers import moved_tensor
+from .rounded_numbers import moved_angle, moved_tensor
 
 _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {
     torch.complex64: torch.complex128,
@@ -29,6 +29,7 @@ _UNITS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float16, torch.bfloa
 }
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.scalar_tensor)
 _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+_ANGLES = {torch.sin: 0, torch.cos: 0, torch.polar: 1, torch.Tensor.sin: 0, torch.Tensor.cos: 0}
 _COMPLEX_CASTS = (torch.Tensor.cfloat, torch.Tensor.chalf)  # type: ignore[attr-defined]
 
 
@@ -38,7 +39,7 @@ class DoublePrecision(TorchFunctionMode):
     Networks cast: an RMS norm upcasts to float32 and back, a mask is made in a dtype. The float64 truth must not lose
     its digits there. Numbers made from Python data keep the value they have in the working dtype, and so do the limits
     of a dtype (`torch.finfo`, the eps of an RMS norm without one): they are part of the function that is computed. If
-    `moved`, such numbers are off as `rounded_numbers` says.
+    `moved`, such numbers, and the angles that tables of sines are made of, are off as `rounded_numbers` says.
     """
 
     def __init__(self, working_dtype: torch.dtype, *, moved: bool = False) -> None:
@@ -78,6 +79,9 @@ class DoublePrecision(TorchFunctionMode):
             if not from_python or made.dtype != torch.float64:
                 return made
             return moved_tensor(made.float()) if self.moved else made.float().double()
+        if self.moved and func in _ANGLES and len(args) > _ANGLES[func]:
+            angle = args[_ANGLES[func]]
+            args = (*args[: _ANGLES[func]], moved_angle(angle), *args[_ANGLES[func] + 1 :])
         if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
             args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item()
         args, kwargs = pytree.tree_map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
