@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.calling import as_array
 from .records import Array, Draw
-from .rounded_numbers import moved_angle, moved_tensor
+from .rounded_numbers import MOVED, moved_angle, moved_tensor
 
 _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {
     torch.complex64: torch.complex128,
@@ -30,6 +30,8 @@ _UNITS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float16, torch.bfloa
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.scalar_tensor)
 _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 _ANGLES = {torch.sin: 0, torch.cos: 0, torch.polar: 1, torch.Tensor.sin: 0, torch.Tensor.cos: 0}
+# ATen's gradients of these have 1/6 and 1/alpha in float32, in float64 too
+_ROUNDED_GRADIENTS = (torch.nn.functional.hardsigmoid, torch.nn.functional.celu, torch.celu)
 _COMPLEX_CASTS = (torch.Tensor.cfloat, torch.Tensor.chalf)  # type: ignore[attr-defined]
 
 
@@ -82,10 +84,24 @@ class DoublePrecision(TorchFunctionMode):
         if self.moved and func in _ANGLES and len(args) > _ANGLES[func]:
             angle = args[_ANGLES[func]]
             args = (*args[: _ANGLES[func]], moved_angle(angle), *args[_ANGLES[func] + 1 :])
+        if self.moved and func in _ROUNDED_GRADIENTS:
+            return _MovedGradient.apply(func(*args, **kwargs))  # type: ignore[no-untyped-call]
         if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
             args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item()
         args, kwargs = pytree.tree_map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
         return func(*args, **kwargs)
+
+
+class _MovedGradient(torch.autograd.Function):
+    """Identity, whose gradient is off as `rounded_numbers` says."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        return g * MOVED
 
 
 def is_inexact(tensor: torch.Tensor) -> bool:
