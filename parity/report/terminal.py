@@ -203,9 +203,7 @@ def _verdict(report: Report, width: int) -> list[Text]:
     if not compared:
         return paragraph("✗ Nothing was compared, so parity is not shown", width, style="bold red")
     names = ", ".join(path or "(root)" for path in report.failing)
-    fails = any(cell.status == FAIL for cell in compared)
-    what = "fails" if fails else "is not shown, as something could not be compared,"
-    return paragraph(f"✗ Parity {what} in {counted(len(report.failing), 'Cell')}: {names}", width, style="bold red")
+    return paragraph(f"✗ Parity fails in {counted(len(report.failing), 'Cell')}: {names}", width, style="bold red")
 
 
 def _judged(side: str, cells: list[CellReport]) -> str:

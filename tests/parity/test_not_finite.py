@@ -89,7 +89,7 @@ def test_gradients_that_are_nan_are_not_compared_and_told() -> None:
     assert not report.ok
     assert {report.cells[path].status for path in ("", "linear")} == {NOT_COMPARED}
     assert any(note.startswith("NaN in the reference's gradients") for note in report.notes)
-    assert "not shown, as something could not be compared" in " ".join(str(report).split())
+    assert "? not compared" in str(report)
     assert parity.check(module, (X[0][0],), grads=False).ok
 
 
