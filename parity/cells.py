@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from ..runtime.errors import UsageError
 from ..runtime.ir.types import is_floating
 from .results import INLINED, NOT_REACHED, UNPAIRED, CellReport
-from .sides.records import INPUT, OUTPUT, Key, Records, Side
+from .sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Side
 from .sides.torch_side import TorchSide
 from .weights.layers import CONTAINERS, kind_of_module
 
@@ -75,24 +75,31 @@ def require_elements(records: Records) -> None:
         )
 
 
-def require_finite(records: Records, dtype: str) -> None:
-    """Raise `UsageError`, naming the first Cell that makes them, if outputs hold NaN or infinity.
+def require_finite(records: Records, dtype: str, truth: Records | None = None) -> None:
+    """Raise `UsageError`, naming the first Cell that makes them, if outputs hold what can't be compared.
 
-    What isn't finite can't be compared: any difference is hidden behind it.
+    That is NaN: any difference is hidden behind it; infinities where the truth has none; and in the truth those that
+    come of a pole or an overflow, where gradients aren't finite either, or are all that there is. Others, as a mask
+    writes them, are compared.
+
+    Args:
+        records: of the reference.
+        dtype: that it ran in.
+        truth: its records in float64, if these aren't they.
     """
-    bad = [key for key in records.root(OUTPUT) if not _finite(records, key)]
+    bad = [key for key in records.root(OUTPUT) if not _comparable(records, key, truth)]
     if not bad:
         return
     culprit = next(
         (
             key
             for key in records.values
-            if key.kind == OUTPUT and not _finite(records, key) and _inputs_finite(records, key)
+            if key.kind == OUTPUT and not _finite(records.values[key]) and _inputs_finite(records, key)
         ),
         bad[0],
     )
     array = records.values[culprit]
-    kind = "NaN" if np.isnan(array.astype(np.float64)).any() else "infinity"
+    kind = "NaN" if _has_nan(array) else "infinity"
     count = int(math.prod(array.shape) - np.isfinite(array.astype(np.float64)).sum())
     children = any(key.path.startswith(f"{culprit.path}.") for key in records.values)
     raise UsageError(
@@ -104,11 +111,44 @@ def require_finite(records: Records, dtype: str) -> None:
     )
 
 
-def _finite(records: Records, key: Key) -> bool:
+def not_finite(truth: Records) -> list[str]:
+    """Notes on infinities among the outputs of the truth, and on NaN among some elements of its gradients."""
+    outputs = {key.slot: truth.values[key] for key in truth.root(OUTPUT)}
+    gradients = {key.slot: truth.values[key] for key in truth.root(INPUT_GRADIENT)} | truth.parameter_gradients
+    infinite = [_share(name, array, np.isinf) for name, array in outputs.items() if not _finite(array)]
+    nan = [_share(name, array, np.isnan) for name, array in gradients.items() if array is not None and _has_nan(array)]
+    notes = {
+        "infinite in the reference, where sign and place are compared": infinite,
+        "NaN in the reference's gradients, which hides any difference": nan,
+    }
+    return [f"{what}: {', '.join(shares)}" for what, shares in notes.items() if shares]
+
+
+def _share(name: str, array: Array, found: Callable[[Array], Array]) -> str:
+    return f"{int(found(array).sum())} of {array.size} elements of {name}"
+
+
+def _comparable(records: Records, key: Key, truth: Records | None) -> bool:
     array = records.values[key]
+    if _finite(array):
+        return True
+    if _has_nan(array):
+        return False
+    if truth is not None:
+        return bool(np.array_equal(np.isinf(array), np.isinf(truth.values[key])))
+    gradients = [value for k, value in records.values.items() if k.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT)]
+    gradients += [gradient for gradient in records.parameter_gradients.values() if gradient is not None]
+    return bool(np.isfinite(array).any()) and all(map(_finite, gradients))
+
+
+def _finite(array: Array) -> bool:
     return not is_floating(array.dtype) or bool(np.isfinite(array.astype(np.float64, copy=False)).all())
+
+
+def _has_nan(array: Array) -> bool:
+    return is_floating(array.dtype) and bool(np.isnan(array.astype(np.float64, copy=False)).any())
 
 
 def _inputs_finite(records: Records, output: Key) -> bool:
     slots = records.slots.get((output.path, output.call, INPUT), [])
-    return all(_finite(records, Key(output.path, output.call, INPUT, slot)) for slot in slots)
+    return all(_finite(records.values[Key(output.path, output.call, INPUT, slot)]) for slot in slots)

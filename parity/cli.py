@@ -207,6 +207,13 @@ def compare(
     """
     read = {"REFERENCE": reference, "CANDIDATE": candidate, "--inputs": inputs}
     _require_outputs({"--json": json_file, "--junit": junit_file}, read)
+    for given in (reference, candidate):
+        if Path(_file_of(given)).suffix == ".py":
+            raise UsageError(
+                f"parity compare takes two ONNX files, given {given}\n"
+                "  what to do: judge a model file with parity run; two modules in Python, with "
+                "parity.compare(reference, candidate, args) or assert_parity"
+            )
     from .onnx_files import compare_onnx
 
     options |= {"grads": not no_grad, "model": candidate}

@@ -236,12 +236,10 @@ def compare(
             "the reference must be a torch module or a program: the truth is computed in float64, which "
             "an ONNX model can't be run in; give the ONNX model as the candidate"
         )
-    return judged(
-        _side("reference", reference, args, keywords, chosen),
-        [_side("candidate", candidate, args, keywords, chosen)],
-        chosen,
-        progress or NoProgress(),
-    )
+    believed = _side("reference", reference, args, keywords, chosen)
+    side = _side("candidate", candidate, args, keywords, chosen)
+    rounded = [one for one in (believed, side) if one.abilities.gradients]
+    return judged(believed, [side], chosen, progress or NoProgress(), rounded)
 
 
 def as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,10 +53,10 @@ def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | Non
     _require_eval(chosen)
     shown.stage("read", None)
     program = from_onnx(path)
+    chosen, runtime_dtype, notes = _suited(chosen, program)
     args = tuple(_arrays(program, inputs, chosen.seed))
-    notes: list[str] = []
     interpreter = InterpreterSide("interpreter", program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
-    runtime = OnnxModelSide("onnxruntime", path, args, {}, dtype="float32", provider=chosen.provider)
+    runtime = OnnxModelSide("onnxruntime", path, args, {}, dtype=runtime_dtype, provider=chosen.provider)
     reference: Side = interpreter
     sides: list[Side] = [runtime]
     try:
@@ -94,15 +96,15 @@ def compare_onnx(
     _require_eval(chosen)
     shown.stage("read", None)
     first, second = from_onnx(reference), from_onnx(candidate)
+    chosen, runtime_dtype, notes = _suited(chosen, first)
     arrays = _arrays(first, inputs, chosen.seed)
     others = _paired(first, second, arrays)
     _require_same_dtypes(second, others, reference, candidate)
     alike = _interface(first) == _interface(second)
-    notes = []
     if not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")
         first, second = _without_parameters(first), _without_parameters(second)
-    files = _Files(reference, candidate, first, second, alike, chosen, shown)
+    files = _Files(reference, candidate, first, second, alike, chosen, runtime_dtype, shown)
     report = files.judged(arrays)
     if inputs is None and not (chosen.fail_fast and not report.ok):
         files.judge_at_other_sizes(report, arrays)
@@ -120,6 +122,7 @@ class _Files:
     second: Program
     alike: bool
     options: Options
+    runtime_dtype: str
     progress: Progress
 
     def judged(self, arrays: list[Array]) -> Report:
@@ -128,8 +131,8 @@ class _Files:
         believed, side = self._believed(arrays), self._side(arrays)
         if not self.alike:
             side.abilities = Abilities(side.abilities.checks, cells=False)
-        name, provider = f"{self.candidate} in onnxruntime", self.options.provider
-        runtime = OnnxModelSide(name, self.candidate, others, {}, dtype="float32", provider=provider)
+        name, dtype, provider = f"{self.candidate} in onnxruntime", self.runtime_dtype, self.options.provider
+        runtime = OnnxModelSide(name, self.candidate, others, {}, dtype=dtype, provider=provider)
         return judged(believed, [side, runtime], self.options, self.progress, rounded=[believed, side])
 
     def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
@@ -170,6 +173,23 @@ class _Files:
 def _require_eval(options: Options) -> None:
     if options.train:
         raise UsageError("an ONNX model is compared as it is: --train is for torch models")
+
+
+def _suited(options: Options, program: Program) -> tuple[Options, str, list[str]]:
+    """The options for a file, the dtype that ONNX Runtime is judged in, and notes.
+
+    What a file computes in half precision is judged in that, where no other dtype than float32 is asked for.
+    """
+    sizes: Counter[str] = Counter()
+    for value in (*program.inputs, *(parameter.value for parameter in program.parameters.values())):
+        if is_floating(value.dtype):
+            sizes[value.dtype.name] += math.prod(size for size in value.shape if isinstance(size, int))
+    ((own, _),) = sizes.most_common(1) or [("float32", 0)]
+    if own not in ("float16", "bfloat16"):
+        return options, "float32", []
+    if options.dtype != "float32":
+        return options, own, []
+    return replace(options, dtype=own), own, [f"the file computes in {own}, which is what rounding was judged in"]
 
 
 def _tensors(arrays: tuple[Array, ...]) -> tuple[Any, ...]:

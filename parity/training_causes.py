@@ -56,7 +56,7 @@ def _of_computed(truth: Training, run: Training, step: int, quantity: Quantity) 
     if quantity == OVERFLOW:
         done = "left out" if run.steps[step - 1][quantity] else "made"
         return f"the update was {done} here, and not in torch"
-    factor = _multiple(run.steps[step - 1][quantity], truth.steps[step - 1][quantity])
+    factor = _factor(run.steps[step - 1][quantity], truth.steps[step - 1][quantity])
     if factor is None or abs(factor - 1) < SAME or (quantity.kind == LOSS.kind and not _tells(factor)):
         return ""
     return f"{_number(factor)} times that of torch: loss scale, or a sum for a mean"
@@ -70,7 +70,9 @@ def _of_kept(truth: Training, run: Training, step: int, quantity: Quantity) -> s
     start = (truth.start if step == 1 else truth.steps[step - 2])[quantity].astype(np.float64)
     there, here = moved(truth, step), moved(run, step)
     difference = here - there
-    decay, factor = _multiple(difference, start), _multiple(here, there)
+    decay, factor = _multiple(difference, start), _factor(here, there)
+    if quantity.kind == "buffer":
+        return _of_buffer(size(here), size(there), factor)
     if size(there) == 0.0:
         if decay is not None:
             return (
@@ -84,11 +86,29 @@ def _of_kept(truth: Training, run: Training, step: int, quantity: Quantity) -> s
         moves = f"moves {_number(factor)} times as far as in torch"
         if 1 < factor < 1 + 1e-4:
             return f"{moves}: clipping, where torch's clip_grad_norm_ adds 1e-6 to the norm, or learning rate"
-        return f"{moves}: loss scale, accumulation, clipping or learning rate; of a moving statistic, the momentum"
+        return f"{moves}: loss scale, accumulation, clipping, learning rate, or another form of momentum"
     momentum = _multiple(difference, moved(truth, step - 1)) if step > 1 else None
     if momentum is not None:
         return f"moves further by {_number(momentum)} of the step before: momentum"
-    return f"differs by {_number(decay)} of itself: weight decay on one side only" if decay is not None else ""
+    if decay is None:
+        return ""
+    return f"differs by {_number(decay)} of itself: weight decay on one side only, or decoupled on one side only"
+
+
+def _of_buffer(here: float, there: float, factor: float | None) -> str:
+    """Of a buffer that moves so far."""
+    if there == 0.0:
+        return "moves here, and not in torch: the network is in eval mode there?"
+    if here == 0.0:
+        return "moves in torch, and not here: the network is in eval mode here?"
+    return "" if factor is None else f"moves {_number(factor)} times as far as in torch: the momentum of a statistic"
+
+
+def _factor(here: Array, there: Array) -> float | None:
+    """The number by which `there` is multiplied here, if their difference is a multiple of it, too."""
+    here, there = np.asarray(here, np.float64), np.asarray(there, np.float64)
+    share = _multiple(here - there, there)
+    return None if share in (None, -1.0) else 1 + share
 
 
 def _multiple(array: Array, of: Array) -> float | None:

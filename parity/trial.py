@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..runtime.errors import UsageError
-from .cells import cell_reports, owners, require_elements, require_finite
+from .cells import cell_reports, not_finite, owners, require_elements, require_finite
 from .comparer import Comparer, compare_parameters
 from .judge import Tolerance
 from .noise import Noise
@@ -42,7 +42,8 @@ class Trial:
         self.replayed = Run("float64", options.grads, self.truth.cotangents, self.truth.draws, slots=self.truth.slots)
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
-        require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype)
+        require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
+        self.notes += not_finite(self.truth)
         self.cells = cell_reports(reference, self.truth)
         self.owners = owners(self.cells, reference, self.truth)
         for path, cell in self.cells.items():

@@ -46,6 +46,16 @@ def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, ru
     return Difference(layers, "", name, find, rule)
 
 
+def _sizes_are_whole(pair: Pair) -> bool:
+    """Whether the sampled sizes are whole numbers, or given: then the scale is the same, computed anew or not."""
+    scale = read(pair.module, "scale_factor")
+    if scale in (None, MISSING):
+        return True
+    axes = pair.shape[2:] if pair.shape else ()
+    scales = scale if isinstance(scale, tuple) else (scale,) * len(axes)
+    return bool(axes) and all(float(size * by).is_integer() for size, by in zip(axes, scales, strict=True))
+
+
 # ---- dropout ----
 
 
@@ -178,5 +188,6 @@ LAYERS = (
     argument(
         SAMPLERS, "recompute_scale_factor", of_cell=lambda pair: bool(read(pair.cell, "recompute_scale_factor")),
         of_module=lambda pair: bool(read(pair.module, "recompute_scale_factor")),
+        needed=lambda pair, theirs: MISSING if _sizes_are_whole(pair) else theirs,
     ),
 )  # fmt: skip

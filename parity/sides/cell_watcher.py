@@ -29,6 +29,7 @@ from .records import (
     Misfit,
     Records,
     Run,
+    fed,
 )
 
 
@@ -180,14 +181,14 @@ class Watcher:
         array = passed = self.framework.array(tensor)
         layout = self.layouts.get(key)
         recorded = array if layout is None else layout.back(array)
-        fed = None if self.run.feed is None else self.run.feed.values.get(key)
-        if fed is not None:
-            if is_floating(array.dtype) == is_floating(fed.dtype):
+        given = fed(self.run.feed, key)
+        if given is not None:
+            if is_floating(array.dtype) == is_floating(given.dtype):
                 # a Cell computes in its own dtype, and its imprecision isn't that of the Cells behind it
-                passed = fed.astype(array.dtype if key.kind == INPUT else as_dtype(self.run.dtype))
+                passed = given.astype(array.dtype if key.kind == INPUT else as_dtype(self.run.dtype))
                 passed = passed if layout is None else layout.there(passed)
-            elif recorded.shape == fed.shape and np.array_equal(recorded.astype(np.float64), fed.astype(np.float64)):
-                recorded = fed  # a mask of ones and zeros is as good as one of bools
+            elif recorded.shape == given.shape and np.array_equal(recorded.astype(float), given.astype(float)):
+                recorded = given  # a mask of ones and zeros is as good as one of bools
         self._record(key, recorded)
         shape, dtype = array.shape, array.dtype
         gradient_key = key._replace(kind=gradient_kind)
@@ -198,7 +199,7 @@ class Watcher:
         def pull(gradient: Array) -> Array:
             self._step_back(call, gradient_key.kind)
             self._record(gradient_key, gradient if layout is None else layout.back(gradient))
-            given = None if self.run.feed is None else self.run.feed.values.get(gradient_key)
+            given = fed(self.run.feed, gradient_key)
             if given is not None and layout is not None:
                 given = layout.there(given)
             if given is not None and given.shape == gradient.shape:

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.calling import as_array
 from .records import Array, Draw
-from .rounded_numbers import moved_tensor
+from .rounded_numbers import MOVED, moved_angle, moved_tensor
 
 _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {
     torch.complex64: torch.complex128,
@@ -29,6 +29,9 @@ _UNITS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float16, torch.bfloa
 }
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.scalar_tensor)
 _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+_ANGLES = {torch.sin: 0, torch.cos: 0, torch.polar: 1, torch.Tensor.sin: 0, torch.Tensor.cos: 0}
+# ATen's gradients of these have 1/6 and 1/alpha in float32, in float64 too
+_ROUNDED_GRADIENTS = (torch.nn.functional.hardsigmoid, torch.nn.functional.celu, torch.celu)
 _COMPLEX_CASTS = (torch.Tensor.cfloat, torch.Tensor.chalf)  # type: ignore[attr-defined]
 
 
@@ -38,7 +41,7 @@ class DoublePrecision(TorchFunctionMode):
     Networks cast: an RMS norm upcasts to float32 and back, a mask is made in a dtype. The float64 truth must not lose
     its digits there. Numbers made from Python data keep the value they have in the working dtype, and so do the limits
     of a dtype (`torch.finfo`, the eps of an RMS norm without one): they are part of the function that is computed. If
-    `moved`, such numbers are off as `rounded_numbers` says.
+    `moved`, such numbers, and the angles that tables of sines are made of, are off as `rounded_numbers` says.
     """
 
     def __init__(self, working_dtype: torch.dtype, *, moved: bool = False) -> None:
@@ -78,10 +81,27 @@ class DoublePrecision(TorchFunctionMode):
             if not from_python or made.dtype != torch.float64:
                 return made
             return moved_tensor(made.float()) if self.moved else made.float().double()
+        if self.moved and func in _ANGLES and len(args) > _ANGLES[func]:
+            angle = args[_ANGLES[func]]
+            args = (*args[: _ANGLES[func]], moved_angle(angle), *args[_ANGLES[func] + 1 :])
+        if self.moved and func in _ROUNDED_GRADIENTS:
+            return _MovedGradient.apply(func(*args, **kwargs))  # type: ignore[no-untyped-call]
         if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
             args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item()
         args, kwargs = pytree.tree_map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
         return func(*args, **kwargs)
+
+
+class _MovedGradient(torch.autograd.Function):
+    """Identity, whose gradient is off as `rounded_numbers` says."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        return g * MOVED
 
 
 def is_inexact(tensor: torch.Tensor) -> bool:
@@ -116,7 +136,7 @@ class KeptGradients(TorchFunctionMode):
 
 
 class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within it, sorting keeps equal elements in order: torch leaves the order open, and it depends on the processor.
+    """Within it, sorting and `topk` keep equal elements in order: torch leaves it open, it depends on the processor.
 
     A Cell that is fed what others made of sorted rows can be judged only if both sides sort alike.
     """
@@ -125,6 +145,11 @@ class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is torch.ops.aten.sort.default:
             given = dict(zip(("dim", "descending"), args[1:], strict=False))
             return torch.ops.aten.sort.stable(args[0], stable=True, **given)
+        if func is torch.ops.aten.topk.default:
+            given = {"k": 1, "dim": -1, "largest": True} | dict(zip(("k", "dim", "largest"), args[1:], strict=False))
+            ways = {"stable": True, "dim": given["dim"], "descending": given["largest"]}
+            found = torch.ops.aten.sort.stable(args[0], **ways)
+            return tuple(part.narrow(given["dim"], 0, given["k"]).clone() if part.ndim else part for part in found)
         return func(*args, **kwargs or {})
 
 

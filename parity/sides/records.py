@@ -204,9 +204,18 @@ def drawn_cotangents(outputs: Sequence[Array], working_dtype: np.dtype[Any], see
     return [c.astype(np.float64) if is_floating(out.dtype) else None for c, out in zip(drawn, outputs, strict=True)]
 
 
+def fed(feed: Records | None, key: Key) -> Array | None:
+    """What is fed at `key`: what was recorded there; no gradient that arrived is one of zeros; None for nothing."""
+    if feed is None or key in feed.values or key.kind not in (INPUT_GRADIENT, OUTPUT_GRADIENT):
+        return None if feed is None else feed.values.get(key)
+    value = key._replace(kind=INPUT if key.kind == INPUT_GRADIENT else OUTPUT)
+    asked = bool(feed.cotangents) and value in feed.values and value not in feed.untracked
+    return np.zeros(feed.values[value].shape) if asked else None
+
+
 def fed_value(feed: Records | None, key: Key, like: Array) -> Array:
-    """The value recorded at `key` in the dtype of `like`; `like` itself where none of that shape was recorded."""
-    recorded = None if feed is None else feed.values.get(key)
+    """What is fed at `key` in the dtype of `like`; `like` itself where nothing of that shape is."""
+    recorded = fed(feed, key)
     if recorded is None or recorded.shape != like.shape:
         return like
     return recorded.astype(like.dtype, copy=False)

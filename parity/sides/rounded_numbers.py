@@ -33,10 +33,23 @@ def moved(array: Array) -> Array:
 
 
 def moved_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """`moved`, of a torch tensor; one that holds no real numbers, or is differentiated, is itself."""
-    if not tensor.is_floating_point() or tensor.requires_grad:
+    """`moved`, of a torch tensor; one that holds integers, or is differentiated, is itself."""
+    if tensor.requires_grad:
+        return tensor
+    if tensor.is_complex():
+        return torch.view_as_complex(moved_tensor(torch.view_as_real(tensor.resolve_conj())))
+    if not tensor.is_floating_point():
         return tensor
     return torch.from_numpy(np.asarray(moved(tensor.double().numpy(force=True))))
+
+
+def moved_angle(angle: torch.Tensor) -> torch.Tensor:
+    """The angles of a table of sines, off: a large one is off by much where it was made in float32.
+
+    A position times a frequency, say, has to be rounded, even where the position itself is a whole number. Angles that
+    are differentiated are what the network computes, and stay.
+    """
+    return angle if angle.requires_grad or not angle.is_floating_point() else angle * MOVED
 
 
 def moved_program(program: Program) -> Program:

@@ -39,6 +39,7 @@ from .records import (
     Records,
     Run,
     drawn_cotangents,
+    fed,
     native_abilities,
     reference_slot,
     surplus,
@@ -322,7 +323,7 @@ class _Recorder:
         A recorded value of another shape takes the place of an input or output (the Cells behind it go on with what the
         reference had), not of a gradient.
         """
-        recorded = None if self.run.feed is None else self.run.feed.values.get(key)
+        recorded = fed(self.run.feed, key)
         whole = tensor.detach().resolve_conj()
         like = torch.view_as_real(whole) if tensor.is_complex() else whole
         passed = like

@@ -455,3 +455,42 @@ def test_tensors_of_a_call_are_paired_by_name_where_one_side_has_more() -> None:
 def test_parameters_without_a_shape_are_refused(judge: Any) -> None:
     with pytest.raises(UsageError, match="no shape yet: weight, bias"):
         judge(nn.LazyLinear(3), (torch.ones(1, 2),))
+
+
+class Recurrent(nn.Module):
+    """What is read off a recurrent layer: its output, its last state, its last memory."""
+
+    def __init__(self, read: int) -> None:
+        super().__init__()
+        self.rnn, self.fc = nn.LSTM(4, 5), nn.Linear(5, 3)
+        self.read = read
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, (h, c) = self.rnn(x)
+        return self.fc((y[-1], h[-1], c[-1])[self.read])
+
+
+@pytest.mark.parametrize("read", [0, 2])
+def test_who_reads_another_output_is_at_fault_and_not_who_makes_it(read: int) -> None:
+    module, other = Recurrent(1), Recurrent(read)
+    other.load_state_dict(module.state_dict())
+    args = (torch.randn(3, 2, 4),)
+    assert parity.compare(module, other, args).failing == [""]
+    assert parity.compare(converter.from_torch(module, args), converter.from_torch(other, args), args).failing == [""]
+
+
+@pytest.mark.parametrize("asked", [{}, {"dim": 0}, {"largest": False}, {"sorted": False, "dim": 1}])
+def test_the_indices_of_equal_elements_are_the_first_on_every_side(asked: dict[str, Any]) -> None:
+    class Top(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            values, indices = torch.topk(x.relu(), 5, **asked)
+            return values, indices
+
+    class Other(Top):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            values, indices = super().forward(x)
+            return values, indices + (values == 0)
+
+    args = (torch.randn(20, 20, generator=torch.Generator().manual_seed(0)),)
+    assert parity.check(Top(), args).ok
+    assert parity.compare(Top(), Other(), args).ok is ((torch.topk(args[0].relu(), 5, **asked)[0] != 0).all().item())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 
 from cellbridge.parity import check, compare
 from cellbridge.parity.noise import MOST_SAMPLES, Noise
@@ -139,3 +141,36 @@ def test_a_cell_that_loses_its_digits_in_the_working_dtype_is_judged_by_those_of
     assert report.ok, str(report)
     wrong = compare(NormOfLittle(offset, spread, 1e-5), NormOfLittle(offset, spread, 1.001e-5), (x,), dtype=dtype)
     assert wrong.failing == ["norm"]
+
+
+class Rounded(nn.Module):
+    """`function` of a linear layer's output."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear, self.function = nn.Linear(6, 6), function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.linear(x))
+
+
+ALIKE: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "a tensor for a number": (lambda x: 0.7 * x, lambda x: torch.tensor(0.7) * x),
+    "hardsigmoid": (functional.hardsigmoid, lambda x: (x + 3).clamp(0, 6) / 6),
+    "celu": (lambda x: functional.celu(x, 0.7), lambda x: torch.where(x > 0, x, 0.7 * torch.expm1(x / 0.7))),
+}
+OTHERS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "a tensor for a number": (lambda x: 0.7 * x, lambda x: torch.tensor(0.700001) * x),
+    "hardsigmoid": (functional.hardsigmoid, lambda x: (x + 3).clamp(0, 6) * 0.1666665),
+    "celu": (lambda x: functional.celu(x, 0.7), lambda x: torch.where(x > 0, x, 0.7 * torch.expm1(x / 0.700001))),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_two_modules_round_to_float32_is_no_fault_and_hides_none(name: str, swapped: bool) -> None:
+    x = (torch.randn(5, 6),)
+    for pairs, passes in ((ALIKE, True), (OTHERS, False)):
+        one, other = map(Rounded, reversed(pairs[name]) if swapped else pairs[name])
+        assert compare(one, other, x).ok is passes

@@ -299,6 +299,30 @@ def test_models_of_other_dtypes_are_refused(tmp_path: Path) -> None:
         compare_onnx(*paths)
 
 
+def test_a_file_in_half_precision_is_judged_in_it(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3)).half()
+    half, wrong = str(tmp_path / "half.onnx"), tmp_path / "wrong.onnx"
+    converter.to_onnx(converter.from_torch(module, (torch.randn(4, 8).half(),)), half)
+    for report in (check_onnx(half), check_onnx(half, dtype="float16"), compare_onnx(half, half)):
+        assert report.ok
+        assert report.dtype == "float16"
+    assert "the file computes in float16, which is what rounding was judged in" in check_onnx(half).notes
+    assert check_onnx(half, dtype="float64").dtype == "float64"
+
+    def change(model: onnx.ModelProto) -> None:
+        weight = next(tensor for tensor in model.graph.initializer if len(tensor.dims) == 2)
+        weight.CopyFrom(numpy_helper.from_array(1.02 * numpy_helper.to_array(weight).astype(np.float16), weight.name))
+
+    assert not compare_onnx(half, changed(half, wrong, change)).ok
+
+
+def test_model_files_are_not_compared(path: str) -> None:
+    for arguments in (("fixtures/unet.py", path), (path, "fixtures/unet.py:model")):
+        result = invoked("compare", *arguments)
+        assert result.exit_code == 2
+        assert "takes two ONNX files, given fixtures/unet.py" in result.output
+
+
 # ---- bad files ----
 
 

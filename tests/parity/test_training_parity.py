@@ -11,6 +11,9 @@ import torch
 
 import cellbridge.runtime as ms
 from cellbridge.parity import assert_training_parity, compare_training
+from cellbridge.parity.results import FAIL, Comparison
+from cellbridge.parity.sides.quantities import Quantity, Training
+from cellbridge.parity.training_causes import causes
 from cellbridge.runtime import Tensor, nn
 from cellbridge.runtime.errors import ParityError, UsageError
 
@@ -251,3 +254,28 @@ def test_what_cannot_be_compared_is_refused() -> None:
         compare_training(Net(), CellNet(), there, here, [])
     with pytest.raises(UsageError, match="dtype must be one of"):
         compare_training(Net(), CellNet(), there, here, data(), dtype="int8")
+
+
+def seen(there: np.ndarray, here: np.ndarray, kind: str = "parameter") -> list[str]:
+    """What is told of one tensor of zeros that moves so far in the first step."""
+    held = Quantity(kind, "w")
+    truth, run = ({held: np.zeros_like(there)}, [{held: there}]), ({held: np.zeros_like(here)}, [{held: here}])
+    failed = Comparison("cell", "meaning", "end to end", kind, "w", 1, FAIL)
+    return causes(Training(*truth), Training(*run), [failed])
+
+
+MOVED = np.array([0.1, -0.2, 0.3])
+
+
+def test_a_factor_is_told_where_it_explains_the_difference_and_not_where_the_difference_is_small() -> None:
+    """Adam's first step is as long whatever the gradient's length, but for eps: that is no factor."""
+    assert "moves 1 + 1e-08 times" in seen(MOVED, MOVED * (1 + 1e-8))[0]
+    assert seen(MOVED, MOVED + np.array([1e-8, 3e-8, 2e-8])) == []
+
+
+@pytest.mark.parametrize(
+    ("here", "told"), [(0 * MOVED, "eval mode here"), (9 * MOVED, "the momentum of a statistic"), (MOVED**2, "")]
+)
+def test_a_buffer_is_given_to_no_optimizer(here: np.ndarray, told: str) -> None:
+    assert told in " ".join(seen(MOVED, here, "buffer"))
+    assert "eval mode there" in seen(0 * MOVED, MOVED, "buffer")[0]

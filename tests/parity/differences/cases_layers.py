@@ -156,6 +156,13 @@ CASES: list[Case] = [
         nn.Upsample(scale_factor=(1.5, 1.5), recompute_scale_factor=True),
     ),
     case(
+        torch_nn.Upsample(scale_factor=1.5),
+        nn.Upsample(scale_factor=1.5, mode="bilinear", recompute_scale_factor=True),
+        "Upsample: mode='bilinear' here, mode='nearest' there; write mode=\"nearest\"",
+        nn.Upsample(scale_factor=1.5, recompute_scale_factor=True),
+        zeros(1, 2, 4, 6),
+    ),
+    case(
         torch_nn.Upsample(4, mode="bilinear"),
         nn.Upsample(4),
         "Upsample: mode='nearest' here, mode='bilinear' there; write mode=\"bilinear\"",

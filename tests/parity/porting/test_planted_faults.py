@@ -269,3 +269,29 @@ class Loss(nn.Cell):
 def test_reduction_of_a_loss(loss: nn.Cell, failing: list[str]) -> None:
     args = torch.randn(5, 3), torch.tensor([0, 1, 3, 2, 0])
     assert parity.compare(TorchLoss(), Loss(loss), args).failing == failing
+
+
+class TorchRecurrent(tnn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.fc = tnn.LSTM(4, 5, batch_first=True), tnn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.rnn(x)[1][0][-1])
+
+
+class Recurrent(nn.Cell):
+    def __init__(self, memory: bool) -> None:
+        super().__init__()
+        self.rnn, self.fc = nn.LSTM(4, 5, batch_first=True), nn.Dense(5, 3)
+        self.memory = memory
+
+    def construct(self, x: Tensor) -> Tensor:
+        _, (h, c) = self.rnn(x)
+        return self.fc((c if self.memory else h)[-1])
+
+
+def test_a_layer_is_innocent_of_which_of_its_outputs_is_read() -> None:
+    args = (torch.randn(2, 3, 4),)
+    assert parity.compare(TorchRecurrent(), Recurrent(memory=False), args).ok
+    assert parity.compare(TorchRecurrent(), Recurrent(memory=True), args).failing == [""]

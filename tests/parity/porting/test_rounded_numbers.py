@@ -92,3 +92,46 @@ def test_a_wrong_eps_beside_them_is_told_of_its_cell_alone() -> None:
     torch.manual_seed(0)
     wrong = Scaled(Tensor(SCALE, ms.float32), product, epsilon=1.01e-5)
     assert parity.compare(TorchScaled(SCALE, product), wrong, torch.randn(4, 6)).failing == ["norm"]
+
+
+def angles(count: int, base: float = 1e4) -> np.ndarray[Any, Any]:
+    """Of positions, in float32: of those at 500, as far off as 2e-5."""
+    frequencies = base ** -(np.arange(6, dtype=np.float32) / 6)
+    return np.outer(np.arange(count, dtype=np.float32), frequencies.astype(np.float32))
+
+
+def torch_angles(count: int) -> torch.Tensor:
+    frequencies = 1e4 ** -(torch.arange(6).float() / 6)
+    return torch.outer(torch.arange(count).float(), frequencies)
+
+
+def torch_sines(x: torch.Tensor, _: Any) -> torch.Tensor:
+    return x * torch_angles(len(x)).sin() + torch.cos(torch_angles(len(x)))
+
+
+def torch_rotation(x: torch.Tensor, _: Any) -> torch.Tensor:
+    turned = torch.polar(torch.ones(len(x), 6), torch_angles(len(x)))
+    return x * turned.imag + turned.real
+
+
+def rotated(x: torch.Tensor, held: torch.Tensor) -> torch.Tensor:
+    return x * held.imag + held.real
+
+
+@pytest.mark.parametrize(("base", "passes"), [(1e4, True), (10010.0, False)])
+@pytest.mark.parametrize("function", [torch_sines, torch_rotation, rotated])
+def test_tables_of_sines_of_many_positions(function: Any, base: float, passes: bool) -> None:
+    torch.manual_seed(0)
+    held = torch.polar(torch.ones(500, 6), torch_angles(500)) if function is rotated else None
+    table = Tensor(angles(500, base), ms.float32)
+    sines, cosines = (Tensor(f(np.asarray(table)), ms.float32) for f in (np.sin, np.cos))
+    port = Scaled(None, lambda x, _: x * sines + cosines)
+    assert parity.compare(TorchScaled(held, function), port, torch.randn(500, 6)).ok is passes
+
+
+def test_sines_of_what_is_learned_are_as_exact_as_others() -> None:
+    torch.manual_seed(0)
+    module = TorchScaled(SCALE, lambda x, held: torch.sin(300 * x) * held)
+    for by, passes in ((300, True), (300 * (1 + 1e-6), False)):
+        port = Scaled(Tensor(SCALE, ms.float32), lambda x, held, by=by: ops.sin(by * x) * held)
+        assert parity.compare(module, port, torch.randn(4, 6)).ok is passes
