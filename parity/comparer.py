@@ -8,6 +8,9 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
+import numpy as np
+
+from ..runtime.ir.types import is_floating
 from .judge import Tolerance, judge, size
 from .noise import Noise
 from .results import FAIL, NOT_COMPARED, PASS, Comparison, is_inside
@@ -84,8 +87,16 @@ class Comparer:
             reason = f"nothing was recorded here on the {self.side} side: the Cell or this output has no counterpart"
             return self._comparison(check, kind, name, key.call, {"status": NOT_COMPARED, "reason": reason})
         reference = self.noise.first.values.get(key, truth)
-        fields = judge(check, value, truth, reference, self.noise.error(key, check), self.tolerance, group_size)
+        fields = self._judged(check, value, truth, reference, self.noise.error(key, check), group_size)
         return self._comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
+
+    def _judged(
+        self, check: str, value: Array, truth: Array, reference: Array, noise: float, group_size: float = 0.0
+    ) -> dict[str, Any]:
+        fields = judge(check, value, truth, reference, noise, self.tolerance, group_size)
+        if truth.size and is_floating(truth.dtype) and np.isnan(truth).all() and fields["status"] == PASS:
+            return fields | {"status": NOT_COMPARED, "reason": "NaN in the reference, in every element"}
+        return fields
 
     def _is_untracked(self, gradient: Key, records: Records) -> bool:
         """Whether a side asks for no gradient of this input."""
@@ -165,7 +176,7 @@ class Comparer:
             return
         if truth is not None and value is not None:
             known = truth if reference is None else reference
-            fields = judge(check, value, truth, known, noise, self.tolerance, self._group_size(path, None))
+            fields = self._judged(check, value, truth, known, noise, self._group_size(path, None))
         else:
             fields = self._one_sided(truth, value)
         yield path, self._comparison(check, "parameter gradient", name, 0, fields)
@@ -184,9 +195,7 @@ class Comparer:
             else:
                 first = self.noise.first
                 reference = first.updates.get(name, first.buffers.get(name, truth))
-                fields = judge(
-                    check, value, truth, reference, self.noise.error(("update", name), check), self.tolerance
-                )
+                fields = self._judged(check, value, truth, reference, self.noise.error(("update", name), check))
             yield self.owners.get(name, ""), self._comparison(check, "buffer update", name, 0, fields)
 
     def _one_sided(self, truth: Array | None, value: Array | None) -> dict[str, Any]:
