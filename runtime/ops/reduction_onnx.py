@@ -50,7 +50,9 @@ def reduce_onnx(
     last = _last_neighbours(at)
     if last != at:
         count = dims.product(shape[axis] for axis in at)
-        if not isinstance(count, int) or count < MANY:
+        # of the first axes and the last ones, as in the sums of channels, ONNX Runtime adds up the last ones first
+        both_ends = at == (*range(at[-len(last) - 1] + 1), *range(last[0], len(shape)))
+        if both_ends or not isinstance(count, int) or count < MANY:
             return reduced(x, at, keepdims)
         x = reduce_onnx(graph, op_type, x, last, True, shape)
         shape = tuple(1 if axis in last else size for axis, size in enumerate(shape))
