@@ -12,6 +12,7 @@ import numpy as np
 from ..ir.dims import Dim
 from ..ir.types import BOOL, INT64, at_least_float32
 from .float64_forms import Writer
+from .reduction_onnx import log_of_sum
 from .registry import OnnxGraph
 
 NEVER = -np.inf
@@ -146,11 +147,3 @@ class States:
 def columns(graph: OnnxGraph, x: str, begin: int, end: int) -> str:
     """Those of a matrix from `begin` to before `end`."""
     return str(graph.op("Slice", x, *(graph.constant([n], INT64) for n in (begin, end, 1))))
-
-
-def log_of_sum(w: Writer, *terms: str) -> str:
-    """log(exp(a) + exp(b) + ...), minus infinity of nothing but minus infinities."""
-    bounds = np.finfo(w.dtype)
-    largest = w("Clip", w("Max", *terms), float(bounds.min), float(bounds.max))
-    parts = [w("Exp", w("Sub", term, largest)) for term in terms]
-    return w("Add", w("Log", w("Sum", *parts)), largest)

@@ -11,6 +11,7 @@ import numpy as np
 from ..ir import dims
 from ..ir.dims import Dim
 from .common import normalize_axes
+from .float64_forms import Writer
 from .registry import OnnxGraph
 
 MANY_ROWS = 256
@@ -109,3 +110,11 @@ def onnx_log_sum_exp(graph: OnnxGraph, x: str, axes: Sequence[int], keepdims: bo
     summed = graph.op("ReduceSum", graph.op("Exp", graph.op("Sub", x, shift)), at, keepdims=int(keepdims))
     logarithm = graph.op("Log", summed)
     return str(graph.op("Add", logarithm, shift if keepdims else graph.op("Squeeze", shift, at)))
+
+
+def log_of_sum(w: Writer, *terms: str) -> str:
+    """log(exp(a) + exp(b) + ...), minus infinity of nothing but minus infinities."""
+    bounds = np.finfo(w.dtype)
+    largest = w("Clip", w("Max", *terms), float(bounds.min), float(bounds.max))
+    parts = [w("Exp", w("Sub", term, largest)) for term in terms]
+    return w("Add", w("Log", w("Sum", *parts)), largest)

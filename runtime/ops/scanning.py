@@ -9,8 +9,9 @@ import numpy as np
 from ..ir.types import BOOL, INT64, is_floating
 from . import comparison, creation, elementwise, indexing, padding, scanning_onnx, shaping
 from .common import in_float32, normalize_axis
-from .ctc_onnx import log_of_sum
 from .declaring import zero
+from .float64_forms import Writer
+from .reduction_onnx import log_of_sum
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
 
@@ -67,7 +68,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
 def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
     if graph.type(x).rank == 0:
         return x
-    return scanning_onnx.accumulated(graph, x, axis, 1, lambda w, product, factor: w("Mul", product, factor))
+    return scanning_onnx.accumulated(graph, (x,), axis, 1, lambda w, product, factor: w("Mul", product, factor))
 
 
 def product_before(x: Any, axis: int) -> Any:
@@ -124,7 +125,10 @@ def _(g: Tensor, y: Tensor, factors: Tensor, terms: Tensor, *, axis: int) -> tup
 
 @linear_recurrence.onnx
 def _(graph: OnnxGraph, factors: str, terms: str, *, axis: int) -> str:
-    return scanning_onnx.recurrence(graph, factors, terms, axis)
+    def step(w: Writer, before: str, factor: str, term: str) -> str:
+        return w("Add", w("Mul", factor, before), term)
+
+    return scanning_onnx.accumulated(graph, (factors, terms), axis, 0, step)
 
 
 def _recurrence_from_the_end(factors: Any, terms: Any, axis: int) -> Any:
@@ -170,7 +174,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
 
 @logcumsumexp.onnx
 def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
-    return scanning_onnx.accumulated(graph, x, axis, -np.inf, log_of_sum) if graph.type(x).rank else x
+    return scanning_onnx.accumulated(graph, (x,), axis, -np.inf, log_of_sum) if graph.type(x).rank else x
 
 
 @operator

@@ -30,26 +30,8 @@ def cumulative_sum(graph: OnnxGraph, x: str, axis: int) -> str:
     return graph.cast(graph.op("CumSum", graph.op("Cast", x, to=FLOAT64), at), FLOAT32)
 
 
-def accumulated(graph: OnnxGraph, x: str, axis: int, first: float, combined: Callable[[Writer, str, str], str]) -> str:
-    """What there is so far after each element along an axis: `first` and the elements, `combined` one by one."""
-
-    def step(w: Writer, so_far: str, element: str) -> str:
-        return combined(w, so_far, element)
-
-    return _accumulated(graph, (x,), axis, first, step)
-
-
-def recurrence(graph: OnnxGraph, factors: str, terms: str, axis: int) -> str:
-    """See `scanning.linear_recurrence`."""
-
-    def step(w: Writer, so_far: str, factor: str, term: str) -> str:
-        return w("Add", w("Mul", factor, so_far), term)
-
-    return _accumulated(graph, (factors, terms), axis, 0.0, step)
-
-
-def _accumulated(graph: OnnxGraph, operands: Sequence[str], axis: int, first: float, step: Callable[..., str]) -> str:
-    """What `step` makes of the result before and one element of each operand, from `first` on, in a wide dtype."""
+def accumulated(graph: OnnxGraph, operands: Sequence[str], axis: int, first: float, step: Callable[..., str]) -> str:
+    """What `step` makes of the result before and of one element of each operand along an axis, from `first` on."""
     type = graph.type(operands[0])
     kind = type.with_dtype(wide(type.dtype))
 
