@@ -41,15 +41,15 @@ class TakenApartInAutocast(TorchFunctionMode):
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given, keywords = args, kwargs or {}
+        keywords = kwargs or {}
         if not _autocasts():
-            return func(*given, **keywords)
+            return func(*args, **keywords)
         if func in _RECURRENT:
-            return func(*_in_one_dtype(func, given), **keywords)
+            return func(*_in_one_dtype(func, args), **keywords)
         if func not in _APART:
-            return func(*given, **keywords)
+            return func(*args, **keywords)
         with torch._C.DisableTorchFunction():  # another mode would be handed the whole operator
-            return _APART[func](*given, **keywords)
+            return _APART[func](*args, **keywords)
 
 
 def _einsum(equation: Any, *operands: Any) -> Any:

@@ -85,10 +85,10 @@ def lower(
 
 def _store(graph: Graph, node: Node, tensors: dict[Value, str], precomputed: Precomputed) -> None:
     """Let what a node computes be in the model, named after the first parameter or buffer that it is computed of."""
-    for value in node.outputs:
+    for value, array in zip(node.outputs, precomputed.arrays(node), strict=True):
         sources = precomputed.sources(value)
         tensor = graph.define(f"{min(sources)}.{node.op}" if sources else value.name, value.type)
-        graph.initializers[tensor] = precomputed.array(value)
+        graph.initializers[tensor] = array
         if sources:
             graph.sources[tensor] = tuple(sources)
         tensors[value] = tensor

@@ -6,11 +6,16 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from ..errors import ShapeError
 from ..ir.dims import Dim
 from ..ir.types import FLOAT32, is_half
 from ..tracing import Tensor
 from .registry import Rule, Type, get, require  # ops by name: their modules import this one
+
+LAST = np.iinfo(np.int64).max
+"""Where an ONNX Slice ends that goes on to the end."""
 
 
 def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:

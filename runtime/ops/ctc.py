@@ -61,8 +61,9 @@ def _(
 
 
 @ctc_loss.onnx
-def _(graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, *, blank: int) -> str:
-    return _loss_and_alphas(graph, log_probs, targets, input_lengths, target_lengths, blank)[0]
+def _(graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, *, blank: int) -> Any:
+    loss, _ = _loss_and_alphas(graph, log_probs, targets, input_lengths, target_lengths, blank=blank)
+    return loss
 
 
 @operator
@@ -105,14 +106,8 @@ ctc_loss_with_alphas.no_vjp("the alphas are there to look at; the loss itself, `
 
 
 @ctc_loss_with_alphas.onnx
-def _(
-    graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, *, blank: int
-) -> tuple[str, str]:
-    return _loss_and_alphas(graph, log_probs, targets, input_lengths, target_lengths, blank)
-
-
 def _loss_and_alphas(
-    graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, blank: int
+    graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target_lengths: str, *, blank: int
 ) -> tuple[str, str]:
     states = States(graph, log_probs, targets, target_lengths, blank)
     alphas = states.alphas()

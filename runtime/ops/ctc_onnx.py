@@ -11,14 +11,13 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.types import BOOL, INT64, at_least_float32
+from .common import LAST
 from .float64_forms import Writer
 from .reduction_onnx import log_of_sum
 from .registry import OnnxGraph
 
 NEVER = -np.inf
 """The logarithm of the probability of what can't be."""
-
-LAST = np.iinfo(np.int64).max
 
 
 class States:

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT32, FLOAT64, INT64, is_floating
-from .common import normalize_axis
+from .common import LAST, normalize_axis
 from .float64_forms import Writer
 from .reduction_onnx import MANY_ROWS
 from .registry import OnnxGraph, Type
-
-LAST = np.iinfo(np.int64).max
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
