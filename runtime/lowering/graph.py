@@ -18,7 +18,7 @@ from ..ir.program import Program
 from ..ir.types import Type, as_dtype
 from . import opset17
 from .deferred import Deferred
-from .nodes import Subgraph, subgraph, written
+from .nodes import Subgraph, composed, subgraph, written
 from .opsets import require_operator
 from .sizes import Sizes
 
@@ -116,6 +116,11 @@ class Graph:
         """The Cell call that new nodes belong to."""
         return self._metadata.get(CELL, "")
 
+    @property
+    def source(self) -> str:
+        """Where new nodes come from."""
+        return self._metadata.get(SOURCE, "")
+
     def within(self) -> Graph:
         """A graph within this one: it knows this one's tensors and sizes, and shares names and constants with it."""
         inner = copy.copy(self)
@@ -130,6 +135,10 @@ class Graph:
     def body(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Callable[..., Any]) -> Subgraph:
         """A subgraph as `write` writes it; see `OnnxGraph`."""
         return written(self, name, inputs, outputs, write)
+
+    def composed(self, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
+        """What a function of traced tensors composes of ops; see `OnnxGraph`."""
+        return composed(self, composition, operands)
 
     def define(self, name: str, type: Type) -> str:
         """A tensor that no node computes: an input or initializer; its name, with a number if that is taken."""

@@ -11,6 +11,7 @@ from ..interpreter import plan
 from ..ir.program import Program
 from ..ir.types import Node, Type, Value
 from ..ops import get
+from ..subprograms import traced
 from .small_integers import wider
 
 if TYPE_CHECKING:
@@ -58,20 +59,20 @@ def lower(
         program: whose nodes they are.
         nodes: in order of computation.
         tensors: the tensor of each value so far; those of the nodes' outputs are added.
-        precomputed: the values of the program that are fixed; where they have no ONNX form, they are stored.
+        precomputed: the values of the program that are fixed; where ONNX has no operator for them, they are stored.
 
     Raises:
         UnsupportedOperators: ops without an ONNX form: all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
     """
     fixed = {node for node in nodes if precomputed is not None and node.outputs and node.outputs[0] in precomputed}
-    stored = {node for node in fixed if any(get(inner.op).onnx_rule is None for inner in _all_nodes([node]))}
+    stored = {node for node in fixed if not all(_has_operator(inner) for inner in _all_nodes([node]))}
     unsupported = [node for node in _all_nodes(n for n in nodes if n not in stored) if get(node.op).onnx_rule is None]
     if unsupported:
         raise _unsupported(program, unsupported)
     for node in nodes:
         call = program.calls[node.cell]
-        with graph.at(str(call) if call.path else graph.cell, str(node.source or "")):
+        with graph.at(str(call) if call.path else graph.cell, str(node.source or graph.source)):
             try:
                 if node not in stored:
                     _lower(graph, program, node, tensors)
@@ -122,6 +123,17 @@ def written(
     given = [(inner.define("input", type), type) for type in inputs]
     results = write(inner, *(tensor for tensor, _ in given))
     return _closed(inner, name, given, list(zip(results, outputs, strict=True)))
+
+
+def composed(graph: Graph, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
+    """What a function of traced tensors composes of ops, in `graph`; see `OnnxGraph.composed`."""
+    program = traced(composition, [graph.type(tensor) for tensor in operands], "composition")
+    tensors = dict(zip(program.inputs, operands, strict=True))
+    for value, data in program.constant_data.items():
+        tensors[value] = graph.constant(data)
+        graph.types[tensors[value]] = value.type
+    lower(graph, program, [step.node for step in plan(program, program.outputs)], tensors)
+    return tuple(tensors[value] for value in program.outputs)
 
 
 def _closed(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: list[tuple[str, Type]]) -> Subgraph:
@@ -180,6 +192,12 @@ def _is_empty(node: Node) -> bool:
 
 def _nothing(graph: Graph, type: Type) -> str:
     return str(graph.op("Expand", graph.constant(0, type.dtype), graph.dims(type.shape)))
+
+
+def _has_operator(node: Node) -> bool:
+    """Whether ONNX has an operator, or a few, for what a node computes: not loops that are composed of others."""
+    rule = get(node.op).onnx_rule
+    return rule is not None and not hasattr(rule, "is_composed")
 
 
 def _all_nodes(nodes: Iterable[Node]) -> Iterable[Node]:

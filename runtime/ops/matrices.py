@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import is_floating
+from ..ir.types import at_least_float32, is_floating
 from . import creation, linear, reduction, shaping
 from .common import in_float32
 from .complex_numbers import Complex, as_complex, as_pairs
-from .registry import Op, Rule, Type, require
+from .registry import OnnxGraph, Op, Rule, Type, require
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,33 @@ class Numbers:
                 for y, letter in zip(results, self.results, strict=True)
             )
 
+        return paired_or_not
+
+    def onnx(self, composition: Rule) -> Rule:
+        """The ONNX rule that writes a composition of ops, given and giving real or `Complex` tensors.
+
+        Half precision is computed in float32.
+        """
+
+        @functools.wraps(composition)
+        def paired_or_not(graph: OnnxGraph, *operands: str, paired: bool = False, **attributes: Any) -> Any:
+            def compose(*tensors: Any) -> list[Any]:
+                remaining = iter(tensors)
+                given = [next(remaining) if name else None for name in operands]
+                given = [_wrapped(x, letter, paired) for x, letter in zip(given, self.operands, strict=False)]
+                computed = composition(*given, **attributes)
+                results = computed if isinstance(computed, tuple) else (computed,)
+                return [_unwrapped(y, letter, paired) for y, letter in zip(results, self.results, strict=True)]
+
+            dtypes = [(name, graph.type(name).dtype) for name in operands if name]
+            dtype = next(dtype for _, dtype in dtypes if is_floating(dtype))
+            wide = [graph.cast(name, at_least_float32(d)) if is_floating(d) else name for name, d in dtypes]
+            results = graph.composed(compose, wide)
+            return tuple(
+                y if letter == "i" else graph.cast(y, dtype) for y, letter in zip(results, self.results, strict=True)
+            )
+
+        paired_or_not.is_composed = True  # type: ignore[attr-defined]
         return paired_or_not
 
     def vjp(self, rule: Rule) -> Rule:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConversionError, ShapeError
-from ..ir.types import FLOAT32, is_half
-from . import reduction, shaping, triangular
+from ..errors import ShapeError
+from ..ir.types import at_least_float32
+from . import elimination, reduction, rotations, shaping, triangular
 from .common import broadcast_shapes, same_dtype, unbroadcast
 from .complex_numbers import Complex
 from .matrices import (
@@ -27,8 +27,6 @@ from .matrices import (
     transposed,
 )  # fmt: skip
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-
-_NOT_STANDARD = "standard ONNX has no operator for it"
 
 
 def _for_each_matrix(g: Any) -> Any:
@@ -60,7 +58,7 @@ def _(g: Any, y: Any, x: Any) -> Any:
     return -matmul(matmul(adjoint(y), g), adjoint(y))
 
 
-inverse.no_onnx(_NOT_STANDARD)
+inverse.onnx(_one_to_one.onnx(elimination.inverse))
 
 
 @operator
@@ -101,7 +99,7 @@ def _(g: Any, y: Any, a: Any, b: Any) -> Any:
     return each(of_a, lambda part: unbroadcast(part, real(a))), each(of_b, lambda part: unbroadcast(part, real(b)))
 
 
-solve.no_onnx(_NOT_STANDARD)
+solve.onnx(_two_to_one.onnx(elimination.solve))
 
 
 @operator
@@ -130,9 +128,9 @@ def _(g: Any, y: Any, x: Any) -> Any:
 @determinant.onnx
 def _(graph: OnnxGraph, x: str, *, paired: bool) -> Any:
     if paired:
-        raise ConversionError("standard ONNX has no operator for the determinant of a complex matrix")
+        return _one_to_one.onnx(elimination.determinant)(graph, x, paired=True)
     dtype = graph.type(x).dtype
-    return graph.op("Cast", graph.op("Det", graph.cast(x, FLOAT32)), to=dtype) if is_half(dtype) else graph.op("Det", x)
+    return graph.cast(graph.op("Det", graph.cast(x, at_least_float32(dtype))), dtype)
 
 
 @operator
@@ -165,7 +163,7 @@ def _(g: Any, y: Any, x: Any) -> Any:
     return share * w - matmul(matmul(y, transposed(g)), w)
 
 
-cofactors.no_onnx(_NOT_STANDARD)
+cofactors.onnx(_one_to_one.onnx(rotations.cofactors))
 
 
 @operator
@@ -207,7 +205,7 @@ def _(g: Any, y: Any, x: Any) -> Any:
     return _for_each_matrix(share) * adjoint(on_numbers(inverse, x))
 
 
-log_determinant.no_onnx(_NOT_STANDARD)
+log_determinant.onnx(_signed.onnx(elimination.log_determinant))
 
 
 @operator
@@ -241,4 +239,4 @@ def _(g: Any, y: Any, x: Any) -> Any:
     return adjoint(on_numbers(triangular.solve_triangular, adjoint(y), adjoint(left), upper=True))
 
 
-cholesky.no_onnx(_NOT_STANDARD)
+cholesky.onnx(_one_to_one.onnx(elimination.cholesky))

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import is_floating
-from .matrices import Numbers, adjoint, joined, matmul, matrix, on_numbers, part, square
+from ..ir.types import FLOAT64, INT64, is_floating
+from . import elementwise, elimination, reduction, rotations
+from .comparison import greater, isfinite
+from .complex_numbers import Complex, magnitude
+from .matrices import Numbers, adjoint, as_columns, each, joined, matmul, matrix, on_numbers, part, square
 from .registry import Array, Tensor, Type, operator, require
-
-_NOT_STANDARD = "standard ONNX has no operator for it"
+from .rounding import ceil
+from .stepwise import choose, until
 
 
 @operator
@@ -65,7 +68,29 @@ def _(g: Any, y: Any, x: Any) -> Any:
     return part(whole, size, 2 * size, first_column=size)
 
 
-matrix_exp.no_onnx(_NOT_STANDARD)
+@matrix_exp.onnx
+@_one_to_one.onnx
+def _(x: Any) -> Any:
+    wide = each(x, lambda part: elementwise.cast(part, dtype=FLOAT64))
+    sizes = magnitude(wide.real, wide.imaginary) if isinstance(wide, Complex) else elementwise.abs(wide)
+    norms = reduction.reduce_max(reduction.reduce_sum(sizes, axes=(-2,)), axes=(-1,))
+    halvings = ceil(elementwise.log2(elementwise.maximum(norms * (1.0 / _LARGEST_NORM), np.ones(()))))
+    halvings = as_columns(as_columns(choose(isfinite(halvings), halvings, 0.0)))
+    wide = wide / elementwise.pow(np.full((), 2.0), halvings)
+    power, by_two = elimination.identity(wide, tuple(x.shape)), matmul(wide, wide)
+    even, odd = power * float(_PADE[0]), power * float(_PADE[1])
+    for j in range(2, 14, 2):
+        power = matmul(power, by_two)
+        even, odd = even + power * float(_PADE[j]), odd + power * float(_PADE[j + 1])
+    odd = matmul(wide, odd)
+
+    def square(result: Any, remaining: Any) -> tuple[Any, list[Any]]:
+        halved = greater(remaining, np.zeros(()))
+        return np.asarray(True), [choose(halved, matmul(result, result), result), remaining - 1.0]
+
+    most = elementwise.cast(reduction.reduce_max(halvings, axes=None), dtype=INT64)
+    result, _ = until(square, [elimination.solve(even - odd, even + odd), halvings], most)
+    return result
 
 
 @operator
@@ -122,4 +147,4 @@ def _(g: Any, y: Any, x: Any, absolute: Any, relative: Any) -> Any:
     return of_x, None, None
 
 
-pseudo_inverse.no_onnx(_NOT_STANDARD)
+pseudo_inverse.onnx(_with_bounds.onnx(rotations.pseudo_inverse))

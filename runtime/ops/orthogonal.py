@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..ir.dims import minimum
-from . import shaping
+from . import elimination, shaping
 from .common import summed
 from .matrices import (
     Numbers,
@@ -31,8 +31,6 @@ from .matrices import (
 )  # fmt: skip
 from .registry import Array, Tensor, Type, operator, require
 from .triangular import solve_triangular
-
-_NOT_STANDARD = "standard ONNX has no operator for it"
 
 
 @operator
@@ -96,7 +94,7 @@ def _(g: Any, y: Any, x: Any, *, complete: bool) -> Any:
     return whole if further is None else joined(whole, further, axis=whole.ndim - 1)
 
 
-qr.no_onnx(_NOT_STANDARD)
+qr.onnx(_factored.onnx(elimination.qr))
 
 
 @operator
@@ -126,7 +124,7 @@ def _(x: Array) -> tuple[Array, Array]:
 
 
 householder_qr.no_vjp("ATen geqrf has none; linalg_qr has")
-householder_qr.no_onnx(_NOT_STANDARD)
+householder_qr.onnx(_factored.onnx(elimination.householder_qr))
 
 
 def reflected(packed: Any, scales: Any, x: Any, *, transpose: bool = False) -> Any:

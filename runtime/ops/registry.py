@@ -94,6 +94,9 @@ class OnnxGraph(Protocol):
             write: the rule, which is given the graph within this one; it may use tensors of this one.
         """
 
+    def composed(self, composition: Rule, operands: Sequence[str]) -> tuple[str, ...]:
+        """What a function of traced tensors, which gives a list of them, composes of ops."""
+
     def type(self, name: str) -> Type:
         """Dtype and shape of a value that is an input of the op being lowered."""
 

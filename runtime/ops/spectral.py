@@ -1,8 +1,8 @@
 """Eigenvalues and singular values of matrices, the last two axes of an operand.
 
 With `paired`, numbers are complex: pairs of reals along a last axis of 2. Vectors are LAPACK's, as torch's are on the
-CPU; each may be multiplied with a number of absolute value 1, and functions of which that changes the value have no
-meaningful gradient.
+CPU, and others in ONNX; each may be multiplied with a number of absolute value 1, and functions of which that changes
+the value have no meaningful gradient.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import minimum
+from . import rotations
 from .complex_numbers import Complex
 from .matrices import (
     Numbers,
@@ -33,8 +34,6 @@ from .matrices import (
 )  # fmt: skip
 from .matrix import solve
 from .registry import Array, Tensor, Type, operator
-
-_NOT_STANDARD = "standard ONNX has no operator for it"
 
 
 @operator
@@ -81,7 +80,7 @@ def _(g: Any, y: Any, x: Any) -> Any:
     return matmul(matmul(vectors, inner), adjoint(vectors))
 
 
-eigh.no_onnx(_NOT_STANDARD)
+eigh.onnx(_hermitian.onnx(rotations.eigh))
 
 
 @operator
@@ -130,7 +129,7 @@ def _(g: Any, y: Any, x: Any) -> Any:
     return on_numbers(solve, adjoint_vectors, matmul(inner, adjoint_vectors))
 
 
-eig.no_onnx(_NOT_STANDARD)
+eig.no_onnx("standard ONNX has no operator for eigenvalues of matrices that aren't symmetric")
 
 
 @operator
@@ -201,4 +200,4 @@ def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
     return result
 
 
-svd.no_onnx(_NOT_STANDARD)
+svd.onnx(_singular.onnx(rotations.svd))

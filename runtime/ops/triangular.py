@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir.dims import minimum
 from ..ir.types import INT32
-from . import padding
+from . import elimination, padding
 from .common import broadcast_shapes, same_dtype, unbroadcast
 from .matrices import (
     Numbers,
@@ -30,8 +30,6 @@ from .matrices import (
 )
 from .matrices import upper as upper_part
 from .registry import Array, Tensor, Type, operator, require
-
-_NOT_STANDARD = "standard ONNX has no operator for it"
 
 
 @operator
@@ -90,7 +88,7 @@ def _(g: Any, y: Any, a: Any, b: Any, *, upper: bool, unitriangular: bool) -> An
     return each(of_a, lambda part: unbroadcast(part, real(a))), each(of_b, lambda part: unbroadcast(part, real(b)))
 
 
-solve_triangular.no_onnx(_NOT_STANDARD)
+solve_triangular.onnx(_system.onnx(elimination.solve_triangular))
 
 
 @operator
@@ -135,7 +133,7 @@ def _(g: Any, y: Any, b: Any, factor: Any, *, upper: bool) -> Any:
     )
 
 
-cholesky_solve.no_onnx(_NOT_STANDARD)
+cholesky_solve.onnx(_system.onnx(elimination.cholesky_solve))
 
 
 @operator
@@ -239,7 +237,7 @@ def _right_solved(packed: Any, x: Any) -> Any:
     return adjoint(on_numbers(solve_triangular, packed, adjoint(x), upper=True))
 
 
-lu.no_onnx(_NOT_STANDARD)
+lu.onnx(_factored.onnx(elimination.lu))
 
 
 @operator
@@ -277,4 +275,4 @@ def _(pivots: Array, like: Array, *, size: int) -> Array:
 
 
 permutation.vjp(lambda g, y, pivots, like, *, size: (None, None))
-permutation.no_onnx(_NOT_STANDARD)
+permutation.onnx(Numbers("ir", "r").onnx(elimination.permutation))

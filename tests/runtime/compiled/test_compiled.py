@@ -127,9 +127,9 @@ def test_what_onnx_runtime_lacks_is_an_error_that_names_the_cell(x: torch.Tensor
 def test_an_op_without_an_onnx_form_is_named() -> None:
     class Spectrum(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.linalg.eigvalsh(x)
+            return torch.linalg.eigvals(x).real
 
-    with pytest.raises(UnsupportedOperators, match="eigh"):
+    with pytest.raises(UnsupportedOperators, match=r"op eig in Cell .*aren't symmetric"):
         ms.compile(from_torch(Spectrum(), (torch.eye(3),)), "cpu")
 
 

@@ -27,6 +27,7 @@ MORE_TERMS = "a product or a weight by 0 that the interpreter leaves out, or the
 NO_ORDER = "ONNX Runtime leaves NaN out of maxima, and a look for it would take longer than the maximum"
 IN_GATES = "ONNX Runtime's operator bounds what gates are computed of, and NaN becomes a bound"
 OUT_OF_RANGE = "the integers aren't sizes or indices that the op takes: what it does with others isn't defined"
+REFUSED = "matrices that NumPy refuses, or gives up: compiled, what is found is infinite or NaN"
 GAPS = {
     **dict.fromkeys(
         (
@@ -45,6 +46,8 @@ GAPS = {
         NO_ORDER,
     ),
     **dict.fromkeys(("grouped_matmul", "grouped_outer"), OUT_OF_RANGE),
+    **dict.fromkeys(("cholesky", "cofactors", "eigh", "inverse", "pseudo_inverse", "solve", "svd"), REFUSED),
+    **dict.fromkeys(("householder_qr", "log_determinant", "qr", "solve_triangular"), MORE_TERMS),
     "class_index": "it tells labels that are no classes in the interpreter only: in ONNX, the lookup does",
     "ctc_loss": "paths of probability infinity",
     "ctc_loss_gradient": "paths of probability infinity",

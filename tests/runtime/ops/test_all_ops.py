@@ -38,8 +38,11 @@ WITH_TORCH = [case for case in CASES if case.torch is not None]
 IN_ONNX = [case for case in CASES if not case.skip_onnx and ops.get(case.op).onnx_rule is not None]
 FIRST_IS_FIXED = {  # cases that can't have a symbolic first dimension
     "ctc_loss_gradient-impossible": "the sequences are as many by chance",
+    "cholesky_solve": "the matrix is square",
+    "cholesky_solve-upper": "the matrix is square",
     "determinant-singular": "the matrix is square",
     "expand-both": "it is expanded to a known one",
+    "inverse": "the matrix is square",
     "index_add-middle": "the indices are as many by chance",
     "linear-vector": "it is contracted with a known one",
     "matmul-vector_by_batch": "it is contracted with a known one",
@@ -47,6 +50,9 @@ FIRST_IS_FIXED = {  # cases that can't have a symbolic first dimension
     "scan-nothing": "what is carried has the size that the body takes",
     "scan-reverse": "what is carried has the size that the body takes",
     "read_sizes": "it is the number of sizes",
+    "solve": "the matrix is square",
+    "solve_triangular-ones": "the matrix is square",
+    "solve_triangular-upper": "the matrix is square",
 }
 NOT_THE_DERIVATIVE = {  # the gradient is torch's, not that of each element alone
     "cholesky",  # the matrix stays symmetric
