@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..ir.types import at_least_float32
+from ..ir.types import FLOAT64, at_least_float32
 from . import elimination, reduction, rotations, shaping, triangular
 from .common import broadcast_shapes, same_dtype, unbroadcast
 from .complex_numbers import Complex
@@ -127,9 +127,9 @@ def _(g: Any, y: Any, x: Any) -> Any:
 
 @determinant.onnx
 def _(graph: OnnxGraph, x: str, *, paired: bool) -> Any:
-    if paired:
-        return _one_to_one.onnx(elimination.determinant)(graph, x, paired=True)
     dtype = graph.type(x).dtype
+    if paired or dtype == FLOAT64:  # ONNX Runtime has no kernel of Det in float64
+        return _one_to_one.onnx(elimination.determinant)(graph, x, paired=paired)
     return graph.cast(graph.op("Det", graph.cast(x, at_least_float32(dtype))), dtype)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..ir.dims import Dim
 from ..ir.types import FLOAT64
 from . import elementwise, elimination, indexing, padding, reduction, shaping, sorting
-from .comparison import greater, greater_equal, less
+from .comparison import equal, greater, less
 from .complex_numbers import Complex
 from .matrices import adjoint, as_columns, as_rows, conjugate, diagonal, each, joined, lower, matmul, part, real
 from .registry import require
@@ -92,11 +92,11 @@ def _orthogonalized(x: Any) -> tuple[Any, Any]:
         of_p, of_q = _sum(_squares(p), (-2,)), _sum(_squares(q), (-2,))
         product = each(conjugate(p) * q, lambda y: _sum(y, (-2,)))
         of_product = _squares(product)
-        cosine, sine, phase = _rotation(of_p, of_q, product)
+        cosine, sine = _rotation(of_p, of_q, product)
         seen = greater(elementwise.minimum(of_p, of_q), as_columns(noise))
         angle = choose(seen, of_product / choose(seen, of_p * of_q, 1.0), 0.0)
         worst = elementwise.maximum(worst, reduction.reduce_max(angle, axes=None))
-        return [_rotated(columns, cosine, sine, phase), _rotated(vectors, cosine, sine, phase), worst], []
+        return [_rotated(columns, cosine, sine), _rotated(vectors, cosine, sine), worst], []
 
     def sweep(columns: Any, vectors: Any, noise: Any) -> tuple[Any, list[Any]]:
         begin = [columns, vectors, np.zeros((), FLOAT64)]
@@ -108,23 +108,25 @@ def _orthogonalized(x: Any) -> tuple[Any, Any]:
     return part(columns, rows, count), part(vectors, count, count)
 
 
-def _rotation(of_p: Any, of_q: Any, product: Any) -> tuple[Any, Any, Any]:
-    """Cosine, sine and phase of the rotations that make columns p and q, of these squares and products, orthogonal."""
-    size = elementwise.sqrt(_squares(product))
-    none = greater_equal(np.zeros(()), size)
-    divisor = choose(none, 1.0, size)
-    ratio = (of_q - of_p) / (divisor * 2.0)
-    tangent = 1.0 / (elementwise.abs(ratio) + elementwise.sqrt(ratio * ratio + 1.0))
-    tangent = choose(none, 0.0, choose(less(ratio, np.zeros(())), -tangent, tangent))
-    cosine = 1.0 / elementwise.sqrt(tangent * tangent + 1.0)
-    return cosine, cosine * tangent, choose(none, 1.0, product / divisor)
+def _rotation(of_p: Any, of_q: Any, product: Any) -> tuple[Any, Any]:
+    """Cosine and sine of the rotations that make columns p and q, of these squares and products, orthogonal.
+
+    The sine has the phase of the product. Both are smooth, so that gradients flow where a model is read from ONNX.
+    """
+    difference = of_q - of_p
+    square = difference * difference + _squares(product) * 4.0
+    none = equal(square, np.zeros(()))
+    size = elementwise.abs(difference) + elementwise.sqrt(choose(none, 1.0, square))
+    tangent = product * (choose(less(difference, np.zeros(())), -2.0, np.full((), 2.0)) / size)
+    cosine = 1.0 / elementwise.sqrt(_squares(tangent) + 1.0)
+    return cosine, tangent * cosine
 
 
-def _rotated(x: Any, cosine: Any, sine: Any, phase: Any) -> Any:
+def _rotated(x: Any, cosine: Any, sine: Any) -> Any:
     """Matrices with their columns rotated in pairs, and moved on."""
     p, q = _halves(x)
-    q = q * as_rows(conjugate(phase))
-    both = joined(p * as_rows(cosine) - q * as_rows(sine), p * as_rows(sine) + q * as_rows(cosine), axis=x.ndim - 1)
+    first = p * as_rows(cosine) - q * as_rows(conjugate(sine))
+    both = joined(first, p * as_rows(sine) + q * as_rows(cosine), axis=x.ndim - 1)
     half = x.shape[-1] // 2
     above, below = list(range(half)), list(range(half, 2 * half))
     order = above + below if half == 1 else [0, below[0], *above[1:-1], *below[1:], above[-1]]
