@@ -1,8 +1,8 @@
 """The gamma function's logarithm and that one's derivatives in NumPy, of float64 numbers: series for large arguments.
 
 NIST Digital Library of Mathematical Functions: Stirling's series 5.11.1, that of digamma 5.11.2, recurrence 5.5.1,
-reflection 5.5.3 and 5.15.6; Euler-Maclaurin for the Hurwitz zeta function 25.11.5. All but `zeta` are written without a
-look at the elements, so that `onnx_arrays` can write them as ONNX.
+reflection 5.5.3 and 5.15.6; Euler-Maclaurin for the Hurwitz zeta function 25.11.5. All are written so that
+`onnx_arrays` can write them as ONNX.
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from .onnx_arrays import repeated
+
 Array = Any  # an array, or what stands for one: see `onnx_arrays`
 
 SHIFT = 10
 """Where the series are used: smaller arguments are brought above it by recurrence."""
+
+MOST_TERMS = 1_000_000
+"""Of the zeta function, below 0."""
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 """The second, fourth, ... of the Bernoulli numbers."""
@@ -79,20 +84,22 @@ def _cotangent_derivative(order: int) -> list[float]:
     return polynomial
 
 
-def zeta(s: np.ndarray[Any, Any], q: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def zeta(s: Array, q: Array) -> Array:
     """The Hurwitz zeta function: the sum of (q + k)**-s over all k from 0.
 
     Infinite for s = 1 and where a term is, NaN for s below 1, and below q = 0 for an s that isn't whole.
     """
-    s, q = np.broadcast_arrays(s, q)
-    steps = np.ceil(np.where((q < 0) & np.isfinite(q) & (s == np.floor(s)), -q, 0))
-    total = np.zeros_like(q)
-    for k in range(int(steps.max(initial=0))):  # up to the first term that isn't below 0
-        total = total + np.where(k < steps, (q + k) ** -s, 0.0)
+    whole = s == np.floor(s)
+    steps = np.where((q < 0.0) & (q > -np.inf) & whole, -np.floor(q), 0.0)
+
+    def add(k: Any, total: Array, s: Array, q: Array, steps: Array) -> tuple[Array, ...]:
+        return k < steps, total + np.where(k <= steps, (q + (k - 1.0)) ** -s, 0.0)
+
+    (total,) = repeated(add, (0.0 * steps,), (s, q, steps), MOST_TERMS)  # up to the first term that isn't below 0
     total = total + _zeta_above_zero(s, q + steps)
-    total = np.where((q <= 0) & (s != np.floor(s)), np.nan, total)
-    total = np.where((q <= 0) & (q == np.floor(q)), np.inf, total)
-    return np.where(s == 1, np.inf, np.where(s < 1, np.nan, np.where(np.isnan(s) | np.isnan(q), np.nan, total)))
+    total = np.where((q <= 0.0) & ~whole, np.nan, total)
+    total = np.where((q <= 0.0) & (q == np.floor(q)), np.inf, total)
+    return np.where(s == 1.0, np.inf, np.where(s < 1.0, np.nan, np.where(np.isnan(s) | np.isnan(q), np.nan, total)))
 
 
 def _zeta_above_zero(s: Any, q: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The regularized incomplete gamma functions in NumPy, of float64 numbers.
+"""The regularized incomplete gamma functions in NumPy, of float64 numbers, which `onnx_arrays` can write as ONNX.
 
 W. Gautschi, "A computational procedure for incomplete gamma functions", ACM TOMS 5 (1979): a series for x up to a + 1,
 a continued fraction (DLMF 8.9.2, by Lentz's method) above. Near a large a, both need some 9 sqrt(a) terms.
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from .gamma_function import SHIFT, lgamma, stirling
+from .onnx_arrays import repeated
 
-Array = np.ndarray[Any, Any]
+Array = Any  # an array, or what stands for one: see `onnx_arrays`
 
 EPSILON = 2.0**-54
 MOST_TERMS = 100_000  # enough for a up to 1e8
@@ -31,72 +32,66 @@ def upper(a: Array, x: Array) -> Array:
 
 
 def _regularized(a: Array, x: Array) -> tuple[Array, Array]:
-    a, x = np.broadcast_arrays(a, x)
-    p, q = np.full(a.shape, np.nan), np.full(a.shape, np.nan)
-    for where, value in (
-        ((a == 0) & (x > 0), 1.0),
-        ((a > 0) & (x == 0), 0.0),
-        (np.isposinf(a) & (x >= 0) & np.isfinite(x), 0.0),
-        ((a > 0) & np.isfinite(a) & np.isposinf(x), 1.0),
-    ):
-        p[where], q[where] = value, 1 - value
-    inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
-    left = inside & (x <= a + 1)
-    p[left] = _series(a[left], x[left])
-    q[left] = 1 - p[left]
-    small = left & (x <= 1.1) & ((q < 0.5) | (a < 0.1))  # 1 - P would lose its digits
-    q[small] = _complement_series(a[small], x[small])
-    right = inside & ~left
-    q[right] = _fraction(a[right], x[right])
-    p[right] = 1 - q[right]
-    return p, q
+    inside = (a > 0.0) & (x > 0.0) & (a < np.inf) & (x < np.inf)
+    left, right = inside & (x <= a + 1.0), inside & (x > a + 1.0)
+    p = _series(np.where(left, a, 1.0), np.where(left, x, 1.0))
+    # 1 - P would lose digits
+    small = left & (x <= 1.1) & ((p > 0.5) | (a < 0.1))
+    complement = _complement_series(np.where(small, a, 1.0), np.where(small, x, 1.0))
+    q = np.where(
+        right, _fraction(np.where(right, a, 1.0), np.where(right, x, 3.0)), np.where(small, complement, 1.0 - p)
+    )
+    p = np.where(right, 1.0 - q, p)
+    one = ((a == 0.0) & (x > 0.0)) | ((a > 0.0) & (a < np.inf) & (x == np.inf))
+    none = ((a > 0.0) & (x == 0.0)) | ((a == np.inf) & (x >= 0.0) & (x < np.inf))
+    outside = np.where(one, 1.0, np.where(none, 0.0, np.nan))
+    return np.where(inside, p, outside), np.where(inside, q, 1.0 - outside)
 
 
 def _series(a: Array, x: Array) -> Array:
     """P(a, x) = x**a exp(-x) / gamma(a + 1) * (1 + x / (a + 1) + x**2 / ((a + 1) (a + 2)) + ...)."""
-    total, term = np.ones_like(x), np.ones_like(x)
-    for k in range(1, MOST_TERMS):
+
+    def add(k: Any, total: Array, term: Array, a: Array, x: Array) -> tuple[Array, ...]:
         term = term * (x / (a + k))
         total = total + term
-        if not np.any(term > EPSILON * total):
-            break
+        return term > EPSILON * total, total, term
+
+    one = 1.0 + 0.0 * x
+    total, _ = repeated(add, (one, one), (a, x), MOST_TERMS)
     return total * _factor(a, x) / a
 
 
 def _complement_series(a: Array, x: Array) -> Array:
     """Q(a, x) for x up to about 1: 1 - x**a / gamma(a + 1), less the series of P from its second term on."""
-    total, power = np.zeros_like(x), np.ones_like(x)
+    total, power = 0.0 * x, 1.0 + 0.0 * x
     for k in range(1, 40):
-        power = power * (-x / k)
-        total = total + power / (a + k)
-    exponent: Array = a * np.log(x) - lgamma(a + 1)
-    result: Array = -np.expm1(exponent) - np.exp(exponent) * a * total
-    return result
+        power = power * (-x / float(k))
+        total = total + power / (a + float(k))
+    exponent = a * np.log(x) - lgamma(a + 1.0)
+    return -np.expm1(exponent) - np.exp(exponent) * a * total
 
 
 def _fraction(a: Array, x: Array) -> Array:
     """Q(a, x) = x**a exp(-x) / gamma(a) / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / ...))."""
-    b = x + 1 - a
-    c, d = np.full_like(x, 1 / TINY), 1 / b
-    value = d
-    for k in range(1, MOST_TERMS):
-        numerator = k * (a - k)
-        b = b + 2
+
+    def refine(k: Any, value: Array, c: Array, d: Array, a: Array, x: Array) -> tuple[Array, ...]:
+        numerator, b = k * (a - k), x + (2.0 * k + 1.0) - a
         d = numerator * d + b
         c = b + numerator / c
-        d = 1 / np.where(np.abs(d) < TINY, TINY, d)
-        c = np.where(np.abs(c) < TINY, TINY, c)
+        d = 1.0 / np.where(np.absolute(d) < TINY, TINY, d)
+        c = np.where(np.absolute(c) < TINY, TINY, c)
         change = c * d
-        value = value * change
-        if not np.any(np.abs(change - 1) > EPSILON * 4):
-            break
+        return np.absolute(change - 1.0) > EPSILON * 4.0, value * change, c, d
+
+    first = 1.0 / (x + 1.0 - a)
+    value, _, _ = repeated(refine, (first, 1.0 / TINY + 0.0 * x, first), (a, x), MOST_TERMS)
     return value * _factor(a, x)
 
 
 def _factor(a: Array, x: Array) -> Array:
     """x**a exp(-x) / gamma(a); of a large a, without the cancellation of its great factors."""
     mu = (x - a) / a
-    large = np.maximum(a, SHIFT)
-    near = np.exp(a * (np.log1p(mu) - mu) - stirling(large)) * np.sqrt(a / (2 * math.pi))
-    far: Array = np.exp(a * np.log(x) - x - lgamma(a))
-    return np.where(a >= SHIFT, near, far)
+    large = np.maximum(a, float(SHIFT))
+    near = np.exp(a * (np.log1p(mu) - mu) - stirling(large)) * np.sqrt(a / (2.0 * math.pi))
+    far = np.exp(a * np.log(x) - x - lgamma(a))
+    return np.where(a >= float(SHIFT), near, far)

@@ -1,20 +1,22 @@
 """NumPy code that writes ONNX: a function of NumPy's elementwise functions and `np.where`, run on `OnnxArray`s.
 
 So a special function is written down once, for the kernel and for ONNX. What it uses must stand in `OPERATORS`; it may
-not look at the elements (no masks as indices, no `if` on a value).
+not look at the elements (no masks as indices, no `if` on a value), but for `repeated`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..ir.dims import Dim
 from ..ir.types import FLOAT64
 from . import float64_forms
+from .common import broadcast_shapes
 from .float64_forms import Writer
-from .registry import OnnxGraph
+from .registry import OnnxGraph, Rule, Type
 
 OPERATORS: dict[np.ufunc, str | Callable[..., str]] = {
     np.add: "Add",
@@ -48,11 +50,18 @@ OPERATORS: dict[np.ufunc, str | Callable[..., str]] = {
 
 
 class OnnxArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """A float64 or bool tensor of an ONNX graph, in the hands of NumPy code."""
+    """A float64 or bool tensor of an ONNX graph, in the hands of NumPy code.
 
-    def __init__(self, graph: OnnxGraph, name: str) -> None:
+    Attributes:
+        graph: what to write to.
+        name: of the tensor.
+        shape: of all tensors that the function deals with.
+    """
+
+    def __init__(self, graph: OnnxGraph, name: str, shape: tuple[Dim, ...]) -> None:
         self.graph = graph
         self.name = name
+        self.shape = shape
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs or ufunc not in OPERATORS:
@@ -71,14 +80,59 @@ class OnnxArray(np.lib.mixins.NDArrayOperatorsMixin):
         return operand.name if isinstance(operand, OnnxArray) else self.graph.constant(operand, FLOAT64)
 
     def _array(self, name: str) -> OnnxArray:
-        return OnnxArray(self.graph, name)
+        return OnnxArray(self.graph, name, self.shape)
+
+
+def repeated(step: Callable[..., tuple[Any, ...]], state: Sequence[Any], given: Sequence[Any], limit: int) -> list[Any]:
+    """What is left of a state after steps, up to the first from which no element goes on.
+
+    Args:
+        step: from the number of the step, counted from 1, the state and what is given to where to go on, and the state.
+        state: what the first step begins with; arrays of one shape.
+        given: to every step, likewise.
+        limit: most steps.
+    """
+    first = state[0]
+    if isinstance(first, OnnxArray):
+        return _loop(first, step, state, given, limit)
+    state = list(state)
+    for k in range(1, limit + 1):
+        going, *state = step(float(k), *state, *given)
+        if not np.any(going):
+            break
+    return state
+
+
+def _loop(first: OnnxArray, step: Rule, state: Sequence[Any], given: Sequence[Any], limit: int) -> list[Any]:
+    """`repeated` as an ONNX Loop-21."""
+    shape = first.shape
+    number, flag, numbers = Type(np.dtype(np.int64), ()), Type(np.dtype(bool), ()), Type(FLOAT64, shape)
+
+    def body(graph: OnnxGraph, iteration: str, _: str, *names: str) -> tuple[str, ...]:
+        k = OnnxArray(graph, graph.op("Cast", iteration, to=FLOAT64), shape) + 1.0
+        arrays = [OnnxArray(graph, name, shape) for name in (*names, *(x.name for x in given))]
+        going, *now = step(k, *arrays)
+        anywhere = graph.op("ReduceMax", graph.op("Cast", going.name, to=np.dtype(np.int32)), keepdims=0)
+        return graph.op("Cast", anywhere, to=np.dtype(bool)), *(x.name for x in now)
+
+    count = len(state)
+    written = first.graph.body("terms", [number, flag, *[numbers] * count], [flag, *[numbers] * count], body)
+    operands = [first.graph.constant(limit, np.int64), first.graph.constant(True), *(x.name for x in state)]
+    names = first.graph.op("Loop", *operands, outputs=count, body=written)
+    return [OnnxArray(first.graph, name, shape) for name in ((names,) if count == 1 else names)]
 
 
 def written_by(function: Callable[..., Any]) -> Callable[..., str]:
     """The ONNX rule of a function of float64 arrays: operands are widened to float64, the result is rounded once."""
 
     def rule(graph: OnnxGraph, *inputs: str, **attributes: Any) -> str:
-        arrays = [OnnxArray(graph, graph.cast(x, FLOAT64)) for x in inputs]
-        return graph.cast(function(*arrays, **attributes).name, graph.type(inputs[0]).dtype)
+        types = [graph.type(x) for x in inputs]
+        shape = broadcast_shapes(*(type.shape for type in types))
+        arrays = []
+        for x, type in zip(inputs, types, strict=True):
+            wide = graph.cast(x, FLOAT64)
+            whole = wide if type.shape == shape else graph.op("Expand", wide, graph.dims(shape))
+            arrays.append(OnnxArray(graph, whole, shape))
+        return graph.cast(function(*arrays, **attributes).name, types[0].dtype)
 
     return rule

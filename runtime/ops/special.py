@@ -17,8 +17,6 @@ from .elementwise import exp, where
 from .onnx_arrays import written_by
 from .registry import Array, Rule, Tensor, Type, get, operator, require
 
-_MANY_TERMS = "ONNX has no such function, and its series has as many terms as the operands ask for"
-
 
 def _widened(function: Callable[..., Array]) -> Rule:
     """A kernel that computes in float64 and rounds once."""
@@ -107,8 +105,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, order: int) -> Any:
     floating,
     _widened(gamma_function.zeta),
     vjp=in_float32(lambda g, y, s, q: (None, -(g * s * get("zeta")(s + 1.0, q)))),
-    onnx=None,
-    no_onnx=_MANY_TERMS,
+    onnx=written_by(gamma_function.zeta),
 )
 def zeta(s: Tensor, q: Tensor) -> Tensor:
     """The Hurwitz zeta function, the sum of (q + k)**-s over all k from 0; gradient of `q` only. ATen special_zeta."""
@@ -123,12 +120,12 @@ def _incomplete_vjp(sign: float) -> Rule:
     return in_float32(vjp)
 
 
-@binary(floating, _widened(incomplete_gamma.lower), vjp=_incomplete_vjp(1.0), onnx=None, no_onnx=_MANY_TERMS)
+@binary(floating, _widened(incomplete_gamma.lower), vjp=_incomplete_vjp(1.0), onnx=written_by(incomplete_gamma.lower))
 def igamma(a: Tensor, x: Tensor) -> Tensor:
     """The regularized lower incomplete gamma function P(a, x); gradient of `x` only. ATen igamma."""
 
 
-@binary(floating, _widened(incomplete_gamma.upper), vjp=_incomplete_vjp(-1.0), onnx=None, no_onnx=_MANY_TERMS)
+@binary(floating, _widened(incomplete_gamma.upper), vjp=_incomplete_vjp(-1.0), onnx=written_by(incomplete_gamma.upper))
 def igammac(a: Tensor, x: Tensor) -> Tensor:
     """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x). ATen igammac."""
 
