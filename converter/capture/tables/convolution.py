@@ -6,6 +6,7 @@ from typing import Any
 
 from ....runtime.ir.dims import Dim, SymbolicDim
 from ....runtime.ops import convolution as ops
+from ....runtime.ops import shaping
 from ....runtime.tracing import Traced
 from ..table import Context, aten
 from . import counted_groups
@@ -75,6 +76,15 @@ def convolution(
     if transposed:
         return conv_transpose(context, input, weight, bias, stride, padding, output_padding, groups, dilation)
     return conv(context, input, weight, bias, stride, padding, dilation, groups)
+
+
+@aten("aten.conv_tbc.default")
+def conv_tbc(context: Context, input: Traced, weight: Traced, bias: Traced, pad: Dim = 0) -> Any:
+    """conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor: (time, batch, channels) all along"""
+    rows = shaping.transpose(input, permutation=(1, 2, 0))
+    kernel = shaping.transpose(weight, permutation=(2, 1, 0))
+    y = _conv(rows, kernel, bias, 1, ((pad, pad),), 1, 1)
+    return shaping.transpose(y, permutation=(2, 0, 1))
 
 
 def _conv(input: Traced, weight: Traced, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Dim) -> Any:
