@@ -20,6 +20,7 @@ from ..errors import UsageError
 from ..files import whole_file
 from ..ir.program import Program
 from ..nn.cell import Cell
+from ..nn.graph_cell import GraphCell
 from ..nn.optim.optimizer import Optimizer
 from ..nn.optim.rates import ListedRates
 from ..nn.wrap.training_step import TrainingStep
@@ -150,14 +151,18 @@ class TrainStep:
 
     def _require_fitting(self, batch: Sequence[Array]) -> None:
         """`UsageError` unless the network takes as many tensors as it would get of the batch."""
-        taken = batch if self.step.loss is None else batch[:-1]
+        network, loss = self.step.network, self.step.loss
+        taken = batch if loss is None else batch[:-1]
+        wrong = ""
+        if isinstance(network, GraphCell) and len(taken) != network.inputs_taken:
+            wrong = f"needed {network.inputs_taken + (loss is not None)}"
         try:
-            inspect.signature(self.step.network.construct).bind(*taken)
+            inspect.signature(network.construct).bind(*taken)
         except TypeError as error:
-            last = "" if self.step.loss is None else ", the last of which goes to the loss"
-            raise UsageError(
-                f"{self.step.network.cls_name} can't take this batch: {error}; given {len(batch)} tensors{last}"
-            ) from None
+            wrong = str(error)
+        if wrong:
+            last = "" if loss is None else ", the last of which goes to the loss"
+            raise UsageError(f"{network.cls_name} can't take this batch: {wrong}; given {len(batch)} tensors{last}")
 
     def _require_a_rate(self) -> None:
         """`RuntimeError` if a list of learning rates was used up: a device may read anything beyond its end.
