@@ -51,7 +51,7 @@ _ADVICE = (
         "sequence and mask what comes after each length",
     ),
     (
-        re.compile(r"differentiated Tensor|functorch tensor|data pointer of Tensor that doesn't have storage"),
+        re.compile(r"differentiated Tensor|functorch tensor|TensorWrapper|pointer of Tensor that doesn't have storage"),
         _GRADIENT,
     ),
     (
