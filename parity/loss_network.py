@@ -123,7 +123,12 @@ def loss_program(
     autocast = autocast_dtype(dtype)
     network = with_signature(LossNetwork(module, loss, autocast))
     options = Options(dtype="float32" if autocast is not None else dtype, train=True)
-    program = captured(network, args, dict(kwargs or {}), dynamic_shapes, options)
+    try:
+        program = captured(network, args, dict(kwargs or {}), dynamic_shapes, options)
+    except UsageError as error:
+        if autocast is None:
+            raise
+        raise UsageError(f"{under_autocast(dtype)}{error}") from error
     if program.result != tree.TENSOR or program.outputs[0].type.sizes not in ((), (1,)):
         given = ", ".join(str(value.type) for value in program.outputs) or "no tensor"
         raise UsageError(f"loss(outputs) must return a scalar tensor, it returned {given}")
@@ -139,6 +144,11 @@ def loss_program(
 def autocast_dtype(dtype: str) -> torch.dtype | None:
     """What autocast computes in where a network is trained in `dtype`; None for no autocast."""
     return getattr(torch, dtype) if dtype in ("float16", "bfloat16") else None
+
+
+def under_autocast(dtype: str) -> str:
+    """What errors of the module begin with where it is trained in `dtype`: torch may lack a kernel in that alone."""
+    return "" if autocast_dtype(dtype) is None else f"under torch's autocast in {dtype}: "
 
 
 def _outside(name: str) -> str:

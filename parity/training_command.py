@@ -166,6 +166,7 @@ def export_training(
     from ..runtime import tree
     from ..runtime.calling import as_array
     from ..runtime.compiled.step_arguments import training_step
+    from ..runtime.ir.types import is_floating
     from .loss_network import loss_program
     from .sizes import open_axes
 
@@ -186,7 +187,9 @@ def export_training(
     }
     step = training_step(program, None, **Recipe(**recipe).step_arguments())
     names = tuple(called[id(leaf)] for leaf in leaves)
-    batch = tuple(map(as_array, leaves))
+    # of a module in another dtype, what is trained is that module in float32
+    given = zip(map(as_array, leaves), program.inputs, strict=True)
+    batch = tuple(array.astype(value.dtype) if is_floating(array.dtype) else array for array, value in given)
     training_step_to_onnx(step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset)
 
 

@@ -163,7 +163,9 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
             raise UsageError(f"{where}: the size {dim} divides by 0 for inputs of these shapes") from error
         if needed != size:
             where = f"{_input_label(program, i)}, dimension {axis}"
-            raise UsageError(f"{where}: needed size {dim}{'' if needed == dim else f' = {needed}'}, given {size}")
+            said = f"{where}: needed size {dim}{'' if needed == dim else f' = {needed}'}, given {size}"
+            fixed = "; `dynamic_shapes` leaves a size open when a program is captured" if isinstance(dim, int) else ""
+            raise UsageError(said + fixed)
     return sizes
 
 

@@ -15,6 +15,8 @@ from torch.export import _trace as tracing
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
 from .copying import copied
 
+LONGEST_LINE = 400  # of what torch says: all that it knows of a tensor takes thousands of characters
+
 _DATA_DEPENDENT = (
     "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
     "and choose with torch.where, or move the decision out of forward"
@@ -27,6 +29,11 @@ _PYTHON_NUMBER = (
 _SIZES_ALIKE = (
     "two sizes that depend on data have to be equal here, which torch.export doesn't know: state it before, "
     "torch._check(a.shape[0] == b.shape[0]), or choose from both tensors by one mask that is computed once"
+)
+_GRADIENT = (
+    "the model takes a gradient in forward, which torch.export can't trace: return the value itself, and take the "
+    "gradient of the program (`program.value_and_grad(...)`); to train with it (a gradient penalty, say), take it in a "
+    "Cell around the program (`runtime.nn.GraphCell(program)`, `runtime.grad(...)`), and compile a step of that"
 )
 _DATA = (
     "`x.data` can't be traced: to read it, write x.detach(); to change what the model computes in place, write what "
@@ -44,16 +51,18 @@ _ADVICE = (
         "sequence and mask what comes after each length",
     ),
     (
-        re.compile(r"differentiated Tensor|functorch tensor|data pointer of Tensor that doesn't have storage"),
-        "the model takes a gradient in forward, which torch.export can't trace through modules: return the value "
-        "itself, and take the gradient of the program (`program.value_and_grad(...)`)",
+        re.compile(r"differentiated Tensor|functorch tensor|TensorWrapper|pointer of Tensor that doesn't have storage"),
+        _GRADIENT,
     ),
     (
         re.compile(r"attempting to expand a dimension.*copy__default", re.DOTALL),
         "forward replaces a buffer by one of another shape: call the module once before it is converted, so that it "
         "holds it already",
     ),
-    (re.compile(r"fake tensor in the exported program constant's list"), _DATA),
+    (
+        re.compile(r"fake tensor in the exported program constant's list"),
+        f"{_DATA}; or else, where there is no such thing, {_GRADIENT}",
+    ),
     (re.compile(r"data-dependent expression (Eq|Ne)\(u\d+, u\d+\)"), _SIZES_ALIKE),
     (
         re.compile(r"data-dependent|GuardOnDataDependentSymNode|Eq\(u\d+|u\d+", re.IGNORECASE),
@@ -150,6 +159,7 @@ def _described(x: Any) -> str:
 
 def _first_lines(message: str, count: int = 4) -> str:
     lines = [line.rstrip() for line in message.splitlines() if line.strip()]
+    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..." for line in lines]
     return "\n  ".join(lines[:count])
 
 

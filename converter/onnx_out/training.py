@@ -14,12 +14,15 @@ from ...runtime.compiled.training_program import TrainingProgram, training_progr
 from ...runtime.errors import UsageError
 from ...runtime.interpreter import plan
 from ...runtime.ir.passes.widen_halves import widen_halves
-from ...runtime.ir.types import Value
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import FLOAT32, Value, is_half
 from ...runtime.lowering import opsets
 from ...runtime.lowering.model import Lowering, symbolic_shape
 from ...runtime.lowering.writing import add_initializers, write
 from ...runtime.nn.wrap.training_step import TrainingStep
+from ...runtime.ops import elementwise
 from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.tracing import Builder, Traced
 from .metadata import program_metadata
 
 UPDATE = "update."
@@ -38,9 +41,10 @@ def training_step_to_onnx(
     """Write a step of training as an ONNX model of standard operators, and beside it a JSON file that describes it.
 
     The model takes a batch, and each tensor of its state (parameters, moving statistics, what the optimizer and the
-    loss scale keep) under its name; it gives `loss`, `overflow` (whether the update was left out) and the new state, as
-    `update.<name>`. The state to begin with is in the model: a tensor that isn't fed has that value. So has
-    `learning_rate`, unless the optimizer computes it. The JSON file, `<path without .onnx>.json`, names all of them.
+    loss scale keep) under its name; it gives `loss` (in float32 where it is in half precision), `overflow` (whether the
+    update was left out) and the new state, as `update.<name>`. The state to begin with is in the model: a tensor that
+    isn't fed has that value. So has `learning_rate`, unless the optimizer computes it. The JSON file,
+    `<path without .onnx>.json`, names all of them.
 
     Args:
         step: the step, as `runtime.training_step` makes it.
@@ -60,9 +64,10 @@ def training_step_to_onnx(
     """
     traced = training_program(step, batch, dynamic_shapes)
     program = widen_halves(traced.program)  # what is checked, and what runs on a CPU
+    program, loss = _in_float32(program, traced.loss)
     state = {name: buffer.value for name, buffer in program.buffers.items() if buffer.update is not None}
     kept = state | traced.learning_rates
-    results = [("loss", traced.loss), ("overflow", traced.overflow)]
+    results = [("loss", loss), ("overflow", traced.overflow)]
     results += [(f"{UPDATE}{name}", value) for name, value in program.updates.items()]
     used = {*kept, *(name for name, _ in results)}
     taken: list[tuple[str, Value]] = []
@@ -93,11 +98,20 @@ def training_step_to_onnx(
     description = Path(path).with_suffix(".json")
     if description == Path(path):
         raise UsageError(f"the model can't be called {path}: {description} is the file that describes it")
-    write(model, initializers, path, beside={description: _described(traced, lowering.tensors, kept)})
+    write(model, initializers, path, beside={description: _described(traced, loss, lowering.tensors, kept)})
     return model
 
 
-def _described(traced: TrainingProgram, names: Mapping[Value, str], kept: Mapping[str, Value]) -> bytes:
+def _in_float32(program: Program, loss: Value) -> tuple[Program, Value]:
+    """The program, and the loss, in float32 where it is in half precision: NumPy has no bfloat16 to give it in."""
+    if not is_half(loss.dtype):
+        return program, loss
+    builder = Builder.continuing(program)
+    cast = elementwise.cast(Traced(builder, loss), dtype=FLOAT32).value
+    return program.replace(nodes=tuple(builder.nodes)), cast
+
+
+def _described(traced: TrainingProgram, loss: Value, names: Mapping[Value, str], kept: Mapping[str, Value]) -> bytes:
     """The JSON that says what each input and output is; `names` are those of the inputs."""
     held = traced.held
     changed = traced.program.updates
@@ -120,7 +134,7 @@ def _described(traced: TrainingProgram, names: Mapping[Value, str], kept: Mappin
             if name in changed
         },
         "outputs": {
-            "loss": {"is": "the loss, not scaled"} | tensor(traced.loss),
+            "loss": {"is": "the loss, not scaled"} | tensor(loss),
             "overflow": {"is": "whether a gradient wasn't finite, so that the update was left out"}
             | tensor(traced.overflow),
         },

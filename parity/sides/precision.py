@@ -39,9 +39,11 @@ class DoublePrecision(TorchFunctionMode):
     """Within it, torch code that asks for float32 (or half precision) gets float64.
 
     Networks cast: an RMS norm upcasts to float32 and back, a mask is made in a dtype. The float64 truth must not lose
-    its digits there. Numbers made from Python data keep the value they have in the working dtype, and so do the limits
-    of a dtype (`torch.finfo`, the eps of an RMS norm without one): they are part of the function that is computed. If
-    `moved`, such numbers, and the angles that tables of sines are made of, are off as `rounded_numbers` says.
+    its digits there. Tensors that the code holds by itself (the weights of classes in a loss, a fixed filter), which no
+    conversion of the module finds, are widened where they are computed with. Numbers made from Python data keep the
+    value they have in the working dtype, and so do the limits of a dtype (`torch.finfo`, the eps of an RMS norm without
+    one): they are part of the function that is computed. If `moved`, such numbers, and the angles that tables of sines
+    are made of, are off as `rounded_numbers` says.
     """
 
     def __init__(self, working_dtype: torch.dtype, *, moved: bool = False) -> None:
@@ -67,6 +69,10 @@ class DoublePrecision(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func in _CASTS:
             return args[0].double()
+        kept, computed_with = (args[:1], args[1:]) if _refers_to_first(func) else ((), args)
+        if "out" not in kwargs:
+            computed_with, kwargs = pytree.tree_map_only(torch.Tensor, _widened, (computed_with, kwargs))
+        args = (*kept, *computed_with)
         if func in _COMPLEX_CASTS:
             return args[0].cdouble()
         if func is torch.nn.functional.rms_norm and args[3:] in ((), (None,)) and kwargs.get("eps") is None:
@@ -90,6 +96,17 @@ class DoublePrecision(TorchFunctionMode):
             args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item()
         args, kwargs = pytree.tree_map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
         return func(*args, **kwargs)
+
+
+def _refers_to_first(func: Any) -> bool:
+    """Whether a function of torch changes its first argument, or gives what refers to it, rather than computes."""
+    name = getattr(func, "__name__", "")
+    in_place = name.endswith("_") and not name.endswith("__")
+    return in_place or name.startswith("__i") or name in ("__get__", "__set__", "__getitem__", "__setitem__", "detach")
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(_WIDER[tensor.dtype]) if tensor.dtype in _WIDER else tensor
 
 
 class _MovedGradient(torch.autograd.Function):

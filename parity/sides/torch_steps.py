@@ -15,7 +15,7 @@ from ...converter.capture.refusals import eager_error
 from ...runtime.amp.scalers import DynamicLossScaler
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
-from ..loss_network import Loss, LossNetwork, autocast_dtype
+from ..loss_network import Loss, LossNetwork, autocast_dtype, under_autocast
 from ..recipe import DYNAMIC, Recipe
 from .control_flow import ControlFlowInPython
 from .precision import (
@@ -183,7 +183,7 @@ class _Loop:
             except CellbridgeError:
                 raise
             except Exception as error:  # the model's own code raises it, or torch for a dtype
-                raise eager_error(error, args, kwargs) from error
+                raise UsageError(f"{under_autocast(self.dtype)}{eager_error(error, args, kwargs)}") from error
             require_gradient(loss)
             share: Any = loss / self.recipe.accumulate
             scaled = share if self.scaler is None else self.scaler.scale(share)

@@ -78,6 +78,14 @@ class Tensor(Elements):
         copied = memo[id(self)] = wrapped(data if isinstance(data, Traced) else data.copy())
         return copied
 
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Refuse a function of torch, which would say by itself that its argument must be Tensor, not Tensor."""
+        raise TypeError(
+            f"torch's {getattr(func, '__name__', func)} was given a Tensor of cellbridge.runtime: use what runtime.ops "
+            "or runtime.nn has for it, or give what it holds, torch.from_numpy(x.asnumpy())"
+        )
+
     # ---- tracking ----
 
     def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:

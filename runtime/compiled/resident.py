@@ -45,12 +45,16 @@ class Resident:
         results = [*wanted, *program.updates.values()]
         self.executable = Executable(program, results, [*self._state.values(), *handed_in], provider)
         self._results = [np.zeros(_known(value.type), value.dtype) for value in wanted]
+        self._now: dict[str, ort.OrtValue] = {}
+        self._next: dict[str, ort.OrtValue] = {}
         self.load({name: program.constant_data[value] for name, value in self._state.items()})
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Set all of the state, by name; arrays have the dtypes and shapes of the buffers."""
-        self._now = {name: self._placed(state[name]) for name in self._state}
-        self._next = {name: self._placed(state[name]) for name in self._state}
+        """Set the state, or some of it, by name; arrays have the dtypes and shapes of the buffers."""
+        for name, array in state.items():
+            self._now[name] = self._placed(array)
+            if name not in self._next:
+                self._next[name] = self._placed(array)
         self._bindings = [self._bound(self._now, self._next), self._bound(self._next, self._now)]
 
     def _placed(self, array: Array) -> ort.OrtValue:

@@ -20,6 +20,7 @@ from ..errors import UsageError
 from ..files import whole_file
 from ..ir.program import Program
 from ..nn.cell import Cell
+from ..nn.graph_cell import GraphCell
 from ..nn.optim.optimizer import Optimizer
 from ..nn.optim.rates import ListedRates
 from ..nn.wrap.training_step import TrainingStep
@@ -72,11 +73,12 @@ class TrainStep:
     """A compiled step of training; made by `compile_train_step`.
 
     Parameters and the state of the optimizer stay on the device from call to call; the network itself is left as it is
-    until `write_back`. A batch of other sizes than those before is compiled once more, with the sizes that differ left
-    open; then any size will do, unless Python decides on a size. What the step doesn't train is fixed in what is
-    compiled, until the network is given new values for it (`set_data`, another step's `write_back`): it is compiled
-    once more, and takes them from the network from then on. It is compiled anew, too, where something changed that
-    Python decided on: the mode of a Cell, `requires_grad`, an attribute.
+    until `write_back`. What the network or the optimizer are given between calls (by `set_data`, eagerly, by another
+    step's `write_back`) takes the place of what the step has. What it doesn't train is fixed in what is compiled, until
+    it is given new values: it is compiled once more, and takes them from the network from then on. A batch of other
+    sizes than those before is compiled once more, with the sizes that differ left open; then any size will do, unless
+    Python decides on a size. It is compiled anew, too, where something changed that Python decided on: the mode of a
+    Cell, `requires_grad`, an attribute.
 
     Attributes:
         step: the step as a Cell.
@@ -91,7 +93,7 @@ class TrainStep:
         self._held = held_by(step)
         self._rates = {n: np.array(h.parameter._array) for n, h in self._held.items() if h.role == LEARNING_RATE}
         self._loaded: dict[str, Array] = {}
-        self._not_trained: dict[str, Array] = {}
+        self._seen = self._outside()
         self._changing: set[str] = set()
         self._compiled: CompiledStep | None = None
         self._listed = [cell for _, cell in step.optimizer.cells_and_names() if isinstance(cell, ListedRates)]
@@ -130,12 +132,12 @@ class TrainStep:
             return self._run(arrays)
 
     def _run(self, batch: Sequence[Array]) -> Array:
-        self._changing |= self._given_anew()
+        self._take_over()
         if self._compiled is None or not self._compiled.takes(batch) or self._changing & self._compiled.fixed:
             self._compile(batch)
         assert self._compiled is not None
         self._require_a_rate()
-        loss, overflow = self._compiled.run(batch, self._not_trained | self._loaded | self._rates)
+        loss, overflow = self._compiled.run(batch, self._seen | self._loaded | self._rates)
         self.overflowed = bool(overflow)
         return loss
 
@@ -144,20 +146,23 @@ class TrainStep:
         state = self.state()
         self._compiled = CompiledStep(self.step, batch, state, self._compiled, self._changing, self.provider)
         others = self._held.keys() - {*self._compiled.resident.names, *self._rates}
-        self._not_trained = {name: self._held[name].parameter._array for name in others}
         # what a file gave, and not what the network has
-        self._loaded = {n: state[n] for n, array in self._not_trained.items() if not np.array_equal(state[n], array)}
+        self._loaded = {name: state[name] for name in others if not np.array_equal(state[name], self._seen[name])}
 
     def _require_fitting(self, batch: Sequence[Array]) -> None:
         """`UsageError` unless the network takes as many tensors as it would get of the batch."""
-        taken = batch if self.step.loss is None else batch[:-1]
+        network, loss = self.step.network, self.step.loss
+        taken = batch if loss is None else batch[:-1]
+        wrong = ""
+        if isinstance(network, GraphCell) and len(taken) != network.inputs_taken:
+            wrong = f"needed {network.inputs_taken + (loss is not None)}"
         try:
-            inspect.signature(self.step.network.construct).bind(*taken)
+            inspect.signature(network.construct).bind(*taken)
         except TypeError as error:
-            last = "" if self.step.loss is None else ", the last of which goes to the loss"
-            raise UsageError(
-                f"{self.step.network.cls_name} can't take this batch: {error}; given {len(batch)} tensors{last}"
-            ) from None
+            wrong = str(error)
+        if wrong:
+            last = "" if loss is None else ", the last of which goes to the loss"
+            raise UsageError(f"{network.cls_name} can't take this batch: {wrong}; given {len(batch)} tensors{last}")
 
     def _require_a_rate(self) -> None:
         """`RuntimeError` if a list of learning rates was used up: a device may read anything beyond its end.
@@ -172,14 +177,25 @@ class TrainStep:
             self._rates_left = min(rates.learning_rate.size for rates in self._listed) - made
         self._rates_left -= 1
 
-    def _given_anew(self) -> set[str]:
-        """What isn't trained and was given other values by the network since the last call."""
-        now = {name: self._held[name].parameter._array for name in self._not_trained}
-        changed = {name for name, array in self._not_trained.items() if now[name] is not array}
-        for name in changed:
+    def _take_over(self) -> None:
+        """Go on from what the network and the optimizer were given since the last call."""
+        now = self._outside()
+        given = {name: array for name, array in now.items() if array is not self._seen[name]}
+        self._seen = now
+        if not given:
+            return
+        for name in given:
             self._loaded.pop(name, None)
-        self._not_trained = now
-        return changed
+        self._rates |= {name: np.array(given[name]) for name in given.keys() & self._rates.keys()}
+        self._rates_left = 0
+        if self._compiled is not None:
+            resident = self._compiled.resident
+            self._changing |= given.keys() - {*resident.names, *self._rates}
+            resident.load({name: array for name, array in given.items() if name in resident.names})
+
+    def _outside(self) -> dict[str, Array]:
+        """What the network and the optimizer have, by name: the arrays themselves."""
+        return {name: held.parameter._array for name, held in self._held.items()}
 
     @property
     def program(self) -> Program:
@@ -208,7 +224,7 @@ class TrainStep:
 
     def state(self) -> dict[str, Array]:
         """A copy of all that is kept from step to step, by name."""
-        outside = {name: np.array(held.parameter._array) for name, held in self._held.items()}
+        outside = {name: np.array(array) for name, array in self._outside().items()}
         resident = self._compiled.resident.state() if self._compiled else {}
         return outside | self._loaded | self._rates | resident
 
@@ -225,10 +241,11 @@ class TrainStep:
 
     def write_back(self) -> None:
         """Give the network and the optimizer what they have been trained to; a program stays as it is."""
-        for name, array in self.state().items():
-            if name in self._loaded or name not in self._not_trained:
-                self._held[name].parameter.set_data(wrapped(array))
-        self._not_trained = {name: self._held[name].parameter._array for name in self._not_trained}
+        resident = self._compiled.resident.names if self._compiled else ()
+        state = self.state()
+        for name in {*self._loaded, *self._rates, *resident}:
+            self._held[name].parameter.set_data(wrapped(state[name]))
+            self._seen[name] = self._held[name].parameter._array
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all that is kept to a file in the safetensors format, whole or not at all.
@@ -265,7 +282,7 @@ class TrainStep:
 
     def _go_on_from(self, arrays: dict[str, Array]) -> None:
         self._rates = {name: arrays[name] for name in self._rates}
-        self._loaded, self._not_trained, self._rates_left = arrays, {}, 0
+        self._loaded, self._seen, self._rates_left = arrays, self._outside(), 0
         self._compiled = None  # what it doesn't change is fixed in it
 
 

@@ -90,6 +90,11 @@ class GraphCell(Cell):
             cell = cell._cells[name]
         return cell
 
+    @property
+    def inputs_taken(self) -> int:
+        """How many tensors the program takes."""
+        return len(self._graph.program.inputs)
+
     def construct(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program."""
         program = self._graph.program

@@ -164,6 +164,26 @@ def test_a_step_takes_batches_of_any_size_where_that_is_asked_for(net: Path) -> 
     np.testing.assert_allclose(twice["update.fc.weight"], once["update.fc.weight"], rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+def test_the_step_of_a_module_in_another_dtype_is_in_float32(net: Path, dtype: str) -> None:
+    in_dtype = NET.replace("return Net()", f"return Net().to(torch.{dtype})")
+    net.write_text(in_dtype.replace("torch.ones(3, 4)", f"torch.ones(3, 4, dtype=torch.{dtype})"))
+    result = export(net, "--training-step", "--no-check")
+    assert result.exit_code == 0, result.output
+    x, more = np.ones((3, 4), np.float32), np.ones(1, np.float32)
+    assert run_model(written(net), {"x": x, "more.0": more})["loss"].dtype == np.float32
+
+
+def test_a_loss_in_half_precision_is_written_in_float32(net: Path) -> None:
+    net.write_text(NET + "\n\ndef loss(outputs):\n    return outputs.bfloat16().mean()\n")
+    result = export(net, "--training-step", "--no-check")
+    assert result.exit_code == 0, result.output
+    assert json.loads(net.with_name("net.json").read_text())["outputs"]["loss"]["dtype"] == "float32"
+    outputs = run_model(written(net), {"x": np.ones((3, 4), np.float32), "more.0": np.ones(1, np.float32)})
+    assert outputs["loss"].dtype == np.float32
+    assert np.isfinite(outputs["loss"])
+
+
 def test_a_step_that_differs_from_torch_is_not_written(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optim.AdamW, "decoupled", False)
     result = export(net, "--training-step")

@@ -163,6 +163,27 @@ def test_infinite_inputs_overflow_in_float64_too() -> None:
     assert kinds(report) == ALWAYS - {"gradient"} | {"overflow", "loss scale"}
 
 
+class Scattering(torch.nn.Module):
+    """Adds what a layer gives to a tensor of its own, of which torch wants the same dtype."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(2, 3).index_add(0, torch.tensor([0, 1, 1]), self.layer(x))
+
+
+@pytest.mark.parametrize(
+    ("module", "x"),
+    [(Scattering(), torch.ones(3, 4)), (torch.nn.LSTM(3, 2), torch.ones(2, 1, 3))],
+    ids=["captured", "run"],
+)
+def test_what_torch_refuses_under_autocast_alone_is_told_so(module: torch.nn.Module, x: torch.Tensor) -> None:
+    with pytest.raises(UsageError, match=r"^under torch's autocast in float16: the model doesn't run on its inputs"):
+        check_training(module, (x,), dtype="float16")
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_autocast_agrees(dtype: str) -> None:
     report = check(dtype=dtype, loss_scale=128.0)

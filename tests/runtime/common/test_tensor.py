@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import Tensor, grad
@@ -135,3 +136,10 @@ def test_a_copy_and_numpy_within_a_differentiated_function() -> None:
     assert grad(lambda x: copy.deepcopy(x) * x)(x).tolist() == [3.0]  # a copy of the value, which is a constant
     assert grad(lambda x: Tensor(x.asnumpy()) * x)(x).tolist() == [3.0]
     assert grad(lambda x: np.float64(2) * x * np.array([2.0], np.float32))(x).tolist() == [4.0]
+
+
+@pytest.mark.parametrize("function", [torch.nn.MSELoss(), torch.nn.Linear(2, 1), torch.sum, torch.ones(2).copy_])
+def test_functions_of_torch_say_whose_tensor_they_were_given(function: Callable[..., Any]) -> None:
+    given = (Tensor([1.0, 2.0]),) * (2 if isinstance(function, torch.nn.MSELoss) else 1)
+    with pytest.raises(TypeError, match=r"^torch's \w+ was given a Tensor of cellbridge.runtime: use what runtime.ops"):
+        function(*given)

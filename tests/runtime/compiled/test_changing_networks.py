@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,47 @@ def test_two_steps_train_parts_of_a_network_in_turn_and_are_compiled_twice_at_mo
             np.testing.assert_allclose(step(X, Y), loss.detach(), rtol=1e-5)
             step.write_back()
     assert compilations() <= 2 * len(steps)
+
+
+def test_statistics_that_two_steps_move_are_the_same_to_both() -> None:
+    net = ms.nn.SequentialCell(ms.nn.Dense(3, 4), ms.nn.BatchNorm1d(4), ms.nn.Dense(4, 2)).set_train()
+    eager = copy.deepcopy(net)
+    steps = [compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1), frozen=[f"{i}.*"]) for i in (0, 2)]
+    parts = [eager[2].trainable_params(), eager[0].trainable_params()]
+    for _ in range(3):
+        for step, part in zip(steps, parts, strict=True):
+            ms.nn.TrainOneStepCell(ms.nn.WithLossCell(eager, ms.nn.MSELoss()), optim.SGD(part, 0.1))(
+                ms.Tensor(X), ms.Tensor(Y)
+            )
+            step(X, Y)
+            step.write_back()
+    for name in ("moving_mean", "moving_variance"):
+        np.testing.assert_allclose(getattr(net[1], name).asnumpy(), getattr(eager[1], name).asnumpy(), rtol=1e-5)
+
+
+def test_what_is_trained_and_what_the_optimizer_keeps_can_be_given_other_values(
+    compilations: Callable[[], int],
+) -> None:
+    net = network()
+    optimizer = optim.Adam(net.trainable_params(), 0.1)
+    step = compile_train_step(net, ms.nn.MSELoss(), optimizer)
+    first = [step(X, Y) for _ in range(2)]
+    begun = {**step.parameters(), **step.optimizer_state()}
+    step.write_back()
+    fresh = compile_train_step(network(), ms.nn.MSELoss(), lambda p: optim.Adam(p, 0.1)).state()
+    for held in step._held.values():
+        start = held.parameter.asnumpy() * 0.5 if held.role == "network" else fresh[held.name]
+        held.parameter.set_data(ms.Tensor(start))
+    optimizer.learning_rate.set_data(0.05)
+    assert step.learning_rate == pytest.approx(0.1)  # until the next call
+    given = {name: array * np.float32(0.5) for name, array in begun.items() if name in step.parameters()}
+    alone = network()
+    for name, parameter in alone.parameters_and_names():
+        parameter.set_data(ms.Tensor(given[name]))
+    other = compile_train_step(alone, ms.nn.MSELoss(), lambda p: optim.Adam(p, 0.05))
+    assert [step(X, Y) for _ in range(2)] == [other(X, Y) for _ in range(2)] != first
+    assert step.learning_rate == pytest.approx(0.05)
+    assert compilations() == 2
 
 
 def test_what_is_written_back_is_no_change(compilations: Callable[[], int]) -> None:

@@ -572,5 +572,13 @@ def test_a_batch_of_another_size_than_a_program_takes_is_told_by_its_size() -> N
     step = compiled(lambda p: optim.SGD(p, 0.1))
     (x, y), *_ = batches(1)
     step(x, y)
-    with pytest.raises(UsageError, match="needed size 5, given 3"):
+    with pytest.raises(UsageError, match="needed size 5, given 3; `dynamic_shapes` leaves a size open"):
         step(x[:3], y[:3])
+
+
+def test_a_batch_that_lacks_a_tensor_is_told_by_their_number() -> None:
+    step = compiled(lambda p: optim.SGD(p, 0.1))
+    (x, y), *_ = batches(1)
+    for batch in ((x,), (x, y, y)):
+        with pytest.raises(UsageError, match=f"needed 2; given {len(batch)} tensors, the last of which goes to the"):
+            step(*batch)
