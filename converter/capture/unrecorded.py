@@ -10,9 +10,27 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.nn.functional import gaussian_nll_loss
+from torch.overrides import TorchFunctionMode
 
 _ATEN = torch.ops.aten
 DETACH = _ATEN.detach.default
+
+
+class VarianceClampedInSight(TorchFunctionMode):
+    """While a module is exported, `gaussian_nll_loss` is given a variance that is clamped already.
+
+    It clamps it in place in `torch.no_grad()`, of which the exported graph has no sign within a function such as this.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        keywords = kwargs or {}
+        if func is not gaussian_nll_loss or not isinstance(args[2], torch.Tensor):
+            return func(*args, **keywords)
+        predicted, target, variance = args
+        history = torch.nan_to_num(variance - variance.detach())  # zeros
+        clamped = variance.detach().clamp(min=keywords["eps"]) + history
+        return func(predicted, target, clamped, **keywords)
 
 
 def pass_on_gradients(graph: fx.Graph, owners: Iterable[fx.Node] = ()) -> set[fx.Node]:

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import UsageError
 from ..interpreter import bind, plan
 from ..ir.dims import SymbolicDim
+from ..ir.passes.double_windows import double_windows
 from ..ir.passes.exact_sums import exact_sums
 from ..ir.passes.widen_halves import widen_halves
 from ..ir.program import Program
@@ -57,7 +58,7 @@ class Executable:
         self, program: Program, wanted: Sequence[Value], handed_in: Sequence[Value] = (), provider: str | None = None
     ) -> None:
         provider = chosen_provider(provider)
-        on_cpu = exact_sums(widen_halves(program)) if provider == "cpu" else program
+        on_cpu = double_windows(exact_sums(widen_halves(program))) if provider == "cpu" else program
         lowering = lowered(on_cpu, wanted, handed_in)
         self.session = _loaded(lowering, provider)
         taken = {value: lowering.tensors[value] for value in lowering.inputs}

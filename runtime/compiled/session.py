@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ..errors import UsageError
 from ..ir.types import BFLOAT16
@@ -26,6 +27,9 @@ PROVIDERS: dict[str, list[Any]] = {
     "cpu": ["CPUExecutionProvider"],
     "cuda": [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
 }
+# what ONNX Runtime's optimizer does to float64 at the cost of its digits: a factor before or after a product of
+# matrices becomes its attribute, in float32
+IN_FLOAT32 = ["MatMulScaleFusion"]
 FATAL_ONLY = 4  # ONNX Runtime's log level; its errors are raised as exceptions too
 ORT_ERRORS = (
     ort_errors.EPFail,
@@ -94,15 +98,7 @@ class Session:
         self.outputs = [node.name for node in self.ort.get_outputs()]
 
     def _started(self) -> ort.InferenceSession:
-        options = ort.SessionOptions()
-        options.log_severity_level = FATAL_ONLY
-        options.intra_op_num_threads = threads()
-        options.enable_mem_pattern = False  # one more block as large as all that a run needs, for 2 % of its time
-        ort.set_default_logger_severity(FATAL_ONLY)
-        try:
-            session = ort.InferenceSession(_source(self._model), options, providers=PROVIDERS[self.provider])
-        except ORT_ERRORS as error:
-            raise self.explained(error) from error
+        session = self._loaded(IN_FLOAT32 if _has_doubles(self._model) else [])
         active = session.get_providers()
         if not any(name.lower().startswith(self.provider) for name in active):
             raise UsageError(
@@ -111,6 +107,20 @@ class Session:
                 f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}"
             )
         return session
+
+    def _loaded(self, disabled: Sequence[str]) -> ort.InferenceSession:
+        """ONNX Runtime's session, without the optimizations `disabled`."""
+        options = ort.SessionOptions()
+        options.log_severity_level = FATAL_ONLY
+        options.intra_op_num_threads = threads()
+        options.enable_mem_pattern = False  # one more block as large as all that a run needs, for 2 % of its time
+        ort.set_default_logger_severity(FATAL_ONLY)
+        try:
+            return ort.InferenceSession(
+                _source(self._model), options, providers=PROVIDERS[self.provider], disabled_optimizers=disabled
+            )
+        except ORT_ERRORS as error:
+            raise self.explained(error) from error
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
         """Run the model once.
@@ -168,9 +178,7 @@ class Session:
         named = re.search(r"(?:node with name '|[Nn]ode \(|Name:')([^')]+)", said)
         if named is None:
             return ""
-        model = self._model
-        proto = model if isinstance(model, onnx.ModelProto) else onnx.load(fspath(model), load_external_data=False)
-        for node in proto.graph.node:
+        for node in _proto(self._model).graph.node:
             if node.name == named[1]:
                 metadata = {entry.key: entry.value for entry in node.metadata_props}
                 place = f"\n  operator {node.op_type} of Cell {metadata.get(CELL, '(root)')}"
@@ -231,6 +239,22 @@ def array_of(value: ort.OrtValue) -> Array:
     # OrtValue.numpy() knows no bfloat16; results are in the CPU's memory whatever the provider
     data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return np.frombuffer(data, BFLOAT16).reshape(value.shape())
+
+
+def _proto(model: onnx.ModelProto | str | PathLike[str]) -> onnx.ModelProto:
+    """The model; of a file, without the tensors that are beside it."""
+    return model if isinstance(model, onnx.ModelProto) else onnx.load(fspath(model), load_external_data=False)
+
+
+def _has_doubles(model: onnx.ModelProto | str | PathLike[str]) -> bool:
+    """Whether a tensor that the model names is float64."""
+    try:
+        proto = _proto(model)
+    except (DecodeError, OSError):  # what is wrong with the file, ONNX Runtime says
+        return False
+    values = (*proto.graph.input, *proto.graph.output, *proto.graph.value_info)
+    dtypes = {value.type.tensor_type.elem_type for value in values} | {x.data_type for x in proto.graph.initializer}
+    return onnx.TensorProto.DOUBLE in dtypes
 
 
 def _source(model: onnx.ModelProto | str | PathLike[str]) -> bytes | str:

@@ -84,6 +84,9 @@ def grid_sample(
             place = _reflected(place, size, bool(align_corners))
         if padding_mode != "zeros":
             place = elementwise.clamp(place, minimum=0, maximum=size - 1)
+        near = comparison.logical_and(comparison.greater(place, -1.0), comparison.less(place, float(size)))
+        away = -2.0 if padding_mode == "zeros" else size - 1.0  # where NaN is
+        place = elementwise.where(near, place, np.asarray(away, place.dtype))
         places.append(rounding.round(place) if mode == "nearest" else place)
     values = between(x, places, nearest=mode == "nearest")
     return shaping.reshape(values, shape=(x.shape[0], x.shape[1], *out))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ConversionError
 from ..ir.dims import Dim, product
-from ..ir.types import INT64, is_floating
+from ..ir.types import FLOAT64, INT64, is_floating
 from . import max_pooling
 from .reduction_onnx import MANY, reduce_onnx
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -62,11 +62,12 @@ def _(graph: OnnxGraph, x: str, *, output_size: tuple[Dim, ...]) -> str:
     kind = graph.type(x)
     if all(bins == 1 for bins in output_size):
         count = product(kind.shape[2:])
-        if isinstance(count, int) and count >= MANY:  # which that operator adds one by one
+        many = isinstance(count, int) and count >= MANY  # which that operator adds one by one
+        if many or kind.dtype == FLOAT64:  # for which ONNX Runtime has no kernel of it on the CPU
             return reduce_onnx(graph, "ReduceMean", x, tuple(range(2, kind.rank)), True)
         return str(graph.op("GlobalAveragePool", x))
     sizes, bins = _fixed("adaptive_avg_pool", kind.shape[2:], output_size)
-    if all(size % n == 0 for size, n in zip(sizes, bins, strict=True)):
+    if kind.dtype != FLOAT64 and all(size % n == 0 for size, n in zip(sizes, bins, strict=True)):
         kernel = tuple(size // n for size, n in zip(sizes, bins, strict=True))
         return str(graph.op("AveragePool", x, kernel_shape=kernel, strides=kernel))
     for axis, (size, n) in enumerate(zip(sizes, bins, strict=True), start=2):

@@ -83,17 +83,19 @@ def _(
 ) -> str:
     dtype, sizes = graph.type(x).dtype, graph.type(x).shape[2:]
     static = all(isinstance(d, int) for d in (*sizes, *size))
-    if static and not align_corners:
+    if static:
         axes = list(_axes(sizes, size, scales, mode))
         exact = all(new % old == 0 and scale in (None, new // old) for _, old, new, scale in axes)
         keeps = any(old == new and scale not in (None, 1.0) for _, old, new, scale in axes)
-        if (mode == "nearest" and not exact) or (mode == "nearest-exact" and keeps):
+        double = dtype == FLOAT64  # ONNX Runtime's Resize has no such kernel on the CPU
+        if mode.startswith("nearest") and (double or (keeps if mode == "nearest-exact" else not exact)):
             # ONNX Runtime divides by the rounded scale where ATen multiplies, and may land on a neighbour.
             for axis, old, new, scale in axes:
                 indices, _ = _taps(old, new, scale, mode, align_corners, half_pixel, dtype)
                 x = graph.op("Gather", x, graph.constant(indices[0], np.int64), axis=axis)
             return x
-        if mode == "bicubic" and keeps:  # ONNX Runtime copies where all sizes stay, whatever the scale
+        # ONNX Runtime copies where all sizes stay, whatever the scale
+        if double or (mode == "bicubic" and keeps and not align_corners):
             for axis, old, new, scale in axes:
                 taps = _taps(old, new, scale, mode, align_corners, half_pixel, dtype)
                 x = onnx_product_along(graph, x, axis, len(axes) + 2, dense(*taps, size=old), dtype)

@@ -40,6 +40,7 @@ LOSSES: dict[str, Case] = {
         lambda x, t, w, v: F.binary_cross_entropy_with_logits(x, t, v.detach(), pos_weight=w.detach()),
         (A, PROBABILITIES, WEIGHT, SIGNS[:, None]),
     ),
+    "gaussian, variances below eps": (lambda x, t, v: F.gaussian_nll_loss(x, t, v, eps=0.5), (A, B, P)),
     "kl": (lambda a, b: F.kl_div(a, b.detach(), reduction="batchmean"), (A, PROBABILITIES)),
     "kl, zeros": (lambda a, b: F.kl_div(a, b.detach(), reduction="sum"), (A, PROBABILITIES.round())),
     "kl, logarithms": (lambda a, b: F.kl_div(a, b, reduction="none", log_target=True), (A, B)),

@@ -33,7 +33,8 @@ CONVOLUTIONS: list[Case] = [
     ("conv1d", lambda: nn.Conv1d(4, 6, 3, stride=2, padding=1), (SEQUENCE,)),
     ("conv2d", lambda: nn.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(1, 0), bias=False), (IMAGE,)),
     ("conv3d", lambda: nn.Conv3d(4, 6, 2, dilation=2), (VOLUME,)),
-    ("conv_tbc", lambda: Function(lambda w, b, x: torch.conv_tbc(x, w, b, 1), data(3, 4, 6), data(6)), (data(9, 2, 4),)),
+    ("conv_tbc", lambda: Function(
+        lambda w, b, x: torch.conv_tbc(x, w, b, 1), data(3, 4, 6), data(6)), (data(9, 2, 4),)),
     ("grouped", lambda: nn.Conv2d(4, 8, 3, groups=2), (IMAGE,)),
     ("depthwise", lambda: nn.Conv2d(4, 4, 3, groups=4, padding=1), (IMAGE,)),
     ("same", lambda: nn.Conv2d(4, 6, 3, padding="same", dilation=2), (IMAGE,)),

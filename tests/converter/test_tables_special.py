@@ -131,6 +131,20 @@ def test_sampling_of_volumes(check, padding):
           at_bounds)  # fmt: skip
 
 
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+def test_sampling_of_volumes_far_away(check, padding):
+    unknown = torch.nan if padding == "zeros" else 2.0  # at a border, torch's gradient of NaN isn't that of its value
+    far = torch.tensor([torch.inf, unknown, -torch.inf, 1e30, -1e20, 3.0], dtype=torch.float64)
+    grid = torch.cat([far, torch.linspace(-0.8, 0.9, 66, dtype=torch.float64)]).reshape(2, 3, 2, 2, 3)
+    check(
+        lambda x, grid: [
+            F.grid_sample(x, grid, mode, padding, corners)
+            for mode in ("bilinear", "nearest") for corners in (True, False)
+        ],
+        normal(2, 3, 4, 5, 6), grid,
+    )  # fmt: skip
+
+
 def test_pooling_by_given_numbers(check):
     numbers = torch.rand((2, 3, 2), generator=RNG, dtype=torch.float64)
     check(

@@ -60,14 +60,17 @@ def _position(context: Context, x: Any, size: int, padding_mode: int, align_corn
     if padding_mode == REFLECTION:
         low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
         x = _reflected(x, low, span) if span else x * 0.0
-    return x if padding_mode == ZEROS else _clipped(context, x, float(size - 1))
+    if padding_mode != ZEROS:
+        return _clipped(context, x, float(size - 1))
+    near = comparison.logical_and(comparison.greater(x, -1.0), comparison.less(x, float(size)))
+    return elementwise.where(near, x, *operands(context, x.dtype, -2.0))  # NaN and infinities too
 
 
 def _clipped(context: Context, x: Any, last: float) -> Any:
-    """Held between 0 and `last`, with the gradient 0 at these: ATen clip_coordinates_set_grad."""
+    """Held between 0 and `last`, with the gradient 0 at these; NaN is `last`: ATen clip_coordinates_set_grad."""
     low, high = operands(context, x.dtype, 0.0, last)
     above = elementwise.where(comparison.less_equal(x, low), low, x)
-    return elementwise.where(comparison.greater_equal(above, high), high, above)
+    return elementwise.where(comparison.less(above, high), above, high)
 
 
 def _reflected(x: Any, low: float, span: float) -> Any:

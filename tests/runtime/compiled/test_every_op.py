@@ -35,7 +35,7 @@ STEP = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def check_compiled_gradient(case: OpCase, dtype: str) -> None:
-    """In half precision, neighbouring numbers may round to neighbours; in float32, as `assert_close` says."""
+    """In half precision, neighbouring numbers may round to neighbours; otherwise as `assert_close` says."""
     program = one_node_program(case, dtype)
     inputs = [array for array in inputs_of(case, dtype) if array is not None]
     seeds = [g for g in cotangents(run_kernel(case, inputs_of(case, dtype))) if g is not None]
@@ -57,7 +57,7 @@ def check_compiled_gradient(case: OpCase, dtype: str) -> None:
             assert_close(found, wanted, dtype, scale=1.0)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
 def test_compiled_gradients_agree_with_the_interpreter(case: OpCase, dtype: str) -> None:
     name = str(case)
