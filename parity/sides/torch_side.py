@@ -115,7 +115,7 @@ class TorchSide:
             records.misfits = surplus(run, len(outputs))
             if run.grads:
                 records.cotangents = self._cotangents(run, result, outputs)
-                records.broken = len(records.cotangents) != len(outputs)
+                records.broken = not _take(outputs, records.cotangents)
                 if not records.broken:
                     self._backward(recorder, outputs, leaves)
             for name, buffer in self.module.named_buffers():
@@ -212,6 +212,14 @@ def _loss_gradients(
         else as_array(found[id(out)]).astype(np.float64)
         for out in outputs
     ]
+
+
+def _take(outputs: Sequence[torch.Tensor], cotangents: Sequence[Array | None]) -> bool:
+    """Whether the cotangents are for outputs like these: as many, and of their shapes."""
+    shapes = [(*out.shape, 2) if out.is_complex() else tuple(out.shape) for out in outputs]
+    return len(cotangents) == len(shapes) and all(
+        cotangent is None or cotangent.shape == shape for cotangent, shape in zip(cotangents, shapes, strict=True)
+    )
 
 
 def _as_tensor(array: Array, like: torch.Tensor) -> torch.Tensor:
@@ -327,6 +335,8 @@ class _Recorder:
         whole = tensor.detach().resolve_conj()
         like = torch.view_as_real(whole) if tensor.is_complex() else whole
         passed = like
+        if recorded is not None and tensor.is_complex() and recorded.shape[-1:] != (2,):
+            recorded = None  # the reference has real numbers there
         if recorded is not None and (key.kind in (INPUT, OUTPUT) or recorded.shape == tuple(like.shape)):
             passed = torch.from_numpy(np.array(recorded))
         if self.run.jitter is not None and like.is_floating_point():
