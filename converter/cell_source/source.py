@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ...runtime.errors import UnsupportedOperators, UsageError
-from ...runtime.ir.program import Program
+from ...runtime.ir.program import Program, require_program
 from .bodies import Bodies
 from .classes import Classes
 from .helpers import HELPERS, with_needed
@@ -33,10 +33,11 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
         The text of the module.
 
     Raises:
-        UsageError: there is no such target.
+        UsageError: it isn't a program, or there is no such target.
         UnsupportedOperators: ops, or uses of them, that can't be written as Cells; all are listed.
         ProgramError: the nodes of one call of a Cell don't stand together in the program.
     """
+    require_program(program)
     if target not in TARGETS:
         raise UsageError(f"target must be one of {', '.join(map(repr, TARGETS))}, given {target!r}")
     network = Network(program, target)

@@ -6,7 +6,7 @@ from torch import fx, nn
 
 from ...runtime.errors import ConversionError, UnsupportedOperators
 from ...runtime.ir.flow import Flow
-from ...runtime.ir.program import Program
+from ...runtime.ir.program import Program, require_program
 from ...runtime.ir.types import Value, is_floating
 from ..structure.interfaces import interfaces
 from . import tables  # noqa: F401  (fills the table)
@@ -33,8 +33,10 @@ def to_torch(program: Program) -> nn.Module:
 
     Raises:
         UnsupportedOperators: ops, or uses of them, that torch has no expression for; all are listed.
+        UsageError: it isn't a program.
         ConversionError: a Cell calls itself, or an argument that isn't a tensor can't be a default.
     """
+    require_program(program)
     return _Assembly(TorchNetwork(program)).module()
 
 

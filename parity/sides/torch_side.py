@@ -132,7 +132,8 @@ class TorchSide:
         except CellbridgeError:
             raise
         except Exception as error:
-            raise eager_error(error, args, kwargs) from error  # the model's own code raises it, or torch for a dtype
+            # the model's own code raises it, or torch for a dtype
+            raise eager_error(error, self.module, args, kwargs) from error
 
     def _differentiated(self, roots: list[tuple[torch.Tensor, torch.Tensor]], wanted: list[torch.Tensor]) -> Any:
         try:

@@ -183,7 +183,7 @@ class _Loop:
             except CellbridgeError:
                 raise
             except Exception as error:  # the model's own code raises it, or torch for a dtype
-                raise eager_error(error, args, kwargs) from error
+                raise eager_error(error, self.network.network, args, kwargs) from error
             require_gradient(loss)
             share: Any = loss / self.recipe.accumulate
             scaled = share if self.scaler is None else self.scaler.scale(share)

@@ -251,7 +251,7 @@ class TrainStep:
         try:
             arrays, _ = from_bytes(Path(path).read_bytes())
         except (OSError, ValueError) as error:
-            raise UsageError(f"can't read {path}: {error}") from error
+            raise UsageError(f"can't read {path}: {getattr(error, 'strerror', None) or error}") from error
         state = self.state()
         for name in sorted(state.keys() ^ arrays.keys()):
             raise UsageError(f"{path} isn't of this step: {name!r} is {'missing' if name in state else 'unknown'}")

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import cellbridge.runtime as ms
 from cellbridge import converter, parity
 from cellbridge.parity.results import NOT_COMPARED, PASS, SKIPPED
 from cellbridge.runtime.errors import ParityError, UsageError
@@ -98,6 +99,12 @@ def test_results_of_another_shape(how: str) -> None:
         assert report.failing == [""]
         assert all(c.reason.startswith("shape [") for c in report.cells[""].failures)
         assert report.cells["layer"].status == PASS
+
+
+@pytest.mark.parametrize("reference", [3, ms.nn.Dense(3, 3)])
+def test_what_can_not_be_the_reference(reference: Any) -> None:
+    with pytest.raises(UsageError, match=r"^the reference must be a torch module or a program, given (int|Dense)$"):
+        parity.compare(reference, Linear(1), (torch.randn(2, 3),))
 
 
 def test_arguments_are_paired_by_position() -> None:
