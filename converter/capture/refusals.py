@@ -55,6 +55,10 @@ _ADVICE = (
         "forward replaces a buffer by one of another shape: call the module once before it is converted, so that it "
         "holds it already",
     ),
+    (
+        re.compile(r"classes\.quantized"),
+        "quantized modules hold no tensors that a program could have: give the model that they were made of",
+    ),
     (re.compile(r"fake tensor in the exported program constant's list"), _DATA),
     (re.compile(r"data-dependent expression (Eq|Ne)\(u\d+, u\d+\)"), _SIZES_ALIKE),
     (

@@ -399,6 +399,13 @@ def test_a_parameter_changed_in_place_is_refused() -> None:
         from_torch(Counting(), (X,))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_a_quantized_module_is_refused() -> None:
+    module = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 2)), {nn.Linear})
+    with pytest.raises(ConversionError, match=r"what to do: .*give the model that they were made of"):
+        from_torch(module, (X,))
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_can_not_be_captured(case: str) -> None:
     function, message = REFUSED[case]
