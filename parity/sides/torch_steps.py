@@ -20,8 +20,6 @@ from ..recipe import DYNAMIC, Recipe
 from .control_flow import ControlFlowInPython
 from .precision import (
     DoublePrecision,
-    Draws,
-    StableSorts,
     converted,
     default_dtype,
     in_dtype,
@@ -30,6 +28,7 @@ from .precision import (
 )
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimizer_state
 from .records import Array, Draw
+from .torch_modes import Draws, StableSorts
 from .torch_side import require_gradient
 from .training import held_by
 
