@@ -23,7 +23,7 @@ COMPLEX: dict[str, Translation] = {}
 
 
 def of_complex(*targets: str) -> Callable[[Translation], Translation]:
-    """As `aten`, for operators on complex tensors."""
+    """As `aten`, for operators on complex tensors; a name taken raises."""
     return entering(COMPLEX, targets)
 
 

@@ -190,7 +190,11 @@ class TrainStep:
 
     @property
     def learning_rate(self) -> Any:
-        """The learning rate; a dict by name if there are several. May be set, to a number or such a dict."""
+        """The learning rate; a dict by name if there are several. May be set, to a number or such a dict.
+
+        Raises:
+            UsageError: it is set, and the optimizer computes it, there is none of that name, or it isn't at least 0.
+        """
         values = {name: float(rate) for name, rate in self._rates.items()}
         return next(iter(values.values())) if len(values) == 1 else values
 
