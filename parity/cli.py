@@ -265,8 +265,8 @@ def export(
 ) -> None:
     """Convert MODEL to ONNX, and write it if parity holds.
 
-    MODEL is as for `parity run`. Where parity fails nothing is written. With --training-step, the loss is that of the
-    file, else the mean of the squares of all floating-point outputs.
+    MODEL is a model file, as for `parity run`. Where parity fails nothing is written. With --training-step, the loss is
+    that of the file, else the mean of the squares of all floating-point outputs.
     """
     _require_outputs({"--output": output}, {"MODEL": _file_of(model)})
     if opset is not None:
@@ -314,13 +314,18 @@ def _passed(report: Report | TrainingReport, verbose: bool, output: str) -> None
 def inspect(model: str, seed: int, verbose: bool, ir: bool) -> None:
     """Show the Cells of MODEL as converted, their parameters and ops.
 
-    MODEL is as for `parity run`.
+    MODEL is a model file or an ONNX file, as for `parity run`.
     """
     from rich.console import Console
 
     from .report import inspection
 
-    program = _converted(model, seed, verbose)
+    if Path(model).suffix == ".onnx":
+        from ..converter import from_onnx
+
+        program = from_onnx(model)
+    else:
+        program = _converted(model, seed, verbose)
     if ir:
         click.echo(str(program))
     else:

@@ -269,10 +269,8 @@ def _side(name: str, network: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     if isinstance(network, (str, PathLike, onnx.ModelProto)):
         dtype = ONNXRUNTIME_DTYPES[options.dtype]
         return OnnxModelSide(name, network, args, kwargs, dtype=dtype, provider=options.provider)
-    raise UsageError(
-        f"the {name} must be a torch module, a program, a Cell, or an ONNX model or file, "
-        f"given {type(network).__name__}"
-    )
+    kinds = "a torch module or a program" + ("" if name == "reference" else ", a Cell, or an ONNX model or file")
+    raise UsageError(f"the {name} must be {kinds}, given {type(network).__name__}")
 
 
 def _as_reals(arguments: Any) -> Any:

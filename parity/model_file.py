@@ -99,18 +99,22 @@ class _UserFile:
         return getattr(self.source, name, None)
 
     def call(self, name: str, function: Callable[[], Any]) -> Any:
+        self._require_callable(name, function)
+        with errors_shown(self.shown, f"when {name}() was called"):
+            return function()
+
+    def _require_callable(self, name: str, function: Callable[..., Any], *parameters: str) -> None:
+        """`UsageError` unless a function can be called with arguments for these parameters, and no others."""
         try:
-            inspect.signature(function).bind()
+            inspect.signature(function).bind(*parameters)
         except TypeError as error:
-            signature = inspect.signature(function)
+            given = f"as {name}({', '.join(parameters)})" if parameters else "without arguments"
             raise UsageError(
-                f"{self.shown}: `{name}` is called without arguments, but it is {name}{signature}.\n"
-                f"Give them default values, or write another function that passes them."
+                f"{self.shown}: `{name}` is called {given}, but it is {name}{inspect.signature(function)}.\n"
+                f"Give other parameters default values, or write another function that passes them."
             ) from error
         except ValueError:  # no signature is known, as for some built-in functions
             pass
-        with errors_shown(self.shown, f"when {name}() was called"):
-            return function()
 
     def model(self, name: str) -> nn.Module:
         """The network: `name` itself, or what it returns."""
@@ -193,6 +197,7 @@ class _UserFile:
             return None
         if not callable(found):
             raise UsageError(f"{self.shown}: `loss` must be a function of the model's outputs, it is {_a(found)}")
+        self._require_callable("loss", found, "outputs")
 
         def loss(outputs: Any) -> Any:
             with errors_shown(self.shown, "when loss(outputs) was called"):

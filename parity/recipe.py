@@ -69,7 +69,7 @@ class Recipe:
             raise UsageError(f"loss_scale must be a number, {DYNAMIC!r} or None, given {self.loss_scale!r}")
         for name, least in (("lr", 0), ("weight_decay", 0), ("clip_norm", 0), ("loss_scale", 1)):
             number = getattr(self, name)
-            if isinstance(number, (int, float)) and not least <= number <= np.finfo(np.float32).max:
+            if isinstance(number, (int, float)) and not least <= number <= float(np.finfo(np.float32).max):
                 raise UsageError(f"{name} must be a number from {least} to what float32 holds, given {number!r}")
         if isinstance(self.frozen, str):
             raise UsageError(f"frozen is a list of patterns, given the string {self.frozen!r}: write [{self.frozen!r}]")

@@ -44,3 +44,9 @@ def positive_int(value: Any, name: str, *, of: str) -> int:
     if value < 1:
         raise ValueError(f"For '{of}', '{name}' must be an int > 0, but got {value}")
     return int(value)
+
+
+def is_of_torch(given: Any) -> bool:
+    """Whether a function is torch's, or an object is of a class of torch or one derived from such."""
+    modules = [getattr(given, "__module__", None), *(cls.__module__ for cls in type(given).__mro__)]
+    return any(str(module).partition(".")[0] == "torch" for module in modules)

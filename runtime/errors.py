@@ -15,6 +15,8 @@ CellbridgeError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class CellbridgeError(Exception):
     """Base of all errors raised on purpose; `exit_code` is what the command line returns."""
@@ -42,6 +44,25 @@ class UnsupportedOperators(ConversionError):
     def __init__(self, message: str, operators: list[tuple[str, str, str]]) -> None:
         super().__init__(message)
         self.operators = operators
+
+
+def require_supported(unsupported: Iterable[tuple[str, str, str]], refused: str, instead: str = "") -> None:
+    """Raise `UnsupportedOperators`, which lists each use once, if there are any.
+
+    Args:
+        unsupported: as `UnsupportedOperators.operators`; a source line may be empty.
+        refused: what can't be done for it, with `{}` for the number of uses.
+        instead: what to do.
+    """
+    unique = list(dict.fromkeys(unsupported))
+    if unique:
+        lines = [refused.format(f"{len(unique)} use{'s' if len(unique) > 1 else ''}")]
+        lines += [
+            f"  {name}\n      in Cell {cell or '(root)'}{f', {source}' if source else ''}"
+            for name, cell, source in unique
+        ]
+        lines += [f"  what to do: {instead}"] if instead else []
+        raise UnsupportedOperators("\n".join(lines), unique)
 
 
 class ShapeError(CellbridgeError, ValueError):

@@ -18,6 +18,7 @@ from .memory import require_room
 from .ops.registry import Op, get
 from .ops.registry import evaluate as evaluate_op
 from .precision import overruled_dtype
+from .tree import argument_paths
 
 Array = np.ndarray[Any, Any]
 Observer = Callable[[Node, Array], Array]
@@ -171,7 +172,7 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
 
 def _input_label(program: Program, position: int) -> str:
     """What an error calls an input: its name, and where it stands among the arguments."""
-    labels = program.arguments.paths()
+    labels = argument_paths(program.arguments)
     argument = f" (argument {labels[position]})" if len(labels) == len(program.inputs) else ""
     return f"input {program.inputs[position].name!r}{argument}"
 

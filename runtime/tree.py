@@ -160,7 +160,7 @@ def match_call(expected: Structure, args: tuple[Any, ...], kwargs: Mapping[str, 
         UsageError: there are others than `expected` has, or the structure of one differs; or `expected` is none of a
             call.
     """
-    if expected.kind != "tuple" or len(expected.children) != 2:
+    if not _is_call(expected):
         raise UsageError("the program has no call structure: run it with runtime.execute")
     positional, named = expected.children
     if len(args) != len(positional.children) or set(kwargs) != set(named.keys):
@@ -168,7 +168,23 @@ def match_call(expected: Structure, args: tuple[Any, ...], kwargs: Mapping[str, 
             f"needed {_call_form(len(positional.children), named.keys)}, given {_call_form(len(args), kwargs)}: "
             "a program takes its arguments as it was captured with, by position or by keyword"
         )
-    return match(expected, (args, kwargs))
+    given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+    return [leaf for label, child in _arguments(expected) for leaf in match(child, given[label], str(label))]
+
+
+def argument_paths(call: Structure) -> list[str]:
+    """Where each tensor stands among the arguments of a call, in flat order, e.g. `0`, `mask`, `1['mask']`."""
+    return [path for label, child in _arguments(call) for path in child.paths(str(label))] if _is_call(call) else []
+
+
+def _is_call(structure: Structure) -> bool:
+    return structure.kind == "tuple" and len(structure.children) == 2
+
+
+def _arguments(call: Structure) -> list[tuple[Any, Structure]]:
+    """Those of a call, by position or keyword."""
+    positional, named = call.children
+    return [*enumerate(positional.children), *zip(named.keys, named.children, strict=True)]
 
 
 def _call_form(positional: int, named: Iterable[Any]) -> str:

@@ -16,22 +16,15 @@ import torch
 
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Traced
+from ..entering import entering
 from .table import TABLE, Context, Number, Translation, Unsupported, cast, scalar
 
 COMPLEX: dict[str, Translation] = {}
 
 
 def of_complex(*targets: str) -> Callable[[Translation], Translation]:
-    """As `aten`, for operators on complex tensors."""
-
-    def enter(translation: Translation) -> Translation:
-        for target in targets:
-            if target in COMPLEX:
-                raise ValueError(f"{target} is already in the table of operators on complex tensors")
-            COMPLEX[target] = translation
-        return translation
-
-    return enter
+    """As `aten`, for operators on complex tensors; a name taken raises."""
+    return entering(COMPLEX, targets)
 
 
 def of_parts(data: str, *names: str) -> None:

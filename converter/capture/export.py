@@ -57,8 +57,8 @@ def from_torch(
     Warns:
         ConversionWarning: the module changes one of its inputs in place, which the program leaves as they are; changes
             numbers among its attributes, which are fixed; checks values (`assert`, `if ...: raise`), which the program
-            doesn't; or has a backward pass written by hand (`torch.autograd.Function`), in place of which the program
-            has the derivative of its forward.
+            doesn't; or has a backward pass written by hand (`torch.autograd.Function`) or backward hooks, in place of
+            which the program has the derivative of its forward.
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")
@@ -74,7 +74,7 @@ def from_torch(
     marker = Marker()
     module.train(train)
     try:
-        with changes_told(module), dropped_backward_told():
+        with changes_told(module), dropped_backward_told(module):
             exported = export(module, args, keywords, dynamic_shapes, marker)
     finally:
         for m, mode in modes.items():

@@ -1,4 +1,4 @@
-"""Backward passes written by hand: of a `torch.autograd.Function`, `torch.export` follows the forward only."""
+"""Backward passes written by hand, as functions or as hooks: `torch.export` follows the forward only."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ...runtime.errors import ConversionWarning
 
 
 @contextlib.contextmanager
-def dropped_backward_told() -> Iterator[None]:
-    """Within the context, the `torch.autograd.Function`s that are applied are noted; a `ConversionWarning` names them.
+def dropped_backward_told(module: torch.nn.Module) -> Iterator[None]:
+    """A `ConversionWarning` names the backward hooks, and the `torch.autograd.Function`s applied within the context.
 
     A straight-through estimator or a reversed gradient is lost in what is captured: its gradient is the derivative of
     its forward. torch's own functions (of checkpoints, say) are derivatives themselves.
@@ -33,10 +33,21 @@ def dropped_backward_told() -> Iterator[None]:
         yield
     finally:
         del made.__init__
-    if applied:
-        warnings.warn(
-            f"the backward of {', '.join(applied)} (torch.autograd.Function) isn't captured: "
-            "the program's gradient is the derivative of its forward",
-            ConversionWarning,
-            stacklevel=4,
-        )
+    lost = {
+        "the backward of {} (torch.autograd.Function) isn't captured": list(applied),
+        "backward hooks aren't captured, those of {}": list(_with_backward_hooks(module)),
+    }
+    for what, names in lost.items():
+        if names:
+            message = f"{what.format(', '.join(names))}: the program's gradient is the derivative of its forward"
+            warnings.warn(message, ConversionWarning, stacklevel=4)
+
+
+def _with_backward_hooks(module: torch.nn.Module) -> Iterator[str]:
+    """Paths of the modules, and names of the parameters, whose gradients a hook may change."""
+    for path, inner in module.named_modules():
+        if inner._backward_hooks or inner._backward_pre_hooks:
+            yield path or "(root)"
+    for name, parameter in module.named_parameters():
+        if parameter._backward_hooks:
+            yield name

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import reprlib
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export import _trace as tracing
 
@@ -60,6 +62,10 @@ _ADVICE = (
         "holds it already",
     ),
     (
+        re.compile(r"classes\.quantized"),
+        "quantized modules hold no tensors that a program could have: give the model that they were made of",
+    ),
+    (
         re.compile(r"fake tensor in the exported program constant's list"),
         f"{_DATA}; or else, where there is no such thing, {_GRADIENT}",
     ),
@@ -77,16 +83,19 @@ _ADVICE = (
 
 @contextlib.contextmanager
 def told_once() -> Iterator[None]:
-    """Within the context, torch doesn't print the graph of a model that it refuses, nor warn of it: the error tells."""
-    log = logging.getLogger("torch.fx.experimental.symbolic_shapes")
-    level = log.level
+    """Within the context, torch doesn't print the graph of a model that it refuses, nor log it: the error tells."""
+    names = ("torch.fx.experimental.symbolic_shapes", "torch._subclasses.fake_tensor")
+    logs = [logging.getLogger(name) for name in names]
+    levels = [log.level for log in logs]
     tracing.print = lambda *args, **options: None  # type: ignore[attr-defined]
-    log.setLevel(logging.ERROR)
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
         vars(tracing).pop("print", None)
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 @contextlib.contextmanager
@@ -125,7 +134,7 @@ def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
         with torch.enable_grad():  # as it is traced: the model may take gradients of its own
             alone(*args, **kwargs)
     except Exception as error:
-        raise eager_error(error, args, kwargs) from error
+        raise eager_error(error, alone, args, kwargs) from error
 
 
 def require_ready(module: torch.nn.Module) -> None:
@@ -143,18 +152,42 @@ def require_ready(module: torch.nn.Module) -> None:
         )
 
 
-def eager_error(error: Exception, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> UsageError:
+def eager_error(
+    error: Exception, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> UsageError:
     """What to raise where a module, run by torch, raised `error`."""
-    place = _frame(error)
-    shapes = ", ".join(_described(x) for x in (*args, *kwargs.values()))
+    place, cell = _frame(error), _running_cell(error, module)
     return UsageError(
-        f"the model doesn't run on its inputs ({shapes}): {type(error).__name__}: {_first_lines(str(error))}"
+        f"the model doesn't run on its inputs ({_listed(args, kwargs)}): "
+        f"{type(error).__name__}: {_first_lines(str(error))}"
+        + (f"\n  in Cell {cell}" if cell else "")
         + (f"\n  at {place}" if place else "")
     )
 
 
+def _listed(args: Iterable[Any], kwargs: Mapping[Any, Any]) -> str:
+    return ", ".join([*map(_described, args), *(f"{name}={_described(x)}" for name, x in kwargs.items())])
+
+
 def _described(x: Any) -> str:
-    return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}" if isinstance(x, torch.Tensor) else repr(x)[:40]
+    if isinstance(x, torch.Tensor):
+        return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
+    if isinstance(x, np.ndarray):
+        return f"NumPy array {x.dtype}{list(x.shape)}"
+    if isinstance(x, Mapping):
+        return f"{{{_listed((), x)}}}"
+    return f"[{_listed(x, {})}]" if isinstance(x, (tuple, list)) else reprlib.repr(x)
+
+
+def _running_cell(error: Exception, module: torch.nn.Module) -> str | None:
+    """The innermost Cell that was running when `error` was raised: its path and class; of torch's own, its settings."""
+    paths = {inner: path for path, inner in module.named_modules()}
+    selves = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    inner = next((x for x in reversed(selves) if isinstance(x, torch.nn.Module) and x in paths), None)
+    if inner is None:
+        return None
+    settings = inner.extra_repr() if type(inner).__module__.startswith("torch.nn.") else ""
+    return f"{paths[inner] or '(root)'}, {type(inner).__name__}" + (f"({settings})" if settings else "")
 
 
 def _first_lines(message: str, count: int = 4) -> str:

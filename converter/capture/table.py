@@ -24,6 +24,7 @@ from ...runtime.ir.types import BFLOAT16, BOOL, Type, at_least_float32, is_half
 from ...runtime.ops import creation, elementwise
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
+from ..entering import entering
 
 Translation = Callable[..., Any]
 
@@ -82,15 +83,7 @@ class Unsupported(Exception):
 
 def aten(*targets: str) -> Callable[[Translation], Translation]:
     """Enter a translation for operators named as torch prints them, e.g. `"aten.add.Tensor"`; a name taken raises."""
-
-    def enter(translation: Translation) -> Translation:
-        for target in targets:
-            if target in TABLE:
-                raise ValueError(f"{target} is already in the table")
-            TABLE[target] = translation
-        return translation
-
-    return enter
+    return entering(TABLE, targets)
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:

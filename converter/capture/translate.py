@@ -13,7 +13,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
+from ...runtime.errors import CellbridgeError, ConversionError, require_supported
 from ...runtime.ir.dims import Dim
 from ...runtime.ir.types import Source, Type
 from ...runtime.ops import boundary as boundary_ops
@@ -94,13 +94,11 @@ class Translator:
 
     def finish(self) -> None:
         """Raise `UnsupportedOperators` listing all that couldn't be translated, if anything."""
-        if self.missing:
-            unique = list(dict.fromkeys(self.missing))
-            lines = [f"  {name}\n      in Cell {cell}, {source}" for name, cell, source in unique]
-            count = f"{len(unique)} use{'s' if len(unique) > 1 else ''} of operators"
-            raise UnsupportedOperators(
-                f"the model can't be converted: {count} without a translation\n" + "\n".join(lines), unique
-            )
+        require_supported(
+            self.missing,
+            "the model can't be converted: {} of operators without a translation",
+            "compute the same with other operators of torch, or leave these Cells out of what is converted",
+        )
 
     def _node(self, node: fx.Node, environment: Mapping[fx.Node, Any]) -> Any:
         value = node.meta.get("val")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...runtime.ir.program import Program
+from ...runtime.ir.program import Program, require_program
 from ...runtime.train.serialization import save_checkpoint
 from .bodies import Bodies
 from .network import Network
@@ -20,9 +20,11 @@ def to_cell_checkpoint(program: Program, path: str | os.PathLike[str]) -> None:
         path: the file, ending in ".ckpt" (which is added if it isn't there) or ".safetensors".
 
     Raises:
+        UsageError: it isn't a program.
         OSError: the file can't be written.
         ProgramError: the nodes of one call of a Cell don't stand together in the program.
     """
+    require_program(program)
     arrays = Bodies(Network(program, "cellbridge")).arrays()  # the same names whatever the target is
     ending = "safetensors" if os.fspath(path).endswith(".safetensors") else "ckpt"
     save_checkpoint(arrays, path, format=ending)

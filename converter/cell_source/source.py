@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...runtime.errors import UnsupportedOperators, UsageError
-from ...runtime.ir.program import Program
+from ...runtime.errors import UsageError, require_supported
+from ...runtime.ir.program import Program, require_program
 from .bodies import Bodies
 from .classes import Classes
 from .helpers import HELPERS, with_needed
@@ -33,32 +33,22 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
         The text of the module.
 
     Raises:
-        UsageError: there is no such target.
+        UsageError: it isn't a program, or there is no such target.
         UnsupportedOperators: ops, or uses of them, that can't be written as Cells; all are listed.
         ProgramError: the nodes of one call of a Cell don't stand together in the program.
     """
+    require_program(program)
     if target not in TARGETS:
         raise UsageError(f"target must be one of {', '.join(map(repr, TARGETS))}, given {target!r}")
     network = Network(program, target)
     bodies = Bodies(network)
     classes = Classes(network.literals, network.root.class_name)
     bodies.define(classes)
-    _refuse(bodies.missing)
+    require_supported(bodies.missing, "the program can't be written as Cells: {} of ops without a form")
     text = "\n\n\n".join([*(HELPERS[name] for name in with_needed(bodies.helpers)), *classes.texts])
     unknown = [] if program.train else _not_told_in_eval_mode(text)
     docstring = _docstring(classes.last, has_weights=bool(bodies.arrays()), unknown=unknown)
     return f"{docstring}\n\n{_imports(text, target)}\n\n\n{text}\n"
-
-
-def _refuse(missing: list[tuple[str, str, str]]) -> None:
-    if not missing:
-        return
-    unique = list(dict.fromkeys(missing))
-    lines = [f"  {op}\n      in Cell {cell}{f', {source}' if source else ''}" for op, cell, source in unique]
-    count = f"{len(unique)} use{'s' if len(unique) > 1 else ''} of ops"
-    raise UnsupportedOperators(
-        f"the program can't be written as Cells: {count} without a form\n" + "\n".join(lines), unique
-    )
 
 
 def _not_told_in_eval_mode(text: str) -> list[str]:

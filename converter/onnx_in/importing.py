@@ -62,9 +62,12 @@ def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror or error}") from error
     try:
-        return _import(ModelProto.FromString(data), path.parent)
+        read = ModelProto.FromString(data)
     except DecodeError:
-        raise ConversionError(f"{path} is no ONNX model, or is cut off") from None
+        read = ModelProto()
+    if not read.HasField("graph"):
+        raise ConversionError(f"{path} is no ONNX model, or is cut off")
+    return _import(read, path.parent)
 
 
 def _import(model: ModelProto, folder: Path | None) -> Program:

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
-from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators
+from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators, require_supported
 from ...runtime.interpreter import FAILURES
 from ...runtime.ir.types import Source, Type
 from ...runtime.tracing import Builder, Traced
@@ -297,13 +297,7 @@ class Walk:
 
     def finish(self) -> None:
         """Raise `UnsupportedOperators` listing all that couldn't be imported, if anything."""
-        if self.missing:
-            unique = list(dict.fromkeys(self.missing))
-            count = f"{len(unique)} use{'s' if len(unique) > 1 else ''} of operators"
-            lines = [f"  {name}\n      {where}" for name, _, where in unique]
-            raise UnsupportedOperators(
-                f"the model can't be imported: {count} without a translation\n" + "\n".join(lines), unique
-            )
+        require_supported(self.missing, "the model can't be imported: {} of operators without a translation")
 
 
 def _shown(value: Any) -> str:

@@ -10,7 +10,7 @@ import onnx
 
 from ...runtime.errors import UsageError
 from ...runtime.interpreter import plan
-from ...runtime.ir.program import Program
+from ...runtime.ir.program import Program, require_program
 from ...runtime.ir.types import Value
 from ...runtime.lowering import opsets
 from ...runtime.lowering.model import Lowering
@@ -68,9 +68,10 @@ def to_onnx(
         UnsupportedOperators: ops of inputs that have no ONNX form: all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes, or the model is above 2 GB and
             there is no path to write it to.
-        UsageError: the opset isn't supported, an axis in `dynamic_axes` was fixed at capture, external data have no
-            path, or the path can't be written.
+        UsageError: it isn't a program, the opset isn't supported, an axis in `dynamic_axes` was fixed at capture,
+            external data have no path, or the path can't be written.
     """
+    require_program(program)
     if path is None and external_data is True:
         raise UsageError("external_data needs a path, beside which the tensors are written")
     results: Named = list(zip(output_names(program), program.outputs, strict=True))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import fx, nn
 
-from ...runtime.errors import ConversionError, UnsupportedOperators
+from ...runtime.errors import ConversionError, require_supported
 from ...runtime.ir.flow import Flow
-from ...runtime.ir.program import Program
+from ...runtime.ir.program import Program, require_program
 from ...runtime.ir.types import Value, is_floating
 from ..structure.interfaces import interfaces
 from . import tables  # noqa: F401  (fills the table)
@@ -33,8 +33,10 @@ def to_torch(program: Program) -> nn.Module:
 
     Raises:
         UnsupportedOperators: ops, or uses of them, that torch has no expression for; all are listed.
+        UsageError: it isn't a program.
         ConversionError: a Cell calls itself, or an argument that isn't a tensor can't be a default.
     """
+    require_program(program)
     return _Assembly(TorchNetwork(program)).module()
 
 
@@ -52,7 +54,7 @@ class _Assembly:
     def module(self) -> nn.Module:
         """The whole module."""
         self._write(self.network.root, ())
-        _refuse(self.missing)
+        require_supported(self.missing, "the program can't be written in torch: {} of ops without a form")
         tensors = self._tensors()
         made: dict[Module, nn.Module] = {}
         for module in list(self.network.root.all())[::-1]:
@@ -122,14 +124,3 @@ class _Assembly:
             bodies[name] = GraphCell(state | bodies, graph, "Body")
         cells = [GraphCell(state | bodies, graph, module.class_name or "Module") for graph in graphs]
         return cells[0] if len(cells) == 1 else VaryingCell(cells)
-
-
-def _refuse(missing: Missing) -> None:
-    if not missing:
-        return
-    unique = list(dict.fromkeys(missing))
-    lines = [f"  {op}\n      in Cell {cell}{f', {source}' if source else ''}" for op, cell, source in unique]
-    count = f"{len(unique)} use{'s' if len(unique) > 1 else ''} of ops"
-    raise UnsupportedOperators(
-        f"the program can't be written in torch: {count} without a form\n" + "\n".join(lines), unique
-    )

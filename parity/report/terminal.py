@@ -147,7 +147,7 @@ def _summary(report: Report, width: int) -> list[Text]:
     counts = Counter(verdicts(report).values())
     words = ", ".join(f"{counts[status]} {VERDICTS[status][0][2:].lower()}" for status in VERDICTS if counts[status])
     mode = "train" if report.train else "eval"
-    compared = "outputs and gradients" if report.grads else "outputs"
+    compared = "outputs and gradients" if any(cell.gradients for cell in report.cells.values()) else "outputs"
     lines = _verdict(report, width)
     lines += paragraph(f"{counted(len(report.cells), 'Cell')}: {words}", width, 2)
     lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]

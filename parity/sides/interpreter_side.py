@@ -50,7 +50,7 @@ class InterpreterSide:
         self.working_dtype = as_dtype(working_dtype)
         self.abilities = native_abilities(working_dtype)
         self.seed = seed
-        self.inputs = [as_array(leaf) for leaf in tree.match(program.arguments, (args, dict(kwargs)), "")]
+        self.inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         self._programs: dict[tuple[str, bool], Program] = {}
         self._gradients: dict[tuple[str, bool], GradientProgram] = {}
 

@@ -41,7 +41,7 @@ class ExportedSide:
         self.program = program.astype(dtype)
         self.provider = provider
         self.abilities = Abilities((("rounding", dtype),), gradients=False)
-        inputs = [as_array(leaf) for leaf in tree.match(program.arguments, (args, dict(kwargs)), "")]
+        inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         # through the dtype that the program was captured in, so that every side starts from the same numbers
         captured = [_as(array, value) for array, value in zip(inputs, program.inputs, strict=True)]
         self.inputs = [_as(array, value) for array, value in zip(captured, self.program.inputs, strict=True)]

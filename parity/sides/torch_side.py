@@ -15,13 +15,9 @@ from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
-from ...runtime.ir.types import CellCall
 from .control_flow import ControlFlowInPython
 from .precision import (
     DoublePrecision,
-    Draws,
-    KeptGradients,
-    StableSorts,
     Working,
     converted,
     default_dtype,
@@ -29,22 +25,17 @@ from .precision import (
     is_inexact,
 )
 from .records import (
-    INPUT,
-    INPUT_GRADIENT,
-    OUTPUT,
-    OUTPUT_GRADIENT,
     Array,
-    Key,
     ParameterInfo,
     Records,
     Run,
     drawn_cotangents,
-    fed,
     native_abilities,
-    reference_slot,
     surplus,
 )
 from .rounded_numbers import move_held
+from .torch_modes import Draws, KeptGradients, StableSorts
+from .torch_recorder import Recorder
 
 
 class TorchSide:
@@ -92,7 +83,7 @@ class TorchSide:
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         dtype: torch.dtype = getattr(torch, run.dtype)
-        recorder = _Recorder(run, self.shared)
+        recorder = Recorder(run, self.shared)
         torch.manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
             # each of them leads through torch's graph to the recorder, and Python's garbage collector doesn't see how
@@ -115,7 +106,7 @@ class TorchSide:
             records.misfits = surplus(run, len(outputs))
             if run.grads:
                 records.cotangents = self._cotangents(run, result, outputs)
-                records.broken = len(records.cotangents) != len(outputs)
+                records.broken = not _take(outputs, records.cotangents)
                 if not records.broken:
                     self._backward(recorder, outputs, leaves)
             for name, buffer in self.module.named_buffers():
@@ -132,7 +123,8 @@ class TorchSide:
         except CellbridgeError:
             raise
         except Exception as error:
-            raise eager_error(error, args, kwargs) from error  # the model's own code raises it, or torch for a dtype
+            # the model's own code raises it, or torch for a dtype
+            raise eager_error(error, self.module, args, kwargs) from error
 
     def _differentiated(self, roots: list[tuple[torch.Tensor, torch.Tensor]], wanted: list[torch.Tensor]) -> Any:
         try:
@@ -168,7 +160,7 @@ class TorchSide:
             return _loss_gradients(self.loss, result, outputs)
         return drawn_cotangents([as_array(out) for out in outputs], numpy_dtype(self.working_dtype), self.seed)
 
-    def _backward(self, recorder: _Recorder, outputs: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
+    def _backward(self, recorder: Recorder, outputs: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
         roots = [
             (out, _as_tensor(cotangent, out))
             for out, cotangent in zip(outputs, recorder.records.cotangents, strict=True)
@@ -214,6 +206,14 @@ def _loss_gradients(
     ]
 
 
+def _take(outputs: Sequence[torch.Tensor], cotangents: Sequence[Array | None]) -> bool:
+    """Whether the cotangents are for outputs like these: as many, and of their shapes."""
+    shapes = [(*out.shape, 2) if out.is_complex() else tuple(out.shape) for out in outputs]
+    return len(cotangents) == len(shapes) and all(
+        cotangent is None or cotangent.shape == shape for cotangent, shape in zip(cotangents, shapes, strict=True)
+    )
+
+
 def _as_tensor(array: Array, like: torch.Tensor) -> torch.Tensor:
     """An array in the dtype of a tensor; pairs of reals as complex numbers if that is complex."""
     tensor = torch.from_numpy(np.array(array))
@@ -238,124 +238,3 @@ def _shared_parameters(
             for owner, attribute in places:
                 shared.setdefault(owner, {})[attribute] = names[parameter]
     return shared
-
-
-# by dtype: a jitter up to half of it, relative, changes a value by a unit in the last place at most. Known before
-# `DoublePrecision` says otherwise; of float64, a product with less than a whole unit would round to the value itself
-_JITTER = {dtype: torch.finfo(dtype).eps for dtype in (torch.float16, torch.bfloat16, torch.float32)} | {
-    torch.float64: 2 * torch.finfo(torch.float64).eps
-}
-
-
-class _Recorder:
-    """The visitor that records, feeds and jitters."""
-
-    def __init__(self, run: Run, shared: Mapping[torch.nn.Module, Mapping[str, str]]) -> None:
-        self.run = run
-        self.shared = shared
-        self.originals: list[tuple[torch.nn.Module, dict[str, Any]]] = []
-        self.records = Records()
-        self.slots: list[Sequence[str]] = []
-        self.running: list[tuple[str, int]] = []
-        self.fed_outputs: list[torch.Tensor] = []
-        self.generator = np.random.default_rng(run.jitter)
-
-    def cell(self) -> tuple[str, int]:
-        """Path and number of the Cell call that is running."""
-        return self.running[-1] if self.running else ("", 0)
-
-    def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
-        """Keep the call; give a Cell that shares parameters stand-ins for them, to see its share of their gradients."""
-        self.records.calls.append(call)
-        self.slots.append(slots)
-        self.running.append((call.path, call.index))
-        names = self.shared.get(module)
-        if names:
-            self.originals.append((module, {attribute: module._parameters[attribute] for attribute in names}))
-            for attribute, name in names.items():
-                parameter = module._parameters[attribute]
-                assert parameter is not None
-                key = Key(call.path, call.index, "parameter_gradient", name)
-                module._parameters[attribute] = _Crossing.apply(parameter, self, key, parameter.detach())  # type: ignore[no-untyped-call]
-
-    def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
-        return self._cross(number, INPUT, INPUT_GRADIENT, position, slot, tensor)
-
-    def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
-        crossed = self._cross(number, OUTPUT, OUTPUT_GRADIENT, position, slot, tensor)
-        if self.run.feed is not None and crossed.requires_grad:
-            self.fed_outputs.append(crossed)
-        return crossed
-
-    def leave(self, number: int, module: torch.nn.Module) -> None:
-        """Put the shared parameters back."""
-        self.running.pop()
-        if module in self.shared:
-            owner, originals = self.originals.pop()
-            assert owner is module
-            owner._parameters.update(originals)
-
-    def _cross(
-        self, number: int, kind: str, gradient_kind: str, position: int, slot: str, tensor: torch.Tensor
-    ) -> torch.Tensor:
-        call = self.records.calls[number]
-        reference = self.run.slots.get((call.path, call.index, kind), [])
-        if kind == INPUT:
-            slot = reference_slot(slot, self.slots[number], reference)
-        elif position < len(reference):
-            slot = reference[position]
-        key = Key(call.path, call.index, kind, slot)
-        self._record(key, tensor)
-        passed = self.passed_on(key, tensor)
-        if not tensor.requires_grad:
-            self.records.untracked.add(key)
-            return passed.clone() if passed is tensor else passed
-        crossed: torch.Tensor = _Crossing.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
-        return crossed
-
-    def _record(self, key: Key, tensor: torch.Tensor) -> None:
-        if self.run.inner or not key.path:
-            self.records.add(key, as_array(tensor).copy())
-
-    def passed_on(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
-        """What goes on from a boundary: the tensor, or the recorded value in its place, with or without jitter.
-
-        A recorded value of another shape takes the place of an input or output (the Cells behind it go on with what the
-        reference had), not of a gradient.
-        """
-        recorded = fed(self.run.feed, key)
-        whole = tensor.detach().resolve_conj()
-        like = torch.view_as_real(whole) if tensor.is_complex() else whole
-        passed = like
-        if recorded is not None and (key.kind in (INPUT, OUTPUT) or recorded.shape == tuple(like.shape)):
-            passed = torch.from_numpy(np.array(recorded))
-        if self.run.jitter is not None and like.is_floating_point():
-            unit = _JITTER[like.dtype]
-            noise = self.run.jitter_units * self.generator.uniform(-1.0, 1.0, tuple(passed.shape))
-            passed = passed.double() * torch.from_numpy(np.asarray(1.0 + unit * noise))
-        passed = passed.to(like.dtype) if passed.dtype != like.dtype else passed
-        return torch.view_as_complex(passed) if tensor.is_complex() else passed
-
-    def gradient(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
-        """Record a gradient on its way back through a boundary; what goes on from there."""
-        if key.kind == "parameter_gradient":
-            self.records.add_share(key.slot, key.path, as_array(gradient).copy())
-            return gradient
-        self._record(key, gradient)
-        return self.passed_on(key, gradient)
-
-
-class _Crossing(torch.autograd.Function):
-    """Identity at a boundary: forward the value (or the one fed), backward the gradient (or the one fed)."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, recorder: _Recorder, key: Key, passed: torch.Tensor) -> torch.Tensor:
-        ctx.recorder, ctx.key, ctx.like = recorder, key, (x.shape, x.dtype)
-        return passed.clone()
-
-    @staticmethod
-    def backward(ctx: Any, g: torch.Tensor) -> Any:
-        passed = ctx.recorder.gradient(ctx.key, g)
-        shape, dtype = ctx.like
-        # a value of another shape than the reference's was replaced: the Cell has failed, nothing meaningful goes back
-        return passed if passed.shape == shape else torch.zeros(shape, dtype=dtype), None, None, None

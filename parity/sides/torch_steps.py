@@ -20,8 +20,6 @@ from ..recipe import DYNAMIC, Recipe
 from .control_flow import ControlFlowInPython
 from .precision import (
     DoublePrecision,
-    Draws,
-    StableSorts,
     converted,
     default_dtype,
     in_dtype,
@@ -30,6 +28,7 @@ from .precision import (
 )
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimizer_state
 from .records import Array, Draw
+from .torch_modes import Draws, StableSorts
 from .torch_side import require_gradient
 from .training import held_by
 
@@ -183,7 +182,8 @@ class _Loop:
             except CellbridgeError:
                 raise
             except Exception as error:  # the model's own code raises it, or torch for a dtype
-                raise UsageError(f"{under_autocast(self.dtype)}{eager_error(error, args, kwargs)}") from error
+                told = eager_error(error, self.network.network, args, kwargs)
+                raise UsageError(f"{under_autocast(self.dtype)}{told}") from error
             require_gradient(loss)
             share: Any = loss / self.recipe.accumulate
             scaled = share if self.scaler is None else self.scaler.scale(share)

@@ -15,9 +15,10 @@ from ...runtime.calling import as_array
 from ...runtime.ir.types import BFLOAT16, as_dtype, is_floating
 from ..weights.mapping import Weights
 from .frameworks import Framework
-from .precision import DoublePrecision, Draws, default_dtype, jittered
+from .precision import DoublePrecision, default_dtype, jittered
 from .quantities import LOSS, Quantities, Quantity, Training
 from .records import Array, Draw
+from .torch_modes import Draws
 
 Loop = Callable[[Any, list[Any]], Iterable[Any]]
 """Trains a network on batches, and yields after each step."""

@@ -10,7 +10,7 @@ import numpy as np
 from ..calling import Gradients, checked_cotangents, flat_inputs, gradient_program, result_of
 from ..errors import UsageError
 from ..interpreter import bind
-from ..ir.program import Program
+from ..ir.program import Program, require_program
 from ..ir.types import Node, is_floating
 from .executable import Executable
 from .session import chosen_provider
@@ -33,11 +33,7 @@ def compile(program: Program, provider: str | None = None) -> Compiled:
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
         UsageError: the program gives no tensor, ONNX Runtime can't run the model, or the provider isn't available here.
     """
-    if not isinstance(program, Program):
-        raise UsageError(
-            f"needed a program, given {type(program).__name__}: `converter.from_torch(module, args)` gives one, and so "
-            "does `trace(cell, args).program`; a Cell or function is compiled by `jit`"
-        )
+    require_program(program, "; a Cell or function is compiled by `jit`")
     if not program.outputs:
         raise UsageError(f"{program.calls[0].class_name} gives no tensor: there is nothing to compile")
     return Compiled(program, chosen_provider(provider))

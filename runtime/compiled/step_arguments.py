@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import tree
 from ..amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler
+from ..checks import is_of_torch
 from ..common.parameter import Parameter
 from ..errors import UsageError
 from ..ir.program import Program
@@ -57,7 +58,7 @@ def training_step(
             f"the optimizer divides gradients by a loss scale of its own, {optimizer.loss_scale:g}: leave it 1, since "
             "the step divides them by its loss_scale"
         )
-    if loss is not None and (not callable(loss) or isinstance(loss, type) or _is_of_torch(loss)):
+    if loss is not None and (not callable(loss) or isinstance(loss, type) or is_of_torch(loss)):
         raise UsageError(
             f"loss is a Cell (nn.CrossEntropyLoss()), a function of runtime's Tensors or None, given {_described(loss)}"
         )
@@ -83,16 +84,10 @@ def _matching(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
     return found
 
 
-def _is_of_torch(given: Any) -> bool:
-    """Whether a function is torch's, or an object is of a class of torch or one derived from such."""
-    modules = [getattr(given, "__module__", None), *(cls.__module__ for cls in type(given).__mro__)]
-    return any(str(module).partition(".")[0] == "torch" for module in modules)
-
-
 def _described(given: Any) -> str:
     """What was given in place of something else: an object of torch by its class, which tells the mistake."""
     cls = type(given)
-    by_class = _is_of_torch(given) and not isinstance(given, type) and cls.__name__ != "function"
+    by_class = is_of_torch(given) and not isinstance(given, type) and cls.__name__ != "function"
     return f"a {cls.__module__}.{cls.__qualname__}" if by_class else repr(given)
 
 

@@ -206,7 +206,11 @@ class TrainStep:
 
     @property
     def learning_rate(self) -> Any:
-        """The learning rate; a dict by name if there are several. May be set, to a number or such a dict."""
+        """The learning rate; a dict by name if there are several. May be set, to a number or such a dict.
+
+        Raises:
+            UsageError: it is set, and the optimizer computes it, there is none of that name, or it isn't at least 0.
+        """
         values = {name: float(rate) for name, rate in self._rates.items()}
         return next(iter(values.values())) if len(values) == 1 else values
 
@@ -268,7 +272,7 @@ class TrainStep:
         try:
             arrays, _ = from_bytes(Path(path).read_bytes())
         except (OSError, ValueError) as error:
-            raise UsageError(f"can't read {path}: {error}") from error
+            raise UsageError(f"can't read {path}: {getattr(error, 'strerror', None) or error}") from error
         state = self.state()
         for name in sorted(state.keys() ^ arrays.keys()):
             raise UsageError(f"{path} isn't of this step: {name!r} is {'missing' if name in state else 'unknown'}")

@@ -84,7 +84,7 @@ class Guard:
             self.objects.add(cell, path)
         self.objects.watch(type(cell).construct)
         if cell.has_hooks and any(not made_by_us(hook.function) for hook in cell.hooks()):
-            refuse_while_tracing(f"the Cell {cell.cls_name} '{path}' has hooks")
+            refuse_while_tracing(f"the Cell {cell.cls_name}{f' {path!r}' if path else ''} has hooks")
 
     @contextlib.contextmanager
     def around(self, function: Callable[..., Any]) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, MappingView
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import tree
 from ..calling import as_array
+from ..checks import is_of_torch
 from ..common.nested import mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
@@ -70,10 +71,15 @@ def trace(
         The program, with the live Parameters by their names in it.
 
     Raises:
-        UsageError: `function` can't be called, or `dynamic_shapes` don't fit the arguments.
+        UsageError: `function` can't be called or is torch's, or `dynamic_shapes` don't fit the arguments.
     """
     if not callable(function):
         raise UsageError(f"needed a Cell or a function, given {type(function).__name__}")
+    if is_of_torch(function):
+        raise UsageError(
+            f"needed a Cell or a function of runtime's Tensors, given torch's {type(function).__name__}: "
+            "`converter.from_torch(module, args)` captures a module"
+        )
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional arguments, given {type(args).__name__}")
     if current() is not None:
@@ -162,10 +168,12 @@ def _as_output(leaf: Any) -> Any:
     trace = current()
     assert trace is not None
     if not tree.is_tensor(leaf):
-        if any(isinstance(x, Tensor) and isinstance(x._data, Traced) for x in contents_of(leaf)):
+        holds = any(isinstance(x, Tensor) and isinstance(x._data, Traced) for x in contents_of(leaf))
+        if holds or isinstance(leaf, (Iterator, MappingView)):  # `map`, `zip`, `values()` and their like
+            inside = " with tensors in it" if holds else ""
             raise trace.guard.refusal(
                 UnsupportedPython,
-                f"an object of class {type(leaf).__name__} with tensors in it was returned: a program makes no objects",
+                f"an object of class {type(leaf).__name__}{inside} was returned: a program makes no objects",
                 "return the tensors in a tuple, list, dict or namedtuple",
                 "",
             )

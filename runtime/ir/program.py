@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import UsageError
 from ..tree import Structure
 from .sizes import Reading, input_symbols, readings
 from .types import Buffer, CellCall, Constant, DTypeLike, Node, Parameter, Value
@@ -158,3 +159,12 @@ class Program:
     def replace(self, **changes: Any) -> Program:
         """A copy with some fields changed."""
         return replace(self, **changes)
+
+
+def require_program(given: Any, instead: str = "") -> None:
+    """Raise `UsageError`, which says what gives a program (and what to do `instead`), unless it is one."""
+    if not isinstance(given, Program):
+        raise UsageError(
+            f"needed a program, given {type(given).__name__}: `converter.from_torch(module, args)` gives one, and so "
+            f"does `trace(cell, args).program`{instead}"
+        )

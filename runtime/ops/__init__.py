@@ -8,6 +8,7 @@ The operators as people write them on tensors, `ops.relu(x)` and `ops.ReLU()(x)`
 
 from __future__ import annotations
 
+import difflib
 import sys
 from typing import Any
 
@@ -136,12 +137,15 @@ sys.modules.update({f"{__name__}.{name}": sys.modules[__name__] for name in _OTH
 def __getattr__(name: str) -> Any:
     if name in _OTHER_NAMES:
         return sys.modules[__name__]
+    close: list[str] = []
     if not name.startswith("__"):
         from ..functional import names
 
         if name in names():
             return names()[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        close = difflib.get_close_matches(name, names(), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -133,9 +134,9 @@ def test_arguments_by_keyword_in_any_order() -> None:
 def test_arguments_that_are_no_tensors_are_frozen() -> None:
     program = from_torch(Function(lambda x, scale, mode: x * scale if mode == "a" else x), (X, 2.0), {"mode": "a"})
     np.testing.assert_array_equal(program(X, 2.0, mode="a"), X * 2)
-    with pytest.raises(UsageError, match=r"\[0\]\[1\]: the program was captured with 2.0, given 3.0; capture it again"):
+    with pytest.raises(UsageError, match=r"argument 1: the program was captured with 2.0, given 3.0; capture it again"):
         program(X, 3.0, mode="a")
-    with pytest.raises(UsageError, match=r"\['mode'\]: the program was captured with 'a', given 'b'"):
+    with pytest.raises(UsageError, match="argument mode: the program was captured with 'a', given 'b'"):
         program(X, 2.0, mode="b")
 
 
@@ -398,6 +399,13 @@ def test_a_parameter_changed_in_place_is_refused() -> None:
         from_torch(Counting(), (X,))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_a_quantized_module_is_refused() -> None:
+    module = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 2)), {nn.Linear})
+    with pytest.raises(ConversionError, match=r"what to do: .*give the model that they were made of"):
+        from_torch(module, (X,))
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_can_not_be_captured(case: str) -> None:
     function, message = REFUSED[case]
@@ -410,7 +418,20 @@ def test_what_can_not_be_captured(case: str) -> None:
     [
         (nn.Linear(4, 3), (X,), {}, r"doesn't run on its inputs \(float32\[2, 3\]\): .*(2x3 and 4x3)"),
         (nn.Linear(3, 3), (X, X), {}, "doesn't run on its inputs .*positional arguments"),
-        (nn.Linear(3, 3), (), {"y": X}, "unexpected keyword argument 'y'"),
+        (
+            nn.Linear(3, 3),
+            (),
+            {"y": X},
+            r"\(y=float32\[2, 3\]\): .*unexpected keyword argument 'y'\n  in Cell \(root\)",
+        ),
+        (nn.Linear(3, 3), (X.numpy(),), {}, r"inputs \(NumPy array float32\[2, 3\]\): "),
+        (nn.Linear(3, 3), ([X, {"mask": X}],), {}, r"inputs \(\[float32\[2, 3\], \{mask=float32\[2, 3\]\}\]\): "),
+        (
+            nn.Sequential(nn.ReLU(), nn.Linear(4, 3)),
+            (X,),
+            {},
+            r"in Cell 1, Linear\(in_features=4, out_features=3, ",
+        ),
         (nn.Linear(3, 3), X, {}, "args must be a tuple of the positional inputs, given Tensor"),
         (nn.LazyLinear(3), (X,), {}, "no shape yet: weight, bias\n  what to do: call the model once"),
         (Function(lambda x: None), (X,), {}, "returns no tensor: None"),
@@ -421,6 +442,17 @@ def test_what_can_not_be_captured(case: str) -> None:
 def test_what_is_used_wrongly(module: Any, args: Any, kwargs: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         from_torch(module, args, kwargs)
+
+
+def test_torch_logs_nothing_about_inputs_that_do_not_fit(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    log.addHandler(caplog.handler)  # torch's logs don't propagate
+    try:
+        with pytest.raises(UsageError):
+            from_torch(nn.Linear(4, 3), (X,))
+    finally:
+        log.removeHandler(caplog.handler)
+    assert not [record for record in caplog.records if record.name == log.name]
 
 
 @pytest.mark.parametrize("shapes", [({0: "n"}, {0: "n"}, None), ({0: "n"}, ({0: "n"}, None))])

@@ -72,6 +72,17 @@ def test_a_backward_written_by_hand_is_told() -> None:
     assert (leaf.grad == -1).all(), "torch's own call is as it was"
 
 
+def test_backward_hooks_are_told() -> None:
+    module = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+    module[0].register_forward_hook(lambda module, args, output: output * 2)
+    module[1].register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 3,))
+    module[2].bias.register_hook(lambda gradient: gradient * 2)
+    with pytest.warns(UserWarning, match=r"backward hooks aren't captured, those of 1, 2\.bias: the program's") as told:
+        program = from_torch(module, (X,))
+    assert len(told) == 1
+    np.testing.assert_allclose(program(X.numpy()), module(X).detach().numpy(), rtol=1e-5)
+
+
 def test_a_checkpoint_is_not_told() -> None:
     def checkpointed(x: Tensor) -> Any:
         return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=True)

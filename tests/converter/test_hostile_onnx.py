@@ -343,6 +343,13 @@ def _varint(number: int) -> list[int]:
     return [number] if number < 128 else [number % 128 + 128, number // 128]
 
 
+@pytest.mark.parametrize("content", [b"", b"hello", bytes([8, 9])])
+def test_a_file_that_is_no_model_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(ConversionError, match=r"m\.onnx is no ONNX model, or is cut off"):
+        from_onnx(tmp_path / "m.onnx")
+
+
 @pytest.mark.parametrize("depth", [200, 3000])
 def test_sub_graphs_nested_without_end(tmp_path: Path, depth: int) -> None:
     graph = b""

@@ -247,17 +247,6 @@ def test_every_op_on_constants_is_folded_rightly_elsewhere(case: Any, dtype: str
     check_folded(case, dtype, opset)
 
 
-NOT_IN_17 = {
-    "bitwise_and",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_xor",
-    "scatter-max",
-    "scatter-min",
-    "scatter-max-rows",
-}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 @pytest.mark.parametrize("opset", range(opsets.OLDEST, opsets.newest() + 1))

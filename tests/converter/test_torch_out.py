@@ -15,11 +15,11 @@ from torch import Tensor, fx, nn
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from cellbridge.converter import from_torch, to_torch
+from cellbridge.converter import from_torch, to_cell_source, to_onnx, to_torch
 from cellbridge.converter.capture.cell_hooks import watch
 from cellbridge.converter.torch_out.modules import VaryingCell
 from cellbridge.runtime.autodiff import differentiate
-from cellbridge.runtime.errors import ConversionError
+from cellbridge.runtime.errors import ConversionError, UsageError
 from cellbridge.runtime.ir.types import BFLOAT16, CellCall
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.converter.capturing import Function
@@ -516,3 +516,9 @@ def test_what_a_cell_without_gradients_gives_to_the_next() -> None:
     program = from_torch(net, (x,))
     assert [str(program.calls[node.cell]) for node in program.nodes if node.op == "stop_gradient"] == ["(root)"]
     assert torch.allclose(to_torch(program)(x), net(x))
+
+
+@pytest.mark.parametrize("write", [to_torch, to_onnx, to_cell_source])
+def test_only_programs_are_written(write: Any) -> None:
+    with pytest.raises(UsageError, match=r"needed a program, given Linear: `converter\.from_torch"):
+        write(nn.Linear(3, 3))

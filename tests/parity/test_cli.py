@@ -340,6 +340,13 @@ def test_inspect(folder: Path) -> None:
     ]
 
 
+def test_inspect_shows_an_onnx_file() -> None:
+    assert parity("export", "net.py", "-o", "net.onnx", "--no-check").exit_code == 0
+    shown = parity("inspect", "net.onnx").stdout
+    assert "parameters: 8 elements in 2 parameters\n" in shown
+    assert "= linear(" in parity("inspect", "net.onnx", "--ir").stdout
+
+
 def test_inspect_prints_the_program() -> None:
     text = parity("inspect", "net.py", "--ir").stdout
     assert text.startswith("program Linear(")

@@ -12,8 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import cellbridge.runtime as ms
 from cellbridge import converter, parity
-from cellbridge.parity.results import NOT_COMPARED, SKIPPED
+from cellbridge.parity.results import NOT_COMPARED, PASS, SKIPPED
 from cellbridge.runtime.errors import ParityError, UsageError
 from tests.parity.networks import mixed
 
@@ -78,6 +79,32 @@ def test_results_of_another_number(grads: bool) -> None:
     report = parity.compare(two, one, args, grads=grads)
     assert report.failing == [""]
     assert all(c.reason.startswith("nothing was recorded here") for c in report.cells[""].failures)
+
+
+class Reshaped(Linear):
+    def __init__(self, how: str) -> None:
+        super().__init__(1)
+        self.how = how
+
+    def forward(self, x: Tensor) -> Any:
+        y = super().forward(x)
+        return {"as it is": y, "flat": y.flatten(), "kept": y[:, :, None], "complex": torch.complex(y, y)}[self.how]
+
+
+@pytest.mark.parametrize("how", ["flat", "kept", "complex"])
+def test_results_of_another_shape(how: str) -> None:
+    one, other, args = Reshaped("as it is"), Reshaped(how), (torch.randn(2, 3),)
+    for reference, candidate in ((one, other), (other, one)):
+        report = parity.compare(reference, candidate, args)
+        assert report.failing == [""]
+        assert all(c.reason.startswith("shape [") for c in report.cells[""].failures)
+        assert report.cells["layer"].status == PASS
+
+
+@pytest.mark.parametrize("reference", [3, ms.nn.Dense(3, 3)])
+def test_what_can_not_be_the_reference(reference: Any) -> None:
+    with pytest.raises(UsageError, match=r"^the reference must be a torch module or a program, given (int|Dense)$"):
+        parity.compare(reference, Linear(1), (torch.randn(2, 3),))
 
 
 def test_arguments_are_paired_by_position() -> None:

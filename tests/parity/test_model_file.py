@@ -303,6 +303,11 @@ def test_a_factory_that_needs_arguments(write: Write) -> None:
     assert message.startswith("net.py: `model` is called without arguments, but it is model(width, depth=2).")
 
 
+def test_a_loss_that_needs_more_than_the_outputs(write: Write) -> None:
+    message = refused(write(f"{GOOD}\ndef loss(outputs, labels):\n    return outputs.sum()\n"))
+    assert message.startswith("net.py: `loss` is called as loss(outputs), but it is loss(outputs, labels).")
+
+
 @pytest.mark.parametrize(
     ("returned", "said"),
     [("None", "None (is a `return` missing?)"), ("3", "an int"), ("{1: 2}", "a dict"), ("{1, 2}", "a set")],

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cellbridge.parity.report.detail import times
 from cellbridge.parity.report.terminal import failure_text, render
-from cellbridge.parity.results import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, SKIPPED, Report
+from cellbridge.parity.results import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, SKIPPED, CellReport, Report
 from cellbridge.runtime.errors import ParityError
 from tests.parity.reports import CONVNET, SIDES, cell, encoder, failing, passing, report, without_comparisons
 
@@ -43,6 +43,12 @@ FAULTY_NORM = cell(
     failing(kind="parameter gradient", tensor="layers.5.norm1.bias", index=None, ratio=0.0, reason="no gradient"),
 )
 FAULTY = report(encoder(12), cell("", "Encoder", failing(feeding="end to end")), FAULTY_NORM)
+
+
+def test_what_was_compared_is_said_not_what_was_asked_for() -> None:
+    only_outputs = report({}, CellReport("", "Net", comparisons=[passing()]))
+    assert only_outputs.grads
+    assert "against torch; outputs, float32" in unwrapped(shown(only_outputs))
 
 
 def test_a_small_network_that_passes_is_shown_whole() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import Node, Type, Value
+from ...entering import entering
 from ..expressions import ATOM, NEGATION, Expression, Literals, number, several
 
 Form = Callable[["Operation"], "Expression | Several"]
@@ -36,15 +37,7 @@ class Cannot(Exception):
 
 def form(*ops: str) -> Callable[[Form], Form]:
     """Enter how ops are written; a name taken raises."""
-
-    def enter(written: Form) -> Form:
-        for op in ops:
-            if op in FORMS:
-                raise ValueError(f"how op {op!r} is written is already in the table")
-            FORMS[op] = written
-        return written
-
-    return enter
+    return entering(FORMS, ops)
 
 
 class Scope(Protocol):

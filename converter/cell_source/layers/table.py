@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ....runtime.ir.flow import Flow
 from ....runtime.ir.types import FLOAT32, Node, Value
+from ...entering import entering
 from ..expressions import filled
 from ..forms.table import Attributes, Cannot, dtype_name
 from ..network import Layer, Module, Network
@@ -17,15 +18,7 @@ LAYERS: dict[str, Recognizer] = {}
 
 def layer(*ops: str) -> Callable[[Recognizer], Recognizer]:
     """Enter what layer a module is whose work is one of `ops`; a name taken raises."""
-
-    def enter(recognizer: Recognizer) -> Recognizer:
-        for op in ops:
-            if op in LAYERS:
-                raise ValueError(f"the layer of op {op!r} is already in the table")
-            LAYERS[op] = recognizer
-        return recognizer
-
-    return enter
+    return entering(LAYERS, ops)
 
 
 class Leaf(Attributes):

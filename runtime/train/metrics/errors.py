@@ -24,7 +24,7 @@ class _Error(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take in predictions and truth (N, ...) of a batch."""
+        """Take in predictions and truth (N, ...) of a batch; `ValueError` if one has more than the other."""
         predicted, true = self._given(inputs, "predicted", "true")
         if predicted.size != true.size or true.ndim == 0:
             raise ValueError(
@@ -70,7 +70,7 @@ class Loss(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take in the loss of a batch."""
+        """Take in the loss of a batch, () or (N,); else `ValueError`."""
         (loss,) = self._given(inputs, "loss")
         if loss.ndim > 1:
             raise ValueError(f"For 'Loss.update', the loss must be a number or a vector, but got shape {loss.shape}")
@@ -105,7 +105,7 @@ class Perplexity(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take in probabilities and classes of a batch."""
+        """Take in probabilities (..., C) and classes (...) of a batch; `RuntimeError` if they don't fit."""
         probabilities, true = self._given(inputs, "predicted", "true")
         if probabilities.ndim < 2 or probabilities.size != true.size * probabilities.shape[-1]:
             raise RuntimeError(

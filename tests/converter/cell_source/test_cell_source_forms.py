@@ -24,7 +24,7 @@ def randn(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-X, Y, SQUARE, IMAGE, SIGNAL = randn(3, 4), randn(4, 3).T, randn(3, 3), randn(2, 4, 6, 5), randn(2, 4, 6)
+X, Y, IMAGE, SIGNAL = randn(3, 4), randn(4, 3).T, randn(2, 4, 6, 5), randn(2, 4, 6)
 POSITIVE, WHOLE, MASK = X.abs() + 0.5, torch.tensor([[3, 0, -2], [1, 5, 4]]), X > 0
 ROWS = torch.tensor([[0, 2], [1, 1]])
 

@@ -205,6 +205,7 @@ CONSTRUCTS = {
     "stop_gradient forgotten": Fault("pretrained", constructing(_not_cut), ("",)),
     "stop_gradient too early": Fault("pretrained", constructing(_cut_too_early), ("",)),
     "last step in place of the mean": Fault("lstm", constructing(_last_step_only), ("",)),
+    "time not first": Fault("lstm", constructing(_time_not_first), ("lstm",)),
     "loop too short": Fault("seq2seq", constructing(_one_step_less), ("",)),
     "reduction of a loss": Fault("vae", constructing(_sum_for_mean_of_a_loss), ("",)),
     "variance for its root": Fault("vae", constructing(_variance_for_its_root), ("",)),

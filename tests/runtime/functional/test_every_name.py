@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellbridge.runtime import Tensor
+from cellbridge.runtime import Tensor, ops
 from cellbridge.runtime.functional import names
 from cellbridge.runtime.functional.spelling import METHODS, SPELLINGS
 from tests.runtime.functional.equivalents import EQUAL, KEPT
@@ -74,3 +74,10 @@ def test_every_method_is_called() -> None:
     called = set(re.findall(r"(?<!\bops)(?<!\bms)\.(\w+)", CALLS)) | KEPT.keys() | IN_TESTS_OF_THEIR_OWN.keys()
     operators = {name for name in methods if name.startswith("__")}
     assert sorted(methods - called - operators) == []
+
+
+def test_a_name_that_there_is_not_is_told_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'rellu'; did you mean 'relu'"):
+        _ = ops.rellu
+    with pytest.raises(AttributeError, match=r"no attribute '__zzz__'$"):
+        _ = ops.__zzz__

@@ -501,6 +501,8 @@ def test_hooks_of_cells_are_for_eager_mode(kind: str) -> None:
     cell = _registered(kind)
     with pytest.raises(UnsupportedPython, match=r"Cell Inner 'inner' has hooks[\s\S]*PYNATIVE_MODE"):
         trace(cell, (Tensor(X),))
+    with pytest.raises(UnsupportedPython, match=r"Cell Inner has hooks"):
+        trace(cell.inner, (Tensor(X),))
     cell(Tensor(X))
 
 
@@ -525,6 +527,8 @@ class Held:
     [
         (lambda x, seen: seen["all"].append(x), r"a list or dict among the arguments was changed(.|\n)*at .*test_ref"),
         (lambda x, seen: (x, Held({"y": x * 2})), "an object of class Held with tensors in it was returned"),
+        (lambda x, seen: map(ops.relu, [x]), "an object of class map was returned(.|\n)*in a tuple, list, dict"),
+        (lambda x, seen: [{"y": x}.values()], "an object of class dict_values was returned"),
         (lambda x, seen: ops.Print()(x), "Print needs the elements of a tensor(.|\n)*return the tensor and print it"),
         (lambda x, seen: x + np.random.rand(), r"random numbers were drawn(.|\n)*at .*test_refusals.py:\d+"),
     ],

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import cellbridge.runtime as ms
 from cellbridge.converter import to_onnx
@@ -271,6 +272,8 @@ def test_a_program_is_saved_and_exported(tmp_path: Any) -> None:
 def test_only_functions_and_cells_are_traced() -> None:
     with pytest.raises(UsageError, match="needed a Cell or a function"):
         trace(3, (X,))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"given torch's Linear: `converter\.from_torch"):
+        trace(torch.nn.Linear(3, 2), (X,))
     with pytest.raises(UsageError, match="args must be a tuple"):
         trace(Net(), [X])  # type: ignore[arg-type]
     net = Net()

@@ -1,0 +1,107 @@
+"""Modes in which torch runs as other sides can: its random draws replayed, equal elements sorted in order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...runtime.calling import as_array
+from .records import Array, Draw
+
+
+class KeptGradients(TorchFunctionMode):
+    """Within it, `x.requires_grad = True` is fine for an `x` that gets a gradient already.
+
+    A network says so of what it makes of an input, to get gradients for a part that it checkpoints. As gradients of the
+    inputs are compared, that is no leaf any more, of which torch refuses it.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == torch.Tensor.requires_grad.__set__ and args[1] is True and args[0].requires_grad:  # type: ignore[attr-defined]
+            return None
+        return func(*args, **kwargs or {})
+
+
+class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within it, sorting and `topk` keep equal elements in order: torch leaves it open, it depends on the processor.
+
+    A Cell that is fed what others made of sorted rows can be judged only if both sides sort alike.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.sort.default:
+            given = dict(zip(("dim", "descending"), args[1:], strict=False))
+            return torch.ops.aten.sort.stable(args[0], stable=True, **given)
+        if func is torch.ops.aten.topk.default:
+            given = {"k": 1, "dim": -1, "largest": True} | dict(zip(("k", "dim", "largest"), args[1:], strict=False))
+            ways = {"stable": True, "dim": given["dim"], "descending": given["largest"]}
+            found = torch.ops.aten.sort.stable(args[0], **ways)
+            return tuple(part.narrow(given["dim"], 0, given["k"]).clone() if part.ndim else part for part in found)
+        return func(*args, **kwargs or {})
+
+
+# what these draw they write into their second operand: slopes where the first is at most 0, and 1 elsewhere
+_SLOPES = frozenset({torch.ops.aten.rrelu_with_noise.default, torch.ops.aten.rrelu_with_noise_.default})
+
+
+class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records what torch draws at random, Cell by Cell; or replays what was recorded.
+
+    What a backward pass draws from a state of torch's generator that a draw before it began with is drawn again
+    (`torch.utils.checkpoint` runs a part of the forward pass anew): it is what was drawn then.
+
+    Attributes:
+        recorded: the draws, as arrays.
+    """
+
+    def __init__(self, replay: Mapping[Draw, Array], cell: Callable[[], tuple[str, int]]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.replay = replay
+        self.cell = cell
+        self.recorded: dict[Draw, Array] = {}
+        self._counts: dict[tuple[str, int], int] = {}
+        self._by_state: dict[bytes, Draw] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not _draws(func, args, kwargs):
+            return func(*args, **kwargs)
+        rectified = args[0].clone() if func in _SLOPES else None
+        state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).digest()
+        result = func(*args, **kwargs)
+        assert isinstance(result, torch.Tensor), f"{func} draws in a way that can't be replayed"
+        drawn = result if rectified is None else args[1]
+        again = self._by_state.get(state) if torch._C._current_graph_task_id() != -1 else None
+        draw, recorded = self._new(state) if again is None else (again, self.recorded[again])
+        if recorded is not None and recorded.shape == tuple(drawn.shape):
+            drawn.copy_(torch.from_numpy(np.array(recorded)))
+            if rectified is not None:
+                result.copy_(torch.where(rectified <= 0, rectified * drawn, rectified))
+        self.recorded[draw] = as_array(drawn).copy()
+        return result
+
+    def _new(self, state: bytes) -> tuple[Draw, Array | None]:
+        """The next draw of the Cell that runs, and what is to be replayed for it."""
+        cell = self.cell()
+        draw = Draw(*cell, self._counts.get(cell, 0))
+        self._counts[cell] = draw.number + 1
+        self._by_state[state] = draw
+        return draw, self.replay.get(draw)
+
+
+def _draws(func: Any, args: Any, kwargs: Any) -> bool:
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    names = [argument.name for argument in func._schema.arguments]
+    defaults = {
+        argument.name: argument.default_value for argument in func._schema.arguments if argument.has_default_value()
+    }
+    given = defaults | dict(zip(names, args, strict=False)) | kwargs
+    never = any(given.get(name) == 0.0 for name in ("dropout_p", "dropout"))
+    return not never and not any(given.get(name) is False for name in ("train", "training"))

@@ -1,0 +1,139 @@
+"""`Recorder`: what is done at each module boundary while torch runs: values are recorded, fed and jittered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...runtime.calling import as_array
+from ...runtime.ir.types import CellCall
+from .precision import jittered
+from .records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Key, Records, Run, fed, reference_slot
+
+
+class Recorder:
+    """The visitor of one run, for `watch`.
+
+    Args:
+        run: what is fed, and whether with jitter.
+        shared: for modules that hold a parameter which others hold too, its qualified name by attribute.
+
+    Attributes:
+        records: what was recorded.
+        fed_outputs: outputs of Cells through which a gradient may go, where values are fed.
+    """
+
+    def __init__(self, run: Run, shared: Mapping[torch.nn.Module, Mapping[str, str]]) -> None:
+        self.run = run
+        self.shared = shared
+        self.originals: list[tuple[torch.nn.Module, dict[str, Any]]] = []
+        self.records = Records()
+        self.slots: list[Sequence[str]] = []
+        self.running: list[tuple[str, int]] = []
+        self.fed_outputs: list[torch.Tensor] = []
+        self.generator = np.random.default_rng(run.jitter)
+
+    def cell(self) -> tuple[str, int]:
+        """Path and number of the Cell call that is running."""
+        return self.running[-1] if self.running else ("", 0)
+
+    def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
+        """Keep the call; give a Cell that shares parameters stand-ins for them, to see its share of their gradients."""
+        self.records.calls.append(call)
+        self.slots.append(slots)
+        self.running.append((call.path, call.index))
+        names = self.shared.get(module)
+        if names:
+            self.originals.append((module, {attribute: module._parameters[attribute] for attribute in names}))
+            for attribute, name in names.items():
+                parameter = module._parameters[attribute]
+                assert parameter is not None
+                key = Key(call.path, call.index, "parameter_gradient", name)
+                module._parameters[attribute] = _Crossing.apply(parameter, self, key, parameter.detach())  # type: ignore[no-untyped-call]
+
+    def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor on its way into a Cell."""
+        return self._cross(number, INPUT, INPUT_GRADIENT, position, slot, tensor)
+
+    def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor on its way out of a Cell."""
+        crossed = self._cross(number, OUTPUT, OUTPUT_GRADIENT, position, slot, tensor)
+        if self.run.feed is not None and crossed.requires_grad:
+            self.fed_outputs.append(crossed)
+        return crossed
+
+    def leave(self, number: int, module: torch.nn.Module) -> None:
+        """Put the shared parameters back."""
+        self.running.pop()
+        if module in self.shared:
+            owner, originals = self.originals.pop()
+            assert owner is module
+            owner._parameters.update(originals)
+
+    def _cross(
+        self, number: int, kind: str, gradient_kind: str, position: int, slot: str, tensor: torch.Tensor
+    ) -> torch.Tensor:
+        call = self.records.calls[number]
+        reference = self.run.slots.get((call.path, call.index, kind), [])
+        if kind == INPUT:
+            slot = reference_slot(slot, self.slots[number], reference)
+        elif position < len(reference):
+            slot = reference[position]
+        key = Key(call.path, call.index, kind, slot)
+        self._record(key, tensor)
+        passed = self.passed_on(key, tensor)
+        if not tensor.requires_grad:
+            self.records.untracked.add(key)
+            return passed.clone() if passed is tensor else passed
+        crossed: torch.Tensor = _Crossing.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
+        return crossed
+
+    def _record(self, key: Key, tensor: torch.Tensor) -> None:
+        if self.run.inner or not key.path:
+            self.records.add(key, as_array(tensor).copy())
+
+    def passed_on(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
+        """What goes on from a boundary: the tensor, or the recorded value in its place, with or without jitter.
+
+        A recorded value of another shape takes the place of an input or output (the Cells behind it go on with what the
+        reference had), not of a gradient.
+        """
+        recorded = fed(self.run.feed, key)
+        whole = tensor.detach().resolve_conj()
+        like = torch.view_as_real(whole) if tensor.is_complex() else whole
+        passed = like
+        if recorded is not None and tensor.is_complex() and recorded.shape[-1:] != (2,):
+            recorded = None  # the reference has real numbers there
+        if recorded is not None and (key.kind in (INPUT, OUTPUT) or recorded.shape == tuple(like.shape)):
+            passed = torch.from_numpy(np.array(recorded))
+        if self.run.jitter is not None and like.is_floating_point():
+            passed = jittered(passed, self.generator, like.dtype, self.run.jitter_units)
+        passed = passed.to(like.dtype) if passed.dtype != like.dtype else passed
+        return torch.view_as_complex(passed) if tensor.is_complex() else passed
+
+    def gradient(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
+        """Record a gradient on its way back through a boundary; what goes on from there."""
+        if key.kind == "parameter_gradient":
+            self.records.add_share(key.slot, key.path, as_array(gradient).copy())
+            return gradient
+        self._record(key, gradient)
+        return self.passed_on(key, gradient)
+
+
+class _Crossing(torch.autograd.Function):
+    """Identity at a boundary: forward the value (or the one fed), backward the gradient (or the one fed)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, recorder: Recorder, key: Key, passed: torch.Tensor) -> torch.Tensor:
+        ctx.recorder, ctx.key, ctx.like = recorder, key, (x.shape, x.dtype)
+        return passed.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        passed = ctx.recorder.gradient(ctx.key, g)
+        shape, dtype = ctx.like
+        # a value of another shape than the reference's was replaced: the Cell has failed, nothing meaningful goes back
+        return passed if passed.shape == shape else torch.zeros(shape, dtype=dtype), None, None, None
