@@ -118,7 +118,7 @@ def cholesky(x: Any) -> Any:
     def step(factor: Any, k: Any, x: Any) -> tuple[list[Any], list[Any]]:
         place = positions(factor, size)
         known = matmul(factor, as_columns(conjugate(_at(factor, k, _ROWS))))
-        rest = _at(x, k, _COLUMNS) - _reshaped(known, known.shape[:-1])
+        rest = _at(x, k, _COLUMNS) - _at(known, np.asarray(0), _COLUMNS)
         root = elementwise.sqrt(real(_at(rest, k, _COLUMNS)))
         below = choose(greater(place, k), rest / as_columns(root), 0.0)
         column = choose(equal(place, k), as_columns(root), below)
@@ -215,10 +215,6 @@ def last_axis_first(x: Any, *, back: bool = False) -> Any:
     rank = x.ndim
     order = (*range(1, rank), 0) if back else (rank - 1, *range(rank - 1))
     return each(x, lambda part: shaping.transpose(part, permutation=order))
-
-
-def _reshaped(x: Any, shape: Any) -> Any:
-    return each(x, lambda part: shaping.reshape(part, shape=tuple(shape)))
 
 
 def _zeros(like: Any, shape: tuple[Dim, ...]) -> Any:

@@ -13,7 +13,7 @@ from ..tracing import Traced
 from . import creation, elementwise
 from .complex_numbers import Complex
 from .loops import loop, scan
-from .matrices import each, real
+from .matrices import real
 from .registry import Type
 from .subprogram_rules import as_tuple
 
@@ -37,7 +37,7 @@ def along(
     from ..subprograms import traced
 
     operands = [*carried, *sliced, *given]
-    types = [_type(x) for x in _parts([*carried])]
+    types = [_type(x) for x in _parts(carried)]
     types += [_type(x).with_shape(tuple(x.shape[1:])) for x in _parts(sliced)]
     types += [_type(x) for x in _parts(given)]
     seen: list[Any] = []
@@ -48,16 +48,9 @@ def along(
         return _parts([*now, *kept])
 
     recorded = traced(body, types, "step")
-    results = as_tuple(
-        scan(
-            *_parts(operands),
-            body=recorded,
-            carried=len(_parts(carried)),
-            scanned=len(_parts(sliced)),
-            reverse=reverse,
-        )
-    )
-    found = _joined(results, [*carried, *seen])
+    counts = {"carried": len(_parts(carried)), "scanned": len(_parts(sliced))}
+    results = scan(*_parts(operands), body=recorded, reverse=reverse, **counts)
+    found = _joined(as_tuple(results), [*carried, *seen])
     return found[: len(carried)], found[len(carried) :]
 
 
@@ -88,11 +81,9 @@ def positions(like: Any, size: Dim) -> Any:
     """The integers from 0 up to `size`, int64, traced if `like` is."""
     attributes: dict[str, Any] = {"start": 0, "stop": size, "step": 1, "dtype": INT64}
     first = real(like)
-    return (
-        first.builder.create(creation.arange, **attributes)
-        if isinstance(first, Traced)
-        else creation.arange(**attributes)
-    )
+    if isinstance(first, Traced):
+        return first.builder.create(creation.arange, **attributes)
+    return creation.arange(**attributes)
 
 
 def choose(condition: Any, a: Any, b: Any) -> Any:
@@ -121,6 +112,3 @@ def _joined(parts: Iterable[Any], like: Iterable[Any]) -> list[Any]:
     """Tensors that are real or complex as those of `like` are, of their parts."""
     remaining = iter(parts)
     return [Complex(next(remaining), next(remaining)) if isinstance(x, Complex) else next(remaining) for x in like]
-
-
-__all__ = ["along", "choose", "each", "positions", "until"]
