@@ -10,6 +10,8 @@ from ..converter.onnx_in.importing import from_onnx
 from ..converter.onnx_out.export import to_onnx
 from ..converter.torch_out.export import to_torch
 from ..runtime.ir.program import Program
+from ..runtime.lowering.nodes import has_operator
+from ..runtime.lowering.precomputed import Precomputed
 from ..runtime.ops import get
 from ..runtime.ops.random import RANDOM_OPS
 
@@ -27,8 +29,10 @@ def ways_back(program: Program) -> dict[str, torch.nn.Module]:
         UnsupportedOperators: an op has no form in torch or in ONNX, or an operator none in the IR.
     """
     made = {FROM_IR: to_torch(program)}
-    unlike = any(node.op in RANDOM_OPS or get(node.op).onnx_rule is None for node in program.nodes)
-    if not program.train and not program.updates and not unlike:
+    fixed = Precomputed(program)
+    lost = any(node.op in RANDOM_OPS or get(node.op).onnx_rule is None for node in program.nodes)
+    held = any(node.outputs[0] in fixed and not has_operator(node) for node in program.nodes)
+    if not (program.train or program.updates or lost or held):
         made[FROM_ONNX] = to_torch(through_onnx(program))
     return made
 

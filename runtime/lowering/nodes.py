@@ -66,7 +66,7 @@ def lower(
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
     """
     fixed = {node for node in nodes if precomputed is not None and node.outputs and node.outputs[0] in precomputed}
-    stored = {node for node in fixed if not all(_has_operator(inner) for inner in _all_nodes([node]))}
+    stored = {node for node in fixed if not has_operator(node)}
     unsupported = [node for node in _all_nodes(n for n in nodes if n not in stored) if get(node.op).onnx_rule is None]
     if unsupported:
         raise _unsupported(program, unsupported)
@@ -194,10 +194,10 @@ def _nothing(graph: Graph, type: Type) -> str:
     return str(graph.op("Expand", graph.constant(0, type.dtype), graph.dims(type.shape)))
 
 
-def _has_operator(node: Node) -> bool:
+def has_operator(node: Node) -> bool:
     """Whether ONNX has an operator, or a few, for what a node computes: not loops that are composed of others."""
-    rule = get(node.op).onnx_rule
-    return rule is not None and not hasattr(rule, "is_composed")
+    rules = [get(inner.op).onnx_rule for inner in _all_nodes([node])]
+    return all(rule is not None and not hasattr(rule, "is_composed") for rule in rules)
 
 
 def _all_nodes(nodes: Iterable[Node]) -> Iterable[Node]:

@@ -59,6 +59,7 @@ def test_two_steps_train_parts_of_a_network_in_turn_and_are_compiled_twice_at_mo
 
 
 def test_statistics_that_two_steps_move_are_the_same_to_both() -> None:
+    ms.set_seed(0)  # some weights make a channel nearly constant, and its normalization a matter of rounding
     net = ms.nn.SequentialCell(ms.nn.Dense(3, 4), ms.nn.BatchNorm1d(4), ms.nn.Dense(4, 2)).set_train()
     eager = copy.deepcopy(net)
     steps = [compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1), frozen=[f"{i}.*"]) for i in (0, 2)]

@@ -340,6 +340,7 @@ def test_what_onnx_has_no_form_for_is_left_to_the_interpreter_with_a_warning(mon
     from cellbridge.runtime.interpreter import execute
 
     monkeypatch.setattr(running, "execute", execute)
+    monkeypatch.setattr(ops.get("inverse"), "onnx_rule", None)
     jitted = ms.jit(ops.inverse)
     with pytest.warns(UserWarning, match=r"interpreter[\s\S]*inverse"):
         got = ms.value_and_grad(jitted)(batch(3, 4, 4))
