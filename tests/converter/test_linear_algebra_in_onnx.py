@@ -17,6 +17,7 @@ from tests.converter.capturing import Function
 from tests.converter.test_tables_linear_algebra import KINDS, OF_SQUARE, _matrices, _square
 
 UNSYMMETRIC = {"eigenvalues", "eigenvectors"}
+REAL_OR_COMPLEX = ["real", pytest.param("complex", marks=pytest.mark.slow)]
 
 
 def _of_reals(name: str) -> Any:
@@ -54,7 +55,7 @@ def assert_same(found: Any, wanted: list[Tensor]) -> None:
         np.testing.assert_allclose(np.asarray(actual), expected.detach().numpy(), rtol=0, atol=1e-9 * scale)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", REAL_OR_COMPLEX)
 @pytest.mark.parametrize("name", sorted(OF_SQUARE.keys() - UNSYMMETRIC))
 def test_values_and_gradients(name: str, kind: str) -> None:
     module, program, inputs = captured(name, kind)
