@@ -98,7 +98,18 @@ class Session:
         self.outputs = [node.name for node in self.ort.get_outputs()]
 
     def _started(self) -> ort.InferenceSession:
-        session = self._loaded(IN_FLOAT32 if _has_doubles(self._model) else [])
+        options = ort.SessionOptions()
+        options.log_severity_level = FATAL_ONLY
+        options.intra_op_num_threads = threads()
+        options.enable_mem_pattern = False  # one more block as large as all that a run needs, for 2 % of its time
+        ort.set_default_logger_severity(FATAL_ONLY)
+        disabled = IN_FLOAT32 if _has_doubles(self._model) else []
+        try:
+            session = ort.InferenceSession(
+                _source(self._model), options, providers=PROVIDERS[self.provider], disabled_optimizers=disabled
+            )
+        except ORT_ERRORS as error:
+            raise self.explained(error) from error
         active = session.get_providers()
         if not any(name.lower().startswith(self.provider) for name in active):
             raise UsageError(
@@ -107,20 +118,6 @@ class Session:
                 f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}"
             )
         return session
-
-    def _loaded(self, disabled: Sequence[str]) -> ort.InferenceSession:
-        """ONNX Runtime's session, without the optimizations `disabled`."""
-        options = ort.SessionOptions()
-        options.log_severity_level = FATAL_ONLY
-        options.intra_op_num_threads = threads()
-        options.enable_mem_pattern = False  # one more block as large as all that a run needs, for 2 % of its time
-        ort.set_default_logger_severity(FATAL_ONLY)
-        try:
-            return ort.InferenceSession(
-                _source(self._model), options, providers=PROVIDERS[self.provider], disabled_optimizers=disabled
-            )
-        except ORT_ERRORS as error:
-            raise self.explained(error) from error
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
         """Run the model once.

@@ -15,9 +15,23 @@ from ..ir.types import INT32, INT64
 from . import creation, elementwise, indexing, matrices, reduction, shaping, sorting
 from .common import broadcast_shapes
 from .comparison import equal, greater, greater_equal, logical_and
-from .complex_numbers import Complex, magnitude
+from .complex_numbers import Complex
 from .float_parts import signbit
-from .matrices import adjoint, as_columns, as_rows, conjugate, each, joined, matmul, part, real
+from .matrices import (
+    absolute,
+    adjoint,
+    as_columns,
+    as_rows,
+    conjugate,
+    each,
+    for_each_matrix,
+    identity,
+    joined,
+    matmul,
+    part,
+    real,
+    squares,
+)
 from .stepwise import along, choose, positions
 
 _ROWS, _COLUMNS = -2, -1  # axes along which matrices are taken apart
@@ -44,7 +58,7 @@ def lu(x: Any, *, pivot: bool = True) -> tuple[Any, Any]:
     count = minimum(rows, columns)
     (factors,), pivots = along(step, [x], [positions(x, count)])
     if pivot:
-        return factors, elementwise.cast(last_axis_first(pivots[0], back=True) + 1, dtype=INT32)
+        return factors, elementwise.cast(_last_axis_first(pivots[0], back=True) + 1, dtype=INT32)
     in_place = elementwise.cast(positions(x, count) + 1, dtype=INT32)
     return factors, shaping.expand(in_place, shape=(*x.shape[:-2], count))
 
@@ -56,7 +70,7 @@ def permutation(pivots: Any, like: Any, *, size: Dim) -> Any:
         return [_exchanged(matrix, k, chosen - 1)], []
 
     begin = identity(like, (*pivots.shape[:-1], size, size))
-    others = elementwise.cast(last_axis_first(pivots), dtype=INT64)
+    others = elementwise.cast(_last_axis_first(pivots), dtype=INT64)
     (exchanged,), _ = along(step, [begin], [others, positions(pivots, pivots.shape[-1])])
     return adjoint(exchanged)
 
@@ -69,7 +83,7 @@ def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False
     def step(x: Any, k: Any, a: Any, others: Any, b: Any) -> tuple[list[Any], list[Any]]:
         found = as_rows(_at(b, k, _ROWS)) - matmul(as_rows(_at(others, k, _ROWS)), x)
         if not unitriangular:
-            found = found / as_columns(as_columns(_at(_at(a, k, _ROWS), k, _COLUMNS)))
+            found = found / for_each_matrix(_at(_at(a, k, _ROWS), k, _COLUMNS))
         return [choose(as_columns(equal(positions(x, rows), k)), found, x)], []
 
     others = matrices.upper(a, 1) if upper else matrices.lower(a, -1)
@@ -106,7 +120,7 @@ def determinant(x: Any) -> Any:
 def log_determinant(x: Any) -> tuple[Any, Any]:
     """As the op `log_determinant`."""
     diagonal, sign = _eliminated(x)
-    sizes = _size(diagonal)
+    sizes = absolute(diagonal)
     signs = diagonal / choose(_is_zero(sizes), 1.0, sizes)
     return _product(signs) * sign, reduction.reduce_sum(elementwise.log(sizes), axes=(-1,))
 
@@ -152,7 +166,7 @@ def householder_qr(x: Any) -> tuple[Any, Any]:
         return [choose(as_columns(greater_equal(row, k)), rest, packed)], [scale]
 
     (packed,), (scales,) = along(step, [x], [positions(x, minimum(rows, columns))])
-    return packed, last_axis_first(scales, back=True)
+    return packed, _last_axis_first(scales, back=True)
 
 
 def qr(x: Any, *, complete: bool) -> tuple[Any, Any]:
@@ -167,7 +181,7 @@ def qr(x: Any, *, complete: bool) -> tuple[Any, Any]:
         return [q - as_columns(v * as_columns(scale)) * matmul(adjoint(as_columns(v)), q)], []
 
     begin = identity(x, (*x.shape[:-2], rows, count))
-    slices = [last_axis_first(scales), positions(x, minimum(rows, columns))]
+    slices = [_last_axis_first(scales), positions(x, minimum(rows, columns))]
     (q,), _ = along(step, [begin], slices, [packed], reverse=True)
     return q, matrices.upper(part(packed, count, columns))
 
@@ -206,11 +220,11 @@ def _product(x: Any) -> Any:
     one = Complex.of_real(creation.full_like(x.real, 1, shape=tuple(x.shape[:-1])))
     if x.shape[-1] == 0:
         return one
-    (product,), _ = along(lambda so_far, factor: ([so_far * factor], []), [one], [last_axis_first(x)])
+    (product,), _ = along(lambda so_far, factor: ([so_far * factor], []), [one], [_last_axis_first(x)])
     return product
 
 
-def last_axis_first(x: Any, *, back: bool = False) -> Any:
+def _last_axis_first(x: Any, *, back: bool = False) -> Any:
     """The last axis in front of the others; `back`: the other way round."""
     rank = x.ndim
     order = (*range(1, rank), 0) if back else (rank - 1, *range(rank - 1))
@@ -219,12 +233,6 @@ def last_axis_first(x: Any, *, back: bool = False) -> Any:
 
 def _zeros(like: Any, shape: tuple[Dim, ...]) -> Any:
     return each(like, lambda part: creation.full_like(part, 0, shape=shape))
-
-
-def identity(like: Any, shape: tuple[Dim, ...]) -> Any:
-    """Matrices with ones on the diagonal, real or complex as `like` is."""
-    ones = matrices.lower(matrices.upper(creation.full_like(real(like), 1, shape=shape)))
-    return Complex.of_real(ones) if isinstance(like, Complex) else ones
 
 
 def _is_zero(x: Any) -> Any:
@@ -239,16 +247,10 @@ def _sum_of_parts(x: Any) -> Any:
     return elementwise.abs(x)
 
 
-def _size(x: Any) -> Any:
-    """The absolute value."""
-    return magnitude(x.real, x.imaginary) if isinstance(x, Complex) else elementwise.abs(x)
-
-
 def _length(x: Any) -> Any:
     """The Euclidean norm of vectors (..., n), whose squares neither overflow nor vanish."""
     sizes = _sum_of_parts(x)
     largest = reduction.reduce_max(sizes, axes=(-1,), keepdims=True)
     scaled = x / choose(_is_zero(largest), 1.0, largest)
-    squares = scaled.squared_magnitude() if isinstance(x, Complex) else scaled * scaled
-    length = elementwise.sqrt(reduction.reduce_sum(squares, axes=(-1,), keepdims=True)) * largest
+    length = elementwise.sqrt(reduction.reduce_sum(squares(scaled), axes=(-1,), keepdims=True)) * largest
     return shaping.reshape(length, shape=tuple(x.shape[:-1]))

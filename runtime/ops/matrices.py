@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import Dim
 from ..ir.types import at_least_float32, is_floating
-from . import creation, linear, reduction, shaping
+from . import creation, elementwise, linear, reduction, shaping
 from .common import in_float32
-from .complex_numbers import Complex, as_complex, as_pairs
+from .complex_numbers import Complex, as_complex, as_pairs, magnitude
 from .registry import OnnxGraph, Op, Rule, Type, require
 
 
@@ -215,10 +216,15 @@ def upper(x: Any, k: int = 0) -> Any:
     return each(x, lambda part: shaping.triangle(part, k=k, upper=True))
 
 
+def identity(like: Any, shape: tuple[Dim, ...]) -> Any:
+    """Matrices with ones on the diagonal, of the dtype of `like`, and real or complex as that is."""
+    ones = lower(upper(creation.full_like(real(like), 1, shape=shape)))
+    return Complex.of_real(ones) if isinstance(like, Complex) else ones
+
+
 def identity_like(x: Any) -> Any:
     """The real matrix of the shape and dtype of each of `x`, with ones on its diagonal."""
-    ones = creation.full_like(real(x), 1, shape=tuple(x.shape[-2:]))
-    return lower(upper(ones))
+    return identity(real(x), tuple(x.shape[-2:]))
 
 
 def as_columns(s: Any) -> Any:
@@ -229,6 +235,21 @@ def as_columns(s: Any) -> Any:
 def as_rows(s: Any) -> Any:
     """Vectors (..., n) as rows (..., 1, n): they scale the columns of a matrix that they are multiplied with."""
     return each(s, lambda part: shaping.reshape(part, shape=(*part.shape[:-1], 1, part.shape[-1])))
+
+
+def for_each_matrix(s: Any) -> Any:
+    """Numbers (...), one for each matrix, as 1x1 matrices: they scale those."""
+    return each(s, lambda part: shaping.reshape(part, shape=(*part.shape, 1, 1)))
+
+
+def absolute(x: Any) -> Any:
+    """The absolute values, real."""
+    return magnitude(x.real, x.imaginary) if isinstance(x, Complex) else elementwise.abs(x)
+
+
+def squares(x: Any) -> Any:
+    """The squares of the absolute values, real."""
+    return x.squared_magnitude() if isinstance(x, Complex) else x * x
 
 
 def off_diagonal(x: Any) -> Any:

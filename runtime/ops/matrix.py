@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..ir.types import FLOAT64, at_least_float32
-from . import elimination, reduction, rotations, shaping, triangular
+from . import elimination, reduction, rotations, triangular
 from .common import broadcast_shapes, same_dtype, unbroadcast
 from .complex_numbers import Complex
 from .matrices import (
@@ -19,6 +19,7 @@ from .matrices import (
     adjoint,
     conjugate,
     each,
+    for_each_matrix,
     lower,
     matmul,
     on_numbers,
@@ -27,11 +28,6 @@ from .matrices import (
     transposed,
 )  # fmt: skip
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-
-
-def _for_each_matrix(g: Any) -> Any:
-    """One number for each matrix, as 1x1 matrices."""
-    return each(g, lambda part: shaping.reshape(part, shape=(*part.shape, 1, 1)))
 
 
 @operator
@@ -122,7 +118,7 @@ def _(x: Array) -> Array:
 @determinant.vjp
 @_one_to_one.vjp
 def _(g: Any, y: Any, x: Any) -> Any:
-    return _for_each_matrix(g) * conjugate(on_numbers(cofactors, x))
+    return for_each_matrix(g) * conjugate(on_numbers(cofactors, x))
 
 
 @determinant.onnx
@@ -202,7 +198,7 @@ def _(g: Any, y: Any, x: Any) -> Any:
         share = Complex(angle * 0.0 if of_logarithm is None else of_logarithm, angle)
     if of_logarithm is None and not isinstance(share, Complex):
         return None
-    return _for_each_matrix(share) * adjoint(on_numbers(inverse, x))
+    return for_each_matrix(share) * adjoint(on_numbers(inverse, x))
 
 
 log_determinant.onnx(_signed.onnx(elimination.log_determinant))

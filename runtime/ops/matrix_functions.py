@@ -13,8 +13,20 @@ import numpy as np
 from ..ir.types import FLOAT64, INT64, is_floating
 from . import elementwise, elimination, reduction, rotations
 from .comparison import greater, isfinite
-from .complex_numbers import Complex, magnitude
-from .matrices import Numbers, adjoint, as_columns, each, joined, matmul, matrix, on_numbers, part, square
+from .matrices import (
+    Numbers,
+    absolute,
+    adjoint,
+    each,
+    for_each_matrix,
+    identity,
+    joined,
+    matmul,
+    matrix,
+    on_numbers,
+    part,
+    square,
+)
 from .registry import Array, Tensor, Type, operator, require
 from .rounding import ceil
 from .stepwise import choose, until
@@ -72,12 +84,11 @@ def _(g: Any, y: Any, x: Any) -> Any:
 @_one_to_one.onnx
 def _(x: Any) -> Any:
     wide = each(x, lambda part: elementwise.cast(part, dtype=FLOAT64))
-    sizes = magnitude(wide.real, wide.imaginary) if isinstance(wide, Complex) else elementwise.abs(wide)
-    norms = reduction.reduce_max(reduction.reduce_sum(sizes, axes=(-2,)), axes=(-1,))
+    norms = reduction.reduce_max(reduction.reduce_sum(absolute(wide), axes=(-2,)), axes=(-1,))
     halvings = ceil(elementwise.log2(elementwise.maximum(norms * (1.0 / _LARGEST_NORM), np.ones(()))))
-    halvings = as_columns(as_columns(choose(isfinite(halvings), halvings, 0.0)))
+    halvings = for_each_matrix(choose(isfinite(halvings), halvings, 0.0))
     wide = wide / elementwise.pow(np.full((), 2.0), halvings)
-    power, by_two = elimination.identity(wide, tuple(x.shape)), matmul(wide, wide)
+    power, by_two = identity(wide, tuple(x.shape)), matmul(wide, wide)
     even, odd = power * float(_PADE[0]), power * float(_PADE[1])
     for j in range(2, 14, 2):
         power = matmul(power, by_two)

@@ -16,8 +16,22 @@ from ..ir.dims import Dim
 from ..ir.types import FLOAT64
 from . import elementwise, elimination, indexing, padding, reduction, shaping, sorting
 from .comparison import equal, greater, less
-from .complex_numbers import Complex
-from .matrices import adjoint, as_columns, as_rows, conjugate, diagonal, each, joined, lower, matmul, part, real
+from .matrices import (
+    adjoint,
+    as_columns,
+    as_rows,
+    conjugate,
+    diagonal,
+    each,
+    for_each_matrix,
+    identity,
+    joined,
+    lower,
+    matmul,
+    part,
+    real,
+    squares,
+)
 from .registry import require
 from .stepwise import along, choose, positions, until
 
@@ -30,8 +44,8 @@ def eigh(x: Any) -> tuple[Any, Any]:
     size = _known(x.shape[-1])
     x = each(lower(x) + adjoint(lower(x, -1)), lambda y: elementwise.cast(y, dtype=FLOAT64))
     # Of x + shift, which is positive definite, singular values and vectors are those that are looked for.
-    shift = elementwise.sqrt(_sum(_squares(x), (-2, -1))) * 2.0
-    _, vectors = _orthogonalized(x + as_columns(as_columns(shift)) * elimination.identity(real(x), (size, size)))
+    shift = elementwise.sqrt(_sum(squares(x), (-2, -1))) * 2.0
+    _, vectors = _orthogonalized(x + for_each_matrix(shift) * identity(real(x), (size, size)))
     values = _sum(real(conjugate(vectors) * matmul(x, vectors)), (-2,))
     values, order = sorting.sort(values, axis=-1)
     return values, _in_order(vectors, order)
@@ -57,7 +71,7 @@ def cofactors(x: Any) -> Any:
     others = choose(np.eye(_known(x.shape[-1]), dtype=bool), 1.0, as_rows(s))
     product = reduction.reduce_prod(others, axes=(-1,))
     phase = elimination.determinant(u) * elimination.determinant(v)
-    return conjugate(matmul(u * as_rows(product), v)) * as_columns(as_columns(phase))
+    return conjugate(matmul(u * as_rows(product), v)) * for_each_matrix(phase)
 
 
 def svd(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
@@ -85,13 +99,13 @@ def _orthogonalized(x: Any) -> tuple[Any, Any]:
     rank = x.ndim
     more = (*[0] * (rank - 1), width - count)
     x = each(x, lambda y: padding.pad(y, before=(0,) * rank, after=more))
-    largest = _sum(_squares(x), (-2, -1)) * (rows * _EPSILON) ** 2
+    noise = _sum(squares(x), (-2, -1)) * (rows * _EPSILON) ** 2
 
     def meet(columns: Any, vectors: Any, worst: Any, _: Any, noise: Any) -> tuple[list[Any], list[Any]]:
         p, q = _halves(columns)
-        of_p, of_q = _sum(_squares(p), (-2,)), _sum(_squares(q), (-2,))
+        of_p, of_q = _sum(squares(p), (-2,)), _sum(squares(q), (-2,))
         product = each(conjugate(p) * q, lambda y: _sum(y, (-2,)))
-        of_product = _squares(product)
+        of_product = squares(product)
         cosine, sine = _rotation(of_p, of_q, product)
         seen = greater(elementwise.minimum(of_p, of_q), as_columns(noise))
         angle = choose(seen, of_product / choose(seen, of_p * of_q, 1.0), 0.0)
@@ -103,7 +117,7 @@ def _orthogonalized(x: Any) -> tuple[Any, Any]:
         (columns, vectors, worst), _ = along(meet, begin, [positions(columns, width - 1)], [noise])
         return greater(worst, np.asarray((rows * _EPSILON) ** 2)), [columns, vectors, noise]
 
-    begin = [x, elimination.identity(x, (*x.shape[:-2], width, width)), largest]
+    begin = [x, identity(x, (*x.shape[:-2], width, width)), noise]
     columns, vectors, _ = until(sweep, begin, np.asarray(_MOST_SWEEPS, np.int64))
     return part(columns, rows, count), part(vectors, count, count)
 
@@ -114,11 +128,11 @@ def _rotation(of_p: Any, of_q: Any, product: Any) -> tuple[Any, Any]:
     The sine has the phase of the product. Both are smooth, so that gradients flow where a model is read from ONNX.
     """
     difference = of_q - of_p
-    square = difference * difference + _squares(product) * 4.0
+    square = difference * difference + squares(product) * 4.0
     none = equal(square, np.zeros(()))
     size = elementwise.abs(difference) + elementwise.sqrt(choose(none, 1.0, square))
     tangent = product * (choose(less(difference, np.zeros(())), -2.0, np.full((), 2.0)) / size)
-    cosine = 1.0 / elementwise.sqrt(_squares(tangent) + 1.0)
+    cosine = 1.0 / elementwise.sqrt(squares(tangent) + 1.0)
     return cosine, tangent * cosine
 
 
@@ -146,11 +160,7 @@ def _in_order(x: Any, order: Any) -> Any:
 
 def _lengths(x: Any) -> Any:
     """The Euclidean norms of columns."""
-    return elementwise.sqrt(_sum(_squares(x), (-2,)))
-
-
-def _squares(x: Any) -> Any:
-    return x.squared_magnitude() if isinstance(x, Complex) else x * x
+    return elementwise.sqrt(_sum(squares(x), (-2,)))
 
 
 def _sum(x: Any, axes: tuple[int, ...]) -> Any:

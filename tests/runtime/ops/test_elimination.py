@@ -35,7 +35,7 @@ def check(op: str, *operands: Array, **attributes: Any) -> None:
         np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-11)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(BATCHES, st.integers(1, 5), st.integers(1, 5), SEEDS, st.booleans(), st.booleans())
 def test_factors(batch: tuple[int, ...], rows: int, columns: int, seed: int, complex: bool, option: bool) -> None:
     x = drawn("random", batch, rows, columns, seed, complex)
@@ -44,7 +44,7 @@ def test_factors(batch: tuple[int, ...], rows: int, columns: int, seed: int, com
     check("householder_qr", x)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(BATCHES, st.integers(1, 5), st.integers(1, 3), SEEDS, st.booleans(), st.booleans())
 def test_systems(batch: tuple[int, ...], size: int, width: int, seed: int, complex: bool, upper: bool) -> None:
     a = drawn("random", batch, size, size, seed, complex) + 3.0 * np.eye(size)

@@ -53,7 +53,7 @@ def array(x: Any) -> Array:
     return x.real + 1j * x.imaginary if isinstance(x, Complex) else np.asarray(x)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.sampled_from(KINDS),
     BATCHES,
@@ -78,7 +78,7 @@ def test_singular_values(
     assert_orthonormal_rows(v)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.sampled_from(KINDS), BATCHES, st.integers(1, 7), st.integers(0, 99), st.booleans())
 def test_eigenvalues(kind: str, batch: tuple[int, ...], size: int, seed: int, complex: bool) -> None:
     x = drawn(kind, batch, size, size, seed, complex)
