@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
+from ...runtime.entering import entering
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Traced
-from ..entering import entering
 from .table import TABLE, Context, Number, Translation, Unsupported, cast, scalar
 
 COMPLEX: dict[str, Translation] = {}

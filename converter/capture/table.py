@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...runtime.entering import entering
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.types import BFLOAT16, BOOL, Type, at_least_float32, is_half
 from ...runtime.ops import creation, elementwise
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
-from ..entering import entering
 
 Translation = Callable[..., Any]
 

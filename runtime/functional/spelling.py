@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..entering import entering
+
 Function = Callable[..., Any]
 
 
@@ -88,15 +90,7 @@ OBJECTS: dict[str, type] = {}
 
 def tensor_method(*names: str) -> Callable[[Any], Any]:
     """Declare a function, whose first parameter is the tensor, or a property as a Tensor's; `ValueError` if taken."""
-
-    def declare(method: Any) -> Any:
-        for name in names:
-            if name in METHODS:
-                raise ValueError(f"Tensor.{name} is spelled twice")
-            METHODS[name] = method
-        return method
-
-    return declare
+    return entering(METHODS, names)
 
 
 def operator_object(cls: type) -> type:

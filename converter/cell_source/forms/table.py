@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ....runtime.entering import entering
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import Node, Type, Value
-from ...entering import entering
 from ..expressions import ATOM, NEGATION, Expression, Literals, number, several
 
 Form = Callable[["Operation"], "Expression | Several"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ....runtime.entering import entering
 from ....runtime.ir.flow import Flow
 from ....runtime.ir.types import FLOAT32, Node, Value
-from ...entering import entering
 from ..expressions import filled
 from ..forms.table import Attributes, Cannot, dtype_name
 from ..network import Layer, Module, Network
