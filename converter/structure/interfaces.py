@@ -56,8 +56,12 @@ class _Analysis(Generic[AnyModule]):
         self.defined: dict[Value, int] = {}
 
     def _lineage(self, number: int) -> list[int]:
-        parent = self.network.program.calls[number].parent
-        return [number] if parent is None else [*self._lineage(parent), number]
+        lineage: list[int] = []
+        parent: int | None = number
+        while parent is not None:
+            lineage.append(parent)
+            parent = self.network.program.calls[parent].parent
+        return lineage[::-1]
 
     def run(self) -> list[Interface]:
         for flow, interface in zip(self.network.flows, self.found, strict=True):
