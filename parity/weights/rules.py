@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable
 
 from ...runtime.errors import UsageError
@@ -13,8 +12,18 @@ def matched(pattern: str, name: str) -> tuple[str, ...] | None:
     """What the `*` of the pattern stand for in the name; None if it doesn't match."""
     if "*" not in pattern:
         return () if pattern == name else None
-    match = re.fullmatch("(.*)".join(re.escape(part) for part in pattern.split("*")), name)
-    return None if match is None else match.groups()
+    first, *between, last = pattern.split("*")
+    if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
+        return None
+    found: list[str] = []
+    end = len(name) - len(last)
+    for part in reversed(between):  # from the back, so that the first `*` stands for as much as it can
+        place = name.rfind(part, len(first), end)
+        if place < 0:
+            return None
+        found.append(name[place + len(part) : end])
+        end = place
+    return name[len(first) : end], *reversed(found)
 
 
 def filled(pattern: str, texts: tuple[str, ...], of: str) -> str:
