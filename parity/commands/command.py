@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..runtime.errors import CellbridgeError
+from ...runtime.errors import CellbridgeError
 
 EXIT_CODES = """\b
 Exit codes:
