@@ -138,7 +138,7 @@ class ParityFile(pytest.File):
     def _checked(self) -> dict[str, Any]:
         """The outcomes by the names of items, or why there are none."""
         from ..runtime.errors import CellbridgeError
-        from .command import quiet
+        from .commands.command import quiet
         from .engine import check
         from .report.items import outcomes
 
