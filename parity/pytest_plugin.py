@@ -43,6 +43,7 @@ class ParityFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """One item per Cell that could run, and side."""
+        from ..converter.structure.program_names import named_modules
         from ..runtime.errors import CellbridgeError
         from . import model_file
         from .cells import can_run
@@ -54,7 +55,7 @@ class ParityFile(pytest.File):
             raise self.CollectError(str(error)) from error
         port = framework_of(self.model.cell)
         sides = SIDES if port is None else (*SIDES, port.name)
-        for path, module in self.model.module.named_modules():
+        for path, _, module in named_modules(self.model.module):
             if path == "" or can_run(module):
                 for side in sides:
                     yield CellItem.from_parent(self, name=f"{path or ROOT}[{side}]", cell=path, side=side)
