@@ -89,6 +89,7 @@ class ParityFile(pytest.File):
 
     def _load(self) -> None:
         """Run the file; its model, and which items it has."""
+        from ..converter.structure.program_names import named_modules
         from . import model_file
         from .cells import can_run
         from .options import Options
@@ -102,8 +103,8 @@ class ParityFile(pytest.File):
         sides = [side for side in sides if side in (settings["sides"] or sides)]
         chosen = Options(only=settings["only"], skip=settings["skip"])
         with errors_shown(self.path.name, "when its modules were listed"):
-            modules = list(model.module.named_modules())
-        paths = [path for path, module in modules if path == "" or can_run(module)]
+            modules = list(named_modules(model.module))
+        paths = [path for path, _, module in modules if path == "" or can_run(module)]
         self.items = [(path, side) for path in paths if chosen.selects(path) for side in sides]
         self.sides = sides
         self._model = model

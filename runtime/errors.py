@@ -18,11 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .visible import visible_name, visible_text
+
 
 class CellbridgeError(Exception):
     """Base of all errors raised on purpose; `exit_code` is what the command line returns."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        """The message, fit to be shown: it names what stands in files."""
+        return visible_text(super().__str__())
 
 
 class UsageError(CellbridgeError):
@@ -64,7 +70,7 @@ def require_supported(unsupported: Iterable[tuple[str, str, str]], refused: str,
         lines = [refused.format(f"{len(unique)} use{'s' if len(unique) > 1 else ''}")]
         lines += [
             f"  {name}\n      in Cell {cell or '(root)'}{f', {source}' if source else ''}"
-            for name, cell, source in unique
+            for name, cell, source in (map(visible_name, use) for use in unique)
         ]
         lines += [f"  what to do: {instead}"] if instead else []
         raise UnsupportedOperators("\n".join(lines), unique)
@@ -109,3 +115,7 @@ class ParityError(CellbridgeError, AssertionError):
 
 class ConversionWarning(UserWarning):
     """A model was converted, but the program isn't the same in something that the text names."""
+
+    def __str__(self) -> str:
+        """The text, fit to be shown."""
+        return visible_text(super().__str__())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..report.layout import echo
 from .command import EXIT_CODES, Command, shared
 from .conversion import converted
 
@@ -29,6 +30,6 @@ def inspect(model: str, seed: int, verbose: bool, ir: bool) -> None:
     else:
         program = converted(model, seed, verbose)
     if ir:
-        click.echo(str(program))
+        echo(str(program))
     else:
         inspection.render(program, Console())
