@@ -16,6 +16,7 @@ from ..converter.capture.cell_hooks import input_slots
 from ..converter.capture.containers import open_containers
 from ..converter.capture.export import from_torch
 from ..converter.capture.refusals import require_ready
+from ..converter.capture.wrappers import looking_through
 from ..converter.onnx_out.export import to_onnx
 from ..converter.onnx_out.naming import input_names
 from ..runtime.errors import ConversionError, UsageError
@@ -39,6 +40,7 @@ from .trial import judged
 ONNXRUNTIME_DTYPES = {"float32": "float32", "float64": "float32", "float16": "float16", "bfloat16": "float32"}
 
 
+@looking_through
 def check(
     module: torch.nn.Module,
     args: tuple[Any, ...],
@@ -188,6 +190,7 @@ def captured(
         return from_torch(module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=options.train)
 
 
+@looking_through
 def compare(
     reference: Any,
     candidate: Any,

@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import watch
+from ...converter.capture.checkpoints import kept_activations
 from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
 from ...runtime.calling import as_array
@@ -97,6 +98,7 @@ class TorchSide:
             drawn = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in self.module.named_buffers()}
             stack.enter_context(ControlFlowInPython())
+            stack.enter_context(kept_activations())
             stack.enter_context(torch.enable_grad())
             with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), drawn:  # type: ignore[no-untyped-call]
                 result = self._called(args, kwargs)
