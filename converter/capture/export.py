@@ -15,6 +15,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.verify import verify
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
+from ..structure.depth import depth_of, leave_room
 from . import tables  # noqa: F401  (fills the table)
 from .attributes import changes_told
 from .checkpoints import kept_activations
@@ -65,6 +66,7 @@ def from_torch(
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")
+    leave_room(depth_of(module))
     require_ready(module)
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")

@@ -14,6 +14,7 @@ from ...converter.capture.cell_hooks import watch
 from ...converter.capture.checkpoints import kept_activations
 from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
+from ...converter.structure.depth import depth_of, leave_room
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
@@ -62,6 +63,7 @@ class TorchSide:
         ignored: Collection[str] = (),
         rounded: Collection[str] = (),
     ) -> None:
+        leave_room(depth_of(module))
         self.name = name
         self.module = module
         self.watched = watched
