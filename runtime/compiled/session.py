@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from ..errors import UsageError
 from ..ir.types import BFLOAT16
 from ..lowering.graph import CELL, SOURCE
+from ..visible import encodable_name
 
 Array = np.ndarray[Any, Any]
 
@@ -256,7 +257,10 @@ def _has_doubles(model: onnx.ModelProto | str | PathLike[str]) -> bool:
 
 def _source(model: onnx.ModelProto | str | PathLike[str]) -> bytes | str:
     if not isinstance(model, onnx.ModelProto):
-        return fspath(model)
+        path = fspath(model)
+        if encodable_name(path) != path:
+            raise UsageError(f"can't read {path}: its name isn't UTF-8, which ONNX Runtime needs; rename it")
+        return path
     if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
         raise UsageError("the model exceeds 2 GB: write it to a file and give its path")
     return bytes(model.SerializeToString())
