@@ -18,7 +18,7 @@ from ..runtime.ir.program import Program
 from ..runtime.ir.types import BOOL, FLOAT64, Constant, Value, is_floating
 from ..runtime.memory import require_room
 from .input_files import read_arrays
-from .options import Options
+from .options import Options, from_keywords
 from .progress import NoProgress, Progress
 from .results import FAIL, Comparison, Report
 from .sides.interpreter_side import InterpreterSide
@@ -49,7 +49,7 @@ def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | Non
         UsageError: the file or the inputs can't be read or don't fit, or an option is wrong.
         ConversionError: the model can't be read as a program.
     """
-    chosen, shown = Options(**options), progress or NoProgress()
+    chosen, shown = from_keywords(Options, check_onnx, options), progress or NoProgress()
     _require_eval(chosen)
     shown.stage("read", None)
     program = from_onnx(path)
@@ -92,7 +92,7 @@ def compare_onnx(
         UsageError: a file or the inputs can't be read or don't fit.
         ConversionError: a model can't be read as a program.
     """
-    chosen, shown = Options(**options), progress or NoProgress()
+    chosen, shown = from_keywords(Options, compare_onnx, options), progress or NoProgress()
     _require_eval(chosen)
     shown.stage("read", None)
     first, second = from_onnx(reference), from_onnx(candidate)

@@ -2,6 +2,7 @@
 
 CellbridgeError
 |-- UsageError              2   the command line, the model file or an argument is wrong
+|   `-- UnknownOption           2   a function has no such keyword
 |-- ConversionError         3   the model can't be converted
 |   `-- UnsupportedOperators    3   it uses operators that have no mapping (all are listed)
 |-- ShapeError              2   operands of an op don't fit together
@@ -32,6 +33,10 @@ class CellbridgeError(Exception):
 
 class UsageError(CellbridgeError):
     """What the user gave (command line, model file, argument) is wrong."""
+
+
+class UnknownOption(UsageError, TypeError):
+    """A function is called with a keyword that it hasn't; the message has the one that is close to it."""
 
 
 class ConversionError(CellbridgeError):
