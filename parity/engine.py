@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from ..converter.capture.containers import open_containers
 from ..converter.capture.export import from_torch
 from ..converter.capture.refusals import require_ready
+from ..converter.exclusive import one_at_a_time
 from ..converter.onnx_out.export import to_onnx
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
@@ -39,6 +40,7 @@ INTERPRETER, ONNXRUNTIME = "interpreter", "onnxruntime"
 ONNXRUNTIME_DTYPES = {"float32": "float32", "float64": "float32", "float16": "float16", "bfloat16": "float32"}
 
 
+@one_at_a_time
 def check(
     module: torch.nn.Module,
     args: tuple[Any, ...],
@@ -210,6 +212,7 @@ def captured(
         return from_torch(module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=options.train)
 
 
+@one_at_a_time
 def compare(
     reference: Any,
     candidate: Any,

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..converter.exclusive import one_at_a_time
 from ..runtime.calling import as_array
 from ..runtime.errors import UsageError
 from .options import Options
@@ -26,6 +27,7 @@ from .training_trial import TrainingNoise, hold
 from .weights.mapping import Weights, carry
 
 
+@one_at_a_time
 def compare_training(
     module: torch.nn.Module,
     cell: Any,

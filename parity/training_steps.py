@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..converter.capture.refusals import require_ready
+from ..converter.exclusive import one_at_a_time
 from ..runtime import tree
 from ..runtime.calling import as_array
 from ..runtime.errors import ConversionError, UsageError
@@ -31,6 +32,7 @@ from .training_report import TrainingReport
 from .training_trial import TrainingNoise, hold
 
 
+@one_at_a_time
 def check_training(
     module: torch.nn.Module,
     args: Any,
