@@ -17,6 +17,7 @@ from ..converter.capture.containers import open_containers
 from ..converter.capture.export import from_torch
 from ..converter.capture.refusals import require_ready
 from ..converter.capture.wrappers import looking_through
+from ..converter.exclusive import one_at_a_time
 from ..converter.onnx_out.export import to_onnx
 from ..converter.onnx_out.naming import input_names
 from ..runtime.errors import ConversionError, UsageError
@@ -42,6 +43,7 @@ INTERPRETER, ONNXRUNTIME = "interpreter", "onnxruntime"
 ONNXRUNTIME_DTYPES = {"float32": "float32", "float64": "float32", "float16": "float16", "bfloat16": "float32"}
 
 
+@one_at_a_time
 @looking_through
 def check(
     module: torch.nn.Module,
@@ -214,6 +216,7 @@ def captured(
         return from_torch(module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=options.train)
 
 
+@one_at_a_time
 @looking_through
 def compare(
     reference: Any,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..converter.exclusive import one_at_a_time
 from ..converter.onnx_in.importing import from_onnx
 from ..converter.torch_out.export import to_torch
 from ..runtime.errors import CellbridgeError, UnsupportedOperators, UsageError
@@ -33,6 +34,7 @@ SIZES = (2, 5, 3, 7)  # of symbolic dimensions, in the order in which the inputs
 PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
 
+@one_at_a_time
 def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | None = None, **options: Any) -> Report:
     """Hold an ONNX file, read as a program, against itself: in the interpreter, in torch, and in ONNX Runtime.
 
@@ -71,6 +73,7 @@ def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | Non
     return report
 
 
+@one_at_a_time
 def compare_onnx(
     reference: str, candidate: str, *, inputs: str | None = None, progress: Progress | None = None, **options: Any
 ) -> Report:

@@ -15,6 +15,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.verify import verify
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
+from ..exclusive import one_at_a_time
 from ..structure.depth import depth_of, leave_room
 from . import tables  # noqa: F401  (fills the table)
 from .attributes import changes_told
@@ -30,6 +31,7 @@ from .translate import Translator
 from .wrappers import looking_through
 
 
+@one_at_a_time
 @looking_through
 def from_torch(
     module: torch.nn.Module,
@@ -138,7 +140,7 @@ def _program(
             states.update(spec.target, value)
         elif spec.kind is OutputKind.USER_INPUT_MUTATION:
             message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
-            warnings.warn(message, ConversionWarning, stacklevel=3)
+            warnings.warn(message, ConversionWarning, stacklevel=4)
         elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
             raise ConversionError(
                 f"the model changes {spec.target!r}, a parameter, in place\n"
