@@ -12,10 +12,10 @@ import numpy as np
 
 from ..converter.onnx_in.importing import from_onnx
 from ..converter.torch_out.export import to_torch
-from ..runtime.errors import CellbridgeError, UnsupportedOperators, UsageError
+from ..runtime.errors import CellbridgeError, ConversionError, UsageError
 from ..runtime.ir.dims import evaluate, symbols_in
 from ..runtime.ir.program import Program
-from ..runtime.ir.types import BOOL, FLOAT64, Constant, Value, is_floating
+from ..runtime.ir.types import BFLOAT16, BOOL, FLOAT64, Constant, Value, is_floating
 from ..runtime.memory import require_room
 from .input_files import read_arrays
 from .options import Options
@@ -60,10 +60,11 @@ def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | Non
     reference: Side = interpreter
     sides: list[Side] = [runtime]
     try:
+        _require_dtypes_of_torch(program)
         module = to_torch(program)
         reference = TorchSide("torch", module, _tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed)
         sides = [interpreter, runtime]
-    except UnsupportedOperators as error:
+    except ConversionError as error:
         notes.append(f"the interpreter is the reference, not torch: {error}".partition("\n")[0])
     report = judged(reference, sides, chosen, shown)
     report.notes += notes
@@ -192,10 +193,28 @@ def _suited(options: Options, program: Program) -> tuple[Options, str, list[str]
     return replace(options, dtype=own), own, [f"the file computes in {own}, which is what rounding was judged in"]
 
 
+def _require_dtypes_of_torch(program: Program) -> None:
+    """Raise `ConversionError` for a dtype that torch doesn't compute with: float8, float4, integers of 4 bits, ..."""
+    values = (
+        *program.inputs,
+        *program.constant_data,
+        *(parameter.value for parameter in program.parameters.values()),
+        *(value for node in program.nodes for value in node.outputs),
+    )
+    for value in values:
+        if value.dtype.isbuiltin != 1 and value.dtype != BFLOAT16:
+            raise ConversionError(f"it doesn't compute with {value.dtype.name}")
+
+
 def _tensors(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
     import torch
 
-    return tuple(torch.from_numpy(np.array(array)) for array in arrays)
+    return tuple(
+        torch.from_numpy(array.astype(np.float32)).bfloat16()  # which NumPy itself doesn't have
+        if array.dtype == BFLOAT16
+        else torch.from_numpy(np.array(array))
+        for array in arrays
+    )
 
 
 # ---- inputs ----
