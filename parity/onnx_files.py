@@ -17,6 +17,7 @@ from ..runtime.ir.dims import evaluate, symbols_in
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import BFLOAT16, BOOL, FLOAT64, Constant, Value, is_floating
 from ..runtime.memory import require_room
+from .affordable import require_affordable
 from .input_files import read_arrays
 from .options import Options
 from .progress import NoProgress, Progress
@@ -55,6 +56,7 @@ def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | Non
     program = from_onnx(path)
     chosen, runtime_dtype, notes = _suited(chosen, program)
     args = tuple(_arrays(program, inputs, chosen.seed))
+    require_affordable(program, args)
     interpreter = InterpreterSide("interpreter", program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
     runtime = OnnxModelSide("onnxruntime", path, args, {}, dtype=runtime_dtype, provider=chosen.provider)
     reference: Side = interpreter
@@ -101,6 +103,8 @@ def compare_onnx(
     arrays = _arrays(first, inputs, chosen.seed)
     others = _paired(first, second, arrays)
     _require_same_dtypes(second, others, reference, candidate)
+    require_affordable(first, arrays)
+    require_affordable(second, others)
     alike = _interface(first) == _interface(second)
     if not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")
@@ -237,8 +241,9 @@ def generated_inputs(program: Program, seed: int, sizes: Mapping[str, int] | Non
     if sizes is None:
         sizes = {name: SIZES[i] if i < len(SIZES) else SIZES[-1] + 2 * i for i, name in enumerate(names)}
     arrays: list[Array] = []
-    for value in program.inputs:
-        shape = tuple(evaluate(dim, sizes) for dim in value.shape)
+    shapes = [tuple(evaluate(dim, sizes) for dim in value.shape) for value in program.inputs]
+    require_room((sum(math.prod(shape) for shape in shapes),), FLOAT64)
+    for value, shape in zip(program.inputs, shapes, strict=True):
         require_room(shape, FLOAT64)
         if value.dtype == BOOL:
             arrays.append(rng.integers(0, 2, shape).astype(BOOL))
