@@ -10,20 +10,22 @@ from ...runtime.errors import UsageError
 
 def matched(pattern: str, name: str) -> tuple[str, ...] | None:
     """What the `*` of the pattern stand for in the name; None if it doesn't match."""
-    if "*" not in pattern:
+    first, *others = pattern.split("*")
+    if not others:
         return () if pattern == name else None
-    first, *between, last = pattern.split("*")
-    if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
-        return None
-    found: list[str] = []
+    *between, last = others
     end = len(name) - len(last)
-    for part in reversed(between):  # from the back, so that the first `*` stands for as much as it can
-        place = name.rfind(part, len(first), end)
-        if place < 0:
+    if not name.startswith(first) or not name.endswith(last) or end < len(first):
+        return None
+    # from the right: each part at its last place, so that the first `*` stands for as much as it can, then the second
+    texts: list[str] = []
+    for part in reversed(between):
+        start = name.rfind(part, len(first), end)
+        if start < 0:
             return None
-        found.append(name[place + len(part) : end])
-        end = place
-    return name[len(first) : end], *reversed(found)
+        texts.append(name[start + len(part) : end])
+        end = start
+    return (*reversed([*texts, name[len(first) : end]]),)
 
 
 def filled(pattern: str, texts: tuple[str, ...], of: str) -> str:
