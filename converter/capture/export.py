@@ -24,7 +24,7 @@ from .containers import open_containers, structure
 from .dims import as_dim, gathered, require_axes, symbol_names, with_dims
 from .hand_written_backward import dropped_backward_told
 from .marks import Marker
-from .refusals import raise_if_eager_fails, require_ready
+from .refusals import raise_if_eager_fails, require_harmless_keys, require_ready
 from .state import State, as_numbers, tensor_type
 from .torch_graph import export
 from .translate import Translator
@@ -77,6 +77,7 @@ def from_torch(
     require_axes(module, args, keywords, dynamic_shapes)
     dynamic_shapes = gathered(module, args, dynamic_shapes)
     open_containers((args, keywords))
+    require_harmless_keys(args, keywords)
     modes = {m: m.training for m in module.modules()}
     marker = Marker()
     module.train(train)
