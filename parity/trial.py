@@ -14,6 +14,7 @@ from .options import Options
 from .progress import Progress
 from .results import FAIL, PASS, SKIPPED, Comparison, Report
 from .sides.records import Run, Side
+from .weak_inputs import weak_inputs
 
 ISOLATED, END_TO_END = "isolated", "end to end"
 
@@ -50,7 +51,7 @@ class Trial:
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
-        self.notes += not_finite(self.truth)
+        self.notes += not_finite(self.truth) + weak_inputs(self.truth)
         self.cells = cell_reports(reference, self.truth)
         self.owners = owners(self.cells, reference, self.truth)
         for path, cell in self.cells.items():
