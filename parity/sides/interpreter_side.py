@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ...converter.capture.other_numbers import other_numbers
 from ...runtime import tree
 from ...runtime.autodiff import GradientProgram, differentiate
 from ...runtime.calling import as_array
@@ -48,7 +50,7 @@ class InterpreterSide:
         self.name = name
         self.program = program
         self.working_dtype = as_dtype(working_dtype)
-        self.abilities = native_abilities(working_dtype)
+        self.abilities = native_abilities(working_dtype, second_call=True)
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         self._programs: dict[tuple[str, bool], Program] = {}
@@ -66,6 +68,10 @@ class InterpreterSide:
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = replayed(program, run)
         updates = program.updates
+        if run.second is not None:
+            program = _after_a_call(program, inputs, draws)
+            if run.second == "varied":
+                inputs = [self._in_dtype(other_numbers(x), run.dtype) for x in self.inputs]
         records.misfits = surplus(run, len(program.outputs))
         records.broken = run.grads and run.cotangents is not None and not _takes(program, inputs, run.cotangents)
         if not run.grads or records.broken:
@@ -114,6 +120,14 @@ class InterpreterSide:
         if run.cotangents is not None:
             return list(run.cotangents)
         return drawn_cotangents(execute(program, inputs, draws=draws), self.working_dtype, self.seed)
+
+
+def _after_a_call(program: Program, inputs: list[Array], draws: dict[str, Array]) -> Program:
+    """The program as a call leaves it: with the buffers that it wrote."""
+    updates = program.updates
+    written = dict(zip(updates, execute(program, inputs, wanted=list(updates.values()), draws=draws), strict=True))
+    buffers = {name: replace(b, data=written.get(name, b.data)) for name, b in program.buffers.items()}
+    return program.replace(buffers=buffers)
 
 
 def _shape(value: Value) -> tuple[int, ...]:

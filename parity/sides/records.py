@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -141,6 +141,8 @@ class Run:
         slots: what the reference calls the slots of each boundary, which are paired by position; empty for the
             reference's first run.
         inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
+        second: run the network twice, forward, its state carried over, and record the second call: on inputs with other
+            numbers ("varied") or on the same ("same"). None: a single call.
         moved: whether numbers and tables that may have been rounded to float32 are off by that; see `rounded_numbers`.
     """
 
@@ -154,6 +156,7 @@ class Run:
     inner: bool = True
     slots: Mapping[tuple[str, int, str], Sequence[str]] = field(default_factory=dict)
     moved: bool = False
+    second: Literal["varied", "same"] | None = None
 
 
 @dataclass(frozen=True)
@@ -165,17 +168,19 @@ class Abilities:
             rounding is judged.
         gradients: whether it runs backward.
         cells: whether it is seen, and can be fed, at Cell boundaries; else only at its outputs.
+        second_call: whether it carries its state from one call to the next (`Run.second`).
     """
 
     checks: tuple[tuple[str, str], ...]
     gradients: bool = True
     cells: bool = True
+    second_call: bool = False
 
 
-def native_abilities(working_dtype: str) -> Abilities:
+def native_abilities(working_dtype: str, *, second_call: bool = False) -> Abilities:
     """Those of a side that runs in every dtype: in float64 there is no truth beyond it to judge rounding by."""
     rounding = () if working_dtype == "float64" else (("rounding", working_dtype),)
-    return Abilities((("meaning", "float64"), *rounding))
+    return Abilities((("meaning", "float64"), *rounding), second_call=second_call)
 
 
 class Side(Protocol):
