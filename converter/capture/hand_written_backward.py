@@ -159,7 +159,7 @@ class HandWritten:
         for what, names in lost.items():
             if names:
                 message = f"{what.format(', '.join(names))}: the program's gradient is the derivative of its forward"
-                warnings.warn(message, ConversionWarning, stacklevel=3)
+                warnings.warn(message, ConversionWarning, stacklevel=4)
 
 
 def _is_floating(x: Any) -> bool:
