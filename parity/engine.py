@@ -24,8 +24,9 @@ from ..converter.onnx_out.naming import input_names
 from ..runtime.errors import ConversionError, ConversionWarning, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
+from .eval_mode import eval_mode_notes
 from .hand_written import audited
-from .notes import eval_mode_notes, warnings_as_notes
+from .notes import warnings_as_notes
 from .options import Options, from_keywords
 from .porting import compare_port, framework_of
 from .progress import NoProgress, Progress

@@ -9,8 +9,8 @@ import torch
 
 from ..runtime.nn.cell import Cell
 from .alignment import Alignment, align
+from .eval_mode import eval_mode_notes
 from .explanations import explain_failures
-from .notes import eval_mode_notes
 from .options import Options
 from .pairing import Pairing, pair_up
 from .progress import Progress

@@ -18,9 +18,10 @@ from ..runtime.calling import as_array
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
 from .engine import as_arguments
+from .eval_mode import eval_mode_notes
 from .judge import size
 from .loss_network import Loss, loss_program
-from .notes import eval_mode_notes, warnings_as_notes
+from .notes import warnings_as_notes
 from .options import Options, from_keywords
 from .progress import NoProgress, Progress
 from .recipe import Recipe
