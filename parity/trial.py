@@ -144,7 +144,11 @@ class Trial:
         if not side.abilities.second_call or self._second is None:
             return []
         run, truth, noise = self._second
-        comparer = Comparer(side.name, SECOND_CALL, truth, noise, Tolerance(noise.run.dtype), self.owners, False)
+        can = side.abilities
+        tolerance = Tolerance(noise.run.dtype)
+        comparer = Comparer(
+            side.name, SECOND_CALL, truth, noise, tolerance, self.owners, grads=False, is_port=can.is_port
+        )
         records = side.run(run)
         comparisons = self._at_home(comparer.compare("meaning", records))
         if _fails(comparisons) and noise.allow_rounded_numbers(self.rounded):
