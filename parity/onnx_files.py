@@ -148,7 +148,7 @@ class _Files:
 
     def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
         """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
-        for sizes in other_sizes(self.first, arrays, None):
+        for sizes in other_sizes(self.first, arrays, None, [self.second]):
             label = described(sizes)
             resized = generated_inputs(self.first, self.options.seed, sizes)
             forward = Run("float64", grads=False)
