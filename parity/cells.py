@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from ..converter.structure.program_names import named_modules
 from ..runtime.errors import UsageError
 from ..runtime.ir.types import is_floating
+from .judge import error, size
 from .results import INLINED, NOT_REACHED, UNPAIRED, CellReport
 from .sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Side
 from .sides.torch_side import TorchSide
@@ -26,16 +28,16 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
         return {path: CellReport(path, classes[path], count) for path, count in calls.items()}
     reports: dict[str, CellReport] = {}
     used = {name for name, gradient in records.parameter_gradients.items() if gradient is not None}
-    for path, module in reference.module.named_modules():
+    for path, class_name, module in named_modules(reference.module):
         if path in calls:
             reports[path] = CellReport(path, classes[path], calls[path])
         elif reference.watched is not None and path not in reference.watched:
             if can_run(module) and kind_of_module(module) not in CONTAINERS:
-                reports[path] = CellReport(path, type(module).__name__, 0, presence=UNPAIRED)
+                reports[path] = CellReport(path, class_name, 0, presence=UNPAIRED)
         elif can_run(module):
             own = {f"{path}.{name}" for name, p in module.named_parameters() if p.requires_grad}
             presence = INLINED if own and own <= used else NOT_REACHED
-            reports[path] = CellReport(path, type(module).__name__, 0, presence=presence)
+            reports[path] = CellReport(path, class_name, 0, presence=presence)
     return reports
 
 
@@ -152,3 +154,19 @@ def _has_nan(array: Array) -> bool:
 def _inputs_finite(records: Records, output: Key) -> bool:
     slots = records.slots.get((output.path, output.call, INPUT), [])
     return all(_finite(records.values[Key(output.path, output.call, INPUT, slot)]) for slot in slots)
+
+
+def require_repeatable(truth: Records, again: Records) -> None:
+    """Raise `UsageError` unless the reference gives the same when it is run once more from where it began.
+
+    What is kept outside of its modules isn't put back between two runs, and there would be nothing to judge by.
+    """
+    for key in truth.root(OUTPUT):
+        value, expected = again.values.get(key), truth.values[key]
+        if value is None or value.shape != expected.shape or error(value, expected)[0] > 1e-6 * size(expected):
+            raise UsageError(
+                f"the model gives another output {key.slot} when it is run again on the same inputs: it keeps "
+                "something outside of its modules from one call to the next (a global, a class attribute, a file), or "
+                "draws numbers that torch doesn't know of\n"
+                "  what to do: keep it in a buffer (self.register_buffer), or pass it in and return it"
+            )

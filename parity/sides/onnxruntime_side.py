@@ -12,6 +12,7 @@ from ...converter.onnx_out import naming
 from ...converter.onnx_out.export import to_onnx
 from ...runtime import tree
 from ...runtime.calling import as_array
+from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.compiled.session import run_model
 from ...runtime.errors import UsageError
 from ...runtime.ir.passes.cut_boundaries import isolated_program
@@ -111,6 +112,8 @@ class ExportedSide:
 class OnnxModelSide:
     """An ONNX model of the user's, with the inputs of the reference in flat order; compared at its outputs.
 
+    It runs in a process of its own: nobody vouches for what is in it.
+
     `names` are what the reference calls these inputs, where that is known: then they are paired by name, if the model
     has the same names.
     """
@@ -132,6 +135,7 @@ class OnnxModelSide:
         self.provider = provider
         self.abilities = Abilities((("rounding", dtype),), gradients=False, cells=False)
         self.inputs = self._paired(args, kwargs)
+        self.session = IsolatedSession(model, provider)  # it loads the model while the other sides run
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """None that are known by name."""
@@ -140,7 +144,7 @@ class OnnxModelSide:
     def run(self, run: Run) -> Records:
         """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
         records = Records()
-        outputs = run_model(self.model, self.inputs, provider=self.provider)
+        outputs = _tensors(self.session.run(self.inputs))
         partners, records.notes = self._partners(run, list(outputs))
         count = len(run.slots.get(("", 0, OUTPUT), outputs))
         if len(outputs) > count:
@@ -230,3 +234,12 @@ def _fits(array: Array, value: Value) -> bool:
 
 def _as(array: Array, value: Value) -> Array:
     return array.astype(value.dtype, copy=False) if is_floating(array.dtype) else array
+
+
+def _tensors(outputs: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
+    """Outputs by name; the items of a sequence by name and place."""
+    return {
+        name if len(items) == 1 else f"{name}[{i}]": item
+        for name, items in outputs.items()
+        for i, item in enumerate(items)
+    }

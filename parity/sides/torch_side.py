@@ -12,8 +12,11 @@ from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import watch
 from ...converter.capture.checkpoints import kept_activations
+from ...converter.capture.other_numbers import with_other_numbers
 from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
+from ...converter.structure.depth import depth_of, leave_room
+from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
 from .control_flow import ControlFlowInPython
@@ -61,6 +64,7 @@ class TorchSide:
         ignored: Collection[str] = (),
         rounded: Collection[str] = (),
     ) -> None:
+        leave_room(depth_of(module))
         self.name = name
         self.module = module
         self.watched = watched
@@ -71,13 +75,13 @@ class TorchSide:
         self.train = train
         self.loss = loss
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
-        self.abilities = native_abilities(working_dtype)
+        self.abilities = native_abilities(working_dtype, second_call=True)
         self.seed = seed
         self.shared = _shared_parameters(module, watched)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
-        working, named = Working(self.module, self.working_dtype), self.module.named_parameters()
+        working, named = Working(self.module, self.working_dtype), named_parameters(self.module)
         return {name: ParameterInfo(as_array(working(p)), p.requires_grad) for name, p in named}
 
     def run(self, run: Run) -> Records:
@@ -89,14 +93,17 @@ class TorchSide:
             # each of them leads through torch's graph to the recorder, and Python's garbage collector doesn't see how
             stack.callback(recorder.fed_outputs.clear)
             stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=self.train))
-            args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
+            args, kwargs, leaves = self._inputs(dtype, grads=run.grads, varied=run.second == "varied")
+            before_inputs = self._inputs(dtype, grads=False)[:2] if run.second is not None else None
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision(self.working_dtype, moved=run.moved))
             if run.moved:
                 move_held(self.module, self.rounded)
+            if before_inputs is not None:
+                self._call_before(run, recorder, *before_inputs)
             drawn = Draws(run.draws, recorder.cell)
-            before = {name: b.clone() for name, b in self.module.named_buffers()}
+            before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
             stack.enter_context(kept_activations())
             stack.enter_context(torch.enable_grad())
@@ -109,13 +116,20 @@ class TorchSide:
                 records.broken = run.lacks_outputs(recorder.partners) or not _take(outputs, records.cotangents)
                 if not records.broken:
                     self._backward(recorder, outputs, leaves)
-            for name, buffer in self.module.named_buffers():
+            for name, buffer in named_buffers(self.module):
                 if name in self.ignored:
                     continue
                 changed = not torch.equal(before[name], buffer)
                 (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
         records.draws = drawn.recorded
         return records
+
+    def _call_before(self, run: Run, recorder: Recorder, args: Any, kwargs: Any) -> None:
+        """Call the module once, for what it keeps; it draws what its second call will draw."""
+        draws = Draws(run.draws, recorder.cell)
+        with ControlFlowInPython(), watch(self.module, recorder, self.watched), StableSorts(), draws:  # type: ignore[no-untyped-call]
+            self._called(args, kwargs)
+        recorder.restart()
 
     def _called(self, args: Any, kwargs: Any) -> Any:
         try:
@@ -137,8 +151,8 @@ class TorchSide:
                 "  compare the outputs alone: --no-grad, or grads=False"
             ) from error
 
-    def _inputs(self, dtype: torch.dtype, *, grads: bool) -> tuple[Any, Any, list[torch.Tensor]]:
-        """The inputs in `dtype` as fresh leaves, and those of them that gradients are taken of."""
+    def _inputs(self, dtype: torch.dtype, *, grads: bool, varied: bool = False) -> tuple[Any, Any, list[torch.Tensor]]:
+        """The inputs in `dtype` as fresh leaves, with other numbers if `varied`; those that gradients are taken of."""
         leaves: list[torch.Tensor] = []
 
         def fresh(tensor: torch.Tensor) -> torch.Tensor:
@@ -149,7 +163,8 @@ class TorchSide:
                 leaves.append(copy)
             return copy
 
-        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, (self.args, self.kwargs))
+        given = (self.args, self.kwargs)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, with_other_numbers(given) if varied else given)
         return args, kwargs, leaves
 
     def _cotangents(
@@ -170,7 +185,7 @@ class TorchSide:
         ]
         # every Cell output is a root too, with cotangent zero: so each is fed, whatever becomes of it downstream
         roots += [(out, torch.zeros_like(out)) for out in recorder.fed_outputs]
-        named = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+        named = {name: p for name, p in named_parameters(self.module) if p.requires_grad}
         wanted = [*named.values(), *leaves]
         gradients: tuple[torch.Tensor | None, ...] = (None,) * len(wanted)
         if roots and wanted:
@@ -226,9 +241,9 @@ def _shared_parameters(
     module: torch.nn.Module, watched: Collection[str] | None
 ) -> dict[torch.nn.Module, dict[str, str]]:
     """For the modules that hold a parameter which another one holds too: qualified names by attribute names."""
-    names = {p: name for name, p in module.named_parameters()}
+    names = {p: name for name, p in named_parameters(module)}
     holders: dict[torch.nn.Parameter, list[tuple[torch.nn.Module, str]]] = {}
-    for path, owner in module.named_modules():
+    for path, _, owner in named_modules(module):
         if watched is not None and path not in watched:
             continue
         for attribute, parameter in owner._parameters.items():

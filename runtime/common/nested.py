@@ -53,6 +53,8 @@ def refilled(container: Any, items: list[Any]) -> Any:
         copied = copy.copy(container)
         copied[:] = items
         return copied
+    if hasattr(container, "refilled"):  # a ParameterTuple
+        return container.refilled(items)
     return made(*items) if hasattr(container, "_fields") else made(items)
 
 

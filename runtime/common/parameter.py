@@ -192,6 +192,11 @@ class ParameterTuple(tuple[Parameter, ...]):
                 )
         return super().__new__(cls, listed)
 
+    def refilled(self, items: Iterable[Any]) -> tuple[Any, ...]:
+        """Other items in its place: a plain tuple unless all are Parameters."""
+        listed = tuple(items)
+        return ParameterTuple(listed) if all(isinstance(item, Parameter) for item in listed) else listed
+
     def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
         """Copies named `prefix.name`, filled by the initializer `init` unless that is "same"."""
         copies = []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MappingView
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,15 @@ from ..nn.cell import Cell
 from ..ops import boundary
 from ..tracing import Traced, current
 from .boundaries import parameter_names
+from .control.source import Unfollowed, follow, following
 from .dependencies import Dependencies
 from .objects import contents_of
+from .printing import Entry, outputs_of, write_as_traced
 from .recording import Trace
 from .sizes import Argument, is_input, tensor_arguments
+
+_MOST_TRIES = 2
+"""How often one function is found anew: it may be made by another one, which is followed from then on."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +44,16 @@ class TracedProgram:
         program: the program. What the run assigned to Parameters are its buffers, with their updates.
         parameters: the live Parameters behind its parameters and buffers, by name.
         dependencies: what it takes for granted.
-        written: which inputs Python wrote to. Where there are any, the program gives a pair: what Python returned, and
-            a tuple of what these hold afterwards.
+        written: which inputs Python wrote to.
+        printed: what Python printed. Where there is any of the two, the program gives a triple: what Python returned, a
+            tuple of what inputs hold afterwards that were written to, and one of what is printed.
     """
 
     program: Program
     parameters: dict[str, Parameter]
     dependencies: Dependencies
     written: tuple[int, ...] = ()
+    printed: tuple[Entry, ...] = ()
 
 
 def trace(
@@ -86,7 +95,7 @@ def trace(
         raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
     keywords = dict(kwargs or {})
     arguments = tensor_arguments(function, args, keywords, dynamic_shapes)
-    return run_trace(function, args, keywords, arguments, gives_written=False)
+    return run_trace(function, args, keywords, arguments, gives_all=False)
 
 
 def run_trace(
@@ -95,12 +104,32 @@ def run_trace(
     keywords: dict[str, Any],
     arguments: list[Argument],
     *,
-    gives_written: bool,
+    gives_all: bool,
 ) -> TracedProgram:
     """`trace`, with the names and shapes of the tensors among the arguments.
 
-    Arguments that Python writes to are given by the program too, or a warning says that they aren't.
+    With `gives_all`, the program gives what arguments hold that Python writes to, and what it prints, too; otherwise a
+    warning says that it doesn't. Functions that meet conditions on tensors are followed by their source.
     """
+    tried: Counter[CodeType] = Counter()
+    while True:
+        try:
+            with following():
+                return _traced_once(function, args, keywords, arguments, gives_all=gives_all)
+        except Unfollowed as met:
+            tried[met.code] += 1
+            if tried[met.code] > _MOST_TRIES or not follow(met.code):
+                raise
+
+
+def _traced_once(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    arguments: list[Argument],
+    *,
+    gives_all: bool,
+) -> TracedProgram:
     names, _ = parameter_names(function, len(args))
     run = Trace(function, {**dict(zip(names, args, strict=True)), **keywords})
     tensors = iter(arguments)
@@ -115,7 +144,7 @@ def run_trace(
         if isinstance(leaf, Parameter):
             return leaf
         array = leaf if isinstance(leaf, Tensor) else as_array(leaf)
-        inputs.append(run.builder.new_value(argument.identifier, Type(array.dtype, argument.shape)))
+        inputs.append(run.given(argument.identifier, Type(array.dtype, argument.shape)))
         taken.append(wrapped(inputs[-1]))
         given_as.append(leaf)
         return taken[-1]
@@ -131,12 +160,15 @@ def run_trace(
         for i in written:
             same = [x.value.name for x, leaf in zip(inputs, given_as, strict=True) if leaf is given_as[i]]
             run.guard.writes_argument(function, same)
-        if written and gives_written:
-            result = result, tuple(taken[i] for i in written)
+        if gives_all and (written or run.printed):
+            result = result, tuple(taken[i] for i in written), outputs_of(run.printed)
         outputs, structure = tree.flatten(mapped(result, _as_output))
-    if written and not gives_written:
+    if written and not gives_all:
         of = ", ".join(f"{inputs[i].value.name!r}" for i in written)
-        warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=3)
+        warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=4)
+    if run.printed and not gives_all:
+        write_as_traced(run.printed)
+        warnings.warn("Python prints; the program doesn't (what `jit` and graph mode compile does)", stacklevel=4)
     parameters, buffers, live = run.stored()
     called_with = mapped((args, keywords), _as_constant)
     program = Program(
@@ -153,7 +185,8 @@ def run_trace(
     )
     verify(program)
     dependencies = Dependencies(run.guard.objects, (held.parameter for held in run.held.values()))
-    return TracedProgram(program, live, dependencies, written if gives_written else ())
+    further = (written, tuple(run.printed)) if gives_all else ((), ())
+    return TracedProgram(program, live, dependencies, *further)
 
 
 def _as_constant(leaf: Any) -> Any:
