@@ -11,8 +11,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import watch
+from ...converter.capture.checkpoints import kept_activations
+from ...converter.capture.other_numbers import with_other_numbers
 from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
+from ...converter.structure.depth import depth_of, leave_room
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
@@ -32,7 +35,6 @@ from .records import (
     Run,
     drawn_cotangents,
     native_abilities,
-    surplus,
 )
 from .rounded_numbers import move_held
 from .torch_modes import Draws, KeptGradients, StableSorts
@@ -62,6 +64,7 @@ class TorchSide:
         ignored: Collection[str] = (),
         rounded: Collection[str] = (),
     ) -> None:
+        leave_room(depth_of(module))
         self.name = name
         self.module = module
         self.watched = watched
@@ -72,7 +75,7 @@ class TorchSide:
         self.train = train
         self.loss = loss
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
-        self.abilities = native_abilities(working_dtype)
+        self.abilities = native_abilities(working_dtype, second_call=True)
         self.seed = seed
         self.shared = _shared_parameters(module, watched)
 
@@ -90,24 +93,27 @@ class TorchSide:
             # each of them leads through torch's graph to the recorder, and Python's garbage collector doesn't see how
             stack.callback(recorder.fed_outputs.clear)
             stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=self.train))
-            args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
+            args, kwargs, leaves = self._inputs(dtype, grads=run.grads, varied=run.second == "varied")
+            before_inputs = self._inputs(dtype, grads=False)[:2] if run.second is not None else None
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision(self.working_dtype, moved=run.moved))
             if run.moved:
                 move_held(self.module, self.rounded)
+            if before_inputs is not None:
+                self._call_before(run, recorder, *before_inputs)
             drawn = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
+            stack.enter_context(kept_activations())
             stack.enter_context(torch.enable_grad())
             with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), drawn:  # type: ignore[no-untyped-call]
                 result = self._called(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
-            records.misfits = surplus(run, len(outputs))
             if run.grads:
-                records.cotangents = self._cotangents(run, result, outputs)
-                records.broken = not _take(outputs, records.cotangents)
+                records.cotangents = self._cotangents(run, result, outputs, recorder.partners)
+                records.broken = run.lacks_outputs(recorder.partners) or not _take(outputs, records.cotangents)
                 if not records.broken:
                     self._backward(recorder, outputs, leaves)
             for name, buffer in named_buffers(self.module):
@@ -117,6 +123,13 @@ class TorchSide:
                 (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
         records.draws = drawn.recorded
         return records
+
+    def _call_before(self, run: Run, recorder: Recorder, args: Any, kwargs: Any) -> None:
+        """Call the module once, for what it keeps; it draws what its second call will draw."""
+        draws = Draws(run.draws, recorder.cell)
+        with ControlFlowInPython(), watch(self.module, recorder, self.watched), StableSorts(), draws:  # type: ignore[no-untyped-call]
+            self._called(args, kwargs)
+        recorder.restart()
 
     def _called(self, args: Any, kwargs: Any) -> Any:
         try:
@@ -138,8 +151,8 @@ class TorchSide:
                 "  compare the outputs alone: --no-grad, or grads=False"
             ) from error
 
-    def _inputs(self, dtype: torch.dtype, *, grads: bool) -> tuple[Any, Any, list[torch.Tensor]]:
-        """The inputs in `dtype` as fresh leaves, and those of them that gradients are taken of."""
+    def _inputs(self, dtype: torch.dtype, *, grads: bool, varied: bool = False) -> tuple[Any, Any, list[torch.Tensor]]:
+        """The inputs in `dtype` as fresh leaves, with other numbers if `varied`; those that gradients are taken of."""
         leaves: list[torch.Tensor] = []
 
         def fresh(tensor: torch.Tensor) -> torch.Tensor:
@@ -150,13 +163,16 @@ class TorchSide:
                 leaves.append(copy)
             return copy
 
-        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, (self.args, self.kwargs))
+        given = (self.args, self.kwargs)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, with_other_numbers(given) if varied else given)
         return args, kwargs, leaves
 
-    def _cotangents(self, run: Run, result: Any, outputs: list[torch.Tensor]) -> list[Array | None]:
+    def _cotangents(
+        self, run: Run, result: Any, outputs: list[torch.Tensor], partners: Sequence[int | None]
+    ) -> list[Array | None]:
         """One per output: given, or the gradient of the loss, or drawn; None for outputs without a gradient."""
         if run.cotangents is not None:
-            return list(run.cotangents)
+            return run.root_cotangents(partners)
         if self.loss is not None:
             return _loss_gradients(self.loss, result, outputs)
         return drawn_cotangents([as_array(out) for out in outputs], numpy_dtype(self.working_dtype), self.seed)

