@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-EVERY = 5.0
-"""Seconds between lines where there is no terminal."""
 current = ""
 """The stage that the command is in."""
+EVERY = 5.0
+"""Seconds between lines where there is no terminal."""
 
 
 class Progress(Protocol):
@@ -70,10 +70,10 @@ class TerminalProgress:
 
     def stage(self, name: str, total: int | None) -> None:
         """Start a bar of `total` steps, one that only moves if None; the bar before it is filled."""
-        if self._lines is not None:
-            self._lines.stage(name, total)
         global current
         current = name
+        if self._lines is not None:
+            self._lines.stage(name, total)
         if self._current is not None:
             task = next(task for task in self._bars.tasks if task.id == self._current)
             self._bars.update(self._current, total=task.total or 1, completed=task.total or 1)

@@ -101,8 +101,8 @@ class _Tree:
         self.cells = report.cells
         self.verdicts = verdicts(report)
         self.top = forest(report.cells)
-        self.forms: dict[str, Form] = {}
         self.shared: dict[str, str | None] = {}
+        self.forms: dict[str, Form] = {}
 
     def lines(self, depth: int | None) -> Iterator[Line]:
         """`depth`: the level from which branches that are all well are collapsed; None for never."""
