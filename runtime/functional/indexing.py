@@ -15,7 +15,7 @@ from ..tracing import Operand
 from .arguments import concrete, coordinates, integer, is_symbolic, require_integers
 from .joining import part
 from .operands import as_tensor, pair
-from .spelling import Primitive, spelled, tensor_method
+from .spelling import Primitive, also_named, spelled, tensor_method
 
 # ---- by integers ----
 
@@ -111,6 +111,7 @@ def _take(self: Any, indices: Any, axis: int | None = None, mode: str = "clip") 
 
 
 @spelled(method="gather_elements", primitive="GatherD", alias="gather_d")
+@also_named(x="input")
 def gather_elements(input: Any, dim: int, index: Any) -> Any:
     """y[i][j][k] = input[i][index[i][j][k]][k] for `dim` 1, and so on.
 
