@@ -13,12 +13,13 @@ import numpy as np
 from ..converter.exclusive import one_at_a_time
 from ..converter.onnx_in.importing import from_onnx
 from ..converter.torch_out.export import to_torch
-from ..runtime.errors import CellbridgeError, UnsupportedOperators, UsageError
+from ..runtime.errors import CellbridgeError, ConversionError, UsageError
 from ..runtime.ir.dims import evaluate, symbols_in
 from ..runtime.ir.program import Program
-from ..runtime.ir.types import BOOL, FLOAT64, Constant, Value, is_floating
+from ..runtime.ir.types import BFLOAT16, BOOL, FLOAT64, Constant, Value, is_floating
 from ..runtime.memory import require_room
 from ..runtime.tree import TENSOR, Structure, positional, sequence
+from .affordable import require_affordable
 from .input_files import read_arrays
 from .options import Options, from_keywords
 from .progress import NoProgress, Progress
@@ -58,15 +59,17 @@ def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | Non
     program = _by_position(from_onnx(path))
     chosen, runtime_dtype, notes = _suited(chosen, program)
     args = tuple(_arrays(program, inputs, chosen.seed))
+    require_affordable(program, args)
     interpreter = InterpreterSide("interpreter", program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
     runtime = OnnxModelSide("onnxruntime", path, args, {}, dtype=runtime_dtype, provider=chosen.provider)
     reference: Side = interpreter
     sides: list[Side] = [runtime]
     try:
+        _require_dtypes_of_torch(program)
         module = to_torch(program)
         reference = TorchSide("torch", module, _tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed)
         sides = [interpreter, runtime]
-    except UnsupportedOperators as error:
+    except ConversionError as error:
         notes.append(f"the interpreter is the reference, not torch: {error}".partition("\n")[0])
     report = judged(reference, sides, chosen, shown)
     report.notes += notes
@@ -106,6 +109,8 @@ def compare_onnx(
     arrays = _arrays(first, inputs, chosen.seed)
     others = _paired(first, second, arrays)
     _require_same_dtypes(second, others, reference, candidate)
+    require_affordable(first, arrays)
+    require_affordable(second, others)
     alike = _interface(first) == _interface(second)
     if not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")
@@ -143,7 +148,7 @@ class _Files:
 
     def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
         """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
-        for sizes in other_sizes(self.first, arrays, None):
+        for sizes in other_sizes(self.first, arrays, None, [self.second]):
             label = described(sizes)
             resized = generated_inputs(self.first, self.options.seed, sizes)
             forward = Run("float64", grads=False)
@@ -198,10 +203,28 @@ def _suited(options: Options, program: Program) -> tuple[Options, str, list[str]
     return replace(options, dtype=own), own, [f"the file computes in {own}, which is what rounding was judged in"]
 
 
+def _require_dtypes_of_torch(program: Program) -> None:
+    """Raise `ConversionError` for a dtype that torch doesn't compute with: float8, float4, integers of 4 bits, ..."""
+    values = (
+        *program.inputs,
+        *program.constant_data,
+        *(parameter.value for parameter in program.parameters.values()),
+        *(value for node in program.nodes for value in node.outputs),
+    )
+    for value in values:
+        if value.dtype.isbuiltin != 1 and value.dtype != BFLOAT16:
+            raise ConversionError(f"it doesn't compute with {value.dtype.name}")
+
+
 def _tensors(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
     import torch
 
-    return tuple(torch.from_numpy(np.array(array)) for array in arrays)
+    return tuple(
+        torch.from_numpy(array.astype(np.float32)).bfloat16()  # which NumPy itself doesn't have
+        if array.dtype == BFLOAT16
+        else torch.from_numpy(np.array(array))
+        for array in arrays
+    )
 
 
 # ---- inputs ----
@@ -224,8 +247,9 @@ def generated_inputs(program: Program, seed: int, sizes: Mapping[str, int] | Non
     if sizes is None:
         sizes = {name: SIZES[i] if i < len(SIZES) else SIZES[-1] + 2 * i for i, name in enumerate(names)}
     arrays: list[Array] = []
-    for value in program.inputs:
-        shape = tuple(evaluate(dim, sizes) for dim in value.shape)
+    shapes = [tuple(evaluate(dim, sizes) for dim in value.shape) for value in program.inputs]
+    require_room((sum(math.prod(shape) for shape in shapes),), FLOAT64)
+    for value, shape in zip(program.inputs, shapes, strict=True):
         require_room(shape, FLOAT64)
         if value.dtype == BOOL:
             arrays.append(rng.integers(0, 2, shape).astype(BOOL))

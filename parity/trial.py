@@ -15,6 +15,7 @@ from .options import Options
 from .progress import Progress
 from .results import FAIL, PASS, SKIPPED, Comparison, Report
 from .sides.records import Records, Run, Side
+from .weak_inputs import weak_inputs
 
 ISOLATED, END_TO_END, SECOND_CALL = "isolated", "end to end", "second call"
 
@@ -57,7 +58,7 @@ class Trial:
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
-        self.notes += not_finite(self.truth)
+        self.notes += not_finite(self.truth) + weak_inputs(self.truth)
         self.cells = cell_reports(reference, self.truth)
         self.owners = owners(self.cells, reference, self.truth)
         for path, cell in self.cells.items():
@@ -143,7 +144,11 @@ class Trial:
         if not side.abilities.second_call or self._second is None:
             return []
         run, truth, noise = self._second
-        comparer = Comparer(side.name, SECOND_CALL, truth, noise, Tolerance(noise.run.dtype), self.owners, False)
+        can = side.abilities
+        tolerance = Tolerance(noise.run.dtype)
+        comparer = Comparer(
+            side.name, SECOND_CALL, truth, noise, tolerance, self.owners, grads=False, is_port=can.is_port
+        )
         records = side.run(run)
         comparisons = self._at_home(comparer.compare("meaning", records))
         if _fails(comparisons) and noise.allow_rounded_numbers(self.rounded):

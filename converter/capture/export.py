@@ -26,7 +26,7 @@ from .hand_written_backward import HandWritten, applied_by
 from .kept_state import refuse_state
 from .marks import Marker
 from .modes import in_mode
-from .refusals import raise_if_eager_fails, require_ready
+from .refusals import raise_if_eager_fails, require_harmless_keys, require_ready
 from .state import State, as_numbers, tensor_type
 from .torch_graph import export
 from .translate import Translator
@@ -85,6 +85,7 @@ def from_torch(
     require_axes(module, args, keywords, dynamic_shapes)
     dynamic_shapes = gathered(module, args, dynamic_shapes)
     open_containers((args, keywords))
+    require_harmless_keys(args, keywords)
     marker = Marker()
     functions = HandWritten(differentiated)
     with in_mode(module, train):

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections import ChainMap
-from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
-import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from ...runtime.errors import ConversionError, ShapeError, UsageError
 from ...runtime.ir.passes.mark_cells import mark_cells
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Type
 from ...runtime.ir.verify import verify
 from ...runtime.memory import require_room
 from ...runtime.tracing import Builder
@@ -24,12 +21,11 @@ from ..structure.depth import leave_room
 from . import protos
 from .cells import CellPaths
 from .functions import require_finite
+from .inferred import inferred_types
 from .origin import Origin, written_by_us
 from .stored import Stored
 from .subprograms import MISSING
 from .walk import Scope, Walk, imported_opsets
-
-LARGEST_TYPED = 2**16  # bytes of a tensor that shape inference is given: larger ones are no shapes
 
 
 def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
@@ -145,27 +141,3 @@ def _called_as_told(program: Program, origin: Origin) -> Program:
     if origin.result is not None and len(origin.result.paths()) == len(program.outputs):
         program = program.replace(result=origin.result)
     return program
-
-
-def inferred_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, Type]:
-    """The types of values by name, as the model declares them and onnx infers them."""
-    graph = model.graph
-    light = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
-    for field in ("node", "input", "output", "value_info"):
-        getattr(light.graph, field).extend(getattr(graph, field))
-    for tensor in graph.initializer:  # without the data of large ones, which aren't shapes
-        small = tensor.ByteSize() <= LARGEST_TYPED
-        kept = tensor if small else onnx.TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
-        light.graph.initializer.append(kept)
-        light.graph.initializer[-1].data_location = tensor.data_location if small else onnx.TensorProto.EXTERNAL
-    try:
-        typed = onnx.shape_inference.infer_shapes(light, data_prop=True)
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
-        typed = light  # the rank of what a run decides is then taken from what the model declares
-    found: dict[str, Type] = {}
-    for graph in protos.graphs_of(typed.graph):
-        for info in (*graph.value_info, *graph.output):
-            declared = protos.declared_type(info.type, info.name, symbols, f"value {info.name!r}")
-            if declared is not None:
-                found[info.name] = declared
-    return found

@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from ...runtime.ir.types import CellCall, is_floating
 from ...runtime.tree import Structure
 from ..structures import Matched, matched
+
+if TYPE_CHECKING:
+    from .resolution import Resolution
 
 Array = np.ndarray[Any, Any]
 
@@ -85,6 +88,7 @@ class Records:
         opaque: paths of the Cells with a backward written by hand: gradients of those inside can't be seen.
         untracked: inputs and outputs that no gradient is asked for: nothing before them is trained, or it was cut off.
         notes: what a reader of the report should know of this side.
+        resolutions: how finely the kernels that made values resolve them, where that is known.
     """
 
     values: dict[Key, Array] = field(default_factory=dict)
@@ -105,6 +109,7 @@ class Records:
     opaque: set[str] = field(default_factory=set)
     untracked: set[Key] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    resolutions: dict[Key, Resolution] = field(default_factory=dict)
 
     def add(self, key: Key, array: Array) -> None:
         """Record a value, once."""

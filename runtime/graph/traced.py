@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, MappingView
+from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -164,8 +164,7 @@ def _traced_once(
             result = result, tuple(taken[i] for i in written), outputs_of(run.printed)
         outputs, structure = tree.flatten(mapped(result, _as_output))
     if written and not gives_all:
-        of = ", ".join(f"{inputs[i].value.name!r}" for i in written)
-        warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=4)
+        warn_of_writing([inputs[i].value.name for i in written], stacklevel=5)
     if run.printed and not gives_all:
         write_as_traced(run.printed)
         warnings.warn("Python prints; the program doesn't (what `jit` and graph mode compile does)", stacklevel=4)
@@ -187,6 +186,12 @@ def _traced_once(
     dependencies = Dependencies(run.guard.objects, (held.parameter for held in run.held.values()))
     further = (written, tuple(run.printed)) if gives_all else ((), ())
     return TracedProgram(program, live, dependencies, *further)
+
+
+def warn_of_writing(names: Sequence[str], *, stacklevel: int) -> None:
+    """Say that a program doesn't write to arguments that Python writes to."""
+    of = ", ".join(map(repr, names))
+    warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=stacklevel)
 
 
 def _as_constant(leaf: Any) -> Any:

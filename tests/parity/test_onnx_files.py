@@ -232,22 +232,24 @@ def test_sizes_that_were_frozen_are_told(tmp_path: Path) -> None:
     first = written(tmp_path / "first.onnx", RESHAPED, y=FLOATS)
     report = compare_onnx(first, written(tmp_path / "same.onnx", RESHAPED, y=FLOATS))
     assert report.ok, str(report)
-    assert report.sizes == ["batch=1, time=1", "batch=3, time=7"]
+    assert report.sizes == ["batch=1, time=1", "batch=3, time=7", "batch=9, time=7"]
     batch = written(tmp_path / "batch.onnx", RESHAPED, shape=(2, -1), y=FLOATS)  # as many as are generated at first
     report = compare_onnx(first, batch)
     assert {(c.sizes, c.reason) for c in report.cells[""].failures} == {
         ("batch=1, time=1", "shape [2, 3], needed [1, 6]"),
-        ("batch=3, time=7", "shape [2, 63], needed [3, 42]"),
+        ("batch=5, time=7", "shape [2, 105], needed [5, 42]"),
+        ("batch=9, time=7", "shape [2, 189], needed [9, 42]"),
     }
     time = written(tmp_path / "time.onnx", RESHAPED, shape=(-1, 30), y=FLOATS)
     report = compare_onnx(first, time)
-    assert {c.sizes for c in report.cells[""].failures} == {"batch=1, time=1", "batch=3, time=7"}
+    assert {c.sizes for c in report.cells[""].failures} == {"batch=1, time=1", "batch=3, time=7", "batch=37, time=39"}
     assert all("doesn't run where" in c.reason for c in report.cells[""].failures)
     report = compare_onnx(time, first)
     assert report.ok
     assert [note.partition(":")[0] for note in report.notes] == [
         "not compared at batch=1, time=1",
         "not compared at batch=3, time=7",
+        "not compared at batch=37, time=39",
     ]
 
 

@@ -142,6 +142,29 @@ def test_training_step(capsys: pytest.CaptureFixture[str]) -> None:
         assert lines(capsys) == f"y\n{shown(value)}loss\nTensor(shape=[], dtype=Float32, value={value}.)\n"
 
 
+def test_compiled_training_step(capsys: pytest.CaptureFixture[str]) -> None:
+    class Loss(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = Net()
+
+        def construct(self, x: Any) -> Any:
+            y = self.net(x)
+            if y.sum() > 2:
+                print("large")
+            for i in range(x.astype(ms.int64).sum()):
+                print(i)
+            return y.mean()
+
+    step = ms.compile_train_step(Loss(), None, lambda parameters: nn.SGD(parameters, 1.0))
+    for value in (3, 2):
+        assert step(ONE) == value
+        large = "large\n" if value > 2 else ""
+        assert lines(capsys) == f"y\n{shown(value)}{large}Tensor(shape=[], dtype=Int64, value=0)\n"
+    assert step(Tensor([1.0, 1.0])) == 1
+    assert lines(capsys).count("Int64") == 2
+
+
 def test_gradient_of_what_prints(capsys: pytest.CaptureFixture[str]) -> None:
     net = Net()
     compiled = ms.jit(net)
