@@ -17,13 +17,14 @@ from ..runtime.ir.dims import evaluate, symbols_in
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import BFLOAT16, BOOL, FLOAT64, Constant, Value, is_floating
 from ..runtime.memory import require_room
+from ..runtime.tree import TENSOR, Structure, positional, sequence
 from .affordable import require_affordable
 from .input_files import read_arrays
-from .options import Options
+from .options import Options, from_keywords
 from .progress import NoProgress, Progress
 from .results import FAIL, Comparison, Report
 from .sides.interpreter_side import InterpreterSide
-from .sides.onnxruntime_side import OnnxModelSide
+from .sides.onnxruntime_side import OnnxModelSide, output_names
 from .sides.records import Abilities, Array, Run, Side
 from .sides.torch_side import TorchSide
 from .sizes import described, other_sizes
@@ -50,10 +51,10 @@ def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | Non
         UsageError: the file or the inputs can't be read or don't fit, or an option is wrong.
         ConversionError: the model can't be read as a program.
     """
-    chosen, shown = Options(**options), progress or NoProgress()
+    chosen, shown = from_keywords(Options, check_onnx, options), progress or NoProgress()
     _require_eval(chosen)
     shown.stage("read", None)
-    program = from_onnx(path)
+    program = _by_position(from_onnx(path))
     chosen, runtime_dtype, notes = _suited(chosen, program)
     args = tuple(_arrays(program, inputs, chosen.seed))
     require_affordable(program, args)
@@ -80,7 +81,7 @@ def compare_onnx(
 
     Args:
         reference: the file that is believed.
-        candidate: the other one; its inputs are paired by name, else by position.
+        candidate: the other one; inputs and outputs are paired by name, else by position.
         inputs: as for `check_onnx`, by the names of the reference.
         progress: told of stages.
         **options: fields of `Options`.
@@ -95,11 +96,13 @@ def compare_onnx(
         UsageError: a file or the inputs can't be read or don't fit.
         ConversionError: a model can't be read as a program.
     """
-    chosen, shown = Options(**options), progress or NoProgress()
+    chosen, shown = from_keywords(Options, compare_onnx, options), progress or NoProgress()
     _require_eval(chosen)
     shown.stage("read", None)
-    first, second = from_onnx(reference), from_onnx(candidate)
+    first, second = _by_position(from_onnx(reference)), _by_position(from_onnx(candidate))
     chosen, runtime_dtype, notes = _suited(chosen, first)
+    first, second, how = _with_results(first, second, output_names(reference), output_names(candidate))
+    notes += how
     arrays = _arrays(first, inputs, chosen.seed)
     others = _paired(first, second, arrays)
     _require_same_dtypes(second, others, reference, candidate)
@@ -277,6 +280,27 @@ def _paired(first: Program, second: Program, arrays: list[Array]) -> list[Array]
     if {value.name for value in second.inputs} == set(by_name):
         return [by_name[value.name] for value in second.inputs]
     return arrays
+
+
+def _by_position(program: Program) -> Program:
+    """The program with its inputs by position, however the module was called that the file was written from."""
+    return program.replace(arguments=positional(len(program.inputs)))
+
+
+def _with_results(
+    first: Program, second: Program, names: list[str], other_names: list[str]
+) -> tuple[Program, Program, list[str]]:
+    """Both programs, returning dicts of their outputs by name, or sequences where names don't pair them; and a note."""
+    pairs = ((first, names), (second, other_names))
+    distinct = all(len(program.outputs) == len(keys) == len(set(keys)) for program, keys in pairs)
+    if distinct and (set(names) == set(other_names) or len(names) != len(other_names)):
+        first, second = (
+            program.replace(result=Structure("dict", (TENSOR,) * len(keys), tuple(keys))) for program, keys in pairs
+        )
+        return first, second, [f"outputs were paired by name: {', '.join(names)}"] if len(names) > 1 else []
+    first, second = (program.replace(result=sequence(len(program.outputs))) for program, _ in pairs)
+    how = f"outputs were paired by position: {', '.join(other_names)} with {', '.join(names)}"
+    return first, second, [how] if len(names) > 1 else []
 
 
 def _require_same_dtypes(second: Program, others: list[Array], reference: str, candidate: str) -> None:

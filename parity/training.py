@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..converter.capture.wrappers import looking_through
 from ..runtime.calling import as_array
 from ..runtime.errors import UsageError
 from .options import Options
@@ -26,6 +27,7 @@ from .training_trial import TrainingNoise, hold
 from .weights.mapping import Weights, carry
 
 
+@looking_through
 def compare_training(
     module: torch.nn.Module,
     cell: Any,

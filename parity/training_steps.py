@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..converter.capture.refusals import require_ready
+from ..converter.capture.wrappers import looking_through
 from ..runtime import tree
 from ..runtime.calling import as_array
 from ..runtime.errors import ConversionError, UsageError
@@ -19,7 +20,7 @@ from .engine import as_arguments
 from .judge import size
 from .loss_network import Loss, loss_program
 from .notes import warnings_as_notes
-from .options import Options
+from .options import Options, from_keywords
 from .progress import NoProgress, Progress
 from .recipe import Recipe
 from .sides.precision import is_inexact
@@ -31,6 +32,7 @@ from .training_report import TrainingReport
 from .training_trial import TrainingNoise, hold
 
 
+@looking_through
 def check_training(
     module: torch.nn.Module,
     args: Any,
@@ -78,7 +80,9 @@ def check_training(
             there is a loss scale and a complex parameter is trained.
         ConversionError: the module and its loss can't be converted.
     """
-    chosen, options = Recipe(**recipe), Options(dtype=dtype, rtol=rtol, atol=atol, seed=seed, provider=provider)
+    chosen = from_keywords(Recipe, check_training, recipe)
+    options = Options(dtype=dtype, rtol=rtol, atol=atol, seed=seed, provider=provider)
+    dtype = options.dtype
     require_ready(module)
     _require_scalable(module, chosen)
     shown = progress or NoProgress()

@@ -17,6 +17,7 @@ from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
 from . import tables  # noqa: F401  (fills the table)
 from .attributes import changes_told
+from .checkpoints import kept_activations
 from .containers import open_containers, structure
 from .dims import as_dim, gathered, require_axes, symbol_names, with_dims
 from .hand_written_backward import dropped_backward_told
@@ -25,8 +26,10 @@ from .refusals import raise_if_eager_fails, require_ready
 from .state import State, as_numbers, tensor_type
 from .torch_graph import export
 from .translate import Translator
+from .wrappers import looking_through
 
 
+@looking_through
 def from_torch(
     module: torch.nn.Module,
     args: tuple[Any, ...],
@@ -74,7 +77,7 @@ def from_torch(
     marker = Marker()
     module.train(train)
     try:
-        with changes_told(module), dropped_backward_told(module):
+        with changes_told(module), dropped_backward_told(module), kept_activations():
             exported = export(module, args, keywords, dynamic_shapes, marker)
     finally:
         for m, mode in modes.items():
