@@ -10,6 +10,7 @@ import numpy as np
 from ..converter.structure.program_names import named_modules
 from ..runtime.errors import UsageError
 from ..runtime.ir.types import is_floating
+from .judge import error, size
 from .results import INLINED, NOT_REACHED, UNPAIRED, CellReport
 from .sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Side
 from .sides.torch_side import TorchSide
@@ -153,3 +154,19 @@ def _has_nan(array: Array) -> bool:
 def _inputs_finite(records: Records, output: Key) -> bool:
     slots = records.slots.get((output.path, output.call, INPUT), [])
     return all(_finite(records.values[Key(output.path, output.call, INPUT, slot)]) for slot in slots)
+
+
+def require_repeatable(truth: Records, again: Records) -> None:
+    """Raise `UsageError` unless the reference gives the same when it is run once more from where it began.
+
+    What is kept outside of its modules isn't put back between two runs, and there would be nothing to judge by.
+    """
+    for key in truth.root(OUTPUT):
+        value, expected = again.values.get(key), truth.values[key]
+        if value is None or value.shape != expected.shape or error(value, expected)[0] > 1e-6 * size(expected):
+            raise UsageError(
+                f"the model gives another output {key.slot} when it is run again on the same inputs: it keeps "
+                "something outside of its modules from one call to the next (a global, a class attribute, a file), or "
+                "draws numbers that torch doesn't know of\n"
+                "  what to do: keep it in a buffer (self.register_buffer), or pass it in and return it"
+            )

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..runtime.ir.types import is_floating
-from .judge import Tolerance, judge, size
+from .judge import ROUNDING_FACTOR, Tolerance, epsilon, judge, size
 from .noise import Noise
 from .python_values import judge_values
 from .results import FAIL, NOT_COMPARED, PASS, Comparison, is_inside
 from .sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records
+from .sides.resolution import Resolution
 from .structures import matched
 
 NOTHING_ARRIVES = "no gradient arrives"
@@ -96,10 +97,44 @@ class Comparer:
             return self._comparison(check, kind, name, key.call, {"status": NOT_COMPARED, "reason": reason})
         reference = self.noise.first.values.get(key, truth)
         fields = self._judged(check, value, truth, reference, self.noise.error(key, check), group_size)
+        if check == "rounding" and key in candidate.resolutions and np.isfinite(fields.get("error", np.inf)):
+            fields |= self._resolved(candidate.resolutions[key], value, truth, reference, fields)
         if kind == "output" and fields["status"] == PASS and not self._may_be(key, value, reference, check):
             reason = f"dtype {value.dtype.name}, needed {reference.dtype.name}"
             fields |= {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf, "index": None}
+        if kind == "output" and check == "rounding" and fields["status"] == PASS and self._is_lost(key, truth, fields):
+            fields |= {
+                "status": NOT_COMPARED,
+                "reason": f"too ill-conditioned to be judged: the largest element is {size(truth):.3g}, "
+                f"the rounding error of the reference itself {fields['reference_error']:.3g}",
+            }
         return self._comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
+
+    def _is_lost(self, key: Key, truth: Array, fields: Mapping[str, Any]) -> bool:
+        """Whether neither side has a digit of an output, for more than the rounding of what it is computed from."""
+        noise, found = fields.get("reference_error", 0.0), fields.get("error", 0.0)
+        if self.tolerance.overridden or not is_floating(truth.dtype) or min(noise, found) <= size(truth):
+            return False
+        given = [size(x) for k, x in self.truth.values.items() if k[:2] == key[:2] and k.kind == INPUT]
+        return bool(noise > ROUNDING_FACTOR * self.tolerance.unit * max(given, default=1.0))
+
+    def _resolved(
+        self, resolution: Resolution, value: Array, truth: Array, reference: Array, fields: dict[str, Any]
+    ) -> dict[str, Any]:
+        """What changes in the verdict by how finely the kernel resolves."""
+        off, of_reference = (
+            np.abs(array.astype(np.float64) - truth.astype(np.float64)) for array in (value, reference)
+        )
+        unit = epsilon(value.dtype.name)
+        right = None
+        if not self.tolerance.overridden:
+            fine = ROUNDING_FACTOR * unit * size(truth)
+            right = resolution.verdict(off, of_reference, fields["bar"], fine, unit)
+        if right is None or right == (fields["status"] == PASS):
+            return {}
+        if right:
+            return {"status": PASS, "reason": "", "ratio": fields["allowed"]}
+        return {"status": FAIL, "reason": "off by other than a few single steps of its quantizer"}
 
     def _may_be(self, key: Key, value: Array, reference: Array, check: str) -> bool:
         """Whether an output may have its dtype, where its numbers are right; inside a port, Cells may agree on any."""

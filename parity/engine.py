@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -17,11 +18,14 @@ from ..converter.capture.containers import open_containers
 from ..converter.capture.export import from_torch
 from ..converter.capture.refusals import require_ready
 from ..converter.capture.wrappers import looking_through
+from ..converter.exclusive import one_at_a_time
 from ..converter.onnx_out.export import to_onnx
 from ..converter.onnx_out.naming import input_names
-from ..runtime.errors import ConversionError, UsageError
+from ..runtime.errors import ConversionError, ConversionWarning, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
+from .eval_mode import eval_mode_notes
+from .hand_written import audited
 from .notes import warnings_as_notes
 from .options import Options, from_keywords
 from .porting import compare_port, framework_of
@@ -42,6 +46,7 @@ INTERPRETER, ONNXRUNTIME = "interpreter", "onnxruntime"
 ONNXRUNTIME_DTYPES = {"float32": "float32", "float64": "float32", "float16": "float16", "bfloat16": "float32"}
 
 
+@one_at_a_time
 @looking_through
 def check(
     module: torch.nn.Module,
@@ -118,7 +123,7 @@ def check(
         back = ways_back(program)
     conversions = _Conversions(module, program, back, opset, sides, chosen, shown)
     report = conversions.judged(args, keywords)
-    report.notes += notes
+    report.notes += eval_mode_notes(module, chosen.train) + notes
     if not (chosen.fail_fast and not report.ok):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
     if exported_dtype != chosen.dtype:
@@ -206,14 +211,32 @@ def _require_sides(sides: Sequence[str], round_trip: bool, framework: Framework 
 def captured(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, options: Options
 ) -> Program:
-    """The program of a module in the working dtype and mode of `options`."""
+    """The program of a module in the working dtype and mode of `options`.
+
+    A backward written by hand that isn't the derivative of its forward, for all that can be told by mistake, isn't part
+    of it: the derivative takes its place, to be compared with.
+    """
     working = getattr(torch, options.dtype)
     default = working if working == torch.float64 else torch.get_default_dtype()
-    with in_dtype(module, working, through=working, train=options.train), default_dtype(default):
-        example_args, example_kwargs = _cast((args, kwargs), options.dtype)
-        return from_torch(module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=options.train)
+    example_args, example_kwargs = _cast((args, kwargs), options.dtype)
+
+    def capture(**more: Any) -> Program:
+        with in_dtype(module, working, through=working, train=options.train), default_dtype(default):
+            return from_torch(
+                module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=options.train, **more
+            )
+
+    program = capture()
+    if not any(node.op == "own_gradient" for node in program.nodes):
+        return program
+    double_args, double_kwargs = _cast((example_args, example_kwargs), "float64")
+    audit = audited(module, double_args, double_kwargs, working, train=options.train)
+    for note in audit.notes():
+        warnings.warn(note, ConversionWarning, stacklevel=2)
+    return capture(differentiated=audit.wrong) if audit.wrong else program
 
 
+@one_at_a_time
 @looking_through
 def compare(
     reference: Any,
@@ -268,7 +291,10 @@ def compare(
     believed = _side("reference", reference, args, keywords, chosen)
     side = _side("candidate", candidate, args, keywords, chosen, reference)
     rounded = [one for one in (believed, side) if one.abilities.gradients]
-    return judged(believed, [side], chosen, progress or NoProgress(), rounded)
+    report = judged(believed, [side], chosen, progress or NoProgress(), rounded)
+    if isinstance(reference, torch.nn.Module):
+        report.notes += eval_mode_notes(reference, chosen.train)
+    return report
 
 
 def as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:

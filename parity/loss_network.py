@@ -54,6 +54,7 @@ class LossNetwork(torch.nn.Module):
         self.network = module
         self.loss = loss or mean_square
         self.autocast = autocast
+        self.training = module.training  # a part of its own, whose mode must not make the module's look mixed
 
     def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """The loss of a batch."""

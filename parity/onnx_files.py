@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..converter.exclusive import one_at_a_time
 from ..converter.onnx_in.importing import from_onnx
 from ..converter.torch_out.export import to_torch
 from ..runtime.errors import CellbridgeError, ConversionError, UsageError
@@ -34,6 +35,7 @@ SIZES = (2, 5, 3, 7)  # of symbolic dimensions, in the order in which the inputs
 PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
 
+@one_at_a_time
 def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | None = None, **options: Any) -> Report:
     """Hold an ONNX file, read as a program, against itself: in the interpreter, in torch, and in ONNX Runtime.
 
@@ -74,6 +76,7 @@ def check_onnx(path: str, *, inputs: str | None = None, progress: Progress | Non
     return report
 
 
+@one_at_a_time
 def compare_onnx(
     reference: str, candidate: str, *, inputs: str | None = None, progress: Progress | None = None, **options: Any
 ) -> Report:
@@ -145,7 +148,7 @@ class _Files:
 
     def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
         """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
-        for sizes in other_sizes(self.first, arrays, None):
+        for sizes in other_sizes(self.first, arrays, None, [self.second]):
             label = described(sizes)
             resized = generated_inputs(self.first, self.options.seed, sizes)
             forward = Run("float64", grads=False)

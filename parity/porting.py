@@ -9,6 +9,7 @@ import torch
 
 from ..runtime.nn.cell import Cell
 from .alignment import Alignment, align
+from .eval_mode import eval_mode_notes
 from .explanations import explain_failures
 from .options import Options
 from .pairing import Pairing, pair_up
@@ -93,7 +94,7 @@ def compare_port(
             report.cells[pair.module].counterpart = pair.cell_class + place
     for path, comparison in [*trial.selected(_misfits(side.name, carried)), *trial.judge(side)]:
         report.cells[path].comparisons.append(comparison)
-    report.notes += trial.notes + _notes(carried, side, aligned)
+    report.notes += eval_mode_notes(module, options.train) + trial.notes + _notes(carried, side, aligned)
     explain_failures(report, module, cell, aligned.pairing, carried, trial.truth)
     return report
 

@@ -26,7 +26,8 @@ class Comparison:
     Attributes:
         side: which side was held against the reference: "interpreter", "onnxruntime", "candidate".
         check: "meaning" (both sides in float64) or "rounding" (working dtype, error measured against float64 truth).
-        feeding: "isolated" (the Cell got the reference's recorded values) or "end to end".
+        feeding: "isolated" (the Cell got the reference's recorded values), "end to end", or "second call" (end to end,
+            the state carried over from a first call).
         kind: "output", "input gradient", "parameter gradient", "buffer update", "parameter" (the value itself); and for
             what a Cell's own code hands to the Cells that it calls: "passed value" (into their inputs) and "passed
             gradient" (back into their outputs). "call": the call itself, where a Cell raises, or is called otherwise.

@@ -22,7 +22,8 @@ def ways_back(program: Program) -> dict[str, torch.nn.Module]:
     """The torch modules, by the names of the sides that they are.
 
     There is no way by ONNX in train mode or for a program that updates buffers, as an ONNX model updates none; for one
-    that draws random numbers, which an ONNX model draws anew; nor for one in which ONNX holds what was computed of
+    that draws random numbers, which an ONNX model draws anew, or has a
+    backward written by hand, which it lacks; nor for one in which ONNX holds what was computed of
     parameters, for want of an operator: these have no gradients there.
 
     Raises:
@@ -30,7 +31,9 @@ def ways_back(program: Program) -> dict[str, torch.nn.Module]:
     """
     made = {FROM_IR: to_torch(program)}
     fixed = Precomputed(program)
-    lost = any(node.op in RANDOM_OPS or get(node.op).onnx_rule is None for node in program.nodes)
+    lost = any(
+        node.op in RANDOM_OPS or node.op == "own_gradient" or get(node.op).onnx_rule is None for node in program.nodes
+    )
     held = any(node.outputs[0] in fixed and not has_operator(node) for node in program.nodes)
     if not (program.train or program.updates or lost or held):
         made[FROM_ONNX] = to_torch(through_onnx(program))

@@ -12,11 +12,13 @@ from torch.utils import _pytree as pytree
 
 from ..converter.capture.refusals import require_ready
 from ..converter.capture.wrappers import looking_through
+from ..converter.exclusive import one_at_a_time
 from ..runtime import tree
 from ..runtime.calling import as_array
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
 from .engine import as_arguments
+from .eval_mode import eval_mode_notes
 from .judge import size
 from .loss_network import Loss, loss_program
 from .notes import warnings_as_notes
@@ -32,6 +34,7 @@ from .training_report import TrainingReport
 from .training_trial import TrainingNoise, hold
 
 
+@one_at_a_time
 @looking_through
 def check_training(
     module: torch.nn.Module,
@@ -111,7 +114,7 @@ def check_training(
     report = TrainingReport(
         model or type(module).__name__, [side.name for side in sides], options.dtype, chosen.steps, str(chosen)
     )
-    report.notes += notes + refused + others_refused
+    report.notes += eval_mode_notes(module, True) + notes + refused + others_refused
     if elsewhere:
         places = [f"step {number} at {label}" for number, label in enumerate(elsewhere, steps + 1)]
         report.notes.append(f"made at other sizes than those of the example inputs: {', '.join(places)}")

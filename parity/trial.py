@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from ..runtime.errors import UsageError
-from .cells import cell_reports, not_finite, owners, require_elements, require_finite
+from .cells import cell_reports, not_finite, owners, require_elements, require_finite, require_repeatable
 from .comparer import Comparer, compare_parameters
 from .judge import Tolerance
 from .noise import Noise
 from .options import Options
 from .progress import Progress
 from .results import FAIL, PASS, SKIPPED, Comparison, Report
-from .sides.records import Run, Side
+from .sides.records import Records, Run, Side
+from .weak_inputs import weak_inputs
 
-ISOLATED, END_TO_END = "isolated", "end to end"
+ISOLATED, END_TO_END, SECOND_CALL = "isolated", "end to end", "second call"
+
+HIDDEN_STATE = (
+    "forward keeps something from one call to the next that the other side doesn't have (a Python attribute, a "
+    "counter, a global): keep it in a buffer (self.register_buffer), or pass it in and return it"
+)
 
 Found = list[tuple[str, Comparison]]
 
@@ -47,10 +54,11 @@ class Trial:
             slots=self.truth.slots,
             result=self.truth.result,
         )
+        require_repeatable(self.truth, reference.run(replace(self.replayed, grads=False, inner=False)))
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
-        self.notes += not_finite(self.truth)
+        self.notes += not_finite(self.truth) + weak_inputs(self.truth)
         self.cells = cell_reports(reference, self.truth)
         self.owners = owners(self.cells, reference, self.truth)
         for path, cell in self.cells.items():
@@ -124,7 +132,45 @@ class Trial:
                 self.progress.advance()
                 if self.options.fail_fast and any(c.status != PASS for _, c in self.selected(comparisons)):
                     return self.selected(found)
+        if not _fails(found):
+            found += self._second_call(side)
         return self.selected(found)
+
+    def _second_call(self, side: Side) -> Found:
+        """Comparisons of a second call, its state carried over; none for a side that carries no state.
+
+        What a network keeps in places that the other side doesn't have, first shows there.
+        """
+        if not side.abilities.second_call or self._second is None:
+            return []
+        run, truth, noise = self._second
+        can = side.abilities
+        tolerance = Tolerance(noise.run.dtype)
+        comparer = Comparer(
+            side.name, SECOND_CALL, truth, noise, tolerance, self.owners, grads=False, is_port=can.is_port
+        )
+        records = side.run(run)
+        comparisons = self._at_home(comparer.compare("meaning", records))
+        if _fails(comparisons) and noise.allow_rounded_numbers(self.rounded):
+            comparisons = self._at_home(comparer.compare("meaning", records))
+        while _fails(comparisons) and noise.sample_double():
+            comparisons = self._at_home(comparer.compare("meaning", records))
+        return comparisons
+
+    @cached_property
+    def _second(self) -> tuple[Run, Records, Noise] | None:
+        """The reference's second call: how it is made, its records in float64, its rounding error."""
+        if not self.reference.abilities.second_call:
+            return None
+        plain = replace(self.replayed, grads=False, inner=False, cotangents=None)
+        for run in (replace(plain, second="varied"), replace(plain, second="same")):
+            try:
+                truth = self.reference.run(run)
+                require_finite(truth, "float64")
+            except UsageError:  # these numbers aren't for this network
+                continue
+            return run, truth, Noise(self.reference, truth, replace(run, dtype=self.working_dtype))
+        return None
 
     def _at_home(self, found: Found) -> Found:
         """What belongs to a Cell that the reference hasn't is the root's."""
@@ -156,6 +202,9 @@ def judged(
     for side in candidates:
         for path, comparison in trial.judge(side):
             report.cells[path].comparisons.append(comparison)
+            explanations = report.cells[path].explanations
+            if comparison.feeding == SECOND_CALL and comparison.status == FAIL and HIDDEN_STATE not in explanations:
+                explanations.append(HIDDEN_STATE)
         if options.fail_fast and not report.ok:
             report.notes.append(f"stopped at the first failing side ({side.name}), as asked by --fail-fast")
             break

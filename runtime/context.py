@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from . import checks, tape
@@ -31,25 +32,32 @@ def set_context(**kwargs: Any) -> None:
         mode: `PYNATIVE_MODE`, the default: Cells run as Python does. `GRAPH_MODE`: a Cell that is called, and a
             gradient function (`grad`, `value_and_grad`, `GradOperation`), is traced to a program, compiled, and run in
             ONNX Runtime, with all Cells within; see `jit`.
-        device_target: "CPU".
+        device_target: "CPU". For "GPU" and "Ascend" there is a warning, and Cells run on the CPU: it is what scripts
+            begin with. Who needs the device asks with `set_device`, which raises.
         device_id: an int from 0; there is one device.
         kwargs: `deterministic`, `max_call_depth`, `pynative_synchronize`, `save_graphs` and `save_graphs_path` are
-            accepted and change nothing.
+            accepted and change nothing; so is anything else, with a warning.
 
     Raises:
-        ValueError: an argument is unknown or its value is.
+        ValueError: a value is unknown.
         TypeError: a value is of another type.
-        RuntimeError: the device is not available.
     """
-    for name in kwargs:
-        if name not in _settings and name not in _WITHOUT_EFFECT:
-            raise ValueError(
-                f"For 'set_context', the argument '{name}' is unknown: needed one of "
-                f"{sorted({*_settings, *_WITHOUT_EFFECT})}"
-            )
-    for name, value in kwargs.items():
+    unknown = [name for name in kwargs if name not in _settings and name not in _WITHOUT_EFFECT]
+    known = {name: value for name, value in kwargs.items() if name not in unknown}
+    for name, value in known.items():
         _check(name, value)
-    _settings.update(kwargs)
+    if unknown:
+        warnings.warn(
+            f"For 'set_context', {', '.join(map(repr, unknown))} changes nothing here: what is followed is one of "
+            f"{sorted({*_settings, *_WITHOUT_EFFECT})}",
+            stacklevel=2,
+        )
+    if known.get("device_target", "CPU") != "CPU":
+        warnings.warn(
+            f"For 'set_context', the device '{known.pop('device_target')}' is not available: Cells run on 'CPU'",
+            stacklevel=2,
+        )
+    _settings.update(known)
 
 
 def _check(name: str, value: Any) -> None:
@@ -59,8 +67,6 @@ def _check(name: str, value: Any) -> None:
         checks.one_of(value, "mode (0: GRAPH_MODE, 1: PYNATIVE_MODE)", (GRAPH_MODE, PYNATIVE_MODE), of=of)
     elif name == "device_target":
         checks.one_of(value, name, _DEVICES, of=of)
-        if value != "CPU":
-            raise RuntimeError(f"For 'set_context', the device '{value}' is not available: Cells run on 'CPU'")
     elif name == "device_id":
         checks.of_type(value, name, int, of=of)
         checks.in_range(value, name, "[0, inf)", of=of)
@@ -83,7 +89,15 @@ def get_context(attr_key: str) -> Any:
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
-    """`set_context(device_target=..., device_id=...)`."""
+    """Choose the device: `set_context(device_target=..., device_id=...)`, of one that is there.
+
+    Raises:
+        ValueError: there is no such device.
+        RuntimeError: it is not available.
+    """
+    checks.one_of(device_target, "device_target", _DEVICES, of="set_device")
+    if device_target != "CPU":
+        raise RuntimeError(f"For 'set_device', the device '{device_target}' is not available: Cells run on 'CPU'")
     set_context(device_target=device_target, device_id=0 if device_id is None else device_id)
 
 

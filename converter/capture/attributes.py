@@ -1,32 +1,39 @@
-"""Attributes and buffers that `forward` sets anew: what is captured is one call, and torch puts them back."""
+"""Attributes and buffers that `forward` sets anew: what is captured is one call, and all is put back after it."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 from ...runtime.errors import ConversionWarning
+from .kept_state import kept_tensors, newly_kept
 
 PLAIN = (bool, int, float, str)
 
 
 @contextlib.contextmanager
-def changes_told(root: torch.nn.Module) -> Iterator[None]:
+def changes_told(root: torch.nn.Module) -> Iterator[list[tuple[str, str]]]:
     """Within the context, a call of `root` that changes numbers or texts among modules' attributes is warned of.
 
     A counter of calls, say, is fixed in what is captured: a `ConversionWarning` names it. Likewise a buffer that the
-    first call makes, or replaces by one of another shape.
+    first call makes, or replaces by one of another shape. Attributes in which the call keeps tensors are put into the
+    list, by path of the module and name. All attributes are put back.
     """
+    kept: list[tuple[str, str]] = []
+    tensors = kept_tensors(root)
+    attributes = {module: held_attributes(module) for module in root.modules()}
     before = {path: _plain(module) for path, module in root.named_modules()}
     shapes = {path: _shapes(module) for path, module in root.named_modules()}
     changed: list[str] = []
     replaced: list[str] = []
 
     def compare(module: torch.nn.Module, args: Any, result: Any) -> None:
+        kept[:] = newly_kept(tensors, kept_tensors(root))
         for path, inner in root.named_modules():
             after = _plain(inner)
             for name, value in before.get(path, {}).items():
@@ -38,21 +45,23 @@ def changes_told(root: torch.nn.Module) -> Iterator[None]:
 
     handle = root.register_forward_hook(compare)
     try:
-        yield
+        yield kept
     finally:
         handle.remove()
+        for module, held in attributes.items():
+            restore_attributes(module, held)
     if changed:
         warnings.warn(
             f"forward changes attributes of modules, {', '.join(changed)}: the program is what the first call does",
             ConversionWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     if replaced:
         warnings.warn(
             f"forward replaces buffers, {', '.join(replaced)}: call the module once before it is converted, "
             "so that it holds them already",
             ConversionWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -63,3 +72,28 @@ def _shapes(module: torch.nn.Module) -> dict[str, tuple[int, ...]]:
 
 def _plain(module: torch.nn.Module) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if isinstance(value, PLAIN)}
+
+
+_HOLDERS = (dict, OrderedDict, list)
+# what belongs to every module, but for the hooks: a library that installs hooks at the first call notes that it did in
+# an attribute, and would install them again if that alone were as before
+_OF_EVERY_MODULE = frozenset(name for name in vars(torch.nn.Module()) if "forward" not in name)
+
+
+def held_attributes(module: torch.nn.Module) -> dict[str, tuple[Any, Any]]:
+    """A module's own attributes and forward hooks: each with what it holds now, if that is a dict or a list."""
+    own = {name: value for name, value in vars(module).items() if name not in _OF_EVERY_MODULE}
+    return {name: (value, value.copy() if type(value) in _HOLDERS else None) for name, value in own.items()}
+
+
+def restore_attributes(module: torch.nn.Module, before: Mapping[str, tuple[Any, Any]]) -> None:
+    """Put the attributes of a module back to what `held_attributes` found."""
+    for name in vars(module).keys() - _OF_EVERY_MODULE - before.keys():
+        del vars(module)[name]
+    for name, (value, held) in before.items():
+        if isinstance(value, dict) and held is not None:
+            value.clear()
+            value.update(held)
+        elif held is not None:
+            value[:] = held
+        vars(module)[name] = value

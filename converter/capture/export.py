@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -15,20 +15,25 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.verify import verify
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
+from ..exclusive import one_at_a_time
+from ..structure.depth import depth_of, leave_room
 from . import tables  # noqa: F401  (fills the table)
 from .attributes import changes_told
 from .checkpoints import kept_activations
 from .containers import open_containers, structure
 from .dims import as_dim, gathered, require_axes, symbol_names, with_dims
-from .hand_written_backward import dropped_backward_told
+from .hand_written_backward import HandWritten, applied_by
+from .kept_state import refuse_state
 from .marks import Marker
-from .refusals import raise_if_eager_fails, require_ready
+from .modes import in_mode
+from .refusals import raise_if_eager_fails, require_harmless_keys, require_ready
 from .state import State, as_numbers, tensor_type
 from .torch_graph import export
 from .translate import Translator
 from .wrappers import looking_through
 
 
+@one_at_a_time
 @looking_through
 def from_torch(
     module: torch.nn.Module,
@@ -37,6 +42,7 @@ def from_torch(
     *,
     dynamic_shapes: Any = None,
     train: bool = False,
+    differentiated: Collection[str] = (),
 ) -> Program:
     """Capture a module as a program.
 
@@ -47,7 +53,10 @@ def from_torch(
             `torch.view_as_real` gives it. A call of the program takes complex arrays and tensors too.
         kwargs: keyword example inputs.
         dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it; a name does for a `Dim`.
-        train: capture train mode (batch statistics, dropout) instead of eval mode.
+        train: capture train mode (batch statistics, dropout) instead of eval mode. Where some of the module's parts are
+            in train mode and others in eval mode, each stays in its own (a batch norm that is frozen on purpose, say).
+        differentiated: names of `torch.autograd.Function`s (`Round`) in place of whose backward the program is to have
+            the derivative of their forward.
 
     Returns:
         The program, with a copy of the module's parameters and buffers.
@@ -55,16 +64,19 @@ def from_torch(
     Raises:
         UsageError: the inputs don't fit the module, its parameters have no shape yet, or it returns no tensor.
         UnsupportedOperators: operators without a translation; all are listed with Cell path and source line.
-        ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
+        ConversionError: `torch.export` refuses the module, or what a call keeps in attributes (tensors that are no
+            buffers) changes what the next one gives; the message says what, where and what to do.
 
     Warns:
         ConversionWarning: the module changes one of its inputs in place, which the program leaves as they are; changes
             numbers among its attributes, which are fixed; checks values (`assert`, `if ...: raise`), which the program
-            doesn't; or has a backward pass written by hand (`torch.autograd.Function`) or backward hooks, in place of
-            which the program has the derivative of its forward.
+            doesn't; or has backward hooks, or a `torch.autograd.Function` whose backward can't be captured (it changes
+            an input in place, is of complex tensors, or torch.export can't trace it), in place of which the program has
+            the derivative of its forward. Any other function has its own backward in the program.
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")
+    leave_room(depth_of(module))
     require_ready(module)
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
@@ -73,15 +85,14 @@ def from_torch(
     require_axes(module, args, keywords, dynamic_shapes)
     dynamic_shapes = gathered(module, args, dynamic_shapes)
     open_containers((args, keywords))
-    modes = {m: m.training for m in module.modules()}
+    require_harmless_keys(args, keywords)
     marker = Marker()
-    module.train(train)
-    try:
-        with changes_told(module), dropped_backward_told(module), kept_activations():
+    functions = HandWritten(differentiated)
+    with in_mode(module, train):
+        with changes_told(module) as kept, applied_by(functions.apply), kept_activations():
             exported = export(module, args, keywords, dynamic_shapes, marker)
-    finally:
-        for m, mode in modes.items():
-            m.training = mode
+        functions.tell(module)
+        refuse_state(module, kept, args, keywords)
     try:
         return _program(module, args, keywords, dynamic_shapes, train, marker, exported)
     except ConversionError:
@@ -136,7 +147,7 @@ def _program(
             states.update(spec.target, value)
         elif spec.kind is OutputKind.USER_INPUT_MUTATION:
             message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
-            warnings.warn(message, ConversionWarning, stacklevel=3)
+            warnings.warn(message, ConversionWarning, stacklevel=4)
         elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
             raise ConversionError(
                 f"the model changes {spec.target!r}, a parameter, in place\n"

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from ...runtime.ir.dims import Dim, SymbolicDim
-from ...runtime.ir.types import BOOL, FLOAT64, INT64
-from ...runtime.ops import comparison, creation, data_dependent, elementwise, rounding, shaping
+from ...runtime.ir.types import BOOL, FLOAT64, INT64, is_floating
+from ...runtime.ops import boundary, comparison, creation, data_dependent, elementwise, rounding, shaping
 from ...runtime.tracing import Builder, Traced
 from .table import Number
 
@@ -54,8 +54,12 @@ _TRUTH: dict[Any, Callable[..., Any]] = {
 
 
 def element(builder: Builder, x: Traced, number: Any, dim: Dim | None) -> Any:
-    """The only element of a tensor as a Python number: `dim`, told by the tensor, if it is an integer."""
+    """The only element of a tensor as a Python number: `dim`, told by the tensor, if it is an integer.
+
+    A Python number has no history: no gradient goes on from it to the tensor.
+    """
     alone = shaping.reshape(x, shape=()) if x.ndim else x
+    alone = boundary.stop_gradient(alone) if is_floating(alone.dtype) else alone
     if dim is None:
         return alone if isinstance(number, torch.SymBool) else Number(builder, alone.value)
     if isinstance(dim, SymbolicDim) and dim.solve(0) is not None and str(dim) in dim.symbols():

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.export import _trace as tracing
+from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
 from .copying import copied
@@ -177,6 +178,22 @@ def _described(x: Any) -> str:
     if isinstance(x, Mapping):
         return f"{{{_listed((), x)}}}"
     return f"[{_listed(x, {})}]" if isinstance(x, (tuple, list)) else reprlib.repr(x)
+
+
+def require_harmless_keys(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Raise `ConversionError` for keys of inputs that torch.export would run: it puts them into source between quotes.
+
+    Names of a file may be among them, where its inputs are those of a program that was read.
+    """
+    for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]:
+        for key in (getattr(part, "key", None) for part in path):
+            texts = key if isinstance(key, tuple) else (key,)
+            if any(isinstance(text, str) and (repr(text) != f"'{text}'" or '"' in text) for text in texts):
+                raise ConversionError(
+                    f"torch.export can't take the input {key!r}: it writes names of inputs into source, in which "
+                    "quotes, backslashes and line breaks mean something\n"
+                    "  what to do: give it a name, or a key of its dict, without them"
+                )
 
 
 def _running_cell(error: Exception, module: torch.nn.Module) -> str | None:

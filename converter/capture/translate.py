@@ -23,8 +23,10 @@ from ...runtime.tracing import Builder, Traced
 from .complex_table import COMPLEX, is_complex
 from .control_flow import CALLED_IN_PLACE, HIGHER_ORDER, Incomplete
 from .dims import as_dim
+from .hand_written_marks import COTANGENT, OWN_GRADIENT
 from .marks import BOUNDARY, Marker
 from .numbers import ELEMENT, computed, element
+from .own_gradients import OwnGradients
 from .table import MISSING, PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
 from .tables.data_dependent import is_counted
 
@@ -45,6 +47,7 @@ class Translator:
         self.ahead = Counter(call for call, _, is_output in marker.slots if not is_output)  # marks of inputs to come
         self.left = Counter(call for call, _, is_output in marker.slots if is_output)  # marks of outputs to come
         self.ending = {call for call, _, is_output in marker.slots if is_output}  # calls whose end a mark shows
+        self.own = OwnGradients(builder)
         self.equal: dict[Dim, int] = {}  # sizes that the exported graph asserts to be a number
 
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
@@ -115,6 +118,10 @@ class Translator:
         with self.builder.at(cell, source):
             if node.target is BOUNDARY:
                 return self._boundary(*args)
+            if node.target in (COTANGENT, OWN_GRADIENT):
+                if any(leaf is MISSING for leaf in pytree.tree_leaves(args)):
+                    return MISSING
+                return self.own.cotangent(*args) if node.target is COTANGENT else self.own.finish(*args)
             return self._translate(node, args, kwargs, cell, source)
 
     def _pair_for_boundary(self, node: fx.Node, value: Any) -> None:

@@ -17,6 +17,7 @@ from ...runtime.ir.verify import verify
 from ...runtime.memory import require_room
 from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
+from ..structure.depth import leave_room
 from . import protos
 from .cells import CellPaths
 from .functions import require_finite
@@ -127,6 +128,7 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     )
     if origin is not None:
         program = _called_as_told(program, origin)
+    leave_room(max(call.path.count(".") + 1 for call in program.calls))
     program = mark_cells(program)
     verify(program)
     return program

@@ -48,6 +48,33 @@ def scan(
     return *state, *_stacked(rows[::-1] if reverse else rows, empty, sliced[0].device)
 
 
+def own_gradient(tensors: Sequence[Tensor], outputs: int, backward: Body | None, refusal: str) -> tuple[Tensor, ...]:
+    """The first tensors, whose gradient is what `backward` makes; see the op `own_gradient`."""
+    return _tuple(_OwnGradient.apply(backward, outputs, refusal, *tensors))  # type: ignore[no-untyped-call]
+
+
+class _OwnGradient(torch.autograd.Function):
+    """Takes the backward, how many tensors pass, why there may be no backward; then these tensors and the operands."""
+
+    @staticmethod
+    def forward(ctx: Any, backward: Body | None, outputs: int, refusal: str, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.pull, ctx.outputs, ctx.refusal = backward, outputs, refusal
+        ctx.save_for_backward(*tensors)
+        passed = tuple(x.clone() for x in tensors[:outputs])
+        ctx.mark_non_differentiable(*(x for x in passed if not x.is_floating_point()))
+        return passed
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Any:
+        if ctx.pull is None:
+            raise NotImplementedError(ctx.refusal)
+        passed, operands = ctx.saved_tensors[: ctx.outputs], ctx.saved_tensors[ctx.outputs :]
+        arrived = [g for g, y in zip(cotangents, passed, strict=True) if y.is_floating_point()]
+        found = iter(_tuple(ctx.pull(*operands, *passed, *arrived)))
+        gradients = [next(found, None) if x.is_floating_point() else None for x in operands]
+        return None, None, None, *(None for _ in passed), *gradients
+
+
 def _stacked(rows: Sequence[tuple[Tensor, ...]], empty: Empty, device: torch.device) -> list[Tensor]:
     if not rows:
         return [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in empty]

@@ -76,27 +76,49 @@ class Command(click.Command):
             if lacks_memory(error):
                 _say(error, _too_little_memory(error), ctx)
                 raise click.exceptions.Exit(OUT_OF_MEMORY) from error
+            if isinstance(error, OSError) and error.filename is not None:
+                _say(error, f"can't use {error.filename}: {error.strerror}", ctx)
+                raise click.exceptions.Exit(2) from error
             text = f"this is a fault of parity, not of your model: {type(error).__name__}: {error}"
             _say(error, f"{text}\nPlease report it with the output of -v.", ctx)
             raise click.exceptions.Exit(INTERNAL_ERROR) from error
 
 
+class OutputError(click.ClickException):
+    """What a command prints can't be written."""
+
+    exit_code = 2
+
+
 class Group(click.Group):
     """Commands whose output may be closed: by who doesn't read on, which isn't a verdict, or from the beginning."""
 
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command; `UNREAD` is the exit code where stdout or stderr has no reader."""
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the command line; `--help` may have no reader."""
         _open_standard_streams()
-        try:
-            return super().main(*args, **kwargs)
-        except SystemExit as ended:
-            if not isinstance(ended.__context__, BrokenPipeError):
-                raise
-            devnull = os.open(os.devnull, os.O_WRONLY)
-            for stream in (sys.__stdout__, sys.__stderr__):  # what is in their buffers goes nowhere
-                if stream is not None:
-                    os.dup2(devnull, stream.fileno())
-            raise SystemExit(UNREAD) from None
+        with _read_or_not():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; `UNREAD` is the exit code where stdout or stderr has no reader."""
+        with _read_or_not():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _read_or_not() -> Iterator[None]:
+    try:
+        yield
+    except (BrokenPipeError, SystemExit) as error:
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.__stdout__, sys.__stderr__):  # what is in their buffers has no reader either
+            if stream is not None:
+                os.dup2(nowhere, stream.fileno())
+        raise click.exceptions.Exit(UNREAD) from error
+    except OSError as error:
+        raise OutputError(f"can't write the output: {error.strerror or error}") from error
 
 
 def _open_standard_streams() -> None:

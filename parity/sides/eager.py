@@ -100,8 +100,10 @@ class Eager:
         try:
             for parameter, _ in parameters:
                 parameter._data = _in(np.array(values[id(parameter)]), wanted)
+            mixed = train and len({inner.training for inner in cells}) > 1  # each keeps its own, as modules do
             for inner in cells:
-                inner.training, inner.requires_grad, inner._forward_run = train, False, None
+                inner.training = inner.training if mixed else train
+                inner.requires_grad, inner._forward_run = False, None
                 for name, value in list(inner.__dict__.items()):
                     if name not in ("_params", "_cells") and not moved:  # else operators are to see what was rounded
                         inner.__dict__[name] = _converted(value, wanted)

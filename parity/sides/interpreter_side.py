@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ...converter.capture.other_numbers import other_numbers
 from ...runtime import tree
 from ...runtime.autodiff import GradientProgram, differentiate
 from ...runtime.calling import as_array, sized_result
@@ -49,7 +51,7 @@ class InterpreterSide:
         self.name = name
         self.program = program
         self.working_dtype = as_dtype(working_dtype)
-        self.abilities = native_abilities(working_dtype)
+        self.abilities = native_abilities(working_dtype, second_call=True)
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         self._programs: dict[tuple[str, bool], Program] = {}
@@ -67,6 +69,10 @@ class InterpreterSide:
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = replayed(program, run)
         updates = program.updates
+        if run.second is not None:
+            program = _after_a_call(program, inputs, draws)
+            if run.second == "varied":
+                inputs = [self._in_dtype(other_numbers(x), run.dtype) for x in self.inputs]
         result = sized_result(program, inputs)
         found = run.matched(result)
         records.returns(result, found)
@@ -117,6 +123,14 @@ class InterpreterSide:
 
     def _drawn(self, program: Program, inputs: list[Array], draws: dict[str, Array]) -> list[Array | None]:
         return drawn_cotangents(execute(program, inputs, draws=draws), self.working_dtype, self.seed)
+
+
+def _after_a_call(program: Program, inputs: list[Array], draws: dict[str, Array]) -> Program:
+    """The program as a call leaves it: with the buffers that it wrote."""
+    updates = program.updates
+    written = dict(zip(updates, execute(program, inputs, wanted=list(updates.values()), draws=draws), strict=True))
+    buffers = {name: replace(b, data=written.get(name, b.data)) for name, b in program.buffers.items()}
+    return program.replace(buffers=buffers)
 
 
 def _shape(value: Value) -> tuple[int, ...]:

@@ -107,7 +107,8 @@ class MindSpore:
         try:
             for parameter, _ in data:
                 _fill(parameter, self.tensor(values[id(parameter)]), wanted)
-            cell.set_train(train)
+            if not train or len({inner.training for inner in cells}) == 1:  # else each keeps its own, as modules do
+                cell.set_train(train)
             yield
         finally:
             for parameter, before in data:

@@ -21,6 +21,7 @@ from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.lowering.precomputed import Precomputed
 from .interpreter_side import replayed
 from .records import OUTPUT, Abilities, Array, Key, Misfit, ParameterInfo, Records, Run, identifier
+from .resolution import resolutions
 
 
 class ExportedSide:
@@ -64,8 +65,12 @@ class ExportedSide:
         records = Records(calls=list(self.program.calls))
         roots = [n for n in self.program.nodes if n.op == "boundary" and _key(self.program, n)[:3] == ("", 0, OUTPUT)]
         by_value = dict(zip(self.program.outputs, naming.output_names(self.program), strict=True))
+        known = resolutions(model.graph)
         for node in roots:
-            records.add(_key(self.program, node), results[by_value[node.outputs[0]]])
+            key, name = _key(self.program, node), by_value[node.outputs[0]]
+            records.add(key, results[name])
+            if name in known:
+                records.resolutions[key] = known[name]
         records.updates = {name: results[f"update.{name}"] for name in self.program.updates}
         return records
 
@@ -88,12 +93,15 @@ class ExportedSide:
         computes = cut.outputs or cut.updates  # a model of identities computes nothing between boundaries
         inputs = {n: a for n, a in names.items() if n in wanted}
         results = run_model(model, inputs, provider=self.provider) if computes else {}
-        known |= {value: results[name] for value, name in zip(cut.outputs, naming.output_names(cut), strict=True)}
-        records = Records(calls=list(self.program.calls))
+        names_of = dict(zip(cut.outputs, naming.output_names(cut), strict=True))
+        known |= {value: results[name] for value, name in names_of.items()}
+        records, resolved = Records(calls=list(self.program.calls)), resolutions(model.graph)
         for node in boundaries:
             key, operand = _key(self.program, node), node.inputs[0]
             if operand in known:
                 records.add(key, known[operand])
+                if names_of.get(operand, "") in resolved:
+                    records.resolutions[key] = resolved[names_of[operand]]
                 producer = self.program.producers.get(operand)
                 source = producer.source if producer is not None and producer.op != "boundary" else node.source
                 records.sources[key] = str(source) if source else ""
@@ -142,8 +150,12 @@ class OnnxModelSide:
         if len(outputs) > count:
             reason = f"returns {len(outputs)} tensors here ({', '.join(outputs)}), {count} there"
             records.misfits.append(Misfit("", 0, "call", "", reason))
-        for slot, array in zip(run.root_slots(list(outputs), partners), outputs.values(), strict=True):
-            records.add(Key("", 0, OUTPUT, slot), array)
+        known = resolutions((self.model if isinstance(self.model, onnx.ModelProto) else _graph_only(self.model)).graph)
+        for slot, (name, array) in zip(run.root_slots(list(outputs), partners), outputs.items(), strict=True):
+            key = Key("", 0, OUTPUT, slot)
+            records.add(key, array)
+            if name in known:
+                records.resolutions[key] = known[name]
         return records
 
     def _partners(self, run: Run, names: Sequence[str]) -> tuple[list[int | None], list[str]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from ...converter.capture.attributes import held_attributes, restore_attributes
+from ...converter.capture.modes import in_mode
+from .fake_quantization import FAKE_QUANTIZATIONS
 from .rounded_numbers import MOVED, moved_angle, moved_tensor
 
 _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {
@@ -75,6 +78,8 @@ class DoublePrecision(TorchFunctionMode):
             # in half precision, too, torch computes with float32's
             eps = torch.finfo(torch.float64 if self.working_dtype == torch.float64 else torch.float32).eps
             args, kwargs = args[:3], kwargs | {"eps": eps}
+        if func in FAKE_QUANTIZATIONS:
+            return FAKE_QUANTIZATIONS[func](*args, **kwargs)
         if func is torch._grouped_mm:
             return _grouped_mm(*args, **kwargs)
         if func in _FROM_DATA and "dtype" not in kwargs and self.working_dtype != torch.float64:
@@ -181,12 +186,11 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
     `Working`). Afterwards it is as it was: the same parameter objects with the same data, buffers untouched, and
     attributes, in which modules keep what they computed once (in this dtype), as they were.
     """
-    attributes = {m: _attributes(m) for m in module.modules()}
+    attributes = {m: held_attributes(m) for m in module.modules()}
     parameters = {p: p.data for p in module.parameters()}
     # a compiled module's parameters are always the same objects, in a container of its own
     held = {m: dict(m._parameters) for m in module.modules() if not isinstance(m, torch.jit.ScriptModule)}
     buffers = [(m, name, b) for m in module.modules() for name, b in m._buffers.items() if b is not None]
-    modes = {m: m.training for m in module.modules()}
     clones: dict[int, torch.Tensor] = {}
     working = Working(module, through)
     try:
@@ -197,8 +201,8 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
                 rounded = working(buffer, dtype)
                 clones[id(buffer)] = rounded.clone() if rounded is buffer else rounded
             owner._buffers[name] = clones[id(buffer)]
-        module.train(train)
-        yield
+        with in_mode(module, train):
+            yield
     finally:
         for m, of_module in held.items():
             m._parameters.update(of_module)
@@ -206,34 +210,8 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
             parameter.data = data
         for owner, name, buffer in buffers:
             owner._buffers[name] = buffer
-        for m, mode in modes.items():
-            m.training = mode
         for m, before in attributes.items():
-            _restore(m, before)
-
-
-_HOLDERS = (dict, OrderedDict, list)
-# what belongs to every module, but for the hooks: a library that installs hooks at the first call notes that it did in
-# an attribute, and would install them again if that alone were as before
-_OF_EVERY_MODULE = frozenset(name for name in vars(torch.nn.Module()) if "forward" not in name)
-
-
-def _attributes(module: torch.nn.Module) -> dict[str, tuple[Any, Any]]:
-    """A module's own attributes and forward hooks: each with what it holds now, if that is a dict or a list."""
-    own = {name: value for name, value in vars(module).items() if name not in _OF_EVERY_MODULE}
-    return {name: (value, value.copy() if type(value) in _HOLDERS else None) for name, value in own.items()}
-
-
-def _restore(module: torch.nn.Module, before: Mapping[str, tuple[Any, Any]]) -> None:
-    for name in vars(module).keys() - _OF_EVERY_MODULE - before.keys():
-        del vars(module)[name]
-    for name, (value, held) in before.items():
-        if isinstance(value, dict) and held is not None:
-            value.clear()
-            value.update(held)
-        elif held is not None:
-            value[:] = held
-        vars(module)[name] = value
+            restore_attributes(m, before)
 
 
 @contextlib.contextmanager

@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from ...runtime.ir.types import CellCall, is_floating
 from ...runtime.tree import Structure
 from ..structures import Matched, matched
+
+if TYPE_CHECKING:
+    from .resolution import Resolution
 
 Array = np.ndarray[Any, Any]
 
@@ -85,6 +88,7 @@ class Records:
         opaque: paths of the Cells with a backward written by hand: gradients of those inside can't be seen.
         untracked: inputs and outputs that no gradient is asked for: nothing before them is trained, or it was cut off.
         notes: what a reader of the report should know of this side.
+        resolutions: how finely the kernels that made values resolve them, where that is known.
     """
 
     values: dict[Key, Array] = field(default_factory=dict)
@@ -105,6 +109,7 @@ class Records:
     opaque: set[str] = field(default_factory=set)
     untracked: set[Key] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    resolutions: dict[Key, Resolution] = field(default_factory=dict)
 
     def add(self, key: Key, array: Array) -> None:
         """Record a value, once."""
@@ -153,6 +158,8 @@ class Run:
         slots: what the reference calls the slots of each boundary; empty for the reference's first run.
         result: what the reference's root returns, its tensors taken out; None for its first run.
         inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
+        second: run the network twice, forward, its state carried over, and record the second call: on inputs with other
+            numbers ("varied") or on the same ("same"). None: a single call.
         moved: whether numbers and tables that may have been rounded to float32 are off by that; see `rounded_numbers`.
     """
 
@@ -167,6 +174,7 @@ class Run:
     slots: Mapping[tuple[str, int, str], Sequence[str]] = field(default_factory=dict)
     result: Structure | None = None
     moved: bool = False
+    second: Literal["varied", "same"] | None = None
 
     def matched(self, result: Structure, *, is_port: bool = False) -> Matched:
         """The root's result, matched with the reference's; with itself in the reference's first run."""
@@ -198,6 +206,7 @@ class Abilities:
             rounding is judged.
         gradients: whether it runs backward.
         cells: whether it is seen, and can be fed, at Cell boundaries; else only at its outputs.
+        second_call: whether it carries its state from one call to the next (`Run.second`).
         own_precision: whether its outputs have the floating-point dtypes that the network gives them; else it was
             converted to one dtype as a whole.
         is_port: whether it was written by hand as Cells, whose conventions aren't torch's.
@@ -208,12 +217,13 @@ class Abilities:
     cells: bool = True
     own_precision: bool = True
     is_port: bool = False
+    second_call: bool = False
 
 
-def native_abilities(working_dtype: str) -> Abilities:
+def native_abilities(working_dtype: str, *, second_call: bool = False) -> Abilities:
     """Those of a side that runs in every dtype: in float64 there is no truth beyond it to judge rounding by."""
     rounding = () if working_dtype == "float64" else (("rounding", working_dtype),)
-    return Abilities((("meaning", "float64"), *rounding))
+    return Abilities((("meaning", "float64"), *rounding), second_call=second_call)
 
 
 class Side(Protocol):

@@ -43,13 +43,18 @@ class Recorder:
         self.run = run
         self.shared = shared
         self.originals: list[tuple[torch.nn.Module, dict[str, Any]]] = []
+        self.fed_outputs: list[torch.Tensor] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew: what was recorded is forgotten."""
         self.records = Records()
         self.slots: list[Sequence[str]] = []
         self.running: list[tuple[str, int]] = []
-        self.fed_outputs: list[torch.Tensor] = []
         self.partners: list[int | None] = []
         self.output_names: list[str] = []
-        self.generator = np.random.default_rng(run.jitter)
+        self.fed_outputs.clear()
+        self.generator = np.random.default_rng(self.run.jitter)
 
     def cell(self) -> tuple[str, int]:
         """Path and number of the Cell call that is running."""

@@ -12,8 +12,10 @@ from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import watch
 from ...converter.capture.checkpoints import kept_activations
+from ...converter.capture.other_numbers import with_other_numbers
 from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
+from ...converter.structure.depth import depth_of, leave_room
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
@@ -62,6 +64,7 @@ class TorchSide:
         ignored: Collection[str] = (),
         rounded: Collection[str] = (),
     ) -> None:
+        leave_room(depth_of(module))
         self.name = name
         self.module = module
         self.watched = watched
@@ -72,7 +75,7 @@ class TorchSide:
         self.train = train
         self.loss = loss
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
-        self.abilities = native_abilities(working_dtype)
+        self.abilities = native_abilities(working_dtype, second_call=True)
         self.seed = seed
         self.shared = _shared_parameters(module, watched)
 
@@ -90,12 +93,15 @@ class TorchSide:
             # each of them leads through torch's graph to the recorder, and Python's garbage collector doesn't see how
             stack.callback(recorder.fed_outputs.clear)
             stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=self.train))
-            args, kwargs, leaves = self._inputs(dtype, grads=run.grads)
+            args, kwargs, leaves = self._inputs(dtype, grads=run.grads, varied=run.second == "varied")
+            before_inputs = self._inputs(dtype, grads=False)[:2] if run.second is not None else None
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision(self.working_dtype, moved=run.moved))
             if run.moved:
                 move_held(self.module, self.rounded)
+            if before_inputs is not None:
+                self._call_before(run, recorder, *before_inputs)
             drawn = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
@@ -118,6 +124,13 @@ class TorchSide:
         records.draws = drawn.recorded
         return records
 
+    def _call_before(self, run: Run, recorder: Recorder, args: Any, kwargs: Any) -> None:
+        """Call the module once, for what it keeps; it draws what its second call will draw."""
+        draws = Draws(run.draws, recorder.cell)
+        with ControlFlowInPython(), watch(self.module, recorder, self.watched), StableSorts(), draws:  # type: ignore[no-untyped-call]
+            self._called(args, kwargs)
+        recorder.restart()
+
     def _called(self, args: Any, kwargs: Any) -> Any:
         try:
             return self.module(*args, **kwargs)
@@ -138,8 +151,8 @@ class TorchSide:
                 "  compare the outputs alone: --no-grad, or grads=False"
             ) from error
 
-    def _inputs(self, dtype: torch.dtype, *, grads: bool) -> tuple[Any, Any, list[torch.Tensor]]:
-        """The inputs in `dtype` as fresh leaves, and those of them that gradients are taken of."""
+    def _inputs(self, dtype: torch.dtype, *, grads: bool, varied: bool = False) -> tuple[Any, Any, list[torch.Tensor]]:
+        """The inputs in `dtype` as fresh leaves, with other numbers if `varied`; those that gradients are taken of."""
         leaves: list[torch.Tensor] = []
 
         def fresh(tensor: torch.Tensor) -> torch.Tensor:
@@ -150,7 +163,8 @@ class TorchSide:
                 leaves.append(copy)
             return copy
 
-        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, (self.args, self.kwargs))
+        given = (self.args, self.kwargs)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, with_other_numbers(given) if varied else given)
         return args, kwargs, leaves
 
     def _cotangents(

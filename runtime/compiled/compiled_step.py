@@ -11,6 +11,7 @@ import numpy as np
 from ..common.tensor import wrapped
 from ..errors import UsageError
 from ..graph.cache import MUST_BE_NUMBERS
+from ..graph.printing import write
 from ..nn.wrap.training_step import TrainingStep
 from .resident import Resident
 from .training_program import training_program
@@ -65,7 +66,7 @@ class CompiledStep:
         self.handed_in = {name: value for name, value in not_kept.items() if name in handed_in}
         self.fixed = not_kept.keys() - handed_in
         wanted = [traced.loss, traced.overflow]
-        self.resident = Resident(program, wanted, list(self.handed_in.values()), provider)
+        self.resident = Resident(program, wanted, list(self.handed_in.values()), provider, traced.printed_values)
         self.traced = replace(traced, program=program.without_data())
 
     def _sizes(self) -> list[dict[int, tuple[int, ...]]]:
@@ -85,9 +86,11 @@ class CompiledStep:
         )
 
     def run(self, batch: Sequence[Array], handed_in: Mapping[str, Array]) -> list[Array]:
-        """Loss and overflow."""
+        """Loss and overflow; what the step prints is printed."""
         given = dict(zip(self.traced.program.inputs, batch, strict=True))
-        return self.resident.run(given | {value: handed_in[name] for name, value in self.handed_in.items()})
+        results = self.resident.run(given | {value: handed_in[name] for name, value in self.handed_in.items()})
+        write(self.traced.printed, map(wrapped, results[2:]))
+        return results[:2]
 
 
 def _kinds(batch: Sequence[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:

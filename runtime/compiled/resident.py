@@ -26,6 +26,7 @@ class Resident:
         wanted: the values that a run gives, beside the new state: of known shape.
         handed_in: other parameters and buffers whose data each run is given; the rest is fixed in the model.
         provider: "cpu", "cuda", or None for the best that is here.
+        further: values that a run gives, too, of any shape.
 
     Attributes:
         executable: what runs.
@@ -38,11 +39,17 @@ class Resident:
     """
 
     def __init__(
-        self, program: Program, wanted: Sequence[Value], handed_in: Sequence[Value] = (), provider: str | None = None
+        self,
+        program: Program,
+        wanted: Sequence[Value],
+        handed_in: Sequence[Value] = (),
+        provider: str | None = None,
+        further: Sequence[Value] = (),
     ) -> None:
         self._state = {name: b.value for name, b in program.buffers.items() if b.update is not None}
         self.names = tuple(self._state)
-        results = [*wanted, *program.updates.values()]
+        self._further = len(further)
+        results = [*wanted, *further, *program.updates.values()]
         self.executable = Executable(program, results, [*self._state.values(), *handed_in], provider)
         self._results = [np.zeros(_known(value.type), value.dtype) for value in wanted]
         self._now: dict[str, ort.OrtValue] = {}
@@ -70,14 +77,16 @@ class Resident:
         wanted = len(self._results)
         for name, result in zip(self.executable.outputs[:wanted], self._results, strict=True):
             binding.bind_ortvalue_output(name, ort_value(result))
-        for name, output in zip(self._state, self.executable.outputs[wanted:], strict=True):
+        for name in self.executable.outputs[wanted : wanted + self._further]:
+            binding.bind_output(name, "cpu")
+        for name, output in zip(self._state, self.executable.outputs[wanted + self._further :], strict=True):
             binding.bind_ortvalue_output(output, following[name])
             if taken := self.executable.inputs.get(self._state[name]):
                 binding.bind_ortvalue_input(taken, now[name])
         return binding
 
     def run(self, given: Mapping[Value, Array]) -> list[Array]:
-        """What is wanted, from the inputs and the values that are handed in; the state moves on.
+        """What is wanted, and what is further, from the inputs and the values that are handed in; the state moves on.
 
         Raises:
             SessionError: ONNX Runtime fails; the state is what it was.
@@ -93,7 +102,9 @@ class Resident:
             raise session.explained(error) from error
         self._bindings.reverse()
         self._now, self._next = self._next, self._now
-        return [result.copy() for result in self._results]
+        wanted = len(self._results)
+        further = binding.get_outputs()[wanted : wanted + self._further] if self._further else []
+        return [*(result.copy() for result in self._results), *(array_of(value).copy() for value in further)]
 
     def state(self) -> dict[str, Array]:
         """A copy of the buffers, by name."""

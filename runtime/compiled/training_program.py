@@ -8,7 +8,9 @@ from typing import Any
 
 from ..common.parameter import Parameter
 from ..graph.dependencies import Dependencies
-from ..graph.traced import trace
+from ..graph.printing import Entry
+from ..graph.sizes import tensor_arguments
+from ..graph.traced import run_trace, warn_of_writing
 from ..ir.program import Program
 from ..ir.types import Value
 from ..nn.cell import Cell
@@ -79,11 +81,15 @@ class TrainingProgram:
         program: takes a batch; gives what `TrainingStep` does; what it keeps and changes are its buffers.
         held: what it keeps, by name.
         dependencies: what it takes for granted.
+        printed: what it prints.
+        printed_values: the values of the program that are printed.
     """
 
     program: Program
     held: dict[str, Held]
     dependencies: Dependencies
+    printed: tuple[Entry, ...]
+    printed_values: tuple[Value, ...]
 
     @property
     def loss(self) -> Value:
@@ -139,12 +145,17 @@ def training_program(step: TrainingStep, batch: tuple[Any, ...], dynamic_shapes:
     held = held_by(step)
     by_parameter = {id(item.parameter): item.name for item in held.values()}
     specs = None if dynamic_shapes is None else {"batch": tuple(dynamic_shapes)}
-    traced = trace(step, batch, dynamic_shapes=specs)
+    traced = run_trace(step, batch, {}, tensor_arguments(step, batch, {}, specs), gives_all=True)
+    program, values = traced.program, traced.program.outputs[:0]
+    if traced.written or traced.printed:
+        of_step = program.result.children[0]
+        values = program.outputs[of_step.tensors + len(traced.written) :]
+        program = program.replace(outputs=program.outputs[: of_step.tensors], result=of_step)
+    if traced.written:
+        warn_of_writing([program.inputs[i].name for i in traced.written], stacklevel=2)
     names = {name: by_parameter.get(id(parameter), name) for name, parameter in traced.parameters.items()}
-    program = traced.program.replace(
-        parameters=_renamed(traced.program.parameters, names), buffers=_renamed(traced.program.buffers, names)
-    )
-    return TrainingProgram(program, held, traced.dependencies)
+    program = program.replace(parameters=_renamed(program.parameters, names), buffers=_renamed(program.buffers, names))
+    return TrainingProgram(program, held, traced.dependencies, traced.printed, values)
 
 
 def _renamed(stored: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

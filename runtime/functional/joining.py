@@ -13,7 +13,7 @@ from ..ops.common import broadcast_shapes, normalize_axis
 from .arguments import integer, integers, known, require_operands, spread
 from .operands import as_tensor, common_dtype
 from .shapes import atleast_1d, atleast_2d, atleast_3d
-from .spelling import Primitive, spelled, tensor_method
+from .spelling import Primitive, also_named, spelled, tensor_method
 
 # ---- joining ----
 
@@ -55,6 +55,7 @@ def hstack(tensors: Any) -> Any:
 
 
 @spelled(alias="row_stack")
+@also_named(tensors="inputs")
 def vstack(inputs: Any) -> Any:
     """Joined along the first axis, vectors as rows."""
     return cat(atleast_2d(require_operands(inputs, "inputs", of="vstack")), 0)
@@ -240,6 +241,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
 
 
 @spelled(method="tile", primitive="Tile")
+@also_named(dims="reps")
 def tile(input: Any, reps: Any) -> Any:
     """`input` repeated `reps[i]` times along axis i; ones stand in front of the shorter of `reps` and the shape."""
     x = as_tensor(input, of="tile")

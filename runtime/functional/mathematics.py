@@ -12,7 +12,7 @@ from ..ops import elementwise, special, trigonometry
 from .arguments import integer
 from .arithmetic import pow
 from .operands import as_tensor, floats, numbers
-from .spelling import Primitive, spelled
+from .spelling import Primitive, also_named, spelled
 
 # ---- size and sign ----
 
@@ -31,6 +31,7 @@ def sign(input: Any) -> Any:
 
 
 @spelled(method=("reciprocal", "inv"), primitive=("Reciprocal", "Inv"), alias="inv")
+@also_named(x="input")
 def reciprocal(input: Any) -> Any:
     """1 / input."""
     return elementwise.reciprocal(floats(input, of="reciprocal"))

@@ -9,12 +9,13 @@ from ..ops import shaping
 from ..ops.common import normalize_axes, normalize_axis
 from .arguments import integer, integers, spread
 from .operands import as_tensor
-from .spelling import Primitive, spelled, tensor_method
+from .spelling import Primitive, also_named, spelled, tensor_method
 
 # ---- axes ----
 
 
 @spelled(primitive="Transpose")
+@also_named(dims="input_perm")
 def transpose(input: Any, input_perm: Any) -> Any:
     """Axis i of the result is axis `input_perm[i]` of `input`; `ValueError` unless that is a permutation."""
     x = as_tensor(input, of="transpose")

@@ -109,6 +109,7 @@ def also_named(**others: str) -> Callable[[Function], Function]:
         def renaming(*args: Any, **kwargs: Any) -> Any:
             return function(*args, **{others.get(name, name): value for name, value in kwargs.items()})
 
+        renaming.__dict__["other_names"] = others
         return renaming
 
     return decorate

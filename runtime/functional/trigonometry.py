@@ -10,7 +10,7 @@ from typing import Any
 
 from ..ops import trigonometry
 from .operands import floats, pair
-from .spelling import spelled
+from .spelling import also_named, spelled
 
 
 @spelled(method="sin", primitive="Sin")
@@ -32,6 +32,7 @@ def tan(input: Any) -> Any:
 
 
 @spelled(method=("asin", "arcsin"), primitive="Asin", alias="arcsin")
+@also_named(x="input")
 def asin(input: Any) -> Any:
     """Arcsine; NaN outside [-1, 1]."""
     return trigonometry.asin(floats(input, of="asin"))

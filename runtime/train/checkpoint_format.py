@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..safetensors_bytes import from_bytes, to_bytes
+from .protobuf_checkpoint import looks_like_protobuf, read_protobuf
 
 Array = np.ndarray[Any, Any]
 
@@ -25,11 +26,13 @@ def encode(items: Mapping[str, Array | str], metadata: Mapping[str, str] | None 
 def decode(data: bytes) -> tuple[dict[str, Array | str], dict[str, str]]:
     """Arrays and strings by name, in the order in which they were saved, and the further metadata.
 
-    Files of others (safetensors without that order) are read too.
+    Files of others (safetensors without that order, MindSpore's protobuf messages) are read too.
 
     Raises:
         ValueError: the bytes are damaged, or something else.
     """
+    if looks_like_protobuf(data):
+        return read_protobuf(data), {}
     arrays, metadata = from_bytes(data)
     try:
         content = json.loads(metadata.pop(_CONTENT)) if _CONTENT in metadata else [[name] for name in arrays]

@@ -31,6 +31,7 @@ def save_checkpoint(
     enc_key: None = None,
     enc_mode: str = "AES-GCM",
     choice_func: Choice | None = None,
+    crc_check: bool = False,
     format: str = "ckpt",
 ) -> None:
     """Write Parameters to a file, whole or not at all.
@@ -46,6 +47,7 @@ def save_checkpoint(
         enc_key: encryption is not supported; only None.
         enc_mode: accepted; see `enc_key`.
         choice_func: takes a name and says whether that Parameter is saved.
+        crc_check: accepted; the file is whole or isn't written.
         format: "ckpt" or "safetensors"; the content is the same.
 
     Raises:
@@ -84,9 +86,11 @@ def load_checkpoint(
     dec_mode: str = "AES-GCM",
     specify_prefix: str | list[str] | tuple[str, ...] | None = None,
     choice_func: Choice | None = None,
+    crc_check: bool = False,
+    remove_redundancy: bool = False,
     format: str = "ckpt",
 ) -> dict[str, Any]:
-    """Read what `save_checkpoint` wrote.
+    """Read what `save_checkpoint` wrote, here or in MindSpore.
 
     Args:
         ckpt_file_name: the file, ending in `.ckpt` (that of `format`).
@@ -97,6 +101,8 @@ def load_checkpoint(
         dec_mode: accepted; see `dec_key`.
         specify_prefix: take only names that start with it, or with one of several.
         choice_func: takes a name and says whether it is loaded; used if neither prefix is given.
+        crc_check: accepted; a checksum that stands in the file is checked in any case.
+        remove_redundancy: accepted; there is one device.
         format: "ckpt" or "safetensors".
 
     Returns:

@@ -23,6 +23,7 @@ from cellbridge.converter import from_onnx, from_torch, to_torch
 from cellbridge.converter.structure.naming import Namespace, identifier, is_harmless
 from cellbridge.converter.structure.program_names import named_buffers, named_modules, named_parameters
 from cellbridge.runtime import load
+from cellbridge.runtime.errors import ConversionError
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import CellCall, Node, Value
@@ -301,3 +302,41 @@ def test_names_are_given_in_linear_time() -> None:
     names = Namespace()
     assert [names.free("x") for _ in range(3)] == ["x", "x_1", "x_2"]
     assert len({names.free("x") for _ in range(100_000)}) == 100_000
+
+
+class Keyed(nn.Module):
+    """Its inputs are a dict with any keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        (x,) = inputs.values()
+        return {"y": nn.functional.dropout(self.norm(x)).view(-1)}
+
+
+KEYS = ('x"); open("OWNED", "w"); ("', "x'); open('OWNED', 'w'); ('", "x\n", "\\", ("a", 'x"]'))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_keys_of_inputs_that_torch_would_run_are_refused(
+    key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = torch.randn(4, 3)
+    for shapes in (None, ({key: {0: "n"}},)):
+        with pytest.raises(ConversionError, match=r"(?s)torch\.export can't take the input .*give it a name"):
+            from_torch(Keyed(), ({key: x},), dynamic_shapes=shapes, train=True)
+    program = from_torch(Keyed(), ({"x": x},))
+    (inputs,) = program.arguments.children[0].children
+    positional = replace(program.arguments.children[0], children=(replace(inputs, keys=(key,)),))
+    program = program.replace(arguments=replace(program.arguments, children=(positional, Structure("dict"))))
+    assert to_torch(program)({key: x})["y"].shape == (12,)
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_other_keys_are_taken() -> None:
+    for key in ("a b", "x-y", "größe", "{x}", "x);(", "a/b:c"):
+        program = from_torch(Keyed(), ({key: torch.randn(4, 3)},), dynamic_shapes=({key: {0: "n"}},), train=True)
+        assert to_torch(program)({key: torch.randn(5, 3)})["y"].shape == (15,)

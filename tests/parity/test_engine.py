@@ -375,7 +375,7 @@ def test_what_a_conversion_warns_of_is_a_note() -> None:
         report = parity.check(WithBackward(), (torch.randn(2, 3),))
     assert not report.ok
     (note,) = report.notes
-    assert "the backward of Negated (torch.autograd.Function) isn't captured" in note
+    assert "the backward of Negated (torch.autograd.Function) isn't the derivative of its forward" in note
 
 
 def test_a_judged_network_is_let_go() -> None:

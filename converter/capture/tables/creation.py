@@ -63,6 +63,8 @@ def fill(context: Context, self: Traced, value: Traced) -> Any:
 
 
 def _filled(context: Context, value: Any) -> Any:
+    if isinstance(value, Traced):  # a number that the model computes
+        return shaping.expand(cast(value, context.dtype), shape=context.shape)
     return context.builder.create(creation.full, shape=context.shape, value=value, dtype=context.dtype)
 
 

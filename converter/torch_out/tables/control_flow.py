@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ir.types import Type
 from ...capture.table import torch_dtype
 from .. import control
-from ..table import Context, no_torch_form, torch_form
+from ..table import Context, torch_form
 
 
 @torch_form("cond")
@@ -39,4 +39,7 @@ def _empty(type: Type) -> tuple[tuple[int, ...], Any]:
     return (0, *(size if isinstance(size, int) else 0 for size in type.shape[1:])), torch_dtype(type.dtype)
 
 
-no_torch_form("own_gradient", "its backward pass was written by hand in a Cell; write it as a torch.autograd.Function")
+@torch_form("own_gradient")
+def _(context: Context, *tensors: Any, outputs: int, backward: Any, refusal: str) -> Any:
+    result = context.call(control.own_gradient, tensors, outputs, backward, refusal)
+    return tuple(result[i] for i in range(outputs))

@@ -1,0 +1,37 @@
+"""Inputs with other numbers, to see what depends on more than the inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+Array = np.ndarray[Any, Any]
+
+
+def other_numbers(array: Array) -> Array:
+    """The same with each floating-point number shrunk by a factor in [1/2, 1), so that zeros, signs and bounds stay.
+
+    The factor depends on the place of the number alone: it goes up and down from one to the next.
+    """
+    if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
+        return array
+    golden = 0.6180339887498949
+    factors = 0.5 + 0.5 * ((np.arange(array.size) + 1) * golden % 1.0)
+    return (array.astype(np.float64) * factors.reshape(array.shape)).astype(array.dtype)
+
+
+def with_other_numbers(arguments: Any) -> Any:
+    """Arguments of a call with other numbers in their tensors."""
+
+    def changed(x: torch.Tensor) -> torch.Tensor:
+        if not (x.is_floating_point() or x.is_complex()):
+            return x
+        whole = x.detach().resolve_conj()
+        real = torch.view_as_real(whole) if x.is_complex() else whole
+        found = torch.from_numpy(other_numbers(real.double().cpu().numpy())).to(real)
+        return torch.view_as_complex(found) if x.is_complex() else found
+
+    return pytree.tree_map_only(torch.Tensor, changed, arguments)

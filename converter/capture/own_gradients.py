@@ -1,0 +1,75 @@
+"""A hand-written backward in an exported graph becomes the sub-program of the op `own_gradient`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import CellCall, Value
+from ...runtime.ops.own_gradient import own_gradient
+from ...runtime.ops.subprogram_rules import as_tuple
+from ...runtime.subprograms import inlined, traced
+from ...runtime.tracing import Builder, Traced
+from ...runtime.tree import positional, sequence
+
+
+@dataclass
+class OwnGradients:
+    """The backward passes that are being translated, by the number of the function.
+
+    What is translated between the first cotangent of a function and its end is its backward; it is moved to a
+    sub-program.
+    """
+
+    builder: Builder
+    starts: dict[int, int] = field(default_factory=dict)
+
+    def cotangent(self, x: Traced, function: int) -> Traced:
+        """What arrives at an output."""
+        self.starts.setdefault(function, len(self.builder.nodes))
+        return self.builder.new_value("cotangent", x.value.type)
+
+    def finish(
+        self,
+        outputs: Sequence[Traced],
+        operands: Sequence[Traced],
+        gradients: Sequence[Traced],
+        cotangents: Sequence[Traced],
+        function: int,
+    ) -> tuple[Any, ...]:
+        """The outputs, with the backward that was translated since the first cotangent."""
+        builder, start = self.builder, self.starts.pop(function)
+        nodes = [replace(node, cell=0) for node in builder.nodes[start:]]
+        del builder.nodes[start:]
+        made = {value for node in nodes for value in node.outputs}
+        stored = {constant.value: constant for constant in builder.constants}
+        results = tuple(g.value for g in gradients)
+        used = [value for node in nodes for value in node.inputs if value is not None] + list(results)
+        constants = tuple(stored[value] for value in dict.fromkeys(used) if value in stored)
+        free = tuple(value for value in dict.fromkeys(used) if value not in made and value not in stored)
+        program = Program(
+            inputs=free,
+            outputs=results,
+            nodes=tuple(nodes),
+            parameters={},
+            buffers={},
+            constants=constants,
+            calls=(CellCall("", "backward"),),
+            arguments=positional(len(free)),
+            result=sequence(len(results)),
+        )
+        own = {x.value for x in (*operands, *outputs, *cotangents)}
+        further = [Traced(builder, value) for value in free if value not in own]
+        formal = [*operands, *further, *outputs, *cotangents]
+
+        def backward(*given: Traced) -> list[Traced]:
+            values: dict[Value, Traced] = {}
+            for x, stand_in in zip(formal, given, strict=True):
+                values.setdefault(x.value, stand_in)
+            return inlined(given[0].builder, program, [values[value] for value in free])
+
+        backward_program = traced(backward, [x.value.type for x in formal], "backward")
+        passed = own_gradient(*outputs, *operands, *further, outputs=len(outputs), backward=backward_program)
+        return as_tuple(passed)

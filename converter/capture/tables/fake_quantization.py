@@ -1,0 +1,62 @@
+"""ATen fake quantization: rounded to the steps of a quantizer, with the gradient of the clamp alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....runtime.ir.dims import Dim
+from ....runtime.ops import comparison, elementwise, rounding, shaping
+from ....runtime.ops.own_gradient import own_gradient
+from ....runtime.subprograms import traced
+from ....runtime.tracing import Traced
+from ..table import Context, aten, cast
+
+
+@aten("aten.fake_quantize_per_tensor_affine.default")
+def per_tensor(context: Context, self: Traced, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:
+    """fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor
+
+    ATen has the scale and its inverse in float32, whatever the dtype of the tensor.
+    """
+    inverse = float(np.float32(1) / np.float32(scale))
+    return _quantized(self, float(np.float32(scale)), inverse, zero_point, quant_min, quant_max)
+
+
+@aten("aten.fake_quantize_per_tensor_affine.tensor_qparams")
+def per_tensor_of_tensors(
+    context: Context, self: Traced, scale: Traced, zero_point: Traced, quant_min: int, quant_max: int
+) -> Any:
+    """fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min,
+    int quant_max) -> Tensor
+    """
+    step, zero = (shaping.reshape(cast(x, self.dtype), shape=()) for x in (scale, zero_point))
+    return _quantized(self, step, elementwise.reciprocal(step), zero, quant_min, quant_max)
+
+
+@aten("aten.fake_quantize_per_channel_affine.default")
+def per_channel(
+    context: Context, self: Traced, scale: Traced, zero_point: Traced, axis: int, quant_min: int, quant_max: int
+) -> Any:
+    """fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min,
+    int quant_max) -> Tensor
+    """
+    shape: list[Dim] = [1] * self.ndim
+    shape[axis] = self.shape[axis]
+    step, zero = (shaping.reshape(cast(x, self.dtype), shape=tuple(shape)) for x in (scale, zero_point))
+    return _quantized(self, step, elementwise.reciprocal(step), zero, quant_min, quant_max)
+
+
+def _quantized(x: Traced, scale: Any, inverse: Any, zero_point: Any, least: int, most: int) -> Any:
+    steps = elementwise.add(rounding.round(elementwise.mul(x, inverse)), zero_point)
+    held = elementwise.minimum(elementwise.maximum(steps, float(least)), float(most))
+    result = elementwise.mul(elementwise.sub(held, zero_point), scale)
+    inside = comparison.equal(steps, held)
+
+    def backward(x: Traced, inside: Traced, result: Traced, g: Traced) -> list[Any]:
+        return [elementwise.mul(g, cast(inside, g.dtype))]
+
+    types = [value.value.type for value in (x, inside, result, result)]
+    program = traced(backward, types, "fake_quantize.backward")
+    return own_gradient(result, x, inside, outputs=1, backward=program)

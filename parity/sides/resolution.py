@@ -1,0 +1,82 @@
+"""How finely a kernel of ONNX Runtime resolves its results, where that doesn't depend on how large they are.
+
+ONNX Runtime computes a sigmoid as a fraction plus one half: a result near 0 has the rounding error of one half. What
+leaves a quantizer is a multiple of its step: a value between two of them falls to either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from ..judge import ROUNDING_FACTOR
+from .records import Array
+
+PASSING_ON = frozenset(
+    {"Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Concat", "Cast"}
+)
+SIGMOID_UNITS = 2.0
+"""Errors of the kernel, in units in the last place of 1: up to 1.2 were measured (version 1.31, of -17)."""
+MOST_STEPS = 1.0 / 64.0
+"""Share of the elements that may have fallen to the other side of their quantizer."""
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Of one tensor.
+
+    Attributes:
+        sigmoid: whether it comes from a sigmoid.
+        step: of the quantizer that it comes from; 0 for none.
+    """
+
+    sigmoid: bool = False
+    step: float = 0.0
+
+    def verdict(self, difference: Array, of_reference: Array, bar: float, fine: float, epsilon: float) -> bool | None:
+        """Whether a tensor is right as far as the kernel resolves; None where that doesn't decide.
+
+        Args:
+            difference: its absolute differences from the truth.
+            of_reference: those of the reference.
+            bar: the largest that passes elsewhere.
+            fine: the largest that passes between values of the same step.
+            epsilon: of the working dtype.
+        """
+        if self.sigmoid:
+            return True if (difference <= max(bar, SIGMOID_UNITS * epsilon)).all() else None
+        steps, reference_steps = (np.round(each / self.step) for each in (difference, of_reference))
+        between = np.abs(difference - steps * self.step) <= fine
+        moved, by_reference = int((steps > 0).sum()), int((reference_steps > 0).sum())
+        few = moved <= max(1, MOST_STEPS * difference.size, ROUNDING_FACTOR * by_reference)
+        return bool(between.all()) and few and bool((steps * self.step <= max(self.step, bar) * (1 + epsilon)).all())
+
+
+def resolutions(graph: onnx.GraphProto) -> dict[str, Resolution]:
+    """Those of a graph's outputs, by name, where they are known."""
+    makers = {name: node for node in graph.node for name in node.output}
+    scales = {tensor.name: tensor for tensor in graph.initializer if not tensor.dims or list(tensor.dims) == [1]}
+    found = {value.name: _resolution(value.name, makers, scales) for value in graph.output}
+    return {name: resolution for name, resolution in found.items() if resolution is not None}
+
+
+def _resolution(
+    name: str, makers: Mapping[str, onnx.NodeProto], scales: Mapping[str, onnx.TensorProto]
+) -> Resolution | None:
+    node = makers.get(name)
+    for _ in makers:
+        if node is None or node.op_type not in PASSING_ON or node.domain not in ("", "ai.onnx"):
+            break
+        node = makers.get(node.input[0])
+    if node is None or node.domain not in ("", "ai.onnx"):
+        return None
+    if node.op_type == "Sigmoid":
+        return Resolution(sigmoid=True)
+    scale = scales.get(node.input[1]) if node.op_type == "DequantizeLinear" and len(node.input) > 1 else None
+    if scale is None or scale.data_location == onnx.TensorProto.EXTERNAL:
+        return None
+    step = abs(float(onnx.numpy_helper.to_array(scale).astype(np.float64).flat[0]))
+    return Resolution(step=step) if np.isfinite(step) and step > 0 else None

@@ -1,0 +1,128 @@
+"""A second call shows what a network keeps in places that the other side doesn't have."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cellbridge import parity
+from cellbridge.converter import from_torch
+from cellbridge.runtime import UsageError
+
+X = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
+KEPT: list[torch.Tensor] = []
+
+
+class Counts(nn.Module):
+    def __init__(self, step=1) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.calls, self.step = 0, step
+
+    def forward(self, x):
+        self.calls += self.step
+        return self.linear(x) * (1 + self.calls)
+
+
+class UsesAGlobal(nn.Module):
+    def forward(self, x):
+        y = x * (len(KEPT) + 1)
+        KEPT.append(torch.zeros(()))
+        return y
+
+
+class Statistics(nn.Module):
+    """A mean that moves, in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        y = x - self.mean
+        self.mean.mul_(0.9).add_(0.1 * x.detach().mean(0))
+        return y
+
+
+def test_hidden_state_fails():
+    report = parity.check(Counts(), (X,))
+    assert report.failing == [""]
+    assert {c.feeding for c in report.cells[""].failures} == {"second call"}
+    (explanation,) = report.cells[""].explanations
+    assert "register_buffer" in explanation
+    assert explanation[:40] in " ".join(str(report).split())
+
+
+def test_what_changes_from_run_to_run_is_told():
+    """There would be no truth to judge by: it passed, by the rounding error that the differences were taken for."""
+    with pytest.raises(UsageError, match="gives another output result when it is run again"):
+        parity.check(UsesAGlobal(), (X,))
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_state_in_buffers_is_carried_over(train):
+    module = nn.Sequential(Statistics(), nn.BatchNorm1d(3), nn.Dropout(0.5))
+    report = parity.check(module, (X,), train=train)
+    assert report.ok, str(report)
+    assert any(c.feeding == "second call" and c.kind == "output" for c in report.cells[""].comparisons)
+
+
+def test_a_counter_that_changes_nothing_passes():
+    assert parity.check(Counts(step=0), (X,)).ok
+
+
+def test_both_sides_may_keep_the_same():
+    network = Counts()
+    other = Counts()
+    other.load_state_dict(network.state_dict())
+    assert parity.compare(network, other, (X,)).ok
+    other.step = 2
+    other.calls = -1
+    assert not parity.compare(network, other, (X,)).ok
+
+
+def test_a_program_that_does_not_write_its_buffer_is_found():
+    """Planted: its first call is right."""
+    module = Statistics()
+    program = from_torch(module, (X,))
+    frozen = program.replace(buffers={})
+    constant = program.buffers["mean"]
+    from cellbridge.runtime.ir.types import Constant
+
+    frozen = frozen.replace(constants=(*program.constants, Constant(constant.value, np.zeros(3, np.float32))))
+    assert not parity.compare(module, frozen, (X,)).ok
+
+
+def test_inputs_that_allow_no_other_numbers_are_taken_again():
+    class Positive(nn.Module):
+        def forward(self, x):
+            return torch.linalg.cholesky(x)
+
+    x = torch.eye(3) + 0.9 * (1 - torch.eye(3)) + torch.eye(3) * 0.01
+    assert parity.check(Positive(), (x,), grads=False).ok
+
+
+def test_export_writes_nothing(tmp_path: Path):
+    from click.testing import CliRunner
+
+    from cellbridge.parity.cli import main
+
+    model = tmp_path / "counts.py"
+    model.write_text(
+        "import torch\n"
+        "class Counts(torch.nn.Module):\n"
+        "    calls = 0\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.calls = 0\n"
+        "    def forward(self, x):\n"
+        "        self.calls += 1\n"
+        "        return x * self.calls\n"
+        "model = Counts\n"
+        "inputs = (torch.ones(2, 3),)\n"
+    )
+    result = CliRunner().invoke(main, ["export", str(model), "-o", str(tmp_path / "counts.onnx")])
+    assert result.exit_code == 1
+    assert not (tmp_path / "counts.onnx").exists()
