@@ -102,7 +102,21 @@ class Comparer:
         if kind == "output" and fields["status"] == PASS and not self._may_be(key, value, reference, check):
             reason = f"dtype {value.dtype.name}, needed {reference.dtype.name}"
             fields |= {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf, "index": None}
+        if kind == "output" and check == "rounding" and fields["status"] == PASS and self._is_lost(key, truth, fields):
+            fields |= {
+                "status": NOT_COMPARED,
+                "reason": f"too ill-conditioned to be judged: the largest element is {size(truth):.3g}, "
+                f"the rounding error of the reference itself {fields['reference_error']:.3g}",
+            }
         return self._comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
+
+    def _is_lost(self, key: Key, truth: Array, fields: Mapping[str, Any]) -> bool:
+        """Whether neither side has a digit of an output, for more than the rounding of what it is computed from."""
+        noise, found = fields.get("reference_error", 0.0), fields.get("error", 0.0)
+        if self.tolerance.overridden or not is_floating(truth.dtype) or min(noise, found) <= size(truth):
+            return False
+        given = [size(x) for k, x in self.truth.values.items() if k[:2] == key[:2] and k.kind == INPUT]
+        return bool(noise > ROUNDING_FACTOR * self.tolerance.unit * max(given, default=1.0))
 
     def _resolved(
         self, resolution: Resolution, value: Array, truth: Array, reference: Array, fields: dict[str, Any]

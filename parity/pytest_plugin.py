@@ -156,6 +156,7 @@ class ParityFile(pytest.File):
                     cell=model.cell,
                     cells=model.cells,
                     weights=model.weights,
+                    more_inputs=model.more_inputs,
                     model=self.path.name,
                     **settings,
                 )

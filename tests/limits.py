@@ -13,20 +13,21 @@ PAGE = resource.getpagesize()
 
 
 @contextlib.contextmanager
-def limited(seconds: float = 10, memory: int = 2**30) -> Iterator[None]:
-    """Raise `TimeoutError` after `seconds`; let no more than `memory` bytes be allocated."""
+def limited(seconds: float = 10, memory: int = 2**30, *, processor: bool = False) -> Iterator[None]:
+    """Raise `TimeoutError` after `seconds`, of the clock or of the processor; allow `memory` bytes more."""
 
     def late(number: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"not done after {seconds} s")
 
     held = int(Path("/proc/self/statm").read_text().split()[0]) * PAGE
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    handler = signal.signal(signal.SIGALRM, late)
+    timer, number = (signal.ITIMER_PROF, signal.SIGPROF) if processor else (signal.ITIMER_REAL, signal.SIGALRM)
+    handler = signal.signal(number, late)
     resource.setrlimit(resource.RLIMIT_AS, (held + memory, hard))
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(timer, 0)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        signal.signal(signal.SIGALRM, handler)
+        signal.signal(number, handler)

@@ -17,9 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 from cellbridge.converter import from_onnx
-from cellbridge.parity import affordable, command, deadline, onnx_files
+from cellbridge.parity import affordable, deadline, onnx_files
 from cellbridge.parity.affordable import MOST_TRIPS, memory_needed, require_affordable
 from cellbridge.parity.cli import main
+from cellbridge.parity.commands import command
 from cellbridge.runtime import CellbridgeError, UsageError
 from tests.converter.test_onnx_in import model
 

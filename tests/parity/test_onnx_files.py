@@ -18,7 +18,11 @@ from torch import Tensor, nn
 from cellbridge import converter
 from cellbridge.parity.cli import main
 from cellbridge.parity.onnx_files import check_onnx, compare_onnx, generated_inputs
+from cellbridge.parity.results import NOT_COMPARED
+from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
+from cellbridge.parity.sides.records import Run
 from cellbridge.runtime.errors import UsageError
+from tests.converter.test_onnx_in import model
 from tests.limits import limited
 
 
@@ -458,3 +462,34 @@ def other_bias(model: onnx.ModelProto) -> None:
     for tensor in model.graph.initializer:
         if tensor.name.startswith("head.bias"):
             tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) + np.float32(0.01), tensor.name))
+
+
+@pytest.mark.parametrize("value", [12345.678, 65535.0])
+def test_what_the_reference_has_no_digits_of_is_not_compared(tmp_path: Path, value: float) -> None:
+    """A constant, normalized: 0, but for the rounding of the mean, divided by nearly nothing."""
+    made = model(
+        "net (float[1, 3, 31, 9] x) => (float[1, 3, 31, 9] y) { y = InstanceNormalization(x, s, b) }",
+        s=np.ones(3, np.float32), b=np.zeros(3, np.float32),
+    )  # fmt: skip
+    onnx.save(made, tmp_path / "m.onnx")
+    np.savez(tmp_path / "x.npz", x=np.full((1, 3, 31, 9), value, np.float32))
+    report = check_onnx(str(tmp_path / "m.onnx"), inputs=str(tmp_path / "x.npz"))
+    found = [c for c in report.cells[""].comparisons if c.side == "onnxruntime"]
+    assert [c.status for c in found] == [NOT_COMPARED]
+    assert "too ill-conditioned to be judged" in found[0].reason
+    assert not report.ok
+
+
+def test_digits_that_are_there_are_compared(tmp_path: Path) -> None:
+    text = "{ m = ReduceMean<keepdims = 1>(x, a) d = Sub(x, m) y = ReduceSum<keepdims = 1>(d, a) }"
+    onnx.save(model(f"net (float[4, 8] x) => (float[4, 1] y) {text}", a=np.array([1])), tmp_path / "m.onnx")
+    assert check_onnx(str(tmp_path / "m.onnx")).ok, "a sum that cancels is as precise as what it is computed from"
+
+
+def test_a_file_that_crashes_onnx_runtime_is_an_error(tmp_path: Path) -> None:
+    made = model("net (float[2, 2] x) => (float[2, 2] y) { y = Relu(x) }")
+    onnx.save(made, tmp_path / "m.onnx")
+    side = OnnxModelSide("onnxruntime", tmp_path / "m.onnx", (torch.ones(2, 2),), {})
+    side.session._process.kill()
+    with pytest.raises(UsageError, match=r"ONNX Runtime ended with signal 9 \(SIGKILL\) while it loaded this file"):
+        side.run(Run("float32", grads=False))

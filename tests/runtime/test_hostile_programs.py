@@ -6,13 +6,10 @@ import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from cellbridge.runtime import CellbridgeError, Program, ProgramError, load
 from cellbridge.runtime.errors import ShapeError
@@ -33,7 +30,6 @@ from cellbridge.runtime.ops import (
 )
 from cellbridge.runtime.subprograms import traced
 from tests.limits import limited
-from tests.mutation import changed_bytes, changed_json
 from tests.runtime.building import build
 
 HUGE = 10**12
@@ -281,47 +277,3 @@ def test_dimensions_do_not_grow_without_end() -> None:
     ):
         with limited(seconds=5), pytest.raises(ShapeError, match="symbolic dimension"):
             grown(step)
-
-
-# ---- any change ----
-
-
-def _survives(path: Path, data: bytes) -> None:
-    """Whatever is in the file, there is a program that keeps the rules, or one of our errors."""
-    path.write_bytes(data)
-    with limited(seconds=10):
-        try:
-            program = load(path)
-        except CellbridgeError:
-            return
-        verify(program)
-        str(program)
-
-
-def _changed(base: tuple[Any, bytes, bytes], path: Path, random: Random) -> bytes:
-    graph, tensors, whole = base
-    if random.random() < 0.2:
-        return changed_bytes(whole, random)
-    return pack(path, changed_json(graph, random), tensors).read_bytes()
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, bytes, bytes]:
-    path = tmp_path_factory.mktemp("saved") / "program.cell"
-    graph, tensors = written(example(), path)
-    return graph, tensors, path.read_bytes()
-
-
-@settings(
-    max_examples=400, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(random=st.randoms(use_true_random=False))
-def test_changed_files(base: tuple[Any, bytes, bytes], tmp_path: Path, random: Random) -> None:
-    _survives(tmp_path / "p", _changed(base, tmp_path / "p", random))
-
-
-@pytest.mark.slow
-@settings(max_examples=20_000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(random=st.randoms(use_true_random=False))
-def test_many_changed_files(base: tuple[Any, bytes, bytes], tmp_path: Path, random: Random) -> None:
-    _survives(tmp_path / "p", _changed(base, tmp_path / "p", random))

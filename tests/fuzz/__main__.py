@@ -1,0 +1,43 @@
+"""`python -m tests.fuzz --mutants 100000 --seed 0`: many mutants; what fails is printed, with how to run it again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.fuzz.campaign import Failure, fuzz
+from tests.fuzz.targets import TARGETS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--mutants", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=int, default=0, help="the number of the first one")
+    parser.add_argument("--only", type=int, help="run this one alone")
+    parser.add_argument("--target", choices=sorted(TARGETS))
+    given = parser.parse_args()
+    numbers = range(given.start, given.start + given.mutants)
+    if given.only is not None:
+        numbers = range(given.only, given.only + 1)
+    began, failures, done = time.monotonic(), 0, 0
+    for found in fuzz(given.seed, numbers, given.target):
+        if isinstance(found, Failure):
+            failures += 1
+            _say(found)
+        else:
+            done += 1
+            if done % 1000 == 0:
+                _say(f"{done} mutants, {failures} failures, {time.monotonic() - began:.0f} s")
+    _say(f"{done} mutants of seed {given.seed}, {failures} failures, {time.monotonic() - began:.0f} s")
+    return 1 if failures else 0
+
+
+def _say(text: object) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Runs mutants in worker processes, and records those that end one, hang, or break a promise."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+WALL = 300.0  # seconds without a sign of life: a worker stops itself after 5 s of the processor, in Python
+MUTANTS_OF_A_WORKER = 2000
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A mutant that broke a promise; `python -m tests.fuzz --seed SEED --only NUMBER` runs it again."""
+
+    seed: int
+    number: int
+    what: str
+    detail: str
+
+    def __str__(self) -> str:
+        again = f"python -m tests.fuzz --seed {self.seed} --only {self.number}"
+        return f"mutant {self.number} of seed {self.seed}: {self.what}\n{self.detail}\n  again: {again}"
+
+
+def fuzz(seed: int, numbers: range, target: str | None = None) -> Iterator[int | Failure]:
+    """Run mutants; the number of each one that has begun, and what fails."""
+    start = numbers.start
+    while start < numbers.stop:
+        stop = min(start + MUTANTS_OF_A_WORKER, numbers.stop)
+        current = start - 1
+        began = False
+        for answer in _answers(seed, start, stop, target):
+            if isinstance(answer, str):  # the worker ended
+                if not began:
+                    raise RuntimeError(f"a worker doesn't start: {answer}")
+                yield Failure(seed, current, answer, "")
+                break
+            began = True
+            if "begins" in answer:
+                current = int(str(answer["begins"]))
+                yield current
+            elif "fails" in answer:
+                yield Failure(seed, current, f"{answer['what']} ({answer['target']})", str(answer["detail"]))
+            else:
+                break
+        start = max(current, start) + 1
+
+
+def _answers(seed: int, start: int, stop: int, target: str | None) -> Iterator[dict[str, object] | str]:
+    """What a worker says; a text how it ended, where it did so too early."""
+    arguments = [str(seed), str(start), str(stop), *([target] if target else [])]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.fuzz.worker", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, bufsize=1,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    ) as worker:  # fmt: skip
+        assert worker.stdout is not None
+        ended, signs = threading.Event(), [time.monotonic()]
+
+        def watch() -> None:
+            while not ended.wait(1.0):
+                if time.monotonic() - signs[0] > WALL:
+                    worker.kill()
+
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            for line in worker.stdout:
+                signs[0] = time.monotonic()
+                answer = json.loads(line)
+                yield answer
+                if "done" in answer:
+                    return
+            said = worker.stderr.read() if worker.stderr is not None else ""
+            yield f"the process ended with {worker.wait()}: {said[-1000:]}"
+        finally:
+            ended.set()
+            worker.kill()

@@ -1,0 +1,175 @@
+"""What is fuzzed: each target writes a changed file and reads it, as a user's command would."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from cellbridge.converter import from_onnx
+from cellbridge.parity.affordable import memory_needed
+from cellbridge.parity.onnx_files import generated_inputs
+from cellbridge.parity.weights.checkpoints import convert
+from cellbridge.runtime import Parameter, Tensor, load, load_checkpoint, save_checkpoint
+from cellbridge.runtime.compiled.isolated import IsolatedSession
+from cellbridge.runtime.errors import CellbridgeError
+from cellbridge.runtime.interpreter import execute
+from cellbridge.runtime.ir.program import Program
+from cellbridge.runtime.ir.verify import verify
+from cellbridge.runtime.trips import at_most
+from tests.fuzz.models import backend_models, bases, changed_model
+from tests.mutation import TEXTS, changed_bytes, changed_json
+from tests.runtime.test_hostile_programs import example, pack, written
+
+LARGEST_RUN = 2**26  # bytes of a program that is run
+MOST_TRIPS = 200
+SHARE_OF_SESSIONS = 1 / 400  # a process each
+
+Target = Callable[[Random, Path], None]
+
+
+def onnx_file(random: Random, folder: Path) -> None:
+    """An ONNX file that is read, printed and run; seldom in ONNX Runtime too."""
+    path = folder / "m.onnx"
+    base = random.choice(bases() if random.random() < 0.4 else backend_models())
+    made = changed_model(base, random, folder).SerializeToString()
+    path.write_bytes(changed_bytes(made, random) if random.random() < 0.15 else made)
+    in_session = random.random() < SHARE_OF_SESSIONS
+    program = from_onnx(path)
+    verify(program)
+    str(program)
+    inputs = _run(program)
+    if in_session and inputs is not None:
+        IsolatedSession(path, seconds=20).run({v.name: x for v, x in zip(program.inputs, inputs, strict=True)})
+
+
+def _run(program: Program) -> list[Any] | None:
+    """Run a program on generated inputs, if that is a small matter."""
+    if any(isinstance(dim, int) and dim > 2**16 for value in program.inputs for dim in value.shape):
+        return None
+    inputs = generated_inputs(program, 0)
+    if memory_needed(program, inputs)[0] <= LARGEST_RUN:
+        with at_most(MOST_TRIPS):
+            execute(program, inputs)
+    return inputs
+
+
+def saved_program(random: Random, folder: Path) -> None:
+    """A saved program that is loaded and printed."""
+    graph, tensors, whole = _saved()
+    path = folder / "p.cell"
+    if random.random() < 0.2:
+        path.write_bytes(changed_bytes(whole, random))
+    else:
+        pack(path, changed_json(graph, random), changed_bytes(tensors, random) if random.random() < 0.2 else tensors)
+    program = load(path)
+    verify(program)
+    str(program)
+
+
+@functools.cache
+def _saved() -> tuple[Any, bytes, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "p.cell"
+        return *written(example(), path), path.read_bytes()
+
+
+def checkpoint(random: Random, folder: Path) -> None:
+    """A checkpoint of Cells that is loaded."""
+    path = folder / "c.ckpt"
+    path.write_bytes(_changed_safetensors(_checkpoints()[".ckpt"], random))
+    try:
+        load_checkpoint(path)
+    except ValueError as error:
+        if not str(error).startswith("For 'load_checkpoint'"):  # as MindSpore's are
+            raise
+
+
+def conversion(random: Random, folder: Path) -> None:
+    """A checkpoint, of either side, that is converted by a map; one of the two is changed."""
+    kind = random.choice([".pt", ".safetensors", ".ckpt"])
+    data = _checkpoints()[kind]
+    lines = ['"fc." = "head."', '"norm.*.weight" = "norm.*.gamma"', '"fc.weight" = { to = "head.w", transpose = true }',
+             '"n.q" = { to = ["n.a", "n.b"] }', '"step" = { drop = true }']  # fmt: skip
+    text = "\n".join(random.sample(lines, random.randint(0, 5)))
+    if random.random() < 0.5:
+        data = _changed_safetensors(data, random) if kind != ".pt" else changed_bytes(data, random)
+    else:
+        text = _changed_text(text, random)
+    source, given = folder / f"s{kind}", folder / "map.toml"
+    source.write_bytes(data)
+    given.write_bytes(text.encode("utf-8", "surrogatepass"))
+    target = folder / ("t.pt" if kind == ".ckpt" else "t.ckpt")
+    convert(str(source), str(target), str(given))
+
+
+def _changed_text(text: str, random: Random) -> str:
+    """Characters, words and lines that are gone, repeated or others."""
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(text) + 1)
+        piece = random.choice(
+            [*TEXTS, "*", "*" * 20, '"', "=", "{", "}", "\n", "[", "]]", "\\u0000", "\ud800", "\x1b[2J"]
+        )
+        text = text[:at] + piece + text[at + random.randrange(5) :]
+    return text
+
+
+def _changed_safetensors(data: bytes, random: Random) -> bytes:
+    """Other bytes, or another header."""
+    if random.random() < 0.4:
+        return changed_bytes(data, random)
+    length = int.from_bytes(data[:8], "little")
+    header = json.dumps(changed_json(json.loads(data[8 : 8 + length]), random)).encode()
+    return len(header).to_bytes(8, "little") + header + data[8 + length :]
+
+
+@functools.cache
+def _checkpoints() -> dict[str, bytes]:
+    """The bytes of small checkpoints by their endings."""
+    import torch
+    from safetensors.torch import save_file
+
+    values = {
+        "fc.weight": torch.ones(2, 3),
+        "norm.0.weight": torch.ones(3),
+        "n.q": torch.ones(4),
+        "step": torch.tensor(3),
+    }
+    arrays = {name: np.asarray(tensor) for name, tensor in values.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        torch.save(values, f"{folder}/c.pt")
+        save_file(values, f"{folder}/c.safetensors")
+        items = [{"name": name, "data": Parameter(Tensor(array), name=name)} for name, array in arrays.items()]
+        save_checkpoint(items, f"{folder}/c.ckpt", append_dict={"epoch": 3, "rate": 0.5, "note": "x"})
+        return {ending: Path(f"{folder}/c{ending}").read_bytes() for ending in (".pt", ".safetensors", ".ckpt")}
+
+
+def planted(random: Random, folder: Path) -> None:
+    """Faults, by which the fuzzer itself is tested."""
+    import os
+    import time
+
+    match random.randrange(5):
+        case 0:
+            os.abort()
+        case 1:
+            while True:
+                time.process_time()
+        case 2:
+            raise KeyError("planted")
+        case 3:
+            np.ones(2**31)
+        case _:
+            raise CellbridgeError("one of ours")
+
+
+TARGETS: dict[str, tuple[Target, int]] = {
+    "onnx": (onnx_file, 70), "cell": (saved_program, 15), "checkpoint": (checkpoint, 5), "conversion": (conversion, 10),
+}  # fmt: skip
+"""By name, with how often they are chosen."""

@@ -1,0 +1,41 @@
+"""Changed files of all kinds: no crash, no exception that isn't one of ours, no hang over 5 s, no more than 1 GB.
+
+A few in the ordinary suite; `FUZZ_MUTANTS=100000 FUZZ_SEED=7 pytest -m slow tests/fuzz` runs many, and so does
+`python -m tests.fuzz --mutants 100000 --seed 7`.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.fuzz.campaign import Failure, fuzz
+from tests.fuzz.worker import run
+
+MUTANTS = int(os.environ.get("FUZZ_MUTANTS", "10000"))
+SEED = int(os.environ.get("FUZZ_SEED", "0"))
+
+
+def test_mutants_do_no_harm() -> None:
+    found = list(fuzz(0, range(300)))
+    assert [one for one in found if isinstance(one, int)] == list(range(300))
+    assert not [str(one) for one in found if isinstance(one, Failure)]
+
+
+@pytest.mark.slow
+def test_many_mutants_do_no_harm() -> None:
+    failures = [str(one) for one in fuzz(SEED, range(MUTANTS)) if isinstance(one, Failure)]
+    assert not failures, "\n".join(failures)
+
+
+def test_planted_faults_are_found_and_told_apart() -> None:
+    failures = {one.number: one for one in fuzz(5, range(5), "planted") if isinstance(one, Failure)}
+    assert [failures[number].what.partition(":")[0] for number in sorted(failures)] == [
+        "the process ended with -6", "MemoryError (planted)", "TimeoutError (planted)", "KeyError (planted)",
+    ]  # fmt: skip
+    assert 2 not in failures, "an error of ours is no failure"
+    assert "--seed 5 --only 4" in str(failures[4])
+    again = run(5, 4, "planted")
+    assert again is not None
+    assert again["what"] == "KeyError"
