@@ -38,6 +38,7 @@ class Comparer:
         grads: whether gradients are compared.
         natural: whether outputs have the floating-point dtypes that the network gives them: it runs in its own dtype.
         is_port: whether the side is a port, whose outputs may have other dtypes by `OTHER_BY_RULE`.
+        only: whether nothing else tells of the side's outputs: no run in float64, nor of each Cell.
     """
 
     side: str
@@ -49,6 +50,7 @@ class Comparer:
     grads: bool
     natural: bool = False
     is_port: bool = False
+    only: bool = False
 
     def compare(self, check: str, candidate: Records) -> list[tuple[str, Comparison]]:
         """All comparisons of a run of the side: (Cell path, comparison)."""
@@ -102,7 +104,7 @@ class Comparer:
         if kind == "output" and fields["status"] == PASS and not self._may_be(key, value, reference, check):
             reason = f"dtype {value.dtype.name}, needed {reference.dtype.name}"
             fields |= {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf, "index": None}
-        if kind == "output" and check == "rounding" and fields["status"] == PASS and self._is_lost(key, truth, fields):
+        if kind == "output" and self.only and fields["status"] == PASS and self._is_lost(key, truth, fields):
             fields |= {
                 "status": NOT_COMPARED,
                 "reason": f"too ill-conditioned to be judged: the largest element is {size(truth):.3g}, "

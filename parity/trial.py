@@ -111,8 +111,9 @@ class Trial:
                 noise = self.noise(feeding, self.working_dtype if check == "meaning" else dtype)
                 tolerance = Tolerance(noise.run.dtype, self.options.rtol, self.options.atol)
                 natural = can.own_precision and noise.run.dtype == self.options.dtype
+                only = len(can.checks) == 1 and (feeding == ISOLATED or not can.cells)
                 comparer = Comparer(
-                    side.name, feeding, self.truth, noise, tolerance, self.owners, grads, natural, can.is_port
+                    side.name, feeding, self.truth, noise, tolerance, self.owners, grads, natural, can.is_port, only
                 )
                 records = side.run(replace(noise.run, dtype=dtype, grads=grads))
                 self.notes += [note for note in records.notes if note not in self.notes]
