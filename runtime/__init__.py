@@ -14,7 +14,7 @@ Importing this package is cheap: what is used is loaded when it is first asked f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .lazy import lazily
 
@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from .ir.program import Program
     from .ir.verify import verify
     from .saving import load
+    from .train.model import Model
     from .train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
 
 __all__ = [
@@ -107,6 +108,7 @@ __all__ = [
     "GradOperation",
     "Gradients",
     "LossScaleManager",
+    "Model",
     "Parameter",
     "ParameterTuple",
     "ParityError",
@@ -221,10 +223,34 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "ir.program": "Program",
     "ir.verify": "verify",
     "saving": "load",
+    "train.model": "Model",
     "train.serialization": "load_checkpoint load_param_into_net save_checkpoint",
 }
 
-__getattr__ = lazily(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
+# modules of MindSpore 2.10 that aren't here, and what does instead
+_ABSENT = {
+    "dataset": "any iterable of batches does, a list of tuples of Tensors or arrays",
+    "communication": "there is one device, and one process",
+    "parallel": "there is one device, and one process",
+    "mint": "its functions are in `ops` and `nn`, with MindSpore's own names",
+    "numpy": "use NumPy itself outside of Cells, and `ops` within",
+    "scipy": "use SciPy itself outside of Cells, and `ops` within",
+    "profiler": "use Python's profilers",
+    "mindrecord": "any iterable of batches does",
+    "hal": "there is one device, the CPU",
+    "experimental": "it is MindSpore's own ground for trials",
+}
+
+_found = lazily(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ABSENT:
+        raise AttributeError(
+            f"module {__name__!r} has no {name!r}: {_ABSENT[name]}. Of MindSpore 2.10 there are Tensor, Parameter, "
+            "nn, ops, amp, train, context, and gradients; README.md says which modules are followed"
+        )
+    return _found(name)
 
 
 def __dir__() -> list[str]:

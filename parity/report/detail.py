@@ -140,6 +140,7 @@ def _tensor(c: Comparison, cell: CellReport) -> str:
 
 def _check(c: Comparison) -> str:
     at = f", at {c.sizes}" if c.sizes else ""
+    at += f", on input {c.input}" if c.input > 1 else ""
     return f"{c.side}, {c.check}{' in float64' if c.check == 'meaning' else ''}, {c.feeding}{at}"
 
 

@@ -172,6 +172,11 @@ def _summary(report: Report, width: int) -> list[Text]:
     lines += _alone(report, width)
     held = f"{shortened_path(report.model, width // 2)}: {joined(report.sides)} against {report.reference}"
     lines += paragraph(f"{held}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
+    if report.inputs > 1 and report.worst is not None:
+        path, worst = report.worst
+        amount = times(worst.ratio) if worst.index is not None else worst.reason or "no difference"
+        place = f"{path or '(root)'}, {worst.kind}, {amount}"
+        lines += paragraph(f"compared on {report.inputs} inputs; the worst is number {worst.input} ({place})", width, 2)
     if report.sizes:
         lines += paragraph(f"compared also at {'; and at '.join(report.sizes)}", width, 2)
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]

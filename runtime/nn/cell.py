@@ -15,9 +15,10 @@ from ..differentiation import Forward
 from ..tracing import current
 from . import cell_call
 from .cell_hooks import Hookable
+from .cell_state import Stateful
 
 
-class Cell(Hookable):
+class Cell(Hookable, Stateful):
     """The base of all layers and networks.
 
     A subclass declares its Parameters and child Cells as attributes in `__init__`, after `super().__init__()`, and

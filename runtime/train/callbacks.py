@@ -1,0 +1,215 @@
+"""What `Model` calls around epochs and steps: losses, times, checkpoints."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from .serialization import save_checkpoint
+
+
+class RunContext:
+    """What a callback is told.
+
+    Args:
+        original_args: `cur_epoch_num` and `cur_step_num` (from 1, over all epochs), `step_in_epoch`, `epoch_num`,
+            `batch_num` (steps of an epoch; 0 if unknown), `net_outputs` (the loss), `train_network`, `network`,
+            `optimizer`.
+    """
+
+    def __init__(self, original_args: SimpleNamespace) -> None:
+        self._args = original_args
+        self._stop = False
+
+    def original_args(self) -> SimpleNamespace:
+        """See the class."""
+        return self._args
+
+    def request_stop(self) -> None:
+        """End the training after this step."""
+        self._stop = True
+
+    def get_stop_requested(self) -> bool:
+        """Whether a callback has asked to stop."""
+        return self._stop
+
+
+class Callback:
+    """The base of callbacks: a subclass has those of these methods that it needs; `on_train_begin` goes to `begin`."""
+
+    def begin(self, run_context: RunContext) -> None:
+        """Called once, before the first epoch."""
+
+    def epoch_begin(self, run_context: RunContext) -> None:
+        """Called before each epoch."""
+
+    def epoch_end(self, run_context: RunContext) -> None:
+        """Called after each epoch."""
+
+    def step_begin(self, run_context: RunContext) -> None:
+        """Called before each step."""
+
+    def step_end(self, run_context: RunContext) -> None:
+        """Called after each step."""
+
+    def end(self, run_context: RunContext) -> None:
+        """Called once, after the last epoch."""
+
+    def on_train_begin(self, run_context: RunContext) -> None:
+        """Called once, before the first epoch of a training."""
+        self.begin(run_context)
+
+    def on_train_epoch_begin(self, run_context: RunContext) -> None:
+        """Called before each epoch of a training."""
+        self.epoch_begin(run_context)
+
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Called after each epoch of a training."""
+        self.epoch_end(run_context)
+
+    def on_train_step_begin(self, run_context: RunContext) -> None:
+        """Called before each step of a training."""
+        self.step_begin(run_context)
+
+    def on_train_step_end(self, run_context: RunContext) -> None:
+        """Called after each step of a training."""
+        self.step_end(run_context)
+
+    def on_train_end(self, run_context: RunContext) -> None:
+        """Called once, after the last epoch of a training."""
+        self.end(run_context)
+
+
+class LossMonitor(Callback):
+    """Prints the loss of every `per_print_times`-th step.
+
+    Raises:
+        ValueError: the loss is NaN or infinite: the training can't go on.
+    """
+
+    def __init__(self, per_print_times: int = 1) -> None:
+        checks.of_type(per_print_times, "per_print_times", int, of="LossMonitor")
+        checks.in_range(per_print_times, "per_print_times", "[0, inf)", of="LossMonitor")
+        self.per_print_times = per_print_times
+
+    def step_end(self, run_context: RunContext) -> None:
+        """Print."""
+        args = run_context.original_args()
+        loss = loss_of(args.net_outputs)
+        place = f"epoch: {args.cur_epoch_num} step: {args.step_in_epoch}"
+        if not np.isfinite(loss):
+            raise ValueError(f"In {place}, the loss is {loss}: the training can't go on")
+        if self.per_print_times and args.cur_step_num % self.per_print_times == 0:
+            print(f"{place}, loss is {loss}", flush=True)  # noqa: T201  what it is for
+
+
+class TimeMonitor(Callback):
+    """Prints how long each epoch took, and its steps; `data_size`: steps of an epoch, if the data set doesn't say."""
+
+    def __init__(self, data_size: int | None = None) -> None:
+        self.data_size = data_size
+        self._began = 0.0
+
+    def epoch_begin(self, run_context: RunContext) -> None:
+        """Note the time."""
+        self._began = time.perf_counter()
+
+    def epoch_end(self, run_context: RunContext) -> None:
+        """Print."""
+        took = 1000 * (time.perf_counter() - self._began)
+        steps = self.data_size or run_context.original_args().step_in_epoch or 1
+        shown = f"Train epoch time: {took:5.3f} ms, per step time: {took / steps:5.3f} ms"
+        print(shown, flush=True)  # noqa: T201  what it is for
+
+
+class CheckpointConfig:
+    """When a `ModelCheckpoint` saves, and how many files it keeps.
+
+    Args:
+        save_checkpoint_steps: after how many steps.
+        keep_checkpoint_max: how many of its own files stay; the oldest is removed. 0: all.
+        integrated_save: accepted; there is one device.
+        async_save: accepted; a file is complete when the step ends.
+        append_info: names and values that are saved along.
+    """
+
+    def __init__(
+        self,
+        save_checkpoint_steps: int = 1,
+        keep_checkpoint_max: int = 5,
+        integrated_save: bool = True,
+        async_save: bool = False,
+        append_info: Iterable[dict[str, Any]] | None = None,
+    ) -> None:
+        of = "CheckpointConfig"
+        checks.of_type(save_checkpoint_steps, "save_checkpoint_steps", int, of=of)
+        checks.in_range(save_checkpoint_steps, "save_checkpoint_steps", "[1, inf)", of=of)
+        checks.of_type(keep_checkpoint_max, "keep_checkpoint_max", int, of=of)
+        checks.in_range(keep_checkpoint_max, "keep_checkpoint_max", "[0, inf)", of=of)
+        self.save_checkpoint_steps = save_checkpoint_steps
+        self.keep_checkpoint_max = keep_checkpoint_max
+        self.append_dict = {name: value for entry in append_info or () for name, value in entry.items()}
+
+
+class ModelCheckpoint(Callback):
+    """Saves the network as `directory/prefix-epoch_step.ckpt`, after the last step too.
+
+    Args:
+        prefix: what the names of the files begin with: a name, no path.
+        directory: where they are written; made if it isn't there. None: the current one.
+        config: a `CheckpointConfig`.
+
+    Raises:
+        ValueError: `prefix` is no name.
+    """
+
+    def __init__(
+        self,
+        prefix: str = "CKP",
+        directory: str | os.PathLike[str] | None = None,
+        config: CheckpointConfig | None = None,
+    ) -> None:
+        checks.of_type(prefix, "prefix", str, of="ModelCheckpoint")
+        if not prefix or Path(prefix).name != prefix or "\0" in prefix:
+            raise ValueError(f"For 'ModelCheckpoint', 'prefix' must be a name, no path, but got {prefix!r}")
+        self.prefix = prefix
+        self.directory = Path(directory or ".")
+        self.config = config or CheckpointConfig()
+        self.latest_ckpt_file_name = ""
+        self._saved: list[Path] = []
+        self._last_step = 0
+
+    def step_end(self, run_context: RunContext) -> None:
+        """Save, if it is time."""
+        args = run_context.original_args()
+        if args.cur_step_num % self.config.save_checkpoint_steps == 0:
+            self._save(args)
+
+    def end(self, run_context: RunContext) -> None:
+        """Save what the last step left."""
+        args = run_context.original_args()
+        if args.cur_step_num and args.cur_step_num != self._last_step:
+            self._save(args)
+
+    def _save(self, args: SimpleNamespace) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / f"{self.prefix}-{args.cur_epoch_num}_{args.step_in_epoch}.ckpt"
+        save_checkpoint(args.network, path, append_dict=self.config.append_dict or None)
+        self._last_step, self.latest_ckpt_file_name = args.cur_step_num, str(path)
+        self._saved = [*(other for other in self._saved if other != path), path]
+        kept = self.config.keep_checkpoint_max
+        while kept and len(self._saved) > kept:
+            self._saved.pop(0).unlink(missing_ok=True)
+
+
+def loss_of(outputs: Any) -> float:
+    """The loss among what a step gives: its first output, the mean of it where it has several elements."""
+    first = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+    return float(np.mean(first.asnumpy() if hasattr(first, "asnumpy") else first))

@@ -1,0 +1,117 @@
+"""`Model`, its callbacks and its metrics."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cellbridge.runtime as ms
+from cellbridge.runtime import nn
+from cellbridge.runtime.train import (
+    Accuracy,
+    Callback,
+    CheckpointConfig,
+    LossMonitor,
+    Model,
+    ModelCheckpoint,
+    TimeMonitor,
+)
+
+GENERATOR = np.random.default_rng(0)
+INPUTS = GENERATOR.standard_normal((6, 8, 4)).astype(np.float32)
+DATA = [(x, (x.sum(1) > 0).astype(np.int32)) for x in INPUTS]
+
+
+def made(**more):
+    ms.set_seed(0)
+    net = nn.Dense(4, 2)
+    return Model(net, nn.CrossEntropyLoss(), nn.Momentum(net.trainable_params(), 0.2, 0.9), **more)
+
+
+def test_it_learns_and_is_judged():
+    model = made(metrics={"accuracy", "loss"})
+    before = model.eval(DATA)
+    model.train(20, DATA)
+    after = model.eval(DATA)
+    assert after["accuracy"] > 0.95
+    assert after["loss"] < before["loss"]
+    given = Model(model.network, model.loss_fn, metrics={"right": Accuracy()})
+    assert given.eval(DATA) == {"right": after["accuracy"]}
+    assert model.predict(DATA[0][0]).shape == (8, 2)
+    assert not model.network.training
+
+
+def test_its_steps_are_those_of_a_loop():
+    model, other = made(), made()
+    model.train(2, DATA)
+    step = nn.TrainOneStepCell(nn.WithLossCell(other.network, other.loss_fn), other.optimizer).set_train()
+    for _ in range(2):
+        for x, y in DATA:
+            step(ms.Tensor(x), ms.Tensor(y))
+    np.testing.assert_array_equal(model.network.weight.asnumpy(), other.network.weight.asnumpy())
+
+
+def test_losses_and_times_are_printed(capsys):
+    made().train(2, DATA, callbacks=[LossMonitor(4), TimeMonitor()])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in lines if line.startswith("epoch")] == [
+        "epoch: 1 step: 4", "epoch: 2 step: 2", "epoch: 2 step: 6",
+    ]  # fmt: skip
+    times = [line for line in lines if re.fullmatch(r"Train epoch time: [\d.]+ ms, per step time: [\d.]+ ms", line)]
+    assert len(times) == 2
+
+
+def test_a_loss_that_is_not_finite_ends_it():
+    with pytest.raises(ValueError, match="epoch: 1 step: 1, the loss is nan"):
+        made().train(1, [(np.full((8, 4), np.nan, np.float32), DATA[0][1])], LossMonitor())
+
+
+def test_checkpoints(tmp_path: Path):
+    model = made()
+    saving = ModelCheckpoint("net", tmp_path / "out", CheckpointConfig(save_checkpoint_steps=4, keep_checkpoint_max=2))
+    model.train(2, DATA[:5], saving)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["net-2_3.ckpt", "net-2_5.ckpt"]
+    assert saving.latest_ckpt_file_name.endswith("net-2_5.ckpt")
+    loaded = ms.load_checkpoint(saving.latest_ckpt_file_name)
+    np.testing.assert_array_equal(loaded["weight"].asnumpy(), model.network.weight.asnumpy())
+    with pytest.raises(ValueError, match="must be a name, no path"):
+        ModelCheckpoint("../net")
+
+
+def test_a_callback_stops_it():
+    class Stops(Callback):
+        def __init__(self) -> None:
+            self.calls: list[str] = []
+
+        def begin(self, run_context):
+            self.calls.append("begin")
+
+        def step_end(self, run_context):
+            self.calls.append(f"step {run_context.original_args().cur_step_num}")
+            if len(self.calls) == 3:
+                run_context.request_stop()
+
+        def end(self, run_context):
+            self.calls.append("end")
+
+    stops = Stops()
+    made().train(5, DATA, callbacks=stops)
+    assert stops.calls == ["begin", "step 1", "step 2", "end"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: Model(nn.Dense(4, 2)).train(1, DATA), ValueError, "an optimizer is needed"),
+        (lambda: made().eval(DATA), ValueError, "metrics are needed"),
+        (lambda: made().train(2, iter(DATA)), ValueError, "used up after one epoch"),
+        (lambda: made().train(1, DATA, callbacks=[print]), TypeError, "must be Callbacks"),
+        (lambda: Model(print), TypeError, "must be a Cell"),
+    ],
+)
+def test_mistakes_are_told(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
