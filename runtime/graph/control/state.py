@@ -6,14 +6,14 @@ It is noted before, so that each branch begins with the same, and what differs a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...common.nested import refilled
-from ...common.parameter import Parameter
 from ...common.tensor import Tensor, wrapped
+from ...nn.cell import Cell
 from ...tracing import Traced
 from ..objects import DEEPEST, LARGEST, is_same, is_the_users
 from .rewriting import MODULE
@@ -243,12 +243,5 @@ class State:
 
 def has_attributes(value: Any) -> bool:
     """Whether it is an object of a class of the user's, other than a Cell or Parameter, with attributes."""
-    from ...nn.cell import Cell
-
-    plain = isinstance(value, (Cell, Parameter, Tensor, type)) or not isinstance(getattr(value, "__dict__", None), dict)
+    plain = isinstance(value, (Cell, Tensor, type)) or not isinstance(getattr(value, "__dict__", None), dict)
     return not plain and is_the_users(type(value)) and not callable(value)
-
-
-def changed_names(changes: Changes) -> Iterator[str]:
-    """What places are called."""
-    return (str(place) for place, _, _ in changes.values())
