@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from ..converter.capture.wrappers import looking_through
 from ..converter.exclusive import one_at_a_time
 from ..converter.onnx_out.export import to_onnx
 from ..converter.onnx_out.naming import input_names
-from ..runtime.errors import ConversionError, ConversionWarning, UsageError
+from ..runtime.errors import CellbridgeError, ConversionError, ConversionWarning, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
 from .eval_mode import eval_mode_notes
@@ -62,6 +62,7 @@ def check(
     external_data: bool | Literal["auto"] = "auto",
     round_trip: bool = False,
     sides: Sequence[str] = (),
+    more_inputs: Iterable[tuple[tuple[Any, ...], dict[str, Any]]] = (),
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -82,6 +83,8 @@ def check(
             eval mode, by way of ONNX (as a whole).
         sides: names of those to judge, as "interpreter", "onnxruntime" and "cell" for a port; all of them if none is
             given.
+        more_inputs: further positional and keyword inputs, taken one after the other: the conversion of the first call
+            is judged on all of them, and of each comparison the worst is reported.
         progress: told of stages.
         **options: fields of `Options`.
 
@@ -99,13 +102,25 @@ def check(
     open_containers((args, keywords))
     framework = framework_of(cell)
 
-    def port() -> Report:
+    def port(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         assert framework is not None
         return compare_port(module, cell, args, keywords, framework, chosen, shown, cells, weights)
 
+    def with_more(report: Report, judged_on: Callable[[tuple[Any, ...], dict[str, Any]], Report]) -> Report:
+        for number, arguments in enumerate(more_inputs, 2):
+            if chosen.fail_fast and not report.ok:
+                break
+            shown.stage(f"input {number}", None)
+            open_containers(arguments)
+            try:
+                report.join_input(judged_on(*arguments))
+            except CellbridgeError as error:
+                raise UsageError(f"input number {number} of the model can't be judged: {error}") from error
+        return report
+
     _require_sides(sides, round_trip, framework)
     if framework is not None and set(sides) == {framework.name} and save_onnx is None:
-        return port()
+        return with_more(port(args, keywords), port)
     shown.stage("capture", None)
     try:
         with warnings_as_notes() as notes:
@@ -113,7 +128,7 @@ def check(
     except ConversionError as error:
         if framework is None or save_onnx is not None:
             raise
-        report = port()
+        report = with_more(port(args, keywords), port)
         report.notes.append(f"only the port was judged: {error}".partition("\n")[0])
         return report
     exported_dtype = ONNXRUNTIME_DTYPES[chosen.dtype]
@@ -122,7 +137,14 @@ def check(
         shown.stage("convert back", None)
         back = ways_back(program)
     conversions = _Conversions(module, program, back, opset, sides, chosen, shown)
-    report = conversions.judged(args, keywords)
+
+    def judged_on(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
+        report = conversions.judged(args, keywords)
+        if framework is not None and _wanted(framework.name, sides) and not (chosen.fail_fast and not report.ok):
+            report.join(port(args, keywords))
+        return report
+
+    report = with_more(judged_on(args, keywords), judged_on)
     report.notes += eval_mode_notes(module, chosen.train) + notes
     if not (chosen.fail_fast and not report.ok):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
@@ -130,8 +152,6 @@ def check(
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
         )
-    if framework is not None and _wanted(framework.name, sides) and not (chosen.fail_fast and not report.ok):
-        report.join(port())
     if save_onnx is not None:
         shown.stage("write ONNX", None)
         to_onnx(program, save_onnx, opset=opset, external_data=external_data)

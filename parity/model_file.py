@@ -1,8 +1,9 @@
 """Model files: what a user writes to have a network judged.
 
 A file defines `model()` (or an `nn.Module` called `model`) and `inputs()` (or a value): a tuple of arguments or a dict
-of keyword arguments. Optional are `loss(outputs)`, a scalar, `dynamic_shapes`, as `torch.export` takes them, and
-`cell()`, the port of the model, with `cells` and `weights` as `parity.compare` takes them.
+of keyword arguments; a generator function yields several of them. Optional are `loss(outputs)`, a scalar,
+`dynamic_shapes`, as `torch.export` takes them, and `cell()`, the port of the model, with `cells` and `weights` as
+`parity.compare` takes them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import itertools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 OTHERS = ("inputs", "loss", "dynamic_shapes", "cell", "cells", "weights")
 """What a model file may define besides its model."""
+_NO_MORE = object()
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class ModelFile:
         cell: the port; None if the file has none.
         cells: paths of modules by paths of Cells; None if the file has none.
         weights: as for `parity.compare`; None if the file has none.
+        more_inputs: the arguments of further calls, positional and by keyword, made one after the other.
     """
 
     module: nn.Module
@@ -53,6 +57,7 @@ class ModelFile:
     cell: Any = None
     cells: Mapping[str, str] | None = None
     weights: Mapping[Any, Any] | None = None
+    more_inputs: Iterable[tuple[tuple[Any, ...], dict[str, Any]]] = ()
 
 
 def load(target: str, seed: int = 0) -> ModelFile:
@@ -78,14 +83,15 @@ def load(target: str, seed: int = 0) -> ModelFile:
     source = _imported(head) if is_module else _executed(Path(head))
     user_file = _UserFile(source, head)
     module = user_file.model(factory or "model")
-    args, kwargs = user_file.inputs()
+    every_input = user_file.inputs()
+    args, kwargs = next(every_input)
     loss = user_file.loss()
     dynamic_shapes = user_file.optional("dynamic_shapes")
     if inspect.isfunction(dynamic_shapes):
         dynamic_shapes = user_file.call("dynamic_shapes", dynamic_shapes)
     cell = user_file.cell()
     cells, weights = (user_file.mapping(name, cell) for name in ("cells", "weights"))
-    return ModelFile(module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights)
+    return ModelFile(module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input)
 
 
 class _UserFile:
@@ -136,10 +142,8 @@ class _UserFile:
             )
         return made
 
-    def inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments of the network's call."""
-        from torch import Tensor
-
+    def inputs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """Positional and keyword arguments of the network's calls: of at least one."""
         if not hasattr(self.source, "inputs"):
             raise UsageError(
                 f"{self.shown} defines no `inputs`. It defines {self._defined()}.\n"
@@ -149,6 +153,22 @@ class _UserFile:
         what = "`inputs` must be"
         if callable(found):
             found, what = self.call("inputs", found), "inputs() must return"
+        if not isinstance(found, Generator):
+            yield self._arguments(found, what)
+            return
+        for number in itertools.count(1):
+            with errors_shown(self.shown, f"when inputs() was to yield number {number}"):
+                yielded = next(found, _NO_MORE)
+            if yielded is _NO_MORE:
+                break
+            yield self._arguments(yielded, "inputs() must yield")
+        if number == 1:
+            raise UsageError(f"{self.shown}: inputs() yields nothing: yield the model's arguments at least once")
+
+    def _arguments(self, found: Any, what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments of one call; `what` begins the sentence about anything else."""
+        from torch import Tensor
+
         match found:
             case Tensor():
                 return (found,), {}

@@ -156,6 +156,7 @@ class ParityFile(pytest.File):
                     cell=model.cell,
                     cells=model.cells,
                     weights=model.weights,
+                    more_inputs=model.more_inputs,
                     model=self.path.name,
                     **settings,
                 )
@@ -187,7 +188,9 @@ class ParityItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The text of a failure of ours; other exceptions as pytest shows them."""
         if isinstance(excinfo.value, CellFailure):
-            return str(excinfo.value)
+            from ..runtime.visible import visible_text
+
+            return visible_text(str(excinfo.value))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -232,4 +235,6 @@ class CellItem(ParityItem):
 
 
 def _name(path: str, side: str) -> str:
-    return f"{path or ROOT}[{side}]"
+    from ..runtime.visible import visible_name
+
+    return f"{visible_name(path) or ROOT}[{side}]"

@@ -50,6 +50,7 @@ class Comparison:
         truth: the float64 value there.
         source: file, line and text of the op that the tensor comes from; empty if unknown.
         sizes: of the dynamic dimensions, as `batch=1`, where they aren't those of the example inputs.
+        input: where there are several inputs, on which of them this was found, from 1.
     """
 
     side: str
@@ -73,6 +74,18 @@ class Comparison:
     truth: float | None = None
     source: str = ""
     sizes: str = ""
+    input: int = 1
+
+    @property
+    def place(self) -> tuple[str | int, ...]:
+        """What is equal for comparisons of the same thing on several inputs."""
+        return self.side, self.check, self.feeding, self.kind, self.tensor, self.call, self.sizes
+
+    @property
+    def badness(self) -> tuple[int, bool, float]:
+        """What is larger for the worse of two comparisons."""
+        rank = (PASS, NOT_COMPARED, FAIL).index(self.status)
+        return rank, self.check == "rounding" or rank > 0, math.inf if math.isnan(self.ratio) else self.ratio
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; infinities and NaN are strings."""
@@ -211,6 +224,7 @@ class Report:
         pairs: where one side is a Cell, which Cell is the port of which module.
         weights: where one side is a Cell, how its Parameters were filled.
         sizes: at which sizes of the dynamic dimensions, as `batch=1, length=7`, it was all compared besides.
+        inputs: on how many inputs it was all compared; of each comparison the worst is kept.
     """
 
     model: str
@@ -225,6 +239,7 @@ class Report:
     pairs: list[PairedCell] = field(default_factory=list)
     weights: list[CarriedWeight] = field(default_factory=list)
     sizes: list[str] = field(default_factory=list)
+    inputs: int = 1
 
     @property
     def ok(self) -> bool:
@@ -277,6 +292,8 @@ class Report:
             "grads": self.grads,
             "seed": self.seed,
             "sizes": self.sizes,
+            "inputs": self.inputs,
+            "worst_input": self.worst[1].input if self.worst else None,
             "notes": self.notes,
             "cells": [cell.to_dict() for cell in self.cells.values()],
         }
@@ -310,6 +327,27 @@ class Report:
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             mine.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
+
+    def join_input(self, other: Report) -> None:
+        """Add what was found on one more input: of each comparison the worse one stays."""
+        self.inputs += 1
+        self.notes += [f"input {self.inputs}: {note}" for note in other.notes if note not in self.notes]
+        for path, cell in other.cells.items():
+            mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
+            if mine.presence == NOT_REACHED:
+                mine.presence, mine.calls = cell.presence, cell.calls
+            worst = {c.place: c for c in mine.comparisons}
+            for c in cell.comparisons:
+                if c.place not in worst or c.badness > worst[c.place].badness:
+                    worst[c.place] = replace(c, input=self.inputs)
+            mine.comparisons = list(worst.values())
+
+    @property
+    def worst(self) -> tuple[str, Comparison] | None:
+        """The comparison that is furthest off, with the path of its Cell: a failing one, if there is any."""
+        failing = self.failing
+        found = [(p, c) for p in (failing or self.cells) for c in self.cells[p].comparisons]
+        return max(found, key=lambda one: one[1].badness, default=None)
 
     def raise_if_failed(self) -> None:
         """Raise `ParityError` with the failing Cells in detail unless parity holds."""

@@ -10,7 +10,7 @@ from ...runtime.ir.types import FLOAT32, Value
 from ..structure.interfaces import interfaces
 from .classes import Body, Classes
 from .construct import Construct, Written
-from .expressions import attribute_of, call, elements, filled, number, several
+from .expressions import attribute_of, call, elements, filled, is_attribute, number, quoted, several
 from .forms.table import dtype_name
 from .layers import known_layer
 from .network import Module, Network, common
@@ -139,7 +139,7 @@ class Bodies:
             else "zeros"
         )
         text = self._initialized(item.value, start, trained=trained is not None)
-        return f"self.{name} = {text}" if name.isidentifier() else f'self.insert_param_to_cell("{name}", {text})'
+        return f"self.{name} = {text}" if is_attribute(name) else f"self.insert_param_to_cell({quoted(name)}, {text})"
 
     def _initialized(self, value: Value, start: str, *, trained: bool) -> str:
         shape = (
@@ -165,14 +165,14 @@ class Bodies:
                 continue
             if common(*(owner for owner, _ in owners)) is module and name in self.network.program.parameters:
                 ordered = sorted(owners, key=self._position)
-                first, *others = [attribute_of(o.path_from(module), o.written_name(a)) for o, a in ordered]
-                lines += [f"{other} = {first}" for other in others]
+                first, *others = [(o.path_from(module), o.written_name(a)) for o, a in ordered]
+                lines += [_assigned(*other, attribute_of(*first)) for other in others]
         return lines
 
     def _lent(self, module: Module) -> list[str]:
         """Modules that are called by others than those that hold them, where this is the innermost one around both."""
         return [
-            f'{caller.path_from(module)}.insert_child_to_cell("{name}", {called.path_from(module)})'
+            f"{caller.path_from(module)}.insert_child_to_cell({quoted(name)}, {called.path_from(module)})"
             for caller in module.all()
             for called, name in caller.borrowed.items()
             if common(caller, called) is module
@@ -188,7 +188,7 @@ class Bodies:
         if not frozen:
             return []
         names = self.cell_names()
-        listed = ", ".join(f'"{names[name]}"' for name in frozen)
+        listed = ", ".join(quoted(names[name]) for name in frozen)
         return [
             "parameters = self.parameters_dict()",
             f"for name in [{listed}]:\n    parameters[name].requires_grad = False",
@@ -235,8 +235,12 @@ def _joined(module: Module, name: str) -> str:
     return f"{module.path}.{name}" if module.path else name
 
 
+def _assigned(on: str, name: str, text: str) -> str:
+    return f"{on}.{name} = {text}" if is_attribute(name) else f"setattr({on}, {quoted(name)}, {text})"
+
+
 def _child(name: str, text: str) -> str:
-    return f"self.{name} = {text}" if name.isidentifier() else f'self.insert_child_to_cell("{name}", {text})'
+    return f"self.{name} = {text}" if is_attribute(name) else f"self.insert_child_to_cell({quoted(name)}, {text})"
 
 
 def _listed(data: np.ndarray[Any, Any]) -> str:

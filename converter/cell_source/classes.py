@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .expressions import Literals, filled, free_name, holes, identifier, skeleton
+from .helpers import HELPERS
 from .layout import INDENT, laid_out
 from .network import Module
 
@@ -45,7 +46,7 @@ class Classes:
     def __init__(self, literals: Literals, last: str) -> None:
         self.literals = literals
         self.texts: list[str] = []
-        self.last = identifier(last, "Network")
+        self.last = free_name(identifier(last, "Network"), HELPERS, joint="")
         self.names: list[str] = []
 
     def add(self, bodies: Sequence[tuple[Module, Body]]) -> dict[Module, str]:
@@ -68,7 +69,7 @@ class Classes:
         return made
 
     def _name(self, class_name: str) -> str:
-        name = free_name(identifier(class_name, "Network"), [self.last, *self.names], joint="")
+        name = free_name(identifier(class_name, "Network"), [self.last, *self.names, *HELPERS], joint="")
         self.names.append(name)
         return name
 

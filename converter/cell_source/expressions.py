@@ -6,23 +6,31 @@ alone can be seen to be one class: where instances differ, the literal becomes a
 
 from __future__ import annotations
 
-import json
 import keyword
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...runtime.visible import visible_name
+
 ATOM, POWER, NEGATION, PRODUCT, SUM, SHIFT, BIT_AND, BIT_XOR, BIT_OR, COMPARISON = range(100, 0, -10)
 """How tightly an expression holds together, from a name or call down to a comparison."""
+
+LONGEST_NAME = 100  # characters that a name made of another text has
 
 _HOLE = re.compile("\x01(\\d+)\x02")
 _LIST = re.compile("\x03([^\x03\x05]*)\x05")
 
-RESERVED = frozenset({*keyword.kwlist, "self", "ms", "nn", "ops", "Tensor", "Parameter", "initializer", "attention"})
+RESERVED = frozenset(
+    {*keyword.kwlist, "self", "ms", "nn", "ops", "Tensor", "Parameter", "initializer", "attention", "math"}
+    | {"super", "getattr", "isinstance", "len", "range", "zip", "enumerate", "reversed", "sorted", "any", "all"}
+    | {"tuple", "list", "int", "float", "bool", "str", "type", "max", "min", "load_checkpoint", "load_param_into_net"}
+)
 """Names that a variable or argument of the written source can't have."""
 
 
@@ -76,14 +84,18 @@ def number(value: Any) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A constant as it is written, text in double quotes."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    """A constant as it is written, text in double quotes and with numbers for what can't be seen."""
+    if not isinstance(value, str):
+        return repr(value)
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{visible_name(escaped)}"'
 
 
 def identifier(text: str, fallback: str = "x") -> str:
     """`text` as a name that may be used."""
-    name = re.sub(r"\W", "_", text).strip("_") or fallback
-    name = f"{fallback}_{name}" if name[0].isdigit() else name
+    plain = unicodedata.normalize("NFKC", text)  # as Python reads names
+    name = "".join(c if f"_{c}".isidentifier() else "_" for c in plain).strip("_")[:LONGEST_NAME] or fallback
+    name = name if name.isidentifier() else f"{fallback}_{name}"
     return f"{name}_" if name in RESERVED else name
 
 
@@ -99,7 +111,13 @@ def free_name(base: str, taken: Iterable[str], joint: str = "_") -> str:
 
 def attribute_of(on: str, name: str) -> str:
     """`on.name`, for any name."""
-    return f"{on}.{name}" if name.isidentifier() and not keyword.iskeyword(name) else f'getattr({on}, "{name}")'
+    return f"{on}.{name}" if is_attribute(name) else f"getattr({on}, {quoted(name)})"
+
+
+def is_attribute(name: str) -> bool:
+    """Whether `self.name` means the attribute of that very name, in a class too, and none of Python's own."""
+    plain = name.isidentifier() and unicodedata.normalize("NFKC", name) == name
+    return plain and not keyword.iskeyword(name) and not name.startswith("__")
 
 
 class Literals:

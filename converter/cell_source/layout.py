@@ -7,6 +7,7 @@ from itertools import pairwise
 
 WIDTH = 100
 INDENT = "    "
+_STRING = re.compile(r"""(["'])(?:(?!\1)[^\\]|\\.)*\1""")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -45,7 +46,7 @@ def _value(line: str) -> int:
 
 def _joins_several(value: str) -> bool:
     """Whether a value is a chain of calls, or joins three operands or more: then it is broken around, not in it."""
-    outside = list(value)
+    outside = list(_masked(value))
     for start, end in _brackets(value):
         outside[start + 1 : end] = "." * (end - start - 1)
     text = "".join(outside)
@@ -54,17 +55,17 @@ def _joins_several(value: str) -> bool:
     return loosest > 1 or (not loosest and len(re.findall(r"[)\]]\.\w", text)) > 1)
 
 
+def _masked(line: str) -> str:
+    """The line with a letter for each character within a string: nothing there is a bracket or a comma."""
+    return _STRING.sub(lambda found: "s" * len(found[0]), line)
+
+
 def _brackets(line: str) -> list[tuple[int, int]]:
     """Start and end of each outermost pair of brackets that isn't in a string."""
     found: list[tuple[int, int]] = []
     open_at: list[int] = []
-    quote = ""
-    for i, character in enumerate(line):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        elif character in _PAIRS:
+    for i, character in enumerate(_masked(line)):
+        if character in _PAIRS:
             open_at.append(i)
         elif character in _PAIRS.values():
             start = open_at.pop()
@@ -83,13 +84,8 @@ def _split(inside: str) -> list[str]:
     """What stands between commas that are in no bracket and no string."""
     covered = _brackets(inside)
     cuts = [-1]
-    quote = ""
-    for i, character in enumerate(inside):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        elif character == "," and not any(start < i < end for start, end in covered):
+    for i, character in enumerate(_masked(inside)):
+        if character == "," and not any(start < i < end for start, end in covered):
             cuts.append(i)
     cuts.append(len(inside))
     return [item for a, b in pairwise(cuts) if (item := inside[a + 1 : b].strip())]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ...runtime.ir.program import Program
 from ...runtime.tree import Structure
 from ..structure.interfaces import Interface
-from .expressions import RESERVED, free_name, identifier
+from .expressions import RESERVED, free_name, identifier, quoted
 
 
 @dataclass
@@ -58,8 +58,12 @@ def signature_of_root(program: Program, interface: Interface) -> Signature:
     return found
 
 
-def _paths(structure: Structure) -> list[str]:
-    return [path.replace("'", '"') for path in structure.paths()]
+def _paths(structure: Structure, prefix: str = "") -> list[str]:
+    if structure.kind == "tensor":
+        return [prefix]
+    labels = structure.keys or range(len(structure.children))
+    pairs = zip(labels, structure.children, strict=True)
+    return [path for label, child in pairs for path in _paths(child, f"{prefix}[{quoted(label)}]")]
 
 
 def _unique(names: Iterable[str], taken: Iterable[str]) -> list[str]:

@@ -136,4 +136,4 @@ def _runs_through(lines: Sequence[str], name: str, count: int) -> bool:
 def _singular(name: str, line: str) -> str:
     attribute = name.rpartition(".")[2]
     item = attribute[:-1] if attribute.endswith("s") and len(attribute) > 2 else "cell"
-    return item if item.isidentifier() and not re.search(rf"\b{item}\b", line) else "cell_"
+    return item if identifier(item) == item and not re.search(rf"\b{item}\b", line) else "cell_"

@@ -51,8 +51,9 @@ def to_onnx(
             23 by default, 21 for a program that draws random numbers.
         dynamic_axes: names for symbolic dimensions, by names of inputs and outputs, as `torch.onnx.export` takes them:
             `{"x": {0: "batch"}}`, or `{"x": [0]}` for axes that need only be symbolic.
-        external_data: whether tensors go to `<path>.data` beside the file: `"auto"`, if they take 2 GB or more; they
-            are written one by one. Those of less than a kilobyte stay in the file.
+        external_data: whether tensors go to `<path>.data` beside the file (`<path>.<16 digits>.data` where that is
+            taken: tensors of another model are never overwritten): `"auto"`, if they take 2 GB or more; they are
+            written one by one. Those of less than a kilobyte stay in the file.
         observe: more values of the program to hand out, after the outputs, under the names of the values.
         draws_as_inputs: take what random ops would draw as inputs, after the program's own, under the names of the
             values, so that recorded draws can be replayed.

@@ -34,6 +34,7 @@ def checked(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), *
                 cell=user_file.cell,
                 cells=user_file.cells,
                 weights=user_file.weights,
+                more_inputs=user_file.more_inputs,
                 model=user_file.name,
                 seed=seed,
                 progress=progress,

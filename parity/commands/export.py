@@ -33,7 +33,11 @@ from .training import CHECKED_STEPS, export_recipe, export_training, trained, tr
     help="Let this axis of an argument of forward vary (x:0=batch); axes with one SYMBOL always have one size. May be "
     "repeated. For a MODEL without dynamic_shapes.",
 )
-@click.option("--external-data", is_flag=True, help="Write the weights to FILE.data, as is always done above 2 GB.")
+@click.option(
+    "--external-data",
+    is_flag=True,
+    help="Write the weights to FILE.data (FILE.<digits>.data where that is taken), as is always done above 2 GB.",
+)
 @click.option(
     "--training-step",
     is_flag=True,

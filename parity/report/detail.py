@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.text import Text
 
 from ..results import CellReport, Comparison, Report
+from .globs import in_few_words, listed
 from .layout import paragraph, shortened, shortened_path
 
 INDENT = 2
 
 
-def cell_detail(cell: CellReport, report: Report, width: int, everything: bool = False) -> list[Text]:
-    """What is wrong with a Cell.
+def cell_detail(
+    cell: CellReport, report: Report, width: int, everything: bool = False, alike: Sequence[str] = ()
+) -> list[Text]:
+    """What is wrong with a Cell; and with others, whose paths are `alike`.
 
     Of the failing checks of one tensor, the one that says most is shown in full, the others are counted up below it;
     of several failing tensors of a kind likewise. `everything` shows every check in full.
@@ -24,6 +27,10 @@ def cell_detail(cell: CellReport, report: Report, width: int, everything: bool =
     calls = f", called {cell.calls} times" if cell.calls > 1 else ""
     port = f", ported as {cell.counterpart}" if cell.counterpart else ""
     lines = paragraph(f"✗ {cell.path or '(root)'}  {cell.class_name}{port}{calls}", width, style="bold red")
+    if alike:
+        names = in_few_words([path for path in report.cells if path in {cell.path, *alike}], report.cells)
+        same = f"the same in {len(alike) + 1} Cells: {names}; this is the one that is furthest off"
+        lines += paragraph(same, width, INDENT, "red")
     explained = [
         line for text in cell.explanations for line in paragraph(f"possible cause: {text}", width, INDENT, "yellow")
     ]
@@ -40,11 +47,51 @@ def cell_detail(cell: CellReport, report: Report, width: int, everything: bool =
             if len(checks) > 1:
                 also = "; ".join(f"{_check(c)} {_amount(c)}" for c in checks[1:])
                 lines += paragraph(f"also: {also}", width, 2 * INDENT)
-            alike = [other for other in tensors if other[0].kind == checks[0].kind and other is not checks]
-            if alike:
-                others = ", ".join(f"{_tensor(c[0], cell)} {_amount(c[0])}" for c in alike)
-                lines += paragraph(f"likewise: {others}", width, INDENT)
+            likewise = [other for other in tensors if other[0].kind == checks[0].kind and other is not checks]
+            if likewise:
+                others = [f"{_tensor(c[0], cell)} {_amount(c[0])}" for c in likewise]
+                lines += paragraph(f"likewise: {listed(others)}", width, INDENT)
     return lines + explained
+
+
+def line_of(cell: CellReport, report: Report, width: int) -> Text:
+    """A failing Cell in one line: what is most telling of it."""
+    first = min(cell.failures, key=lambda c: _importance(c, report))
+    reason = f"{times(first.ratio)}, {first.reason}" if first.index is not None else first.reason
+    return Text(shortened(f"✗ {cell.path or '(root)'}  {cell.class_name}  {_tensor(first, cell)}: {reason}", width))
+
+
+def alike(report: Report, cells: Iterable[CellReport]) -> list[list[CellReport]]:
+    """Failing Cells in lots whose faults are equal but for the numbers, the one that is furthest off first in each.
+
+    The lots stand in the order of how telling their faults are: differences in what is computed before rounding, of a
+    Cell alone before those of the whole; else in the order of the network.
+    """
+    lots: dict[object, list[CellReport]] = {}
+    for cell in cells:
+        lots.setdefault(_fault(cell, report), []).append(cell)
+
+    def telling(lot: list[CellReport]) -> tuple[bool, bool, bool, int]:
+        return min(_importance(c, report) for c in lot[0].failures)
+
+    return sorted((sorted(lot, key=_furthest) for lot in lots.values()), key=telling)
+
+
+def _furthest(cell: CellReport) -> float:
+    ratios = [c.ratio for c in cell.failures if not math.isnan(c.ratio)]
+    return -max(ratios, default=0.0)
+
+
+def _fault(cell: CellReport, report: Report) -> object:
+    """What is equal for Cells with the same fault: for each kind of tensor, the check that is shown, and its words."""
+    port = cell.counterpart.partition(" ")[0]
+    shown: dict[str, tuple[str, ...]] = {}
+    for checks in _by_tensor(cell.failures, report):
+        c = checks[0]
+        own = c.tensor.removeprefix(cell.path)
+        shown.setdefault(c.kind, (own, c.side, c.check, c.feeding, re.sub(r"\d[\d.e+-]*", "#", c.reason), c.sizes))
+    causes = tuple(text.replace(cell.path, "") if cell.path else text for text in cell.explanations)
+    return cell.class_name, port, tuple(sorted(shown.items())), causes
 
 
 def times(ratio: float) -> str:
@@ -93,6 +140,7 @@ def _tensor(c: Comparison, cell: CellReport) -> str:
 
 def _check(c: Comparison) -> str:
     at = f", at {c.sizes}" if c.sizes else ""
+    at += f", on input {c.input}" if c.input > 1 else ""
     return f"{c.side}, {c.check}{' in float64' if c.check == 'meaning' else ''}, {c.feeding}{at}"
 
 

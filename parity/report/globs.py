@@ -39,7 +39,8 @@ def joined(names: list[str]) -> str:
 def in_few_words(paths: list[str], among: Collection[str] = ()) -> str:
     """The paths by name if they are few, else by pattern; of many patterns the first."""
     if len(paths) > NAMED:
-        return listed(patterns(paths, among))
+        names = patterns(paths, among)
+        return names[0].removesuffix(f" ({len(paths)} Cells)") if len(names) == 1 else listed(names)
     return ", ".join(path or "(root)" for path in paths)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from rich.console import Console
@@ -21,12 +20,15 @@ from ..results import (
     Report,
     worst_ratio,
 )
-from .detail import cell_detail, counted, times
+from .detail import alike, cell_detail, counted, line_of, times
+from .globs import in_few_words, joined, listed, patterns
 from .layout import Piece, Row, paragraph, shortened_path, show, tree_lines
 from .tree import AFFECTED, Line, tree, verdicts
 
 WIDTH = 80  # of text that isn't for a terminal
-NAMED = 5  # names of a list that are shown
+IN_FULL = 4  # faults that are shown in full
+IN_A_LINE = 12  # faults that are shown in one line
+TREE = 60  # lines of a tree with failing Cells
 PAIRS = 12  # lines of the pairing that are shown
 
 VERDICTS: dict[str, Piece] = {
@@ -69,8 +71,11 @@ def _view(report: Report, width: int, verbose: bool) -> list[Text]:
 
 
 def _tree_lines(report: Report, width: int, verbose: bool) -> list[Text]:
-    rows = [Row(line.followed, _columns(line)) for line in tree(report, everything=verbose)]
+    drawn = tree(report, everything=verbose)
+    rows = [Row(line.followed, _columns(line)) for line in (drawn if verbose else drawn[:TREE])]
     lines = tree_lines(("Cell", "class", "verdict", "outputs", "gradients", "Cells"), rows, width, left=3)
+    if len(drawn) > len(rows):
+        lines.append(Text(f"… and {counted(len(drawn) - len(rows), 'line')} more (-v shows them)", "dim"))
     compared = [c for cell in report.cells.values() for c in cell.comparisons]
     if compared:
         legend = f"1.0× is {report.reference}'s own rounding error, measured against float64."
@@ -134,12 +139,24 @@ def _is_different(c: Comparison) -> bool:
 
 
 def _details(report: Report, width: int, verbose: bool) -> list[Text]:
+    """What is wrong: equal faults together, the first lots in full and others in a line; all of it if `verbose`."""
     failing = set(report.failing)
+    if verbose:
+        cells = [cell for path, cell in report.cells.items() if path in failing or cell.failures]
+        return [line for cell in cells for line in [*cell_detail(cell, report, width, everything=True), Text()]]
+    lots = alike(report, [cell for path, cell in report.cells.items() if path in failing])
     lines: list[Text] = []
-    for path, cell in report.cells.items():
-        if path in failing or (verbose and cell.failures):
-            lines += [*cell_detail(cell, report, width, everything=verbose), Text()]
-    return lines
+    for first, *others in lots[:IN_FULL]:
+        lines += [*cell_detail(first, report, width, alike=[cell.path for cell in others]), Text()]
+    for first, *others in lots[IN_FULL : IN_FULL + IN_A_LINE]:
+        lines.append(line_of(first, report, width))
+        if others:
+            same = {cell.path for cell in (first, *others)}
+            names = in_few_words([path for path in report.cells if path in same], report.cells)
+            lines += paragraph(f"the same in {len(others) + 1} Cells: {names}", width, 2)
+    if more := sum(map(len, lots[IN_FULL + IN_A_LINE :])):
+        lines.append(Text(f"and {counted(more, 'Cell')} more (-v shows them, --json writes them)"))
+    return [*lines, Text()] if len(lots) > IN_FULL else lines
 
 
 def _summary(report: Report, width: int) -> list[Text]:
@@ -153,8 +170,13 @@ def _summary(report: Report, width: int) -> list[Text]:
     lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]
     lines += _not_reached(report, width)
     lines += _alone(report, width)
-    held = f"{shortened_path(report.model, width // 2)}: {_joined(report.sides)} against {report.reference}"
+    held = f"{shortened_path(report.model, width // 2)}: {joined(report.sides)} against {report.reference}"
     lines += paragraph(f"{held}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
+    if report.inputs > 1 and report.worst is not None:
+        path, worst = report.worst
+        amount = times(worst.ratio) if worst.index is not None else worst.reason or "no difference"
+        place = f"{path or '(root)'}, {worst.kind}, {amount}"
+        lines += paragraph(f"compared on {report.inputs} inputs; the worst is number {worst.input} ({place})", width, 2)
     if report.sizes:
         lines += paragraph(f"compared also at {'; and at '.join(report.sizes)}", width, 2)
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]
@@ -170,39 +192,30 @@ def _alone(report: Report, width: int) -> list[Text]:
     seen = [path for path in report.unpaired if path in report.cells and report.cells[path].status != UNPAIRED]
     if alone := [pair.module for pair in report.pairs if pair.module in seen and not pair.cell_class]:
         lines += paragraph(
-            f"modules without a port, judged there in the Cell around: {_listed(alone)}", width, 2, "yellow"
+            f"modules without a port, judged there in the Cell around: {listed(alone)}", width, 2, "yellow"
         )
     if report.lone_cells:
-        text = f"Cells that are the port of no module, judged in the Cell around them: {_listed(report.lone_cells)}"
+        text = f"Cells that are the port of no module, judged in the Cell around them: {listed(report.lone_cells)}"
         lines += paragraph(text, width, 2, "yellow")
     return lines
 
 
 def _not_reached(report: Report, width: int) -> list[Text]:
     """Which Cells nothing is known about; those that differ only in a number are named together, by a glob."""
-    alike: dict[str, list[str]] = {}
-    for path in report.not_reached:
-        alike.setdefault(re.sub(r"(?<![^.])\d+(?![^.])", "*", path), []).append(path)
-    names = [f"{_glob(paths)} ({len(paths)} Cells)" if len(paths) > 1 else paths[0] for paths in alike.values()]
-    text = f"not reached: the inputs never exercise {_listed(names)}, so nothing is known there"
+    names = patterns(report.not_reached)
+    text = f"not reached: the inputs never exercise {listed(names)}, so nothing is known there"
     return paragraph(text, width, 2, "yellow") if names else []
-
-
-def _glob(paths: list[str]) -> str:
-    """Paths of equal depth as one, with `*` where they differ."""
-    levels = zip(*(path.split(".") for path in paths), strict=True)
-    return ".".join(parts[0] if len(set(parts)) == 1 else "*" for parts in levels)
 
 
 def _verdict(report: Report, width: int) -> list[Text]:
     compared = [cell for cell in report.cells.values() if cell.comparisons]
     if report.ok:
         sides = [f"{side} ({_judged(side, compared)})" for side in report.sides]
-        agreed = f"{_joined(sides)} agree{'s' if len(sides) == 1 else ''} with {report.reference}"
+        agreed = f"{joined(sides)} agree{'s' if len(sides) == 1 else ''} with {report.reference}"
         return paragraph(f"✓ Parity holds: {agreed} in {counted(len(compared), 'Cell')}", width, style="bold green")
     if not compared:
         return paragraph("✗ Nothing was compared, so parity is not shown", width, style="bold red")
-    names = ", ".join(path or "(root)" for path in report.failing)
+    names = in_few_words(report.failing, report.cells)
     return paragraph(f"✗ Parity fails in {counted(len(report.failing), 'Cell')}: {names}", width, style="bold red")
 
 
@@ -210,14 +223,4 @@ def _judged(side: str, cells: list[CellReport]) -> str:
     """What was compared of a side."""
     outputs = any(c.side == side for cell in cells for c in cell.outputs)
     gradients = any(c.side == side for cell in cells for c in cell.gradients)
-    return _joined([name for name, present in (("outputs", outputs), ("gradients", gradients)) if present]) or "nothing"
-
-
-def _listed(names: list[str]) -> str:
-    """The first of them, and how many others."""
-    more = [counted(len(names) - NAMED, "other")] if len(names) > NAMED else []
-    return _joined([*names[:NAMED], *more])
-
-
-def _joined(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return joined([name for name, present in (("outputs", outputs), ("gradients", gradients)) if present]) or "nothing"

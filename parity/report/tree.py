@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..results import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED, CellReport, Report
 
 AFFECTED = "affected"  # fails end to end only, by the fault of other Cells
 ROOM = 24  # lines that are read at a glance
 FEWEST = 5  # siblings that are worth a group
+
+
+Form = tuple[str, str, tuple[Any, ...]]  # class, verdict, and labels and forms of the children
 
 
 @dataclass
@@ -75,7 +79,8 @@ def tree(report: Report, everything: bool = False) -> list[Line]:
     """The lines of the tree; `everything` collapses nothing.
 
     Branches that are all well are collapsed below the root, or, where the whole tree is well, at the deepest level at
-    which it still fits a screen; numbered siblings of one class that are all well are collapsed to one line.
+    which it still fits a screen. Numbered siblings of one class that are all well are collapsed to one line, and those
+    in which the same Cells fail are laid open once.
     """
     drawn = _Tree(report)
     if everything:
@@ -97,26 +102,35 @@ class _Tree:
         self.verdicts = verdicts(report)
         self.top = forest(report.cells)
         self.shared: dict[str, str | None] = {}
+        self.forms: dict[str, Form] = {}
 
     def lines(self, depth: int | None) -> Iterator[Line]:
         """`depth`: the level from which branches that are all well are collapsed; None for never."""
-        return self._lines(self.top, None, depth)
+        return self._lines([[branch] for branch in self.top], None, depth)
 
-    def _lines(self, branches: list[Branch], above: tuple[bool, ...] | None, depth: int | None) -> Iterator[Line]:
-        """`above`: `followed` of the line above, None at the top."""
+    def _lines(self, stacks: list[list[Branch]], above: tuple[bool, ...] | None, depth: int | None) -> Iterator[Line]:
+        """The lines of siblings, each with those that are of its form elsewhere.
+
+        `above`: `followed` of the line above, None at the top.
+        """
         level = 0 if above is None else len(above) + 1
-        groups = [[branch] for branch in branches] if depth is None else self._grouped(branches)
+        groups = [[stack] for stack in stacks] if depth is None else self._grouped(stacks)
         for number, group in enumerate(groups):
-            first, last = group[0], group[-1]
+            first, last = group[0][0], group[-1][0]
+            branches = [branch for stack in group for branch in stack]
             followed = () if above is None else (*above, number < len(groups) - 1)
+            label = first.label if first is last else f"{first.label} … {_number(last.label)[1]}"
             together = self._together(first)
-            if together and (len(group) > 1 or (depth is not None and level >= depth)):
-                label = first.label if first is last else f"{first.label} … {_number(last.label)[1]}"
-                cells = [self.cells[path] for branch in group for path in branch.inside()]
-                yield Line(followed, label, cells, together)
+            if together and (len(branches) > 1 or (depth is not None and level >= depth)):
+                seen = {self._together(branch) for branch in branches}
+                verdict = AFFECTED if AFFECTED in seen else together
+                yield Line(followed, label, [self.cells[p] for branch in branches for p in branch.inside()], verdict)
             else:
-                yield Line(followed, first.label, [self.cells[first.path]], self.verdicts[first.path])
-                yield from self._lines(first.children, followed, depth)
+                seen = {self.verdicts[branch.path] for branch in branches}
+                verdict = AFFECTED if AFFECTED in seen else self.verdicts[first.path]
+                yield Line(followed, label, [self.cells[branch.path] for branch in branches], verdict)
+                children = zip(*(branch.children for branch in branches), strict=True)
+                yield from self._lines([list(stack) for stack in children], followed, depth)
 
     def _together(self, branch: Branch) -> str | None:
         """The one verdict that stands for the whole branch, or None if it has to be laid open."""
@@ -128,26 +142,33 @@ class _Tree:
             self.shared[branch.path] = found
         return self.shared[branch.path]
 
-    def _grouped(self, branches: list[Branch]) -> list[list[Branch]]:
-        """Runs of numbered siblings with one class and one verdict together; others alone."""
-        groups: list[list[Branch]] = []
-        for branch in branches:
-            if groups and self._continues(groups[-1][-1], branch):
-                groups[-1].append(branch)
+    def _grouped(self, stacks: list[list[Branch]]) -> list[list[list[Branch]]]:
+        """Runs of numbered siblings of one form together; others alone."""
+        groups: list[list[list[Branch]]] = []
+        for stack in stacks:
+            if groups and self._continues(groups[-1][-1][0], stack[0]):
+                groups[-1].append(stack)
             else:
-                groups.append([branch])
-        return [part for group in groups for part in ([group] if len(group) >= FEWEST else [[b] for b in group])]
+                groups.append([stack])
+        return [part for group in groups for part in ([group] if len(group) >= FEWEST else [[s] for s in group])]
 
     def _continues(self, one: Branch, other: Branch) -> bool:
         (name, number), (other_name, other_number) = _number(one.label), _number(other.label)
-        return (
-            name == other_name
-            and number is not None
-            and other_number == number + 1
-            and self.cells[one.path].class_name == self.cells[other.path].class_name
-            and self._together(one) is not None
-            and self._together(one) == self._together(other)
-        )
+        if name != other_name or number is None or other_number != number + 1:
+            return False
+        if (together := self._together(one)) is not None:
+            same_class = self.cells[one.path].class_name == self.cells[other.path].class_name
+            return same_class and together == self._together(other)
+        return self._form(one) == self._form(other)
+
+    def _form(self, branch: Branch) -> Form:
+        """What is equal for branches of the same Cells with the same verdicts; affected is as good as passed."""
+        if branch.path not in self.forms:
+            verdict = self.verdicts[branch.path]
+            children = tuple((child.label, self._form(child)) for child in branch.children)
+            form = self.cells[branch.path].class_name, PASS if verdict == AFFECTED else verdict, children
+            self.forms[branch.path] = form
+        return self.forms[branch.path]
 
 
 def _number(label: str) -> tuple[str, int | None]:

@@ -29,7 +29,10 @@ AS_MASKED = (
     "compute with all elements and a mask (`x * mask`, `ops.where(mask, x, 0)`), or find them outside of what is traced"
 )
 AS_STACK = "`ops.stack` puts tensors together"
-AS_CHOICE = "choose with `ops.where(condition, a, b)`, or decide outside of what is traced"
+AS_CHOICE = (
+    "choose with `ops.where(condition, a, b)`, write an `if` or `while` statement in a function whose source is in a "
+    "file, or decide outside of what is traced"
+)
 
 
 class Elements(Operand):

@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from ..errors import UsageError
 from ..ir.types import BFLOAT16
 from ..lowering.graph import CELL, SOURCE
+from ..onnxruntime_package import overwritten
 from ..visible import encodable_name
 
 Array = np.ndarray[Any, Any]
@@ -198,8 +199,18 @@ def require_active(provider: str, active: Sequence[str]) -> None:
         raise UsageError(
             f"ONNX Runtime can't use provider {provider!r} on this machine (a GPU, CUDA and cuDNN are "
             f"needed): available is "
-            f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}"
+            f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}{overwritten()}"
         )
+
+
+@functools.cache
+def has_driver() -> bool:
+    """Whether the driver of a GPU that CUDA can use is here. Without one, CUDA's libraries aren't even asked for."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def run_model(
@@ -222,13 +233,15 @@ def chosen_provider(provider: str | None) -> str:
     """A provider that was asked for, or the best that is here; `UsageError` for a name that is none."""
     if provider is not None and provider not in PROVIDERS:
         raise UsageError(f"unknown provider {provider!r}: there are {', '.join(PROVIDERS)}")
+    if provider == "cuda" and not has_driver():
+        require_active(provider, PROVIDERS["cpu"])
     return provider or best_provider()
 
 
 @functools.cache
 def best_provider() -> str:
     """ "cuda" where ONNX Runtime can use a GPU, else "cpu"."""
-    if "CUDAExecutionProvider" not in ort.get_available_providers():
+    if not has_driver() or "CUDAExecutionProvider" not in ort.get_available_providers():
         return "cpu"
     x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "smallest", [x], [y])

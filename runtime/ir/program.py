@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..tree import Structure
+from ..visible import visible_name
 from .sizes import Reading, input_symbols, readings
 from .types import Buffer, CellCall, Constant, DTypeLike, Node, Parameter, Value
 
@@ -110,7 +111,7 @@ class Program:
         return text(self)
 
     def __repr__(self) -> str:
-        root = self.calls[0].class_name if self.calls else "?"
+        root = visible_name(self.calls[0].class_name) if self.calls else "?"
         counts = f"{len(self.nodes)} nodes, {len(self.parameters)} parameters, {len(self.calls)} Cells"
         return f"<Program of {root}: {counts}>"
 

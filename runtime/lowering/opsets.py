@@ -7,6 +7,7 @@ import functools
 import onnx
 
 from ..errors import ConversionError, UsageError
+from ..onnxruntime_package import require_whole
 
 OLDEST = 17  # the first with LayerNormalization
 DEFAULT = 23  # the first with Attention and RMSNormalization; see docs/decisions.md
@@ -33,6 +34,7 @@ def chosen(opset: int | None, *, draws: bool = False) -> int:
 @functools.cache
 def newest() -> int:
     """The newest opset that onnx knows and ONNX Runtime loads, as both are installed."""
+    require_whole()
     import onnxruntime
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 

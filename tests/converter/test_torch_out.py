@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -521,3 +522,26 @@ def test_what_a_cell_without_gradients_gives_to_the_next() -> None:
 def test_only_programs_are_written(write: Any) -> None:
     with pytest.raises(UsageError, match=r"needed a program, given Linear: `converter\.from_torch"):
         write(nn.Linear(3, 3))
+
+
+def test_a_value_is_let_go_when_nothing_needs_it_any_more(made: nn.Module) -> None:
+    alive: list[weakref.ref[Tensor]] = []
+    most = 0
+
+    def after(module: nn.Module, args: Any, result: Any) -> None:
+        nonlocal most
+        most = max(most, sum(reference() is not None for reference in alive))
+        alive.append(weakref.ref(result))
+
+    chain = nn.Sequential(*(nn.Tanh() for _ in range(8)))
+    module = to_torch(from_torch(chain, (torch.randn(3),)))
+    for inner in module.children():
+        inner.register_forward_hook(after)
+    with torch.no_grad():
+        module(torch.randn(3))
+    assert len(alive) == 8
+    assert most == 1
+    for graph in (vars(inner)["_cell"].graph for inner in made.modules() if "_cell" in vars(inner)):
+        let_go = [place for step in graph.steps for place in step.done]
+        assert len(let_go) == len(set(let_go))
+        assert {step.place for step in graph.steps} - set(let_go) == {graph.result}

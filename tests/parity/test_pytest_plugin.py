@@ -304,3 +304,27 @@ def test_a_worker_that_crashes_holds_nobody_up(pytester: pytest.Pytester, crashe
         result.assert_outcomes(failed=8)
         result.stdout.fnmatch_lines(["*2 workers ended while they checked parity_net.py*parity run*"])
     assert len((pytester.path / "count").read_text().splitlines()) == 2
+
+
+def test_names_of_cells_do_not_act_on_the_terminal(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        parity_net="""
+        import torch
+
+        class Network(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.add_module("a\\x1b[2J\\n\\u202eb", torch.nn.Linear(2, 2))
+
+            def forward(self, x):
+                return next(self.children())(x)
+
+        def model():
+            return Network()
+
+        def inputs():
+            return (torch.ones(1, 2),)
+        """
+    )
+    output = "\n".join(pytester.runpytest("--collect-only", "-q").outlines)
+    assert r"a\x1b[2J\n\u202eb[interpreter]" in output

@@ -362,3 +362,87 @@ def test_the_sides_of_the_test_reports() -> None:
     assert {c.side for each in FAULTY.cells.values() for c in each.comparisons} == set(SIDES)
     assert FAULTY.cells["layers.5.norm1"].status == FAIL
     assert FAULTY.failing == ["layers.5.norm1"]
+
+
+def faulty_encoder(*layers: int, part: str = "norm1", of: int = 12) -> Report:
+    """An encoder whose layers have one and the same fault, in different numbers."""
+    found = [
+        cell(
+            f"layers.{layer}.{part}",
+            "LayerNorm",
+            failing(ratio=1e6 + layer, error=1e-3 * (layer + 1), source=f"net.py:{layer}: return self.norm(x)"),
+            failing(kind="parameter gradient", tensor=f"layers.{layer}.{part}.weight"),
+            explanations=["eps=1e-05 here, 1e-06 there"],
+        )
+        for layer in layers
+    ]
+    return report(encoder(of), *found)
+
+
+def test_equal_faults_are_told_once_with_the_one_that_is_furthest_off() -> None:
+    text = shown(faulty_encoder(*range(12)))
+    assert text.count("possible cause: eps=1e-05 here, 1e-06 there") == 1
+    assert text.count("not the same function") == 2  # of the output and of the gradient
+    assert "✗ layers.11.norm1  LayerNorm\n" in text
+    assert "the same in 12 Cells: layers.*.norm1; this is the one that is furthest off" in text
+    assert "✗ Parity fails in 12 Cells: layers.*.norm1\n" in text
+    assert len(text.splitlines()) < 50
+
+
+def test_cells_of_a_pattern_that_dont_fail_are_counted() -> None:
+    text = shown(faulty_encoder(*range(0, 12, 2)))
+    assert "the same in 6 Cells: layers.*.norm1 (6 of 12 Cells)" in unwrapped(text)
+
+
+def test_few_equal_faults_are_named() -> None:
+    assert "the same in 2 Cells: layers.3.norm1, layers.7.norm1;" in shown(faulty_encoder(3, 7))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reason": "no such output"},
+        {"side": "onnxruntime"},
+        {"check": "rounding"},
+        {"feeding": "end to end"},
+        {"tensor": "output.1"},
+        {"kind": "passed value"},
+        {"sizes": "batch=1"},
+    ],
+)
+def test_other_faults_are_told_apart(change: dict[str, str]) -> None:
+    one, other = cell("layers.0.norm1", "LayerNorm", failing()), cell("layers.1.norm1", "LayerNorm", failing(**change))
+    text = shown(report(encoder(2), one, other))
+    assert "the same in" not in text
+
+
+def test_other_causes_and_classes_are_told_apart() -> None:
+    one = cell("layers.0.norm1", "LayerNorm", failing())
+    for name, causes in (("LayerNorm", ["momentum"]), ("RMSNorm", [])):
+        other = cell("layers.1.norm1", name, failing(), explanations=causes)
+        assert "the same in" not in shown(report(encoder(2), one, other))
+
+
+def test_layers_in_which_the_same_cells_fail_are_laid_open_once() -> None:
+    assert tree_of(faulty_encoder(*range(11)))[3:8] == [
+        "├─ layers.0 … 10 EncoderLayer ✓ pass 1.3× 1.1× 11",
+        "│ ├─ attention SelfAttention ✓ pass 1.3× 1.1× 44",
+        "│ ├─ norm1 LayerNorm ✗ FAIL ≠ 1.3× ≠ 1.1× 11",
+        "│ └─ mlp FeedForward ✓ pass 1.3× 1.1× 33",
+        "├─ layers.11 EncoderLayer ✓ pass 1.3× 1.1× 9",
+    ]
+
+
+def test_several_hundred_failing_cells_fit_two_screens() -> None:
+    cells = {"": "Net"} | {f"part{i}": f"Class{i}" for i in range(400)}
+    faults = [cell(f"part{i}", f"Class{i}", failing(check="rounding", ratio=20.0)) for i in range(400)]
+    faults[300] = cell("part300", "Class300", failing())
+    whole = report(cells, *faults)
+    text = shown(whole)
+    assert len(text.splitlines()) < 170
+    assert text.index("✗ part300  Class300") < text.index("✗ part0  Class0")  # what is computed before rounding
+    assert "and 384 Cells more (-v shows them, --json writes them)" in text
+    assert "… and 341 lines more (-v shows them)" in text
+    everything = shown(whole, verbose=True)
+    assert [i for i in range(400) if f"✗ part{i} " not in everything] == []
+    assert len(whole.to_dict()["failing"]) == 400

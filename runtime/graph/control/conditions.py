@@ -37,8 +37,8 @@ def truth(value: Any) -> Any:
         return bool(value)
     if product(value.shape) != 1:
         raise ValueError(
-            "the truth value of a tensor with more than one element is ambiguous: needed one element, got shape "
-            f"{tuple(value.shape)}; use any() or all()"
+            "bool(), in an `if`, `while`, `and`, `or` or `not`: the truth value of a tensor with more than one element "
+            f"is ambiguous: needed one element, got shape {tuple(value.shape)}; use any() or all()"
         )
     flat = value if not value.shape else shaping.reshape(value, shape=())
     return flat if flat.dtype == bool_ else elementwise.cast(flat, dtype=bool_)

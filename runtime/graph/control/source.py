@@ -72,6 +72,13 @@ class _File:
         around = [k for k, c in self.codes.items() if k[0] == name and any(is_same_code(i, code) for i in _within(c))]
         return around[0] if around else None
 
+    def can_replace(self, code: CodeType) -> bool:
+        """Whether there is rewritten code for what stands in the file, and that is this code."""
+        if code.co_filename != self.name or (key := _key(code)) not in self.rewritten:
+            return False
+        same = is_same_code(code, self.codes[key])
+        return same and code.co_freevars == self.rewritten[key].co_freevars
+
     def follow(self, key: Key) -> None:
         """Rewrite a function, with those that are followed already."""
         tree = copy.deepcopy(self.tree)
@@ -86,7 +93,7 @@ class _File:
 
 
 _LOCK = threading.RLock()
-_FILES: dict[str, _File] = {}
+_FILES: dict[str, list[_File]] = {}
 _FUNCTIONS: weakref.WeakSet[FunctionType] = weakref.WeakSet()
 _IN_PLACE: dict[int, _InPlace] = {}
 
@@ -123,7 +130,7 @@ def follow(code: CodeType) -> bool:
         if key not in file.followed:
             file.follow(key)
         functions = (item for item in gc.get_objects() if type(item) is FunctionType)
-        found = [f for f in functions if _original(file, f) is not None and f not in _FUNCTIONS]
+        found = [f for f in functions if file.can_replace(f.__code__) and f not in _FUNCTIONS]
         _FUNCTIONS.update(found)
         return bool(found)
 
@@ -134,13 +141,11 @@ def following() -> Iterator[None]:
     taken: list[_InPlace] = []
     with _LOCK:
         for function in list(_FUNCTIONS):
-            entry = _IN_PLACE.get(id(function))
-            file = _FILES[function.__code__.co_filename]
-            if entry is None:
-                original = _original(file, function)
-                if original is None:
-                    continue
-                entry = _IN_PLACE[id(function)] = _InPlace(function, function.__code__)
+            entry = _IN_PLACE.get(id(function)) or _InPlace(function, function.__code__)
+            file = next((f for f in _FILES.get(entry.original.co_filename, ()) if f.can_replace(entry.original)), None)
+            if file is None:
+                continue
+            _IN_PLACE[id(function)] = entry
             function.__code__ = file.rewritten[_key(entry.original)]
             entry.traces += 1
             taken.append(entry)
@@ -155,37 +160,27 @@ def following() -> Iterator[None]:
                     del _IN_PLACE[id(entry.function)]
 
 
-def _original(file: _File, function: FunctionType) -> CodeType | None:
-    """What stands in the file for a function that has rewritten code; None if there is none, or it isn't that."""
-    code = function.__code__
-    if code.co_filename != file.name:
-        return None
-    key = _key(code)
-    if key not in file.rewritten or not is_same_code(code, file.codes[key]):
-        return None
-    return code if code.co_freevars == file.rewritten[key].co_freevars else None
-
-
 def _file_of(code: CodeType) -> _File | None:
     """The file of code; None where there is no source."""
     name = code.co_filename
+    linecache.checkcache(name)
     text = "".join(linecache.getlines(name))
     if not text:
         return None
-    known = _FILES.get(name)
-    if known is not None and any(is_same_code(c, code) for c in known.codes.values()):
-        return known
+    for file in _FILES.get(name, ()):
+        if file.function_of(code) is not None:
+            return file
     flags = code.co_flags & _FUTURE
     try:
         tree = ast.parse(text, name)
         codes = dict(_functions(compile(text, name, "exec", flags=flags, dont_inherit=True)))
     except (SyntaxError, ValueError):
-        return known
+        return None
     made = _File(name, tree, flags, codes)
-    if known is None or not known.followed:
-        _FILES[name] = made
-        return made
-    return known
+    if made.function_of(code) is None:
+        return None
+    _FILES.setdefault(name, []).append(made)  # a module that was loaded anew has another one
+    return made
 
 
 def is_same_code(a: CodeType, b: CodeType) -> bool:

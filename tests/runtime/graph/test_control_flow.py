@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -659,6 +660,20 @@ def test_source_that_changed_is_not_followed(tmp_path: Path) -> None:
     exec(compile(text.replace("* 2", "* 3"), str(file), "exec"), space)
     with pytest.raises(UnknownValue, match=r"ops\.where"):
         ms.jit(space["f"])(Tensor(X))
+
+
+def test_a_module_that_is_loaded_anew_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "loaded_anew.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "def f(x):\n    if x.sum() > 0:\n        return x * 2\n    return x\n"
+    file.write_text(text)
+    module = importlib.import_module("loaded_anew")
+    before = module.f
+    same(ms.jit(before)(Tensor(X)), X * 2)
+    file.write_text(text.replace("* 2", "* 30"))
+    module = importlib.reload(module)
+    same(ms.jit(module.f)(Tensor(X)), X * 30)
+    same(ms.jit(before)(Tensor(X)), X * 2)
 
 
 def test_lines_of_an_error_within_are_those_of_the_file() -> None:

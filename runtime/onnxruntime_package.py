@@ -1,0 +1,51 @@
+"""Whether onnxruntime is whole: two packages of it in one environment overwrite each other's files."""
+
+from __future__ import annotations
+
+import importlib
+from importlib import metadata
+
+from .errors import UsageError
+
+PACKAGES = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino")
+"""Distributions that put their files into one folder, `onnxruntime`."""
+NEEDED = ("InferenceSession", "SessionOptions", "OrtValue", "get_available_providers")
+
+
+def installed() -> list[str]:
+    """Which of `PACKAGES` the environment says it has."""
+    names = {
+        distribution.name.lower().replace("_", "-") for distribution in metadata.distributions() if distribution.name
+    }
+    return [name for name in PACKAGES if name in names]
+
+
+def require_whole(module: str = "onnxruntime") -> None:
+    """Raise `UsageError`, which says how to mend it, unless ONNX Runtime can be imported whole."""
+    try:
+        package = importlib.import_module(module)
+        missing = [name for name in NEEDED if not hasattr(package, name)]
+        problem = f"it has no {missing[0]}" if missing else ""
+    except (ImportError, AttributeError, OSError) as error:
+        problem = str(error)
+    if problem:
+        raise UsageError(f"ONNX Runtime can't be used: {problem}\n{_reason(installed())}")
+
+
+def overwritten() -> str:
+    """What to say where a GPU can't be used and a second package may be why; empty where there is one package."""
+    return f"\n{_reason(there)}" if len(there := installed()) > 1 else ""
+
+
+def _reason(there: list[str]) -> str:
+    if not there:
+        return "  what to do: it isn't installed; pip install onnxruntime-gpu (or onnxruntime, for the CPU alone)"
+    wanted = "onnxruntime-gpu" if "onnxruntime-gpu" in there else there[0]
+    if len(there) > 1:
+        why = f"{' and '.join(there)} are installed together: their files have the same names, so one has overwritten "
+        why += "or removed those of the other"
+    else:
+        why = f"files of {there[0]} are missing: another package of these files was uninstalled, or the installation "
+        why += "was broken off"
+    gone = " ".join(dict.fromkeys([*there, "onnxruntime", "onnxruntime-gpu"]))
+    return f"  why: {why}\n  what to do: pip uninstall -y {gone}, then pip install {wanted}"

@@ -1,0 +1,60 @@
+"""Progress where stderr is no terminal."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+
+import pytest
+
+from cellbridge.parity import progress
+from cellbridge.parity.progress import Lines, TerminalProgress
+
+
+def waited_for(stream: io.StringIO, lines: int) -> list[str]:
+    end = time.monotonic() + 10
+    while stream.getvalue().count("\n") < lines and time.monotonic() < end:
+        time.sleep(0.01)
+    return stream.getvalue().splitlines()
+
+
+def test_a_line_says_the_stage_and_how_far_it_is() -> None:
+    stream = io.StringIO()
+    lines = Lines(stream, every=0.05)
+    lines.start()
+    lines.stage("interpreter", 4)
+    lines.advance(3)
+    written = waited_for(stream, 2)
+    lines.stop()
+    assert set(written) == {"interpreter 3 of 4 (0 s)"}
+    ended = stream.getvalue()
+    time.sleep(0.2)
+    assert stream.getvalue() == ended
+
+
+def test_a_short_run_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with TerminalProgress() as shown:
+        shown.stage("capture", None)
+    assert stream.getvalue() == ""
+
+
+def test_a_long_run_writes_to_stderr_that_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress.Lines.__init__, "__defaults__", (0.05,))
+    with TerminalProgress() as shown:
+        shown.stage("capture", None)
+        written = waited_for(stream, 1)
+    assert written[0] == "capture (0 s)"
+
+
+def test_a_closed_stream_ends_no_run() -> None:
+    stream = io.StringIO()
+    stream.close()
+    lines = Lines(stream, every=0.01)
+    lines.start()
+    time.sleep(0.1)
+    lines.stop()

@@ -1,0 +1,152 @@
+"""The JSON Schema of the reports, `docs/report.schema.json`, held against reports of every kind."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from jsonschema import Draft202012Validator
+from torch import nn
+
+from cellbridge import parity
+from cellbridge.converter import from_torch, to_onnx
+from cellbridge.parity.onnx_files import compare_onnx
+from cellbridge.parity.report import json_report
+from cellbridge.parity.results import NOT_COMPARED, NOT_REACHED, SKIPPED
+from cellbridge.runtime import nn as cells
+from tests.parity.reports import CONVNET, cell, failing, passing, report, without_comparisons
+
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMA = json.loads((DOCS / "report.schema.json").read_text())
+VALIDATOR = Draft202012Validator(SCHEMA)
+X = (torch.linspace(-1, 1, 8).reshape(2, 4),)
+
+
+class Net(nn.Module):
+    def __init__(self, eps: float = 1e-5) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.fc = nn.Linear(4, 4)
+        self.norm = nn.LayerNorm(4, eps=eps)
+        self.unused = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.fc(x))
+
+
+class Port(cells.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = cells.Dense(4, 3)
+
+    def construct(self, x: Any) -> Any:
+        return self.fc(x)
+
+
+def passes(_: Path) -> Any:
+    return parity.check(Net(), X, train=True)
+
+
+def fails(_: Path) -> Any:
+    found = parity.compare(Net(), Net(eps=1e-2), X)
+    assert not found.ok
+    return found
+
+
+def skips(_: Path) -> Any:
+    return parity.check(Net(), X, skip=["fc"], dtype=torch.float16)
+
+
+def port(_: Path) -> Any:
+    found = parity.compare(nn.Sequential(nn.Linear(4, 3)), Port(), X, cells={"fc": "0"})
+    assert found.pairs
+    assert found.weights
+    return found
+
+
+def trains(_: Path) -> Any:
+    return parity.check_training(nn.Linear(4, 4), X, steps=2)
+
+
+def onnx_files(folder: Path) -> Any:
+    for name, eps in (("a.onnx", 1e-5), ("b.onnx", 1e-2)):
+        to_onnx(from_torch(Net(eps), X), folder / name)
+    return compare_onnx(str(folder / "a.onnx"), str(folder / "b.onnx"))
+
+
+def not_compared(_: Path) -> Any:
+    missing = failing(status=NOT_COMPARED, index=None, reason="no gradient", error=float("inf"), ratio=float("nan"))
+    return report(
+        CONVNET,
+        cell("stem", "Conv2d", missing, passing(sizes="batch=1", index=None, truth=None)),
+        without_comparisons("head", "Linear", NOT_REACHED),
+        without_comparisons("blocks.0", "Block", SKIPPED),
+    )
+
+
+KINDS = [passes, fails, skips, port, trains, onnx_files, not_compared]
+
+
+@pytest.mark.parametrize("made", KINDS, ids=lambda made: made.__name__)
+def test_reports_of_every_kind_are_valid(made: Callable[[Path], Any], tmp_path: Path) -> None:
+    json_report.write(made(tmp_path), tmp_path / "report.json")
+    written = json.loads((tmp_path / "report.json").read_text())
+    VALIDATOR.validate(written)
+    assert undescribed(written) == []
+
+
+def undescribed(written: dict[str, Any]) -> list[str]:
+    """Fields of a report that the schema has nothing about."""
+
+    def unknown(value: dict[str, Any], kind: str) -> list[str]:
+        return [f"{kind}.{name}" for name in value if name not in SCHEMA["$defs"][kind]["properties"]]
+
+    inside = {"cells": "cell", "pairs": "pair", "weights": "weight", "comparisons": "comparison"}
+    found = unknown(written, "training" if "steps" in written else "report")
+    for field, kind in inside.items():
+        for value in written.get(field, []):
+            found += unknown(value, kind)
+            found += [name for comparison in value.get("comparisons", []) for name in unknown(comparison, "comparison")]
+    return found
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lambda r: r.pop("ok"),
+        lambda r: r.update(schema_version=2),
+        lambda r: r.update(dtype="float8"),
+        lambda r: r.update(ok=True),
+        lambda r: r["cells"][1].update(status="good"),
+        lambda r: r["cells"][1].pop("comparisons"),
+        lambda r: r["cells"][1]["comparisons"][0].update(error=None),
+        lambda r: r["cells"][1]["comparisons"][0].update(index=[-1]),
+        lambda r: r["cells"][1]["comparisons"][0].update(status="pass", reason="not the same"),
+        lambda r: r["cells"][1]["comparisons"][0].update(status="fail", reason=""),
+    ],
+)
+def test_a_planted_fault_is_found(plant: Callable[[dict[str, Any]], Any]) -> None:
+    written = report(CONVNET, cell("stem", "Conv2d", failing())).to_dict()
+    VALIDATOR.validate(written)
+    faulty = copy.deepcopy(written)
+    plant(faulty)
+    assert not VALIDATOR.is_valid(faulty)
+    assert undescribed(faulty | {"news": 1}) == ["report.news"]
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_page_describes_the_fields_of_the_schema() -> None:
+    page = (DOCS / "report-schema.md").read_text()
+    described = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    fields = {name for kind in SCHEMA["$defs"].values() for name in kind.get("properties", {})}
+    assert fields == described
+    assert "report.schema.json" in page
