@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -74,16 +75,28 @@ def _plain(module: torch.nn.Module) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if isinstance(value, PLAIN)}
 
 
-_HOLDERS = (dict, OrderedDict, list)
+_HOLDERS = (dict, OrderedDict, list, deque)
 # what belongs to every module, but for the hooks: a library that installs hooks at the first call notes that it did in
 # an attribute, and would install them again if that alone were as before
 _OF_EVERY_MODULE = frozenset(name for name in vars(torch.nn.Module()) if "forward" not in name)
 
 
 def held_attributes(module: torch.nn.Module) -> dict[str, tuple[Any, Any]]:
-    """A module's own attributes and forward hooks: each with what it holds now, if that is a dict or a list."""
+    """A module's own attributes and forward hooks: each with what it holds now, if that is a container or an object."""
     own = {name: value for name, value in vars(module).items() if name not in _OF_EVERY_MODULE}
-    return {name: (value, value.copy() if type(value) in _HOLDERS else None) for name, value in own.items()}
+    return {name: (value, _held(value)) for name, value in own.items()}
+
+
+def _held(value: Any) -> Any:
+    if type(value) in _HOLDERS:
+        return value.copy()
+    return dict(vars(value)) if _is_plain_object(value) else None
+
+
+def _is_plain_object(value: Any) -> bool:
+    """Whether it is an object whose attributes are all that it is; no module, no function."""
+    excluded = (torch.nn.Module, torch.Tensor, type, ModuleType, Mapping, list, tuple, deque)
+    return type(getattr(value, "__dict__", None)) is dict and not callable(value) and not isinstance(value, excluded)
 
 
 def restore_attributes(module: torch.nn.Module, before: Mapping[str, tuple[Any, Any]]) -> None:
@@ -94,6 +107,10 @@ def restore_attributes(module: torch.nn.Module, before: Mapping[str, tuple[Any, 
         if isinstance(value, dict) and held is not None:
             value.clear()
             value.update(held)
+        elif isinstance(held, dict):
+            vars(value).clear()
+            vars(value).update(held)
         elif held is not None:
-            value[:] = held
+            value.clear()
+            value.extend(held)
         vars(module)[name] = value

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from ...runtime.errors import ConversionError, UsageError
+from ...runtime.errors import ConversionError, ConversionWarning, UsageError
 from .copying import copied
 from .other_numbers import with_other_numbers
 
@@ -56,10 +57,24 @@ def newly_kept(before: Kept, after: Kept) -> list[tuple[str, str]]:
 def refuse_state(
     module: torch.nn.Module, places: list[tuple[str, str]], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    """Raise `ConversionError` if what a call keeps in these attributes changes what the next call gives."""
-    if places and _matters(module, args, kwargs):
-        modules = dict(module.named_modules())
-        listed = [_described(modules[path], path, name) for path, name in places]
+    """Raise `ConversionError` if what a call keeps in these attributes changes what the next call gives.
+
+    Of a module that can't be copied that can't be tried: a `ConversionWarning` says so.
+    """
+    if not places:
+        return
+    modules = dict(module.named_modules())
+    listed = [_described(modules[path], path, name) for path, name in places]
+    try:
+        matters = _matters(module, args, kwargs)
+    except UsageError as error:
+        message = (
+            f"forward keeps tensors in Python attributes, {', '.join(line.partition(chr(10))[0] for line in listed)}: "
+            f"the program forgets them, and whether the next call needs them can't be tried: {error}"
+        )
+        warnings.warn(message, ConversionWarning, stacklevel=5)
+        return
+    if matters:
         name = places[0][1]
         raise ConversionError(
             "forward keeps tensors in Python attributes from one call to the next, and a program would forget them:\n"
@@ -71,11 +86,15 @@ def refuse_state(
 
 
 def _matters(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a second call, on other numbers, differs from the first one of a copy that has the same buffers."""
+    """Whether a second call, on other numbers, differs from the first one of a copy that has the same buffers.
+
+    Raises:
+        UsageError: the module can't be copied.
+    """
     try:
         return _differ(module, (args, kwargs), with_other_numbers((args, kwargs)))
-    except UsageError:  # it can't be copied
-        return True
+    except UsageError:
+        raise
     except Exception:  # noqa: BLE001  the model's own code may raise anything on numbers that it isn't made for
         return _differ(module, (args, kwargs), (args, kwargs))
 

@@ -1,6 +1,7 @@
 """Tensors that `forward` keeps in attributes: refused where the next call depends on them, fine where it doesn't."""
 
 import collections
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -106,6 +107,13 @@ class Drops(Keeps):
 @pytest.mark.parametrize("module", [Shows(), CachesATable({}), Drops()], ids=["shown", "a table", "random"])
 def test_what_the_next_call_does_not_depend_on_is_no_state(module, train):
     from_torch(module, (X,), train=train)
+
+
+def test_a_module_that_cannot_be_copied_is_warned_of():
+    module = Shows()
+    module.lock = threading.Lock()
+    with pytest.warns(UserWarning, match=r"\(root\), Shows: self.held: .* can't be tried"):
+        from_torch(module, (X,))
 
 
 def test_what_is_kept_in_a_buffer_is_state_of_the_program():
