@@ -214,7 +214,7 @@ def compare(
                 "  what to do: judge a model file with parity run; two modules in Python, with "
                 "parity.compare(reference, candidate, args) or assert_parity"
             )
-    from .onnx_files import compare_onnx
+    from .onnx_comparison import compare_onnx
 
     options |= {"grads": not no_grad, "model": candidate}
     with TerminalProgress() as progress:

@@ -22,6 +22,7 @@ from ...runtime.ir.types import Source, Type
 from ...runtime.tracing import Builder, Traced
 from . import folding, protos
 from .cells import CellPaths
+from .choices import Choices
 from .context import Context
 from .functions import DEEPEST, MOST, body_of
 from .schemas import require_kind
@@ -78,6 +79,7 @@ class Walk:
         types: Callable[[], Mapping[str, Type]],
         folder: Path | None,
         size: int,
+        choices: Choices,
     ) -> None:
         """`size` is the number of nodes in the model, with functions put in line."""
         load_all()
@@ -87,6 +89,7 @@ class Walk:
         self.functions = functions
         self.types = types
         self.folder = folder
+        self.choices = choices
         self.missing: list[tuple[str, str, str]] = []
         self.left = itertools.count(MOST + size, -1)  # nodes that may still be imported, in sub-programs too
         self.within = False  # whether this is a sub-program, which has no Cells of its own
@@ -206,6 +209,7 @@ class Walk:
             tensor=tensor,
             run=functools.partial(self.run, scope),
             draft=functools.partial(self.draft, scope),
+            choice=self.choices.answer,
         )
         names = translation.named(len(operands))
         taken = [

@@ -129,8 +129,10 @@ class OnnxModelSide:
         slots = run.slots.get(("", 0, OUTPUT), [])
         outputs = run_model(self.model, self.inputs, provider=self.provider)
         records.misfits = surplus(run, len(outputs))
-        for i, array in enumerate(outputs.values()):
-            records.add(Key("", 0, OUTPUT, slots[i] if i < len(slots) else f"[{i}]"), array)
+        by_name = set(slots) == set(outputs)
+        for i, (name, array) in enumerate(outputs.items()):
+            slot = name if by_name else slots[i] if i < len(slots) else f"[{i}]"
+            records.add(Key("", 0, OUTPUT, slot), array)
         return records
 
     def _paired(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Array]:

@@ -77,6 +77,7 @@ class Session:
     Args:
         model: the model, or the path of its file (needed where tensors are in a file beside it).
         provider: "cpu" or "cuda".
+        optimized: whether ONNX Runtime may change the graph before it runs it.
 
     Attributes:
         inputs: names of what the model takes.
@@ -89,8 +90,11 @@ class Session:
         UsageError: the provider isn't available here.
     """
 
-    def __init__(self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu") -> None:
+    def __init__(
+        self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu", *, optimized: bool = True
+    ) -> None:
         self._model = model
+        self._optimized = optimized
         self.provider = chosen_provider(provider)
         self.ort = self._started()
         self._types = {node.name: node.type for node in self.ort.get_inputs()}
@@ -102,6 +106,8 @@ class Session:
         options.log_severity_level = FATAL_ONLY
         options.intra_op_num_threads = threads()
         options.enable_mem_pattern = False  # one more block as large as all that a run needs, for 2 % of its time
+        if not self._optimized:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         ort.set_default_logger_severity(FATAL_ONLY)
         disabled = IN_FLOAT32 if _has_doubles(self._model) else []
         try:

@@ -39,4 +39,9 @@ def _empty(type: Type) -> tuple[tuple[int, ...], Any]:
     return (0, *(size if isinstance(size, int) else 0 for size in type.shape[1:])), torch_dtype(type.dtype)
 
 
+@torch_form("guard")
+def _(context: Context, x: Any, condition: Any, *, message: str) -> Any:
+    return context.call(control.guard, x, condition, message)
+
+
 no_torch_form("own_gradient", "its backward pass was written by hand in a Cell; write it as a torch.autograd.Function")
