@@ -28,20 +28,6 @@ LARGEST = 2**24  # elements of a generated input
 PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
 
-def parsed_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Shapes by input, of texts like `x=1,3,96,128`; `UsageError` for what is none. `sr=` has no dimension."""
-    found: dict[str, tuple[int, ...]] = {}
-    for text in texts:
-        name, equals, sizes = text.rpartition("=")
-        parts = [size.strip() for size in sizes.split(",")] if sizes.strip() else []
-        if not equals or not name or not all(part.isdecimal() and len(part) < 19 for part in parts):
-            raise UsageError(f"--shape takes NAME=SIZES, such as x=1,3,96,128; given {text!r}")
-        if name in found:
-            raise UsageError(f"--shape is given twice for {name!r}")
-        found[name] = tuple(map(int, parts))
-    return found
-
-
 def declared_inputs(path: str, shapes: Shapes | None = None) -> list[Value]:
     """What a file declares of its inputs, with the sizes that `shapes` give; see `input_types` for what is raised."""
     types = input_types(read_model(path).graph, Symbols(), shapes or {})

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime.errors import UsageError
+from ...runtime.errors import UsageError
+from ..dynamic_axes import with_dynamic_axes
+from ..model_file import load
+from ..progress import TerminalProgress
+from ..recipe import DYNAMIC, OPTIMIZERS, Recipe
 from .command import Function, quiet
-from .dynamic_axes import with_dynamic_axes
-from .model_file import load
-from .progress import TerminalProgress
-from .recipe import DYNAMIC, OPTIMIZERS, Recipe
 
 if TYPE_CHECKING:
-    from .training_report import TrainingReport
+    from ..training_report import TrainingReport
 
 TRAINING = ("optimizer", "lr", "weight_decay", "loss_scale", "clip_norm", "accumulate", "frozen")
 """Options that say how to train, by the names of their values: fields of `Recipe`."""
@@ -162,13 +162,13 @@ def export_training(
     user_file = with_dynamic_axes(load(model, seed), dynamic)
     from torch.utils import _pytree as pytree
 
-    from ..converter import training_step_to_onnx
-    from ..runtime import tree
-    from ..runtime.calling import as_array
-    from ..runtime.compiled.step_arguments import training_step
-    from ..runtime.ir.types import is_floating
-    from .loss_network import loss_program
-    from .sizes import open_axes
+    from ...converter import training_step_to_onnx
+    from ...runtime import tree
+    from ...runtime.calling import as_array
+    from ...runtime.compiled.step_arguments import training_step
+    from ...runtime.ir.types import is_floating
+    from ..loss_network import loss_program
+    from ..sizes import open_axes
 
     with quiet(verbose):
         program = loss_program(
@@ -208,7 +208,7 @@ def trained(
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, seed), dynamic)
-        from .training_steps import check_training
+        from ..training_steps import check_training
 
         with quiet(verbose):
             report = check_training(

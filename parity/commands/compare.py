@@ -1,0 +1,56 @@
+"""`parity compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...runtime.errors import UsageError
+from ..progress import TerminalProgress
+from .command import EXIT_CODES, Command, judging
+from .outcome import file_of, finish, require_outputs
+
+
+@click.command(cls=Command, epilog=EXIT_CODES)
+@click.argument("reference")
+@click.argument("candidate")
+@click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
+@click.option("--seed", default=0, show_default=True, help="Of the random inputs and cotangents.")
+@judging
+def compare(
+    reference: str,
+    candidate: str,
+    seed: int,
+    verbose: bool,
+    json_file: str | None,
+    junit_file: str | None,
+    inputs: str | None,
+    shapes: dict[str, tuple[int, ...]],
+    no_grad: bool,
+    **options: Any,
+) -> None:
+    """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
+
+    Inputs are generated from the declared types, at several sizes of dynamic dimensions or as --shape says, or taken
+    from --inputs. Cells are compared one by one where both files have the same (both written by parity export, say),
+    else the models as a whole. Where a file can't be read as a program, ONNX Runtime on both is compared.
+    """
+    read = {"REFERENCE": reference, "CANDIDATE": candidate, "--inputs": inputs}
+    require_outputs({"--json": json_file, "--junit": junit_file}, read)
+    for given in (reference, candidate):
+        if Path(file_of(given)).suffix == ".py":
+            raise UsageError(
+                f"parity compare takes two ONNX files, given {given}\n"
+                "  what to do: judge a model file with parity run; two modules in Python, with "
+                "parity.compare(reference, candidate, args) or assert_parity"
+            )
+    from ..onnx_comparison import compare_onnx
+
+    options |= {"grads": not no_grad, "model": candidate}
+    with TerminalProgress() as progress:
+        report = compare_onnx(
+            reference, candidate, inputs=inputs, shapes=shapes, seed=seed, progress=progress, **options
+        )
+    finish(report, verbose, json_file, junit_file)

@@ -1,0 +1,88 @@
+"""`parity export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import files
+from .command import EXIT_CODES, Command, shared
+from .conversion import checked, converted
+from .outcome import file_of, passed, require_outputs
+from .training import CHECKED_STEPS, export_recipe, export_training, trained, training_options
+
+
+@click.command(cls=Command, epilog=EXIT_CODES)
+@click.option("-o", "--output", required=True, metavar="FILE", help="The ONNX file to write.")
+@click.option("--no-check", is_flag=True, help="Write it without comparing it with torch.")
+@click.option("--no-grad", is_flag=True, help="Compare outputs only.")
+@click.option("--opset", type=int, help="Version of the operator set: 17 to the newest that ONNX Runtime takes.")
+@click.option(
+    "--fp16",
+    is_flag=True,
+    help="Write it in half precision: parameters, inputs and outputs are float16, as after module.half(); that is "
+    "compared with torch in float16.",
+)
+@click.option(
+    "--dynamic",
+    multiple=True,
+    metavar="NAME:AXIS=SYMBOL",
+    help="Let this axis of an argument of forward vary (x:0=batch); axes with one SYMBOL always have one size. May be "
+    "repeated. For a MODEL without dynamic_shapes.",
+)
+@click.option("--external-data", is_flag=True, help="Write the weights to FILE.data, as is always done above 2 GB.")
+@click.option(
+    "--training-step",
+    is_flag=True,
+    help="Write a step of training instead, with its optimizer and state, and a JSON file that describes it "
+    "(docs/train_without_torch.md).",
+)
+@training_options
+@shared
+def export(
+    model: str,
+    seed: int,
+    verbose: bool,
+    output: str,
+    no_check: bool,
+    no_grad: bool,
+    opset: int | None,
+    fp16: bool,
+    dynamic: tuple[str, ...],
+    external_data: bool,
+    training_step: bool,
+    **options: Any,
+) -> None:
+    """Convert MODEL to ONNX, and write it if parity holds.
+
+    MODEL is a model file, as for `parity run`. Where parity fails nothing is written. With --training-step, the loss is
+    that of the file, else the mean of the squares of all floating-point outputs.
+    """
+    require_outputs({"--output": output}, {"MODEL": file_of(model)})
+    if opset is not None:
+        from ...runtime.lowering import opsets
+
+        opsets.chosen(opset)  # or it is refused, before the work starts
+    recipe = export_recipe(training_step, options)
+    if recipe is not None:
+        if not no_check:
+            how: dict[str, Any] = {"dtype": "float32", "provider": "cpu", "rtol": None, "atol": None}
+            steps = {"steps": CHECKED_STEPS, **recipe}
+            passed(trained(model, seed, verbose, steps, dynamic=dynamic, **how), verbose, output)
+        export_training(model, seed, verbose, output, opset, dynamic, recipe)
+        described = Path(output).with_suffix(".json")
+        click.echo(f"wrote {output} and {described}" + (", unchecked" if no_check else ""))
+        return
+    form: dict[str, Any] = {"opset": opset, "external_data": external_data or "auto"}
+    with files.written_whole(output) as onnx_path:
+        if no_check:
+            from ...converter import to_onnx
+
+            to_onnx(converted(model, seed, verbose, dynamic, "float16" if fp16 else None), onnx_path, **form)
+        else:
+            dtype = "float16" if fp16 else "float32"
+            report = checked(model, seed, verbose, dynamic, grads=not no_grad, dtype=dtype, save_onnx=onnx_path, **form)
+            passed(report, verbose, output)
+    click.echo(f"wrote {output}" + (", unchecked" if no_check else ""))
