@@ -139,10 +139,10 @@ def _for_output(whole: list[Any], wanted: list[Any], auto_pad: str, extra: tuple
 @onnx("MatMul")
 def matmul(context: Context, A: Traced, B: Traced) -> Any:
     """MatMul-1..13(A, B) -> Y"""
-    return _product(context, A, B)
+    return product_of(context, A, B)
 
 
-def _product(context: Context, A: Any, B: Any) -> Any:
+def product_of(context: Context, A: Any, B: Any) -> Any:
     """A product of matrices; when the program runs, if the sizes can't be told to fit before."""
     try:
         return linear.matmul(A, B)
@@ -168,7 +168,7 @@ def gemm(
         return linear.linear(A, B, C)
     if transB:
         B = shaping.transpose(B, permutation=(1, 0))
-    product = _product(context, A, B)
+    product = product_of(context, A, B)
     product = product if alpha == 1.0 else product * _like(alpha, A)
     if C is None:
         return product
