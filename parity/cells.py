@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from ..converter.structure.program_names import named_modules
 from ..runtime.errors import UsageError
 from ..runtime.ir.types import is_floating
 from .results import INLINED, NOT_REACHED, UNPAIRED, CellReport
@@ -26,16 +27,16 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
         return {path: CellReport(path, classes[path], count) for path, count in calls.items()}
     reports: dict[str, CellReport] = {}
     used = {name for name, gradient in records.parameter_gradients.items() if gradient is not None}
-    for path, module in reference.module.named_modules():
+    for path, class_name, module in named_modules(reference.module):
         if path in calls:
             reports[path] = CellReport(path, classes[path], calls[path])
         elif reference.watched is not None and path not in reference.watched:
             if can_run(module) and kind_of_module(module) not in CONTAINERS:
-                reports[path] = CellReport(path, type(module).__name__, 0, presence=UNPAIRED)
+                reports[path] = CellReport(path, class_name, 0, presence=UNPAIRED)
         elif can_run(module):
             own = {f"{path}.{name}" for name, p in module.named_parameters() if p.requires_grad}
             presence = INLINED if own and own <= used else NOT_REACHED
-            reports[path] = CellReport(path, type(module).__name__, 0, presence=presence)
+            reports[path] = CellReport(path, class_name, 0, presence=presence)
     return reports
 
 

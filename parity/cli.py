@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .commands.command import EXIT_CODES
+from .commands.command import EXIT_CODES, Group
 from .commands.compare import compare
 from .commands.export import export
 from .commands.inspect import inspect
@@ -12,7 +12,7 @@ from .commands.run import run
 from .commands.weights import weights
 
 
-@click.group(epilog=EXIT_CODES)
+@click.group(cls=Group, epilog=EXIT_CODES)
 @click.version_option(package_name="cellbridge", prog_name="parity")
 def main() -> None:
     """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
@@ -20,11 +20,12 @@ from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
 from .notes import warnings_as_notes
-from .options import Options
+from .options import Options, from_keywords
 from .porting import compare_port, framework_of
 from .progress import NoProgress, Progress
 from .results import Report
-from .round_trip import FROM_ONNX, ways_back
+from .round_trip import FROM_IR, FROM_ONNX, ways_back
+from .sides.frameworks import Framework
 from .sides.interpreter_side import InterpreterSide
 from .sides.onnxruntime_side import ExportedSide, OnnxModelSide
 from .sides.precision import default_dtype, in_dtype
@@ -33,6 +34,7 @@ from .sides.torch_side import TorchSide
 from .sizes import described, other_sizes, resized
 from .trial import judged
 
+INTERPRETER, ONNXRUNTIME = "interpreter", "onnxruntime"
 # the dtype that ONNX Runtime is judged in, for each working dtype
 ONNXRUNTIME_DTYPES = {"float32": "float32", "float64": "float32", "float16": "float16", "bfloat16": "float32"}
 
@@ -50,6 +52,7 @@ def check(
     opset: int | None = None,
     external_data: bool | Literal["auto"] = "auto",
     round_trip: bool = False,
+    sides: Sequence[str] = (),
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -68,6 +71,8 @@ def check(
         external_data: of the exported model, as `converter.to_onnx` takes it.
         round_trip: judge the ways back too: the torch modules that the program becomes, directly (Cell by Cell) and, in
             eval mode, by way of ONNX (as a whole).
+        sides: names of those to judge, as "interpreter", "onnxruntime" and "cell" for a port; all of them if none is
+            given.
         progress: told of stages.
         **options: fields of `Options`.
 
@@ -78,7 +83,7 @@ def check(
         UsageError: the inputs don't fit the module, an option is wrong, or the module's outputs aren't finite.
         ConversionError: the module can't be converted, and there is no port, which would be judged alone, with a note.
     """
-    chosen = Options(**options)
+    chosen = from_keywords(Options, check, options)
     require_ready(module)
     shown = progress or NoProgress()
     keywords = dict(kwargs or {})
@@ -89,6 +94,9 @@ def check(
         assert framework is not None
         return compare_port(module, cell, args, keywords, framework, chosen, shown, cells, weights)
 
+    _require_sides(sides, round_trip, framework)
+    if framework is not None and set(sides) == {framework.name} and save_onnx is None:
+        return port()
     shown.stage("capture", None)
     try:
         with warnings_as_notes() as notes:
@@ -104,7 +112,7 @@ def check(
     if round_trip:
         shown.stage("convert back", None)
         back = ways_back(program)
-    conversions = _Conversions(module, program, back, opset, chosen, shown)
+    conversions = _Conversions(module, program, back, opset, sides, chosen, shown)
     report = conversions.judged(args, keywords)
     report.notes += notes
     if not (chosen.fail_fast and not report.ok):
@@ -113,7 +121,7 @@ def check(
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
         )
-    if framework is not None and not (chosen.fail_fast and not report.ok):
+    if framework is not None and _wanted(framework.name, sides) and not (chosen.fail_fast and not report.ok):
         report.join(port())
     if save_onnx is not None:
         shown.stage("write ONNX", None)
@@ -130,12 +138,14 @@ class _Conversions:
         program: what it was captured as; judged in the interpreter and in ONNX Runtime.
         back: torch modules made of the program, by the names of the sides that they are.
         opset: of the ONNX model.
+        sides: names of those to judge; all of them if none is given.
     """
 
     module: torch.nn.Module
     program: Program
     back: Mapping[str, torch.nn.Module]
     opset: int | None
+    sides: Sequence[str]
     options: Options
     progress: Progress
 
@@ -148,9 +158,9 @@ class _Conversions:
             for name, network in self.back.items()
         ]
         sides: list[Side] = [
-            InterpreterSide("interpreter", self.program, args, kwargs, working_dtype=dtype, seed=options.seed),
+            InterpreterSide(INTERPRETER, self.program, args, kwargs, working_dtype=dtype, seed=options.seed),
             ExportedSide(
-                "onnxruntime",
+                ONNXRUNTIME,
                 self.program,
                 args,
                 kwargs,
@@ -160,7 +170,8 @@ class _Conversions:
             ),
             *made,
         ]
-        return judged(_torch_side("torch", self.module, args, kwargs, options), sides, options, self.progress)
+        reference = _torch_side("torch", self.module, args, kwargs, options)
+        return judged(reference, [s for s in sides if _wanted(s.name, self.sides)], options, self.progress)
 
     def judge_at_other_sizes(
         self, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
@@ -173,6 +184,19 @@ class _Conversions:
                 report.join_sizes(self.judged(*resized(self.program, args, kwargs, sizes)), label)
             except UsageError as error:
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
+
+
+def _wanted(side: str, sides: Sequence[str]) -> bool:
+    return not sides or side in sides
+
+
+def _require_sides(sides: Sequence[str], round_trip: bool, framework: Framework | None) -> None:
+    """Raise `UsageError` if one of these sides isn't there to be judged."""
+    there = [INTERPRETER, ONNXRUNTIME]
+    there += [FROM_IR, FROM_ONNX] if round_trip else []
+    there += [framework.name] if framework is not None else []
+    if unknown := [side for side in sides if side not in there]:
+        raise UsageError(f"there is no side {unknown[0]!r} to judge: there are {', '.join(there)}")
 
 
 def captured(
@@ -218,7 +242,7 @@ def compare(
         UsageError: a side is of another kind, the inputs don't fit, or it isn't clear which Parameter of the Cell is
             which of the module.
     """
-    chosen = Options(**options)
+    chosen = from_keywords(Options, compare, options)
     args, keywords = as_arguments(args, kwargs)
     framework = framework_of(candidate)
     if framework is not None:

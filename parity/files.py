@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ..runtime import files
 from ..runtime.errors import UsageError
-from ..runtime.files import put_in_place
 
 
 def require_writable(path: str | PathLike[str]) -> None:
@@ -24,11 +24,13 @@ def require_writable(path: str | PathLike[str]) -> None:
             raise UsageError(f"can't write {path}: there is no folder {target.parent}; create it first")
         if target.exists() and not os.access(target, os.W_OK):
             raise UsageError(f"can't write {path}: the file is there and may not be changed")
-        if not _is_device(target):
-            with _folder_beside(target.resolve()):
-                pass
+        if not files.is_device(target):
+            with TemporaryDirectory(prefix=".cellbridge-", dir=target.resolve().parent) as folder:
+                (Path(folder) / target.name).touch()  # or the name is too long
     except OSError as error:
-        raise UsageError(f"can't write {path}: {error.strerror}") from error
+        raise UsageError(f"can't write {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"can't write {path}: {error}") from error
 
 
 def require_apart(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
@@ -40,7 +42,7 @@ def require_apart(outputs: Mapping[str, str | None], inputs: Mapping[str, str | 
     """
     taken = {_same_as(path): option for option, path in inputs.items() if path is not None}
     for option, path in outputs.items():
-        if path is None or _is_device(Path(path)):
+        if path is None or files.is_device(Path(path)):
             continue
         if (other := taken.setdefault(_same_as(path), option)) != option:
             raise UsageError(f"{other} and {option} are one file, {path}: give {option} another name")
@@ -57,51 +59,49 @@ def _same_as(path: str) -> object:
 
 @contextmanager
 def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
-    """Yields where to write instead of `path`: a file of the same name in a temporary folder beside it.
+    """As `runtime.files.written_whole`, with `UsageError` where a file can't be created or moved there."""
+    with _placed(path, files.written_whole(path)) as inside:
+        yield inside
 
-    On leaving, what lies in that folder is moved into place (an ONNX model may have its tensors in a second file
-    beside it); on an exception it is dropped, and `path` is as it was.
 
-    Raises:
-        UsageError: a file can't be created or moved there.
-    """
-    if _is_device(Path(path)):
-        yield Path(path)
-        return
-    target = Path(path).resolve()  # a symbolic link stays one
-    with _folder_beside(target) as folder:
-        yield folder / target.name
-        if not (folder / target.name).exists():
-            raise RuntimeError(f"nothing was written for {path}")
-        try:
-            files = sorted(folder.iterdir(), key=lambda file: file.name == target.name)  # the named one last
-            for file in files:
-                if (there := target.with_name(file.name)).exists():
-                    shutil.copymode(there, file)
-            put_in_place(files, [target.with_name(file.name) for file in files])
-        except OSError as error:
-            raise UsageError(f"can't write {path}: {error.strerror}") from error
+@contextmanager
+def written_model(path: str | PathLike[str]) -> Iterator[Path]:
+    """As `written_whole`, for an ONNX model that may have its tensors in a second file beside it."""
+    from ..runtime.lowering.placing import placed_model
+
+    with _placed(path, placed_model(path)) as inside:
+        yield inside
 
 
 def write_text(path: str | PathLike[str], text: str) -> None:
     """Write `text` in UTF-8; `UsageError` if that is not possible."""
-    with written_whole(path) as file:
-        try:
-            file.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"can't write {path}: {error.strerror}") from error
+    with written_whole(path) as file, _refused(path):
+        file.write_text(text, encoding="utf-8")
+
+
+def write_bytes(path: str | PathLike[str], content: bytes) -> None:
+    """Write a file; `UsageError` if that is not possible."""
+    with written_whole(path) as file, _refused(path):
+        file.write_bytes(content)
 
 
 @contextmanager
-def _folder_beside(target: Path) -> Iterator[Path]:
+def _placed(path: str | PathLike[str], place: AbstractContextManager[Path]) -> Iterator[Path]:
+    """`place`, whose own `OSError`s are refusals; those of the block are not."""
+    with _refused(path):
+        inside = place.__enter__()
     try:
-        folder = TemporaryDirectory(prefix=".parity-", dir=target.parent)
+        yield inside
+    except BaseException:
+        place.__exit__(*sys.exc_info())
+        raise
+    with _refused(path):
+        place.__exit__(None, None, None)
+
+
+@contextmanager
+def _refused(path: str | PathLike[str]) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise UsageError(f"can't write {target}: {error.strerror}") from error
-    with folder as name:
-        yield Path(name)
-
-
-def _is_device(target: Path) -> bool:
-    """Whether it is there and is no regular file (`/dev/null`, a pipe): such a thing is written to, never replaced."""
-    return target.exists() and not target.is_file()
+        raise UsageError(f"can't write {path}: {error.strerror or error}") from error

@@ -13,7 +13,7 @@ from ..runtime.ir.types import Constant, Value
 from .onnx_inputs import Shapes, declared_inputs, generated, generated_inputs, shapes_of
 from .onnx_reading import OnnxFile, in_order_of, named_as, read, read_with_inputs, require_as_many, require_eval, suited
 from .onnx_whole import whole
-from .options import Options
+from .options import Options, from_keywords
 from .progress import NoProgress, Progress
 from .results import FAIL, Comparison, Report
 from .sides.interpreter_side import InterpreterSide
@@ -53,7 +53,7 @@ def compare_onnx(
         UsageError: a file or the inputs can't be read or don't fit.
         ConversionError: a model is malformed.
     """
-    chosen, shown = Options(**options), progress or NoProgress()
+    chosen, shown = from_keywords(Options, compare_onnx, options), progress or NoProgress()
     require_eval(chosen)
     shown.stage("read", None)
     declared, theirs = declared_inputs(reference, shapes), declared_inputs(candidate)

@@ -11,7 +11,7 @@ from ..runtime.errors import UnsupportedOperators
 from .onnx_inputs import Shapes, declared_inputs, generated
 from .onnx_reading import read_with_inputs, require_eval, suited
 from .onnx_whole import whole
-from .options import Options
+from .options import Options, from_keywords
 from .progress import NoProgress, Progress
 from .results import Report
 from .sides.interpreter_side import InterpreterSide
@@ -47,7 +47,7 @@ def check_onnx(
         UsageError: the file or the inputs can't be read or don't fit, or an option is wrong.
         ConversionError: the model is malformed.
     """
-    chosen, shown = Options(**options), progress or NoProgress()
+    chosen, shown = from_keywords(Options, check_onnx, options), progress or NoProgress()
     require_eval(chosen)
     shown.stage("read", None)
     declared = declared_inputs(path, shapes)

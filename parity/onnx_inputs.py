@@ -9,7 +9,8 @@ import numpy as np
 
 from ..converter.onnx_in.importing import input_types, read_model
 from ..converter.onnx_in.protos import Symbols
-from ..runtime.compiled.session import Session, SessionError
+from ..runtime.compiled.isolated import IsolatedSession, SessionEnded
+from ..runtime.compiled.session import SessionError
 from ..runtime.errors import UsageError
 from ..runtime.ir.dims import evaluate, symbols_in
 from ..runtime.ir.program import Program
@@ -46,10 +47,10 @@ def runnable(path: str, values: Sequence[Value], inputs: str | None, seed: int) 
         yield read_arrays(inputs, values)
         return
     names = list(dict.fromkeys(name for value in values for name in sorted(symbols_in(value.shape))))
-    session = _session(path) if names else None
-    if session is None:
-        yield generated(values, seed, _default(names))
+    if not names:
+        yield generated(values, seed, {})
         return
+    session = IsolatedSession(path)
     refused: list[str] = []
     tried = [sizes for sizes in (_default(names), *_other_sizes(values, names)) if _fits(values, sizes)]
     for sizes in tried:
@@ -57,9 +58,14 @@ def runnable(path: str, values: Sequence[Value], inputs: str | None, seed: int) 
         try:
             results = session.run({value.name: array for value, array in zip(values, arrays, strict=True)})
         except SessionError as error:
+            if session.refused:  # what is wrong is said where the file is read, or run
+                yield arrays
+                return
             refused.append(str(error).partition("\n")[0])
+            if isinstance(error, SessionEnded):
+                session = IsolatedSession(path)
         else:
-            if all(array.size for array in results.values()):
+            if all(array.size for items in results.values() for array in items):
                 yield arrays
             else:
                 refused.append("its outputs have no element")
@@ -70,14 +76,6 @@ def runnable(path: str, values: Sequence[Value], inputs: str | None, seed: int) 
             f"  at {described(tried[0])}: {refused[0]}\n"
             f"  what to do: give the shapes, --shape {_example(values)}, or arrays by input name, --inputs arrays.npz"
         )
-
-
-def _session(path: str) -> Session | None:
-    """ONNX Runtime's session; None for a file that it doesn't take: why is said where the file is read, or run."""
-    try:
-        return Session(path)
-    except SessionError:
-        return None
 
 
 def _default(names: Sequence[str]) -> Sizes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
-from collections.abc import Callable, Sequence
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from ..runtime.errors import UsageError
+from ..runtime.errors import UnknownOption, UsageError
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
@@ -19,7 +22,7 @@ class Options:
     Attributes:
         grads: compare gradients too.
         train: run in train mode, with random draws replayed and buffer updates compared.
-        dtype: working dtype, "float32", "float64", "float16" or "bfloat16".
+        dtype: working dtype, "float32", "float64", "float16" or "bfloat16"; that of torch or NumPy will do.
         rtol: replaces the computed bars, with `atol`.
         atol: replaces the computed bars, with `rtol`.
         only: globs of Cell paths; others are skipped.
@@ -45,10 +48,45 @@ class Options:
     model: str = ""
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise UsageError(f"dtype must be one of {', '.join(DTYPES)}, given {self.dtype!r}")
+        object.__setattr__(self, "dtype", dtype_name(self.dtype))
+        for name in ("rtol", "atol"):
+            given = getattr(self, name)
+            if given is not None and not (given >= 0 and math.isfinite(given)):
+                raise UsageError(f"{name} must be a number of at least 0, given {given!r}")
 
     def selects(self, path: str) -> bool:
         """Whether the Cell at `path` is to be judged."""
         wanted = not self.only or any(fnmatch.fnmatchcase(path, glob) for glob in self.only)
         return wanted and not any(fnmatch.fnmatchcase(path, glob) for glob in self.skip)
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a working dtype given by name or as that of torch, NumPy or the runtime.
+
+    Raises:
+        UsageError: it is none of `DTYPES`.
+    """
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    name = str(name).removeprefix("torch.").lower()
+    if name not in DTYPES:
+        raise UsageError(f"dtype must be one of {', '.join(DTYPES)}, given {dtype!r}")
+    return name
+
+
+Kind = TypeVar("Kind")
+
+
+def from_keywords(kind: Callable[..., Kind], function: Callable[..., Any], given: Mapping[str, Any]) -> Kind:
+    """`Options` or another such dataclass, made of the keywords that a public function passes on.
+
+    Raises:
+        UnknownOption: a keyword is neither a field nor a parameter of the function.
+    """
+    known = list(inspect.signature(kind).parameters)
+    for name in given:
+        if name not in known:
+            own = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+            close = difflib.get_close_matches(name, own + known, n=1)
+            hint = f"did you mean {close[0]}=?" if close else f"there are {', '.join(sorted(own + known))}"
+            raise UnknownOption(f"{function.__name__}() has no option {name}=; {hint}")
+    return kind(**given)

@@ -4,32 +4,65 @@
     parity_resnet18.py::layer1.0.conv1[interpreter] PASSED
     parity_resnet18.py::layer1.0.conv1[onnxruntime] PASSED
 
-It loads in every pytest run of every user: torch and ONNX Runtime are imported when such a file is collected.
+It loads in every pytest run of every user: torch and ONNX Runtime are imported when such a file is collected. Files of
+that name that don't define `model` and `inputs` are left alone, without being run.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from .results import CellReport, Report
+from .contract import NEEDED, missing
+from .pytest_options import add_options, settings_of
 
 ROOT = "(root)"
 SIDES = ("interpreter", "onnxruntime")
+SETTINGS = pytest.StashKey[dict[str, Any]]()
+LEFT_ALONE = pytest.StashKey[list[str]]()
 
 pytest.register_assert_rewrite("cellbridge.parity.assertions")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the command line options and ini settings that say how Cells are compared."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the settings, and declare the marker that the items carry, so that `-m parity` selects them."""
+    config.stash[SETTINGS] = settings_of(config)
+    config.stash[LEFT_ALONE] = []
+    config.addinivalue_line("markers", "parity: one Cell of a parity_*.py file on one side")
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect `parity_*.py`."""
-    if file_path.suffix == ".py" and file_path.name.startswith("parity_"):
+    """Collect `parity_*.py`, if it is a model file."""
+    if file_path.suffix != ".py" or not file_path.name.startswith("parity_"):
+        return None
+    try:
+        absent = missing(file_path.read_bytes())
+    except OSError as error:
+        absent = [f"nothing that can be read ({error.strerror})"]
+    if not absent:
         collector: pytest.Collector = ParityFile.from_parent(parent, path=file_path)
         return collector
+    asked_for = parent.session.isinitpath(file_path) or parent.config.getoption("verbose") > 0
+    if asked_for or len(absent) < len(NEEDED):
+        note = f"parity: {file_path.name} is left alone, since it defines no {' and no '.join(absent)}"
+        parent.config.stash[LEFT_ALONE].append(note)
     return None
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Which files are no model files, of those that were asked for or that define half of what is needed."""
+    return config.stash[LEFT_ALONE]
 
 
 class CellFailure(Exception):
@@ -39,36 +72,82 @@ class CellFailure(Exception):
 class ParityFile(pytest.File):
     """A model file. It is loaded when it is collected; captured and run once, by the first item that runs."""
 
-    _outcome: Report | Exception | None = None
+    _found: dict[str, Any] | None = None
+    _told_by = ""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item per Cell that could run, and side."""
+        """One item per Cell that could run, and side; one that fails for a file that can't be loaded."""
         from ..runtime.errors import CellbridgeError
-        from . import model_file
-        from .cells import can_run
-        from .porting import framework_of
 
         try:
-            self.model = model_file.load(str(self.path))
-        except CellbridgeError as error:
-            raise self.CollectError(str(error)) from error
-        port = framework_of(self.model.cell)
-        sides = SIDES if port is None else (*SIDES, port.name)
-        for path, module in self.model.module.named_modules():
-            if path == "" or can_run(module):
-                for side in sides:
-                    yield CellItem.from_parent(self, name=f"{path or ROOT}[{side}]", cell=path, side=side)
+            self._load()
+        except (CellbridgeError, ImportError) as error:
+            yield BrokenFile.from_parent(self, name="model", reason=str(error))
+        else:
+            for path, side in self.items:
+                yield CellItem.from_parent(self, name=_name(path, side), cell=path, side=side)
 
-    def report(self) -> Report:
-        """The report on the file's model, made once; what went wrong in making it is raised for every item."""
-        from ..runtime.errors import CellbridgeError
+    def _load(self) -> None:
+        """Run the file; its model, and which items it has."""
+        from ..converter.structure.program_names import named_modules
+        from . import model_file
+        from .cells import can_run
+        from .options import Options
+        from .porting import framework_of
+        from .user_code import errors_shown
 
-        if self._outcome is None:
-            from .engine import check
+        settings = self.config.stash[SETTINGS]
+        model = model_file.load(str(self.path))
+        port = framework_of(model.cell)
+        sides = [*SIDES, *([] if port is None else [port.name])]
+        sides = [side for side in sides if side in (settings["sides"] or sides)]
+        chosen = Options(only=settings["only"], skip=settings["skip"])
+        with errors_shown(self.path.name, "when its modules were listed"):
+            modules = list(named_modules(model.module))
+        paths = [path for path, _, module in modules if path == "" or can_run(module)]
+        self.items = [(path, side) for path in paths if chosen.selects(path) for side in sides]
+        self.sides = sides
+        self._model = model
 
-            model = self.model
+    def outcome(self, item: CellItem) -> tuple[str, str]:
+        """PASS, FAIL or SKIPPED, and the reason, of the check that all items and all of xdist's workers share.
+
+        Raises:
+            CellFailure: the check couldn't be made. What went wrong is told in full once.
+        """
+        from .once import ATTEMPTS, EndedBefore, once
+
+        if self._found is None:
+            shared = self._shared()
             try:
-                self._outcome = check(
+                self._found = self._checked() if shared is None else once(shared, self._checked)
+            except EndedBefore:
+                crashed = f"{ATTEMPTS} workers ended while they checked {self.path.name}"
+                self._found = {"refused": f"{crashed}; see what ends them with: parity run {self.path}"}
+            except Exception as error:
+                self._found = {"refused": f"{type(error).__name__}: {error}"}
+                self._told_by = item.nodeid
+                raise
+        if refused := self._found.get("refused"):
+            if self._told_by:
+                refused = f"{refused.splitlines()[0]}\n  in full at {self._told_by}"
+            self._told_by = self._told_by or item.nodeid
+            raise CellFailure(refused)
+        status, reason = self._found["outcomes"][item.name]
+        return status, reason
+
+    def _checked(self) -> dict[str, Any]:
+        """The outcomes by the names of items, or why there are none."""
+        from ..runtime.errors import CellbridgeError
+        from .commands.command import quiet
+        from .engine import check
+        from .report.items import outcomes
+
+        model = self._model
+        settings = self.config.stash[SETTINGS] | {"sides": self.sides}
+        try:
+            with quiet(verbose=False):  # what torch logs while it captures would stand in the first item's report
+                report = check(
                     model.module,
                     model.args,
                     model.kwargs,
@@ -78,68 +157,35 @@ class ParityFile(pytest.File):
                     cells=model.cells,
                     weights=model.weights,
                     model=self.path.name,
+                    **settings,
                 )
-            except CellbridgeError as error:
-                self._outcome = error
-        if isinstance(self._outcome, Exception):
-            raise CellFailure(str(self._outcome)) from self._outcome
-        return self._outcome
+        except CellbridgeError as error:
+            return {"refused": str(error)}
+        return {"outcomes": {_name(*item): found for item, found in outcomes(report, self.items).items()}}
+
+    def _shared(self) -> Path | None:
+        """Where this file's outcomes are for all workers of xdist on this machine; None for a process of its own.
+
+        xdist gives each worker here a folder in pytest's own temporary folder, which all of them therefore share.
+        """
+        worker = getattr(self.config, "workerinput", None)
+        own = self.config.getoption("basetemp", None)
+        if worker is None or own is None:
+            return None
+        python = [sys.executable, sys.version]  # `--dist each` may run several
+        key = [worker["testrunuid"], str(self.path), self.config.stash[SETTINGS], python]
+        return Path(own).parent / f"parity-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]}.json"
 
 
-class CellItem(pytest.Item):
-    """One Cell, on one side."""
+class ParityItem(pytest.Item):
+    """An item of a model file, whose failures are shown without a traceback."""
 
-    parent: ParityFile
-
-    def __init__(self, *, cell: str, side: str, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.cell = cell
-        self.side = side
         self.add_marker(pytest.mark.parity)
 
-    def runtest(self) -> None:
-        """Pass if every comparison of this Cell on this side passes; fail for a Cell that was never exercised."""
-        from .results import FAIL, INLINED, NOT_REACHED
-
-        report = self.parent.report()
-        cell = report.cells[self.cell]
-        if cell.presence == NOT_REACHED:
-            raise CellFailure(
-                f"the inputs never exercise the Cell {self.cell} ({cell.class_name}): nothing is known about it\n"
-                "  what to do: give inputs that reach it, or take it out of the model"
-            )
-        if cell.presence == INLINED:
-            pytest.skip("never called itself: its parameters are judged in the Cell that uses them")
-        own = [comparison for comparison in cell.comparisons if comparison.side == self.side]
-        if not own and self.side not in SIDES and self.is_unpaired(report):
-            pytest.skip("no Cell is its port, or that is called otherwise: judged in the Cell around it")
-        if not own:
-            notes = "".join(f"\n  note: {note}" for note in report.notes)
-            raise CellFailure(f"nothing of the Cell {self.cell or ROOT} was compared on the {self.side} side{notes}")
-        judged = self._judged(report, cell)
-        if judged.status == FAIL or judged.failures:
-            from .report.detail import cell_detail
-
-            raise CellFailure("\n".join(line.plain for line in cell_detail(judged, report, 80)))
-
-    def is_unpaired(self, report: Report) -> bool:
-        """Whether the module isn't held against a Cell of the port; a Sequential that the port hasn't is none."""
-        return self.cell not in {pair.module for pair in report.pairs if pair.cell_class and not pair.apart}
-
-    def _judged(self, report: Report, cell: CellReport) -> CellReport:
-        """The Cell with this side's comparisons; an end-to-end failure that another Cell explains isn't its own."""
-        from dataclasses import replace
-
-        explained = bool(report.failing) and self.cell not in report.failing
-        own = [
-            comparison
-            for comparison in cell.comparisons
-            if comparison.side == self.side and not (explained and comparison.feeding == "end to end")
-        ]
-        return replace(cell, comparisons=own)
-
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The Cell's detail without a traceback."""
+        """The text of a failure of ours; other exceptions as pytest shows them."""
         if isinstance(excinfo.value, CellFailure):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
@@ -149,6 +195,41 @@ class CellItem(pytest.Item):
         return self.path, None, self.name
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker that the items carry, so that `-m parity` selects them."""
-    config.addinivalue_line("markers", "parity: one Cell of a parity_*.py file on one side")
+class BrokenFile(ParityItem):
+    """A model file that can't be loaded: an error of its own, not one that ends the run."""
+
+    def __init__(self, *, reason: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.reason = reason
+
+    def setup(self) -> None:
+        """Raise the reason."""
+        raise CellFailure(self.reason)
+
+    def runtest(self) -> None:
+        """Nothing is left to do."""
+
+
+class CellItem(ParityItem):
+    """One Cell, on one side."""
+
+    parent: ParityFile
+
+    def __init__(self, *, cell: str, side: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.cell = cell
+        self.side = side
+
+    def runtest(self) -> None:
+        """Pass if every comparison of this Cell on this side passes; fail for a Cell that was never exercised."""
+        from .results import FAIL, SKIPPED
+
+        status, reason = self.parent.outcome(self)
+        if status == SKIPPED:
+            pytest.skip(reason)
+        if status == FAIL:
+            raise CellFailure(reason)
+
+
+def _name(path: str, side: str) -> str:
+    return f"{path or ROOT}[{side}]"

@@ -35,7 +35,7 @@ class Recipe:
 
     Attributes:
         steps: how many updates are made.
-        optimizer: one of `OPTIMIZERS`.
+        optimizer: one of `OPTIMIZERS`, in small or capital letters.
         lr: learning rate.
         weight_decay: None for the optimizer's own (0.01 of AdamW, else 0).
         loss_scale: a number, which stays; "dynamic", which begins and moves as torch's `GradScaler`; a
@@ -59,6 +59,8 @@ class Recipe:
     frozen: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.optimizer, str):
+            object.__setattr__(self, "optimizer", self.optimizer.lower())  # as torch's classes are written, too
         if self.optimizer not in OPTIMIZERS:
             raise UsageError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, given {self.optimizer!r}")
         for name in ("steps", "accumulate"):

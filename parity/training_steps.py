@@ -19,7 +19,7 @@ from .engine import as_arguments
 from .judge import size
 from .loss_network import Loss, loss_program
 from .notes import warnings_as_notes
-from .options import Options
+from .options import Options, from_keywords
 from .progress import NoProgress, Progress
 from .recipe import Recipe
 from .sides.precision import is_inexact
@@ -78,7 +78,9 @@ def check_training(
             there is a loss scale and a complex parameter is trained.
         ConversionError: the module and its loss can't be converted.
     """
-    chosen, options = Recipe(**recipe), Options(dtype=dtype, rtol=rtol, atol=atol, seed=seed, provider=provider)
+    chosen = from_keywords(Recipe, check_training, recipe)
+    options = Options(dtype=dtype, rtol=rtol, atol=atol, seed=seed, provider=provider)
+    dtype = options.dtype
     require_ready(module)
     _require_scalable(module, chosen)
     shown = progress or NoProgress()

@@ -19,6 +19,7 @@ from .common.parameter import Parameter
 from .common.tensor import Tensor, full_like, wrapped, zeros_like
 from .ops import elementwise
 from .precision import computing_in
+from .tracing import current as current_trace
 
 Function = Callable[..., Any]
 
@@ -74,6 +75,9 @@ def differentiate(
     Nothing is left recorded afterwards, whether `fn` raised or not.
     """
     _check_positions(args, positions)
+    trace = current_trace()
+    if trace is not None and trace.region is not None:
+        trace.region.begins_gradient()
     outer = tape.current()
     take_forward = getattr(fn, "take_forward", None) if outer is None else None  # a Cell may have kept one
     forward = take_forward(args, kwargs, weights) if take_forward else None

@@ -2,6 +2,7 @@
 
 CellbridgeError
 |-- UsageError              2   the command line, the model file or an argument is wrong
+|   `-- UnknownOption           2   a function has no such keyword
 |-- ConversionError         3   the model can't be converted
 |   `-- UnsupportedOperators    3   it uses operators that have no mapping (all are listed)
 |-- ShapeError              2   operands of an op don't fit together
@@ -17,15 +18,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .visible import visible_name, visible_text
+
 
 class CellbridgeError(Exception):
     """Base of all errors raised on purpose; `exit_code` is what the command line returns."""
 
     exit_code = 2
 
+    def __str__(self) -> str:
+        """The message, fit to be shown: it names what stands in files."""
+        return visible_text(super().__str__())
+
 
 class UsageError(CellbridgeError):
     """What the user gave (command line, model file, argument) is wrong."""
+
+
+class UnknownOption(UsageError, TypeError):
+    """A function is called with a keyword that it hasn't; the message has the one that is close to it."""
 
 
 class ConversionError(CellbridgeError):
@@ -59,7 +70,7 @@ def require_supported(unsupported: Iterable[tuple[str, str, str]], refused: str,
         lines = [refused.format(f"{len(unique)} use{'s' if len(unique) > 1 else ''}")]
         lines += [
             f"  {name}\n      in Cell {cell or '(root)'}{f', {source}' if source else ''}"
-            for name, cell, source in unique
+            for name, cell, source in (map(visible_name, use) for use in unique)
         ]
         lines += [f"  what to do: {instead}"] if instead else []
         raise UnsupportedOperators("\n".join(lines), unique)
@@ -104,3 +115,7 @@ class ParityError(CellbridgeError, AssertionError):
 
 class ConversionWarning(UserWarning):
     """A model was converted, but the program isn't the same in something that the text names."""
+
+    def __str__(self) -> str:
+        """The text, fit to be shown."""
+        return visible_text(super().__str__())

@@ -1,56 +1,132 @@
-"""Output files: written whole or not at all."""
+"""Output files: written whole or not at all, under names that nobody can guess, also where a signal ends Python."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import shutil
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived while files were being written: what is temporary is removed, then Python ends by the signal."""
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` when the context ends well, else vanishes; `OSError`s pass."""
-    with whole_files([path]) as (file,):
+    with written_whole(path) as inside, inside.open("wb") as file:
         yield file
 
 
 @contextlib.contextmanager
-def whole_files(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
-    """Files that take the places of `paths` together when the context ends well, else vanish; `OSError`s pass."""
-    for path in paths:
-        if not path.name:
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    temporary = [path.with_name(f".{path.name}.{os.getpid()}") for path in paths]
-    try:
-        with contextlib.ExitStack() as stack:
-            yield [stack.enter_context(path.open("wb")) for path in temporary]
-        put_in_place(temporary, paths)
-    finally:
-        for path in temporary:
-            path.unlink(missing_ok=True)
+def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yields where to write instead of `path`: a file of the same name in a new folder beside it.
+
+    When the context ends well, what lies in that folder is moved to where `path` is, the file itself at last; on an
+    exception it is dropped, and `path` is as it was. A symbolic link stays one. What is there and no regular file
+    (`/dev/null`, a pipe) is written to, never replaced. `OSError`s pass.
+    """
+    target = Path(path)
+    if not target.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if is_device(target):
+        yield target
+        return
+    target = Path(os.path.realpath(target))
+    with unwound_on_sigterm(), TemporaryDirectory(prefix=".cellbridge-", dir=target.parent) as name:
+        inside = Path(name) / target.name
+        yield inside
+        if not inside.exists():
+            raise RuntimeError(f"nothing was written for {path}")
+        files = sorted(inside.parent.iterdir(), key=lambda file: file.name == target.name)  # the named one last
+        put_in_place(files, [target.with_name(file.name) for file in files])
+
+
+def is_device(target: Path) -> bool:
+    """Whether it is there and neither a regular file nor a folder."""
+    return target.exists() and not target.is_file() and not target.is_dir()
 
 
 def put_in_place(files: Sequence[Path], targets: Sequence[Path]) -> None:
-    """Move files to where they belong, the last one at last; if one can't be moved, all targets are as they were."""
+    """Move files to where they belong, the last one at last; if one can't be moved, all targets are as they were.
+
+    Each is on the disk before it is seen under its name. A file that is replaced hands on its permissions. All targets
+    are in one folder, and the files in another one of the same file system.
+    """
+    for file, target in zip(files, targets, strict=True):
+        if target.exists():
+            shutil.copymode(target, file)
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
     moved: list[tuple[Path, Path | None]] = []
+    with TemporaryDirectory(prefix="before-", dir=files[0].parent) as before:
+        try:
+            for file, target in list(zip(files, targets, strict=True))[:-1]:
+                old = Path(before) / target.name if target.exists() else None
+                if old is not None:
+                    _second_name(target, old)
+                moved.append((target, old))
+                file.replace(target)
+            files[-1].replace(targets[-1])
+        except BaseException:
+            for target, old in moved:
+                if old is None:
+                    target.unlink(missing_ok=True)
+                else:
+                    old.replace(target)
+            raise
+    sync_folder(targets[0].parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the system knows such a thing."""
+    if os.name != "posix":
+        return
+    opened = os.open(folder, os.O_RDONLY)
     try:
-        for file, target in list(zip(files, targets, strict=True))[:-1]:
-            old = target.with_name(f".{target.name}.{os.getpid()}.old") if target.exists() else None
-            moved.append((target, old))
-            if old is not None:
-                target.replace(old)
-            file.replace(target)
-        files[-1].replace(targets[-1])
-    except BaseException:
-        for target, old in moved:
-            if old is None:
-                target.unlink(missing_ok=True)
-            elif old.exists():
-                old.replace(target)
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that can't
+            raise
+    finally:
+        os.close(opened)
+
+
+def _second_name(file: Path, name: Path) -> None:
+    """`name` for what is in `file`, which stays where it is."""
+    try:
+        os.link(file, name)
+    except OSError:  # a file system without links
+        shutil.copy2(file, name)
+
+
+@contextlib.contextmanager
+def unwound_on_sigterm() -> Iterator[None]:
+    """Within the context SIGTERM first removes what is temporary, and then ends Python as it always does.
+
+    Only in the main thread, and where nobody else handles the signal.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def unwind(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one doesn't interrupt the cleaning up
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    except Terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
         raise
-    for _, old in moved:
-        if old is not None:
-            old.unlink(missing_ok=True)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -19,6 +19,7 @@ from .ir.program import Program
 from .ir.types import Buffer, CellCall, Constant, Node, Parameter, Source, Type, Value, as_dtype
 from .ir.verify import verify
 from .safetensors_bytes import from_bytes, to_bytes
+from .saved_form import require_form
 from .tree import Structure
 
 Tensors = dict[str, np.ndarray[Any, Any]]
@@ -56,8 +57,10 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
         with whole_file(target) as file, zipfile.ZipFile(file, "w") as archive:
             archive.writestr(_GRAPH, graph)
             archive.writestr(_TENSORS, to_bytes(tensors))
+    except UnicodeEncodeError as error:
+        raise UsageError(f"can't save the program: a name in it is no text in Unicode: {error}") from error
     except OSError as error:
-        raise UsageError(f"can't write {target}: {error.strerror}") from error
+        raise UsageError(f"can't write {target}: {error.strerror or error}") from error
 
 
 def load(path: str | os.PathLike[str]) -> Program:
@@ -83,6 +86,12 @@ def load(path: str | os.PathLike[str]) -> Program:
         raise ProgramError(
             f"{os.fspath(path)} has version {written.get('version')} of the format, this cellbridge reads {VERSION}"
         )
+    try:
+        require_form(written)
+    except RecursionError as error:
+        raise ProgramError(f"{os.fspath(path)} is damaged: it is nested too deep") from error
+    except ProgramError as error:
+        raise ProgramError(f"{os.fspath(path)} is damaged: {error}") from error
     try:
         program = _from_json(written, tensors)
         verify(program)

@@ -5,6 +5,7 @@ A `Structure` is what is left when the tensors are taken out: it can be compared
 
 from __future__ import annotations
 
+import functools
 import keyword
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
@@ -82,12 +83,25 @@ def _require_keys(kind: str, count: int, keys: tuple[Any, ...], name: Any) -> No
     if len(keys) != (count if kind in ("dict", "namedtuple") else 0) or len(set(keys)) != len(keys):
         raise ValueError(f"a {kind} of {count} values can't have {len(keys)} keys, {len(set(keys))} of them different")
     words = [name, *keys] if kind == "namedtuple" else []
-    if not isinstance(name, str) or not all(isinstance(word, str) and _is_name(word) for word in words):
+    attributes = keys if kind == "dict" and name else ()  # they are read off an object
+    if (
+        not isinstance(name, str)
+        or not all(isinstance(word, str) and _is_name(word) for word in words)
+        or not all(isinstance(key, str) and key.isidentifier() and not key.startswith("__") for key in attributes)
+    ):
         raise ValueError(f"a {kind} named {str(name)[:100]!r} with the keys {str(keys)[:100]} can't be made")
 
 
 def _is_name(word: str) -> bool:
     return word.isidentifier() and not word.startswith("_") and not keyword.iskeyword(word)
+
+
+@functools.lru_cache(maxsize=256)
+def named_tuple(name: str, fields: tuple[str, ...]) -> Any:
+    """The class of a named tuple; `ValueError` unless its name and those of its fields are identifiers."""
+    if not all(map(_is_name, (name, *fields))):
+        raise ValueError(f"a named tuple {name[:100]!r} with the fields {str(fields)[:100]} can't be made")
+    return namedtuple(name, fields)
 
 
 TENSOR = Structure("tensor")
@@ -149,7 +163,7 @@ def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
     if structure.kind == "dict":
         return dict(zip(structure.keys, children, strict=True))
     if structure.kind == "namedtuple":
-        return (structure.made_by or namedtuple(structure.name, structure.keys))(*children)
+        return (structure.made_by or named_tuple(structure.name, structure.keys))(*children)
     return tuple(children) if structure.kind == "tuple" else children
 
 

@@ -16,6 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...runtime.ir.types import CellCall
+from ..structure.program_names import named_modules
 from .containers import is_stateful, open_containers
 
 
@@ -44,12 +45,12 @@ def watch(root: torch.nn.Module, visitor: Visitor, only: Collection[str] | None 
     """
     watcher = _Watcher(visitor)
     handles: list[Any] = []
-    for path, module in root.named_modules():
+    for path, class_name, module in named_modules(root):
         if isinstance(module, torch.jit.ScriptModule):
             continue  # compiled: Python hooks can't see into it, its parent's boundary does
         if only is not None and path not in only:
             continue
-        before, after = watcher.hooks(path, is_root=module is root)
+        before, after = watcher.hooks(path, class_name, is_root=module is root)
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after, with_kwargs=True))
     try:
@@ -67,7 +68,7 @@ class _Watcher:
         # number of the call, and for each input tensor (original, what the visitor returned, its version then)
         self.stack: list[tuple[int, list[tuple[torch.Tensor, torch.Tensor, int]]]] = []
 
-    def hooks(self, path: str, *, is_root: bool) -> tuple[Any, Any]:
+    def hooks(self, path: str, class_name: str, *, is_root: bool) -> tuple[Any, Any]:
         def before(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
             if not _is_watched():
                 return None
@@ -84,7 +85,7 @@ class _Watcher:
             closed = None if is_root else is_stateful
             leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=closed)
             places = input_slots(module, args, kwargs, closed)
-            call = CellCall(path, type(module).__name__, index, parent)
+            call = CellCall(path, class_name, index, parent)
             self.visitor.enter(number, call, module, [slot for _, slot in places])
             for position, (place, slot) in enumerate(places):
                 original = leaves[place]

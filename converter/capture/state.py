@@ -12,6 +12,7 @@ from ...runtime.ir.dims import Dim
 from ...runtime.ir.types import Buffer, Constant, Parameter, Type
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
+from ..structure.program_names import named_buffers, named_parameters
 from .table import Unsupported, cast, numpy_dtype
 
 
@@ -25,12 +26,15 @@ class State:
         self.canonical: dict[int, str] = {}
         self.module_buffers = dict(module.named_buffers(remove_duplicate=False))
         self.all_parameters = dict(module.named_parameters(remove_duplicate=False))
-        for name, parameter in module.named_parameters():
+        names: dict[int, list[str]] = {}
+        for name, parameter in named_parameters(module, remove_duplicate=False):
+            names.setdefault(id(parameter), []).append(name)
+        for name, parameter in named_parameters(module):
             self.canonical[id(parameter)] = name
-            aliases = tuple(n for n, p in self.all_parameters.items() if p is parameter and n != name)
+            aliases = tuple(other for other in names[id(parameter)] if other != name)
             value = self._value(name, parameter).value
             self.parameters[name] = Parameter(value, as_array(parameter).copy(), parameter.requires_grad, aliases)
-        for name, buffer in module.named_buffers():
+        for name, buffer in named_buffers(module):
             self.canonical[id(buffer)] = name
             traced = self._value(name, buffer)
             self.buffers[name] = Buffer(traced.value, as_array(buffer).copy())

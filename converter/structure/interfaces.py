@@ -54,10 +54,16 @@ class _Analysis(Generic[AnyModule]):
         self.network = network
         self.found = [Interface() for _ in network.flows]
         self.defined: dict[Value, int] = {}
+        self.passed: list[set[Value]] = []  # parameters of each call, to be found quickly
+        self.returned: list[set[Value]] = []
 
     def _lineage(self, number: int) -> list[int]:
-        parent = self.network.program.calls[number].parent
-        return [number] if parent is None else [*self._lineage(parent), number]
+        lineage: list[int] = []
+        parent: int | None = number
+        while parent is not None:
+            lineage.append(parent)
+            parent = self.network.program.calls[parent].parent
+        return lineage[::-1]
 
     def run(self) -> list[Interface]:
         for flow, interface in zip(self.network.flows, self.found, strict=True):
@@ -73,6 +79,8 @@ class _Analysis(Generic[AnyModule]):
             self.found[0].arguments.append(value)
             self.found[0].parameters.append(value)
             self.found[0].slots.append(slot)
+        self.passed = [set(interface.parameters) for interface in self.found]
+        self.returned = [set(interface.returned) for interface in self.found]
         for flow in self.network.flows:
             self._carry(flow)
         for flow in self.network.flows:
@@ -147,11 +155,13 @@ class _Analysis(Generic[AnyModule]):
             there = self._lineage(self.defined[value])
         common = len([a for a, b in zip(here, there, strict=False) if a == b])
         for n in there[common:]:
-            if value not in self.found[n].returned:
+            if value not in self.returned[n]:
+                self.returned[n].add(value)
                 self.found[n].results.append(value)
                 self.found[n].returned.append(value)
         for n in here[common:]:
-            if value not in self.found[n].parameters:
+            if value not in self.passed[n]:
+                self.passed[n].add(value)
                 self.found[n].arguments.append(value)
                 self.found[n].parameters.append(value)
                 self.found[n].slots.append(value.name.rpartition(".")[2])

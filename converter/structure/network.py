@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -39,13 +40,18 @@ class Module:
 
     def all(self) -> Iterator[Self]:
         """The module and those below, from the outside in."""
-        yield self
-        for child in self.children.values():
-            yield from child.all()
+        waiting = [self]
+        while waiting:
+            module = waiting.pop()
+            yield module
+            waiting += reversed(module.children.values())
 
     def lineage(self) -> list[Self]:
         """The modules that lead to it, from the root to itself."""
-        return [*(self.parent.lineage() if self.parent else ()), self]
+        lineage = [self]
+        while (parent := lineage[-1].parent) is not None:
+            lineage.append(parent)
+        return lineage[::-1]
 
 
 AnyModule = TypeVar("AnyModule", bound=Module)
@@ -89,31 +95,50 @@ class Network(Generic[AnyModule]):
             module.class_name = flow.call.class_name
             module.calls.append(flow)
 
-    def hold(self, qualified: str, name: str, value: Value) -> None:
-        """Let the module at its path hold a parameter or buffer, `name` being the name that the program has for it."""
+    def hold(self, qualified: str, name: str, value: Value) -> tuple[AnyModule, str]:
+        """Let the module at its path hold a parameter or buffer, `name` being the name that the program has for it.
+
+        Returns:
+            The module, and the attribute.
+        """
         path, _, attribute = self._apart(qualified).rpartition(".")
         module = self.module(path)
+        while attribute in module.state:  # a parameter and a buffer of one name
+            attribute += "_"
         module.state[attribute] = name
         self._owners.setdefault(value, []).append((module, attribute))
+        return module, attribute
+
+    @cached_property
+    def _stored(self) -> set[str]:
+        """All names of parameters and buffers, and what `_apart` made of them."""
+        program = self.program
+        return {*program.parameters, *program.buffers, *(a for p in program.parameters.values() for a in p.aliases)}
 
     def _apart(self, qualified: str) -> str:
         """A qualified name without a parameter or buffer on the way: `w_transpose` for `w.transpose` beside `w`."""
-        program = self.program
-        stored = {*program.parameters, *program.buffers, *(a for p in program.parameters.values() for a in p.aliases)}
         parts = qualified.split(".")
-        name = parts[0]
-        for count, part in enumerate(parts[1:], 1):
-            name += ("_" if ".".join(parts[:count]) in stored else ".") + part
-        while name != qualified and name in stored:
-            name += "_"
+        name = above = parts[0]
+        for part in parts[1:]:
+            name += ("_" if above in self._stored else ".") + part
+            above += f".{part}"
+        if name != qualified:
+            while name in self._stored:
+                name += "_"
+            self._stored.add(name)
         return name
 
     def module(self, path: str) -> AnyModule:
         """The module at a path; it and those that lead there are made where there are none."""
-        if path not in self.modules:
-            above, _, name = path.rpartition(".")
-            parent = self.module(above)
-            self.modules[path] = parent.children[name] = self._kind(path, "", parent)
+        missing: list[str] = []
+        above = path
+        while above not in self.modules:
+            missing.append(above)
+            above = above.rpartition(".")[0]
+        for inner in reversed(missing):
+            above, _, name = inner.rpartition(".")
+            parent = self.modules[above]
+            self.modules[inner] = parent.children[name] = self._kind(inner, "", parent)
         return self.modules[path]
 
     def of(self, flow: Flow) -> AnyModule:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from torch import fx, nn
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
 
 from ...runtime.errors import ConversionError, require_supported
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.program import Program, require_program
 from ...runtime.ir.types import Value, is_floating
 from ..structure.interfaces import interfaces
+from ..structure.naming import identifier
+from ..structure.program_names import NAMES
 from . import tables  # noqa: F401  (fills the table)
 from .graphs import GraphWriter, Holdings, Missing
-from .modules import GraphCell, VaryingCell, as_tensor, held
+from .modules import OWN, Own, VaryingCell, as_tensor, graph_cell, held
 from .network import Module, TorchNetwork
+from .walk import Graph
 
 
 def to_torch(program: Program) -> nn.Module:
     """Make a torch module of a program.
 
     Its modules are nested as those of the captured module were, under the same names, and each is called where that one
-    was, so that hooks see the same tensors. Each is a `torch.fx.GraphModule`: `code` shows what it computes. One whose
-    calls compute different things has a graph for each.
+    was, so that hooks see the same tensors. Each walks a graph of calls of torch's functions: `code` shows it as text,
+    which is never run. One whose calls compute different things has a graph for each.
+
+    A name that can't be an attribute (it holds other characters than letters, digits, `_`, `-`, `:` and `/`, or is one
+    that `nn.Module` uses) becomes an identifier, with a number where that is taken; `names_of` has both.
 
     Args:
         program: what `from_torch`, `from_onnx` or `runtime.load` gives.
@@ -47,46 +56,63 @@ class _Assembly:
         self.network = network
         self.found = interfaces(network)
         self.holdings = {module: Holdings(module) for module in network.modules.values()}
-        self.graphs: dict[Module, list[fx.Graph]] = {}
+        self.graphs: dict[Module, list[Graph]] = {}
         self.variant_of: dict[int, int] = {}
         self.missing: Missing = []
+        self._ordered: set[Module] = set()
 
     def module(self) -> nn.Module:
         """The whole module."""
-        self._write(self.network.root, ())
+        for module in self._callees_first():
+            self._write(module)
         require_supported(self.missing, "the program can't be written in torch: {} of ops without a form")
         tensors = self._tensors()
         made: dict[Module, nn.Module] = {}
         for module in list(self.network.root.all())[::-1]:
             made[module] = self._made(module, made, tensors)
         for module, holdings in self.holdings.items():
-            cell = made[module]
-            for graph_cell in cell.variants if isinstance(cell, VaryingCell) else [cell]:
-                # known, not held: these have their places elsewhere
-                vars(graph_cell).update((name, made[borrowed]) for name, borrowed in holdings.borrowed.items())
-        root = made[self.network.root]
-        for part in root.modules():
+            # known, not held: these have their places elsewhere
+            elsewhere = {name: made[there] for name, there in holdings.elsewhere.items()}
+            for cell in _variants(made[module]) if elsewhere else ():
+                vars(cell)[OWN].elsewhere.update(elsewhere)
+        for part in made.values():
             part.training = self.network.program.train
+        root = made[self.network.root]
+        vars(root)[NAMES] = self.network.program_names()
         return root
 
-    def _write(self, module: Module, callers: tuple[Module, ...]) -> None:
-        """The graphs of a module's calls, after those of the modules that they call."""
-        if module in callers:
-            raise ConversionError(f"Cell {module.path or '(root)'} calls itself, which a torch graph can't")
-        if module in self.graphs:
-            return
+    def _callees_first(self) -> list[Module]:
+        """The modules that are called, each behind those that its calls call."""
+        order: list[Module] = []
+        running: dict[Module, Iterator[Module]] = {self.network.root: self._callees(self.network.root)}
+        while running:
+            module, callees = next(reversed(running.items()))
+            callee = next((found for found in callees if found not in self._ordered), None)
+            if callee is None:
+                del running[module]
+                order.append(module)
+                self._ordered.add(module)
+            elif callee in running:
+                raise ConversionError(f"Cell {callee.path or '(root)'} calls itself, which a torch graph can't")
+            else:
+                running[callee] = self._callees(callee)
+        return order
+
+    def _callees(self, module: Module) -> Iterator[Module]:
         for flow in module.calls:
             for child in self.network.children(flow):
-                self._write(self.network.of(child), (*callers, module))
-        graphs: dict[str, fx.Graph] = {}
+                yield self.network.of(child)
+
+    def _write(self, module: Module) -> None:
+        """The graphs of a module's calls, each different one once."""
+        graphs: dict[Any, Graph] = {}
         for flow in module.calls:
             graph = self._graph(module, flow)
-            text = graph.python_code("self").src
-            graphs.setdefault(text, graph)
-            self.variant_of[flow.number] = list(graphs).index(text)
+            graphs.setdefault(graph.key, graph)
+            self.variant_of[flow.number] = list(graphs).index(graph.key)
         self.graphs[module] = list(graphs.values())
 
-    def _graph(self, module: Module, flow: Flow) -> fx.Graph:
+    def _graph(self, module: Module, flow: Flow) -> Graph:
         return GraphWriter(self.network, flow, self.found, self.holdings[module], self._variant, self.missing).write()
 
     def _variant(self, number: int) -> int | None:
@@ -106,21 +132,24 @@ class _Assembly:
     def _made(
         self, module: Module, made: dict[Module, nn.Module], tensors: dict[Value, nn.Parameter | nn.Buffer]
     ) -> nn.Module:
-        program = self.network.program
         holder = nn.Module()
-        for attribute, name in module.state.items():
-            stored = program.parameters.get(name) or program.buffers[name]
-            setattr(holder, attribute, tensors[stored.value])
+        for name, value in module.values.items():
+            setattr(holder, module.attributes[name], tensors[value])
         for name, (value, data) in self.holdings[module].constants.items():
             holder.register_buffer(name, as_tensor(data.astype(value.dtype, copy=False)), persistent=False)
-        for name, child in module.children.items():
-            holder.add_module(name, made[child])
+        for child in module.children.values():
+            holder.add_module(child.attribute, made[child])
         graphs = self.graphs.get(module, [])
         if not graphs:
             return holder
         state = held(holder)
         bodies: dict[str, nn.Module] = {}  # inner ones come first; none is a module of its own
         for name, graph in self.holdings[module].bodies.items():
-            bodies[name] = GraphCell(state | bodies, graph, "Body")
-        cells = [GraphCell(state | bodies, graph, module.class_name or "Module") for graph in graphs]
+            bodies[name] = graph_cell("Body", state, Own(graph, bodies))
+        class_name = identifier(module.class_name, "Module")
+        cells = [graph_cell(class_name, state, Own(graph, bodies)) for graph in graphs]
         return cells[0] if len(cells) == 1 else VaryingCell(cells)
+
+
+def _variants(cell: nn.Module) -> list[nn.Module]:
+    return [*cell.variants] if isinstance(cell, VaryingCell) else [cell]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from ...runtime import tree
 
 Widths = Sequence[tuple[int, int]]
 
@@ -46,9 +47,9 @@ def field(given: Any, name: Any) -> Any:
     return given[name] if isinstance(given, Mapping) else getattr(given, name)
 
 
-def named_tuple(name: str, fields: Sequence[str], *values: Any) -> Any:
+def named_tuple(name: str, fields: tuple[str, ...], *values: Any) -> Any:
     """A named tuple with these values."""
-    return namedtuple(name, fields)(*values)
+    return tree.named_tuple(name, fields)(*values)
 
 
 # ---- padding ----
@@ -264,20 +265,31 @@ def avg_pool(
 
 # ---- interpolation ----
 
+_NEAREST = {
+    ("nearest", 1): torch.ops.aten.upsample_nearest1d.default,
+    ("nearest", 2): torch.ops.aten.upsample_nearest2d.default,
+    ("nearest", 3): torch.ops.aten.upsample_nearest3d.default,
+    ("nearest-exact", 1): torch.ops.aten._upsample_nearest_exact1d.default,
+    ("nearest-exact", 2): torch.ops.aten._upsample_nearest_exact2d.default,
+    ("nearest-exact", 3): torch.ops.aten._upsample_nearest_exact3d.default,
+}
+_SMOOTH = {
+    ("linear", 1): torch.ops.aten.upsample_linear1d.default,
+    ("bilinear", 2): torch.ops.aten.upsample_bilinear2d.default,
+    ("trilinear", 3): torch.ops.aten.upsample_trilinear3d.default,
+    ("bicubic", 2): torch.ops.aten.upsample_bicubic2d.default,
+}
+
 
 def resized(
     x: Tensor, size: Sequence[int], mode: str, align_corners: bool, scales: Sequence[float | None] | None
 ) -> Tensor:
     """Interpolation to a size, with scales that the size doesn't follow from."""
     given = scales or (None,) * len(size)
-    aten = torch.ops.aten
     if mode in ("nearest", "nearest-exact"):
-        name = f"{'_' * (mode != 'nearest')}upsample_{mode.replace('-', '_')}{len(size)}d"
-        result: Tensor = getattr(aten, name).default(x, size, *given)
+        result: Tensor = _NEAREST[mode, len(size)](x, size, *given)
     else:
-        result = getattr(aten, f"upsample_{mode}{'2d' if mode == 'bicubic' else f'{len(size)}d'}").default(
-            x, size, align_corners, *given
-        )
+        result = _SMOOTH[mode, len(size)](x, size, align_corners, *given)
     return result
 
 

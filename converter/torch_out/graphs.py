@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,12 +15,15 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Source, Value
 from ..capture.table import torch_dtype
 from ..structure.interfaces import Interface, interfaces
+from ..structure.naming import Namespace, identifier
 from ..structure.network import Array
 from . import functions
 from .network import Module, TorchNetwork
-from .signature import free_name, result_of, root_inputs
+from .recording import walkable
+from .signature import result_of, root_inputs
 from .sizes import Sizes
 from .table import FORMS, NO_FORM, TAKE_NUMBERS, Context, Unsupported
+from .walk import Graph, Parameter
 
 Missing = list[tuple[str, str, str]]
 
@@ -29,52 +33,38 @@ class Holdings:
 
     Attributes:
         constants: tensors fixed in the program, by attribute, each with its data.
-        borrowed: modules elsewhere that its calls call, by attribute.
-        bodies: graphs of sub-programs (of branches and loops), by attribute.
+        elsewhere: modules elsewhere that its calls call, by name.
+        bodies: graphs of sub-programs (of branches and loops), by name.
     """
 
     def __init__(self, module: Module) -> None:
-        self._module = module
+        self._names = module.names
         self.constants: dict[str, tuple[Value, Array]] = {}
-        self.borrowed: dict[str, Module] = {}
-        self.bodies: dict[str, fx.Graph] = {}
+        self.elsewhere: dict[str, Module] = {}
+        self.bodies: dict[str, Graph] = {}
+        self._found: dict[Any, str] = {}
 
     def constant(self, value: Value, data: Array) -> str:
         """The attribute that holds a constant; equal ones are one."""
-        for name, (held, other) in self.constants.items():
-            alike = held.dtype == value.dtype and other.dtype == data.dtype and other.shape == data.shape
-            if alike and other.tobytes() == data.tobytes():
-                return name
-        name = free_name(value.name.replace(".", "_"), self._taken())
-        self.constants[name] = value, data
-        return name
+        key = value.dtype, data.dtype, data.shape, hashlib.sha256(data.tobytes()).digest()
+        if key not in self._found:
+            self._found[key] = self._names.free(identifier(value.name.replace(".", "_")))
+            self.constants[self._found[key]] = value, data
+        return self._found[key]
 
     def borrow(self, module: Module) -> str:
-        """The attribute under which a module that isn't below is known."""
-        for name, held in self.borrowed.items():
-            if held is module:
-                return name
-        name = free_name(module.name, self._taken())
-        self.borrowed[name] = module
-        return name
+        """The name under which a module that isn't below is known."""
+        if module not in self._found:
+            self._found[module] = self._names.free(identifier(module.name))
+            self.elsewhere[self._found[module]] = module
+        return self._found[module]
 
-    def body(self, wanted: str, graph: fx.Graph) -> str:
-        """The attribute that holds the graph of a sub-program; equal ones are one."""
-        text = graph.python_code("self").src
-        for name, held in self.bodies.items():
-            if held.python_code("self").src == text:
-                return name
-        name = free_name(wanted, self._taken())
-        self.bodies[name] = graph
-        return name
-
-    def _taken(self) -> list[str]:
-        own = [*self._module.state, *self._module.children]
-        return [*own, *self.constants, *self.borrowed, *self.bodies, *dir(fx.GraphModule)]
-
-
-# names that the code of a graph uses, which a parameter would hide
-_USED_IN_CODE = ("slice", "getattr", "torch", "device", "inf", "nan", "math", "operator")
+    def body(self, wanted: str, graph: Graph) -> str:
+        """The name of the graph of a sub-program; equal ones are one."""
+        if graph.key not in self._found:
+            self._found[graph.key] = self._names.free(identifier(wanted))
+            self.bodies[self._found[graph.key]] = graph
+        return self._found[graph.key]
 
 
 class GraphWriter:
@@ -107,16 +97,16 @@ class GraphWriter:
         self.holdings = holdings
         self.variants = variants
         self.missing = missing
-        self.graph = fx.Graph()
-        self.graph._graph_namespace.create_name("self", None)  # a value of that name (of a child's call) would hide it
-        self.tracer: Any = fx.proxy.GraphAppendingTracer(self.graph)
+        self.recorded = fx.Graph()
+        self.recorded._graph_namespace.create_name("self", None)  # no value is called so
+        self.tracer: Any = fx.proxy.GraphAppendingTracer(self.recorded)
+        self.arguments: list[Parameter] = []
         self.sizes = Sizes(self.tracer, self._symbol)
         self.proxies: dict[Value, Any] = {}
         self.symbols: dict[str, Any] = {}
-        self._places: dict[str, fx.Proxy] = {}
         self._device: dict[str, Any] | None = None
 
-    def write(self) -> fx.Graph:
+    def write(self) -> Graph:
         """The graph of the call."""
         marked = self._root() if self.flow.number == 0 else self._parameters()
         self._like = next((self.proxies[value] for value in marked), None)
@@ -128,7 +118,7 @@ class GraphWriter:
         for buffer, value in self.interface.updates:
             self._attribute(self._path_of(buffer)).copy_(self.value(value).detach())
         self._return()
-        return self.graph
+        return walkable(self.recorded, self.arguments, self.holdings.bodies, self.holdings.elsewhere)
 
     # ---- what comes in and goes out ----
 
@@ -139,27 +129,26 @@ class GraphWriter:
             for node in self.network.inner(self.flow)
             if node.op == "boundary" and node.attributes["kind"] == "input" and node.attributes["call"] == 0
         ]
-        slots = self.interface.slots
-        self.proxies |= root_inputs(self.program, slots, [v for v in order if v is not None], self.tracer)
+        known, slots = [v for v in order if v is not None], self.interface.slots
+        self.proxies |= root_inputs(self.program, slots, known, self._placeholder, self.tracer)
         return inputs
 
     def _parameters(self) -> Sequence[Value]:
         """Placeholders: the tensors that the original passed, what is carried beside them, and sizes."""
         count = len(self.flow.entries)
-        names: list[str] = []
+        names = Namespace(["self"])
         for value, slot in zip(self.interface.parameters[:count], self.interface.slots, strict=False):
-            wanted = f"x_{slot}" if slot in _USED_IN_CODE else slot
-            names.append(free_name(wanted, [*names, *self.interface.symbols]))
-            self.proxies[value] = self._placeholder(names[-1])
+            self.proxies[value] = self._placeholder(names.free(identifier(slot)), slot)
         carried = self.interface.parameters[count:]
         if carried:
-            bundle: Any = self._placeholder(free_name("carried", [*names, *self.interface.symbols]))
+            bundle: Any = self._placeholder(names.free("carried"))
             self.proxies.update((value, bundle[i]) for i, value in enumerate(carried))
         for symbol in self.interface.symbols:
-            self.symbols[symbol] = self._placeholder(symbol)
+            self.symbols[symbol] = self._placeholder(names.free(identifier(symbol)))
         return [*self.interface.parameters[:count], *carried]
 
-    def _placeholder(self, name: str) -> fx.Proxy:
+    def _placeholder(self, name: str, key: str = "", default: tuple[Any, ...] = ()) -> fx.Proxy:
+        self.arguments.append(Parameter(name, key or name, default))
         proxy: fx.Proxy = self.tracer.create_proxy("placeholder", name, (), {})
         return proxy
 
@@ -214,11 +203,7 @@ class GraphWriter:
         owner = self.network.owner(value, self.module)
         assert owner is not None, f"{value} is passed where no module below holds it"
         module, attribute = owner
-        return f"{self._below(module)}.{attribute}" if module is not self.module else attribute
-
-    def _below(self, module: Module) -> str:
-        """The path of a module from this one, which holds it."""
-        return module.path.removeprefix(f"{self.module.path}.") if self.module.path else module.path
+        return ".".join([*module.path_from(self.module), module.attributes[attribute]])
 
     def _symbol(self, name: str) -> Any:
         if name not in self.symbols:
@@ -251,13 +236,12 @@ class GraphWriter:
         carried = [self.value(value) for value in interface.arguments[count:]]
         if carried:
             arguments.append(self.tracer.create_proxy("call_function", functions.Carried, tuple(carried), {}))
-        options = {name: self._symbol(name) for name in interface.symbols}
+        arguments += [self._symbol(symbol) for symbol in interface.symbols]
         variant = self.variants(number)
-        if variant is not None:
-            options["variant"] = variant
+        options = {} if variant is None else {"variant": variant}
         module = self.network.of(called)
         below = self.module in module.lineage() and module is not self.module
-        target = self._below(module) if below else self.holdings.borrow(module)
+        target = ".".join(module.path_from(self.module)) if below else self.holdings.borrow(module)
         result = self.tracer.create_proxy("call_module", target, tuple(arguments), options)
         marked, rest = interface.returned[: len(called.exits)], interface.returned[len(called.exits) :]
         items = len(marked) + bool(rest)
@@ -305,7 +289,7 @@ class GraphWriter:
         return {v: _number(number) for v, number in scalars.items() if number is not None and v.dtype in tensors}
 
     def _context(self, node: Node) -> Context:
-        fixed = {*self.network.constants, *(buffer.value for buffer in self.program.buffers.values())}
+        fixed = self.network.fixed
         return Context(
             self.tracer,
             tuple(None if value is None else value.type for value in node.inputs),

@@ -1,15 +1,19 @@
-"""What `to_torch` makes of a Cell: a graph module that keeps all that it holds when it is copied or pickled."""
+"""What `to_torch` makes of a Cell: a module that walks a graph, and keeps all that it holds when it is copied."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import nn
 
-_OF_THE_GRAPH = ("_graph", "_code", "_lineno_map", "_prologue_start")
+from .code import code
+from .walk import Graph
+
+OWN = "_cell"
+"""The attribute of a module under which everything is that torch's modules haven't."""
 
 
 def held(module: nn.Module) -> dict[str, Any]:
@@ -18,43 +22,34 @@ def held(module: nn.Module) -> dict[str, Any]:
     return {name: vars(module)[name] for name in names}
 
 
-class _Reference(NamedTuple):
-    """A node among the arguments of another, in a pickled graph."""
+@dataclass
+class Own:
+    """What a Cell has beside that.
 
-    name: str
-
-
-class GraphCell(fx.GraphModule):
-    """A Cell as a graph, `code` being its text.
-
-    Unlike `torch.fx.GraphModule` it keeps, when it is copied or pickled, the parameters and modules that its graph
-    doesn't use, which buffers are not in the state dict, and modules that it calls but others hold.
-
-    Args:
-        state: attributes that it is to have: what `held` gives, and more.
+    Attributes:
         graph: what it computes.
-        class_name: of the module that the Cell was.
+        bodies: sub-programs of branches and loops, by the names that the graph has for them.
+        elsewhere: modules that it calls and others hold, likewise.
     """
 
-    def __init__(self, state: dict[str, Any], graph: fx.Graph, class_name: str) -> None:
-        super().__init__(nn.Module(), fx.Graph(), class_name)
-        self.__dict__.update(state)
-        self.graph = graph
+    graph: Graph
+    bodies: dict[str, nn.Module] = field(default_factory=dict)
+    elsewhere: dict[str, nn.Module] = field(default_factory=dict)
 
-    def _recompile_submodules(self) -> list[Any]:
-        return []  # each is compiled already
 
-    def _state(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in _OF_THE_GRAPH}
+class GraphCell(nn.Module):
+    """A Cell that walks a graph. `code` is its text, for people: it is never run.
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> GraphCell:
-        copied = GraphCell.__new__(GraphCell)
-        memo[id(self)] = copied
-        GraphCell.__init__(copied, copy.deepcopy(self._state(), memo), copy.deepcopy(self.graph), type(self).__name__)
-        return copied
+    Each Cell has a class of its own, by the name that its class had, for the signature of `forward`.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "code" and not any(name in vars(self)[kind] for kind in ("_parameters", "_buffers", "_modules")):
+            return code(vars(self)[OWN].graph)
+        return super().__getattr__(name)
 
     def __reduce__(self) -> Any:
-        return _graph_cell, (self._state(), _records(self.graph), type(self).__name__)
+        return _empty_cell, (type(self).__name__, vars(self)[OWN].graph), vars(self)
 
 
 class VaryingCell(nn.Module):
@@ -74,47 +69,27 @@ class VaryingCell(nn.Module):
         return self.variants[variant].forward(*inputs, **sizes)
 
 
-def _graph_cell(state: dict[str, Any], records: list[tuple[Any, ...]], class_name: str) -> GraphCell:
-    graph = fx.Graph()
-    nodes: dict[str, fx.Node] = {}
+def graph_cell(class_name: str, state: dict[str, Any], own: Own) -> GraphCell:
+    """A Cell.
 
-    def found(argument: Any) -> Any:
-        if isinstance(argument, _Reference):
-            return nodes[argument.name]
-        if isinstance(argument, (tuple, list)):
-            return type(argument)(found(item) for item in argument)
-        if isinstance(argument, dict):
-            return {key: found(item) for key, item in argument.items()}
-        if isinstance(argument, slice):
-            return slice(found(argument.start), found(argument.stop), found(argument.step))
-        return argument
-
-    for name, op, target, args, kwargs in records:
-        nodes[name] = graph.create_node(op, target, found(args), found(kwargs), name)
-    return GraphCell(state, graph, class_name)
+    Args:
+        class_name: an identifier.
+        state: what `held` gives.
+        own: what it computes, and with what.
+    """
+    made = _empty_cell(class_name, own.graph)
+    made.__dict__.update(state)
+    made.__dict__[OWN] = own
+    return made
 
 
-def _records(graph: fx.Graph) -> list[tuple[Any, ...]]:
-    """The nodes in order. (A pickled `Graph` is nested as deep as it is long.)"""
+def _empty_cell(class_name: str, graph: Graph) -> GraphCell:
+    def forward(self: GraphCell, *args: Any, **kwargs: Any) -> Any:
+        return graph.run(self, graph.arguments(args, kwargs))
 
-    def named(argument: Any) -> Any:
-        return fx.node.map_arg(argument, lambda node: _Reference(node.name))
-
-    return [(n.name, n.op, n.target, _plain(named(n.args)), _plain(named(n.kwargs))) for n in graph.nodes]
-
-
-def _plain(argument: Any) -> Any:
-    """Containers of fx (immutable lists and dicts) as those of Python."""
-    if isinstance(argument, _Reference):
-        return argument
-    if isinstance(argument, (tuple, list)):
-        items = [_plain(item) for item in argument]
-        return tuple(items) if isinstance(argument, tuple) else items
-    if isinstance(argument, dict):
-        return {key: _plain(item) for key, item in argument.items()}
-    if isinstance(argument, slice):
-        return slice(_plain(argument.start), _plain(argument.stop), _plain(argument.step))
-    return argument
+    forward.__signature__ = graph.signature  # type: ignore[attr-defined]
+    made: type[GraphCell] = type(class_name, (GraphCell,), {"forward": forward, "__module__": __name__})
+    return made()
 
 
 def as_tensor(array: Any) -> torch.Tensor:

@@ -2,12 +2,69 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+
+from torch import nn
 
 from ...runtime.ir.program import Program
+from ...runtime.ir.types import Value
 from ..structure import network as structure
+from ..structure.naming import Namespace, identifier, is_harmless
+from ..structure.program_names import NAMES, ProgramNames
+from .modules import OWN
 
-Module = structure.Module
+_TAKEN = frozenset([*dir(nn.Module), *vars(nn.Module()), OWN, NAMES])
+"""What a module has beside its parameters, buffers and children."""
+
+
+@dataclass(eq=False)
+class Module(structure.Module):
+    """One module, with the names that things have in torch.
+
+    Attributes:
+        attribute: its own, in the module around it.
+        attributes: of its parameters and buffers, by the names that these have in `state`.
+        qualified: their qualified names in the program, likewise.
+        values: their values, likewise.
+        names: all that are taken in it.
+    """
+
+    attribute: str = ""
+    attributes: dict[str, str] = field(default_factory=dict)
+    qualified: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+    names: Namespace = field(default_factory=lambda: Namespace(_TAKEN))
+
+    def give_names(self) -> None:
+        """Give attributes to what it holds: their own names where these can be attributes and are free.
+
+        Others become identifiers, behind all that keep theirs.
+        """
+        items: list[str | Module] = [*self.state, *self.children.values()]
+        others: list[str | Module] = []
+        for item in items:
+            name = item if isinstance(item, str) else item.name
+            if is_harmless(name) and name not in self.names:
+                self._name(item, self.names.free(name))
+            else:
+                others.append(item)
+        for item in others:
+            self._name(item, self.names.free(identifier(item if isinstance(item, str) else item.name)))
+
+    def _name(self, item: str | Module, attribute: str) -> None:
+        if isinstance(item, str):
+            self.attributes[item] = attribute
+        else:
+            item.attribute = attribute
+
+    def path_from(self, above: Module) -> list[str]:
+        """The attributes that lead to it from a module around it."""
+        path: list[str] = []
+        module: Module | None = self
+        while module is not None and module is not above:
+            path.append(module.attribute)
+            module = module.parent
+        return path[::-1]
 
 
 class TorchNetwork(structure.Network[Module]):
@@ -18,19 +75,21 @@ class TorchNetwork(structure.Network[Module]):
 
     Attributes:
         used: values that anything takes.
+        fixed: values of constants and buffers, which no gradient is asked for.
     """
 
     def __init__(self, program: Program) -> None:
         super().__init__(_standing_together(program), Module)
-        for name, parameter in self.program.parameters.items():
-            self.hold(name, name, parameter.value)
-        for name, buffer in self.program.buffers.items():
-            self.hold(name, name, buffer.value)
-        for name, parameter in self.program.parameters.items():
-            for alias in parameter.aliases:
-                self.hold(alias, name, parameter.value)
+        parameters = self.program.parameters
+        stored = [(name, name, item.value) for name, item in parameters.items()]
+        stored += [(name, name, item.value) for name, item in self.program.buffers.items()]
+        stored += [(alias, name, item.value) for name, item in parameters.items() for alias in item.aliases]
+        for qualified, name, value in stored:
+            module, attribute = self.hold(qualified, name, value)
+            module.qualified[attribute], module.values[attribute] = qualified, value
         self.used = {value for node in self.nodes for value in node.inputs if value is not None}
         self.used |= {*self.program.outputs, *self.program.updates.values()}
+        self.fixed = {*self.constants, *(buffer.value for buffer in self.program.buffers.values())}
         called = {0} | {part for flow in self.flows for part in flow.body if isinstance(part, int)}
         for flow in self.flows:
             if flow.number not in called:
@@ -38,6 +97,23 @@ class TorchNetwork(structure.Network[Module]):
             module = self.module(flow.call.path)
             module.class_name = flow.call.class_name
             module.calls.append(flow)
+        for module in self.modules.values():
+            module.give_names()
+
+    def program_names(self) -> ProgramNames:
+        """The names that the program has where they are others than in torch."""
+        names = ProgramNames()
+        for module in self.modules.values():
+            path = module.path_from(self.root)
+            where, class_name = ".".join(path), module.class_name or "Module"
+            if where != module.path:
+                names.cells[where] = module.path
+            if class_name != identifier(class_name, "Module") or len(module.calls) > 1:
+                names.classes[where] = class_name
+            for own, qualified in module.qualified.items():
+                if (name := ".".join([*path, module.attributes[own]])) != qualified:
+                    names.tensors[name] = qualified
+        return names
 
 
 def _standing_together(program: Program) -> Program:

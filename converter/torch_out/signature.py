@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
-import keyword
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import fx
@@ -16,28 +14,10 @@ from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
 from ...runtime.tree import Structure
+from ..structure.naming import Namespace, identifier
 from . import functions
 
 PLAIN = (bool, int, float, str, type(None))
-
-
-def free_name(wanted: str, taken: Iterable[str]) -> str:
-    """An identifier like `wanted` that isn't taken."""
-    name = re.sub(r"\W+", "_", wanted).strip("_") or "x"
-    if name[0].isdigit() or keyword.iskeyword(name):
-        name = f"x_{name}"
-    used = {*taken, "self"}
-    found, count = name, 0
-    while found in used or _is_local(found, used):
-        count += 1
-        found = f"{name}_{count}"
-    return found
-
-
-def _is_local(name: str, used: set[str]) -> bool:
-    """Whether it is what `torch.fx` calls a parameter named like a function of Python: `input_1` for `input`."""
-    numbered = re.fullmatch(r"(\w+?)_\d+", name)
-    return numbered is not None and numbered[1] in used and hasattr(builtins, numbered[1])
 
 
 def structured(program: Program) -> bool:
@@ -46,7 +26,11 @@ def structured(program: Program) -> bool:
 
 
 def root_inputs(
-    program: Program, slots: Sequence[str], order: Sequence[Value], tracer: fx.proxy.TracerBase
+    program: Program,
+    slots: Sequence[str],
+    order: Sequence[Value],
+    placeholder: Callable[..., fx.Proxy],
+    tracer: fx.proxy.TracerBase,
 ) -> dict[Value, fx.Proxy]:
     """Write the placeholders of the whole module.
 
@@ -54,40 +38,41 @@ def root_inputs(
         program: whose arguments they are.
         slots: what the original calls its inputs.
         order: the inputs in the order of the original's parameters.
+        placeholder: makes one, of a name, a keyword and a default.
         tracer: of the graph.
 
     Returns:
         The proxies of the inputs.
     """
+    names = Namespace(["self"])
     if not structured(program):
-        names: list[str] = []
-        for value in program.inputs:
-            names.append(free_name(value.name, names))
-        return {v: tracer.create_proxy("placeholder", n, (), {}) for v, n in zip(program.inputs, names, strict=True)}
+        return {v: placeholder(names.free(identifier(v.name)), v.name) for v in program.inputs}
     positional, keywords = program.arguments.children
     values = iter(zip(program.inputs, slots, strict=True))
-    taken = [str(key) for key in keywords.keys]
-    arguments: list[tuple[str, Structure, list[Value]]] = []
+    texts = [str(key) for key in keywords.keys]
+    for text in texts:  # the names of keywords come first
+        if text == identifier(text):
+            names.take(text)
+    arguments: list[tuple[str, str, Structure, list[Value]]] = []
     for i, child in enumerate(positional.children):
         inside = [next(values) for _ in child.paths()]
-        name = free_name(re.split(r"\W", inside[0][1])[0] if inside else f"option_{i}", taken)
-        taken.append(name)
-        arguments.append((name, child, [value for value, _ in inside]))
-    named = [
-        (str(key), child, [next(values)[0] for _ in child.paths()])
-        for key, child in zip(keywords.keys, keywords.children, strict=True)
-    ]
+        name = names.free(identifier(re.split(r"\W", inside[0][1])[0] if inside else f"option_{i}"))
+        arguments.append((name, name, child, [value for value, _ in inside]))
+    named: list[tuple[str, str, Structure, list[Value]]] = []
+    for text, child in zip(texts, keywords.children, strict=True):
+        name = text if text == identifier(text) else names.free(identifier(text))
+        named.append((name, text, child, [next(values)[0] for _ in child.paths()]))
     places = {value: place for place, value in enumerate(order)}
-    named.sort(key=lambda argument: places.get(argument[2][0], len(places)) if argument[2] else len(places) + 1)
+    named.sort(key=lambda argument: places.get(argument[3][0], len(places)) if argument[3] else len(places) + 1)
     arguments += named
-    needed = max((i for i, (_, child, _) in enumerate(arguments) if child.kind != "constant"), default=-1)
+    needed = max((i for i, (_, _, child, _) in enumerate(arguments) if child.kind != "constant"), default=-1)
     given: dict[str, fx.Proxy] = {}
-    for i, (name, child, _) in enumerate(arguments):
-        default = (_plain(child.constant, name),) if child.kind == "constant" and i > needed else ()
-        given[name] = tracer.create_proxy("placeholder", name, default, {})
+    for i, (name, key, child, _) in enumerate(arguments):
+        default = (_plain(child.constant, key),) if child.kind == "constant" and i > needed else ()
+        given[name] = placeholder(name, key, default)
     found: dict[Value, fx.Proxy] = {}
-    for name, child, inside_values in arguments:
-        _open(tracer, given[name], child, iter(inside_values), name, found)
+    for name, key, child, inside_values in arguments:
+        _open(tracer, given[name], child, iter(inside_values), key, found)
     return found
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
@@ -13,6 +15,8 @@ from typing import Any, TypeVar
 import click
 
 from ...runtime.errors import CellbridgeError
+from ...runtime.files import unwound_on_sigterm
+from ..report.layout import echo
 
 EXIT_CODES = """\b
 Exit codes:
@@ -22,9 +26,11 @@ Exit codes:
   3    the model can't be converted
   70   a fault of parity itself: please report it
   130  interrupted (Ctrl-C)
+  141  nobody reads the output any more (parity ... | head)
 """
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+UNREAD = 141  # 128 + SIGPIPE, likewise
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -35,19 +41,20 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what is raised becomes a message."""
         try:
-            return super().invoke(ctx)
+            with unwound_on_sigterm():
+                return super().invoke(ctx)
         except CellbridgeError as error:
             _say(error, str(error), ctx)
             raise click.exceptions.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
-            click.echo("interrupted; no file was left half-written", err=True)
+            echo("interrupted; no file was left half-written", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from error
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise
         except SystemExit as error:
             if isinstance(error.__context__, BrokenPipeError):
                 raise  # rich ends Python where nobody reads its output
-            click.secho(f"error: the model ended Python (sys.exit) while it ran: {error}", err=True)
+            echo(f"error: the model ended Python (sys.exit) while it ran: {error}", err=True)
             raise click.exceptions.Exit(2) from error
         except Exception as error:
             text = f"this is a fault of parity, not of your model: {type(error).__name__}: {error}"
@@ -55,11 +62,36 @@ class Command(click.Command):
             raise click.exceptions.Exit(INTERNAL_ERROR) from error
 
 
+class Group(click.Group):
+    """Commands whose output may be closed: by who doesn't read on, which isn't a verdict, or from the beginning."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command; `UNREAD` is the exit code where stdout or stderr has no reader."""
+        _open_standard_streams()
+        try:
+            return super().main(*args, **kwargs)
+        except SystemExit as ended:
+            if not isinstance(ended.__context__, BrokenPipeError):
+                raise
+            devnull = os.open(os.devnull, os.O_WRONLY)
+            for stream in (sys.__stdout__, sys.__stderr__):  # what is in their buffers goes nowhere
+                if stream is not None:
+                    os.dup2(devnull, stream.fileno())
+            raise SystemExit(UNREAD) from None
+
+
+def _open_standard_streams() -> None:
+    """Let stdout and stderr go nowhere if they are closed (`>&-`), so that no file takes their number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open as long as Python runs
+
+
 def _say(error: Exception, message: str, ctx: click.Context) -> None:
     if ctx.params.get("verbose"):
-        click.echo("".join(traceback.format_exception(error)), err=True)
+        echo("".join(traceback.format_exception(error)), err=True)
     click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(message, err=True)
+    echo(message, err=True)
 
 
 @contextmanager

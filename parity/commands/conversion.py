@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ..dynamic_axes import with_dynamic_axes
 from ..model_file import load
 from ..notes import warnings_as_notes
 from ..progress import TerminalProgress
+from ..report.layout import echo
 from .command import quiet
 
 if TYPE_CHECKING:
@@ -60,5 +59,5 @@ def converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (),
 
                 program = captured(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     return program

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .. import files
+from ..report.layout import echo
 from .command import EXIT_CODES, Command, shared
 from .conversion import checked, converted
 from .outcome import file_of, passed, require_outputs
@@ -73,10 +74,10 @@ def export(
             passed(trained(model, seed, verbose, steps, dynamic=dynamic, **how), verbose, output)
         export_training(model, seed, verbose, output, opset, dynamic, recipe)
         described = Path(output).with_suffix(".json")
-        click.echo(f"wrote {output} and {described}" + (", unchecked" if no_check else ""))
+        echo(f"wrote {output} and {described}" + (", unchecked" if no_check else ""))
         return
     form: dict[str, Any] = {"opset": opset, "external_data": external_data or "auto"}
-    with files.written_whole(output) as onnx_path:
+    with files.written_model(output) as onnx_path:
         if no_check:
             from ...converter import to_onnx
 
@@ -85,4 +86,4 @@ def export(
             dtype = "float16" if fp16 else "float32"
             report = checked(model, seed, verbose, dynamic, grads=not no_grad, dtype=dtype, save_onnx=onnx_path, **form)
             passed(report, verbose, output)
-    click.echo(f"wrote {output}" + (", unchecked" if no_check else ""))
+    echo(f"wrote {output}" + (", unchecked" if no_check else ""))

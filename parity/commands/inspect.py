@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ...runtime.errors import UsageError
+from ..report.layout import echo
 from .command import EXIT_CODES, Command, shapes_option, shared
 from .conversion import converted
 
@@ -33,6 +34,6 @@ def inspect(model: str, seed: int, verbose: bool, ir: bool, shapes: dict[str, tu
     else:
         program = converted(model, seed, verbose)
     if ir:
-        click.echo(str(program))
+        echo(str(program))
     else:
         inspection.render(program, Console())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import files
+from ..report.layout import echo
 
 if TYPE_CHECKING:
     from ..results import Report
@@ -59,7 +60,7 @@ def passed(report: Report | TrainingReport, verbose: bool, output: str) -> None:
     """Show a report that fails, and end; tell the notes of one that passes."""
     if not report.ok:
         show(report, verbose)
-        click.echo(f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True)
+        echo(f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True)
         raise click.exceptions.Exit(1)
     for note in report.notes:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)

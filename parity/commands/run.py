@@ -75,6 +75,6 @@ def run(
     if inputs is not None or shapes:
         option = "--inputs" if inputs is not None else "--shape"
         raise UsageError(f"{option} is for ONNX files: a model file has inputs() of its own")
-    with files.written_whole(onnx_file) if onnx_file else nullcontext() as onnx_path:
+    with files.written_model(onnx_file) if onnx_file else nullcontext() as onnx_path:
         report = checked(model, seed, verbose, train=train, round_trip=round_trip, save_onnx=onnx_path, **options)
     finish(report, verbose, json_file, junit_file)

@@ -88,7 +88,7 @@ def training_options(function: Function) -> Function:
         click.option("--lr", type=click.FloatRange(min=0), default=1e-3, show_default=True, help="Learning rate."),
         click.option(
             "--optimizer",
-            type=click.Choice(list(OPTIMIZERS)),
+            type=click.Choice(list(OPTIMIZERS), case_sensitive=False),
             default="adamw",
             show_default=True,
             help="Of torch.optim; momentum and nesterov are SGD with momentum 0.9.",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from os import PathLike
 from xml.etree import ElementTree
 
+from ...runtime.visible import visible_text
 from ..files import write_text
 from ..results import (
     FAIL,
@@ -141,5 +142,5 @@ def _judge(case: ElementTree.Element, cell: CellReport, side: str, report: Repor
 
 
 def _clean(text: str) -> str:
-    """Without the characters that XML can't hold."""
-    return _NOT_XML.sub("?", text)
+    """With `?` for the characters that XML can't hold, and numbers for others that can't be seen."""
+    return visible_text(_NOT_XML.sub("?", text))

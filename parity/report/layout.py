@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import click
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
+
+from ...runtime.errors import UsageError
+from ...runtime.visible import visible_name, visible_text
 
 Piece = tuple[str, str]  # text and rich style
 
@@ -42,7 +48,9 @@ def tree_lines(heading: Sequence[str], rows: Sequence[Row], width: int, left: in
     and so is the class where little room is left.
     """
     table = [[(text, "bold") for text in heading]]
-    table += [[(row.guides + row.columns[0][0], row.columns[0][1]), *row.columns[1:]] for row in rows]
+    for row in rows:
+        first, *others = ((visible_name(text), style) for text, style in row.columns)
+        table.append([(row.guides + first[0], first[1]), *others])
     widths = [max(cell_len(line[i][0]) for line in table) for i in range(len(heading))]
     used = [i for i in range(len(heading)) if i < left or any(row.columns[i][0] for row in rows)]
     spare = width - sum(widths[i] + GAP for i in used[2:]) - GAP
@@ -95,16 +103,40 @@ def paragraph(text: str, width: int, indent: int = 0, style: str = "") -> list[T
 
 def show(lines: Sequence[Text], console: Console) -> None:
     """Print lines as they are: nothing wrapped or highlighted; in ASCII where the console has no other characters."""
-    for line in lines:
-        console.print(_encodable(line, console.encoding), soft_wrap=True, highlight=False, markup=False, emoji=False)
+    with _written():
+        for line in lines:
+            shown = _encodable(line, console.encoding)
+            console.print(shown, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def echo(text: str, err: bool = False) -> None:
+    """Print a text as it is, on stdout or stderr: made visible, in the characters that the stream has."""
+    stream = sys.stderr if err else sys.stdout
+    with _written():
+        click.echo(encodable(visible_text(text), getattr(stream, "encoding", None) or "utf-8"), err=err)
+
+
+@contextlib.contextmanager
+def _written() -> Iterator[None]:
+    """`UsageError` where output can't be written, unless it is because nobody reads it."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"can't write the output: {error.strerror or error}") from error
 
 
 def _encodable(line: Text, encoding: str) -> Text:
-    plain = "".join(character if character.isprintable() else " " for character in line.plain)
+    safe = line.copy()
+    safe.plain = encodable(visible_name(line.plain), encoding)
+    return safe
+
+
+def encodable(text: str, encoding: str) -> str:
+    """`text` in the characters that an encoding has: lines and marks in ASCII, what else it lacks as `?`."""
     try:
         _UNICODE.encode(encoding)
     except UnicodeEncodeError:
-        plain = plain.translate(_ASCII)
-    safe = line.copy()
-    safe.plain = plain.encode(encoding, "replace").decode(encoding)
-    return safe
+        text = text.translate(_ASCII)
+    return text.encode(encoding, "replace").decode(encoding)

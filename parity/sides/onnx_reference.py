@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...runtime.compiled.session import Session
+from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.ir.types import CellCall, is_floating
 from .onnxruntime_side import OnnxModelSide
 from .records import OUTPUT, Array, Key, Records, Run
@@ -32,11 +32,9 @@ class OnnxReferenceSide(OnnxModelSide):
         provider: str = "cpu",
         optimized: bool = True,
     ) -> None:
-        super().__init__(name, model, args, kwargs, dtype=dtype, provider=provider)
+        super().__init__(name, model, args, kwargs, dtype=dtype, provider=provider, optimized=optimized)
         self.optimized = optimized
-        self._session = Session(model, provider, optimized=optimized)
-        self._results = self._session.run(self.inputs)
-        self._moved: onnx.ModelProto | None = None
+        self._results = self.outputs(self.session.run(self.inputs))
 
     def run(self, run: Run) -> Records:
         """The outputs under their names; in float64, those of its own dtype."""
@@ -51,8 +49,13 @@ class OnnxReferenceSide(OnnxModelSide):
         generator = np.random.default_rng(seed)
         inputs = {name: _off(array, generator, units) for name, array in self.inputs.items()}
         model = self._weights_off(generator, units)
-        session = self._session if model is None else Session(model, self.provider, optimized=self.optimized)
-        return session.run(inputs)
+        if model is None:
+            return self.outputs(self.session.run(inputs))
+        session = IsolatedSession(model, self.provider, optimized=self.optimized)
+        try:
+            return self.outputs(session.run(inputs))
+        finally:
+            session.close()
 
     def _weights_off(self, generator: np.random.Generator, units: float) -> onnx.ModelProto | None:
         """The model with other weights: its tensors of two dimensions and more; None for one that is too large."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -12,6 +12,7 @@ from ...converter.onnx_out.export import to_onnx
 from ...converter.onnx_out.naming import input_names, output_names
 from ...runtime import tree
 from ...runtime.calling import as_array
+from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.compiled.session import run_model
 from ...runtime.errors import UsageError
 from ...runtime.ir.passes.cut_boundaries import isolated_program
@@ -101,7 +102,10 @@ class ExportedSide:
 
 
 class OnnxModelSide:
-    """An ONNX model of the user's, with the inputs of the reference in flat order; compared at its outputs."""
+    """An ONNX model of the user's, with the inputs of the reference in flat order; compared at its outputs.
+
+    It runs in a process of its own: nobody vouches for what is in it.
+    """
 
     def __init__(
         self,
@@ -112,12 +116,16 @@ class OnnxModelSide:
         *,
         dtype: str = "float32",
         provider: str = "cpu",
+        optimized: bool = True,
     ) -> None:
         self.name = name
         self.model = model
         self.provider = provider
         self.abilities = Abilities((("rounding", dtype),), gradients=False, cells=False)
         self.inputs = self._paired(args, kwargs)
+        self.session = IsolatedSession(
+            model, provider, optimized=optimized
+        )  # it loads the model while the other sides run
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """None that are known by name."""
@@ -127,13 +135,22 @@ class OnnxModelSide:
         """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
         records = Records()
         slots = run.slots.get(("", 0, OUTPUT), [])
-        outputs = run_model(self.model, self.inputs, provider=self.provider)
+        outputs = self.outputs(self.session.run(self.inputs))
         records.misfits = surplus(run, len(outputs))
         by_name = set(slots) == set(outputs)
         for i, (name, array) in enumerate(outputs.items()):
             slot = name if by_name else slots[i] if i < len(slots) else f"[{i}]"
             records.add(Key("", 0, OUTPUT, slot), array)
         return records
+
+    @staticmethod
+    def outputs(results: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
+        """The tensors of the outputs by name; those of a sequence with their numbers."""
+        return {
+            name if len(items) == 1 else f"{name}[{i}]": array
+            for name, items in results.items()
+            for i, array in enumerate(items)
+        }
 
     def _paired(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Array]:
         """The arguments by input name: keyword arguments by their name, the others by position."""

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.cell_hooks import watch
 from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
+from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
 from .control_flow import ControlFlowInPython
@@ -77,7 +78,7 @@ class TorchSide:
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
-        working, named = Working(self.module, self.working_dtype), self.module.named_parameters()
+        working, named = Working(self.module, self.working_dtype), named_parameters(self.module)
         return {name: ParameterInfo(as_array(working(p)), p.requires_grad) for name, p in named}
 
     def run(self, run: Run) -> Records:
@@ -96,7 +97,7 @@ class TorchSide:
             if run.moved:
                 move_held(self.module, self.rounded)
             drawn = Draws(run.draws, recorder.cell)
-            before = {name: b.clone() for name, b in self.module.named_buffers()}
+            before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
             stack.enter_context(torch.enable_grad())
             with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), drawn:  # type: ignore[no-untyped-call]
@@ -109,7 +110,7 @@ class TorchSide:
                 records.broken = not _take(outputs, records.cotangents)
                 if not records.broken:
                     self._backward(recorder, outputs, leaves)
-            for name, buffer in self.module.named_buffers():
+            for name, buffer in named_buffers(self.module):
                 if name in self.ignored:
                     continue
                 changed = not torch.equal(before[name], buffer)
@@ -168,7 +169,7 @@ class TorchSide:
         ]
         # every Cell output is a root too, with cotangent zero: so each is fed, whatever becomes of it downstream
         roots += [(out, torch.zeros_like(out)) for out in recorder.fed_outputs]
-        named = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+        named = {name: p for name, p in named_parameters(self.module) if p.requires_grad}
         wanted = [*named.values(), *leaves]
         gradients: tuple[torch.Tensor | None, ...] = (None,) * len(wanted)
         if roots and wanted:
@@ -224,9 +225,9 @@ def _shared_parameters(
     module: torch.nn.Module, watched: Collection[str] | None
 ) -> dict[torch.nn.Module, dict[str, str]]:
     """For the modules that hold a parameter which another one holds too: qualified names by attribute names."""
-    names = {p: name for name, p in module.named_parameters()}
+    names = {p: name for name, p in named_parameters(module)}
     holders: dict[torch.nn.Parameter, list[tuple[torch.nn.Module, str]]] = {}
-    for path, owner in module.named_modules():
+    for path, _, owner in named_modules(module):
         if watched is not None and path not in watched:
             continue
         for attribute, parameter in owner._parameters.items():

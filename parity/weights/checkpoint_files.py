@@ -21,7 +21,7 @@ from ...runtime.ir.types import BFLOAT16
 from ...runtime.memory import require_room
 from ...runtime.safetensors_bytes import from_bytes, to_bytes
 from ...runtime.train.checkpoint_format import decode, encode
-from ..files import written_whole
+from ..files import write_bytes, written_whole
 from .arrangements import Array
 
 PICKLED = (".pt", ".pth", ".bin")
@@ -201,27 +201,19 @@ def write_cells(path: str, arrays: Mapping[str, Array], record: Mapping[str, Any
         arrays: by name.
         record: what the way back needs to know; whoever saves the Parameters anew leaves it out.
     """
-    _write(path, encode(arrays, {_RECORD: json.dumps(record)}))
+    write_bytes(path, encode(arrays, {_RECORD: json.dumps(record)}))
 
 
 def write_torch(path: str, arrays: Mapping[str, Array]) -> None:
     """A state dict, in the format of the ending."""
     if Path(path).suffix.lower() == SAFETENSORS:
-        _write(path, to_bytes(arrays, {"format": "pt"}))
+        write_bytes(path, to_bytes(arrays, {"format": "pt"}))
         return
     with written_whole(path) as file:
         try:
             torch.save({name: _as_tensor(array) for name, array in arrays.items()}, file)
         except (OSError, RuntimeError) as error:
             raise UsageError(f"can't write {path}: {error}") from error
-
-
-def _write(path: str, data: bytes) -> None:
-    with written_whole(path) as file:
-        try:
-            file.write_bytes(data)
-        except OSError as error:
-            raise UsageError(f"can't write {path}: {error.strerror}") from error
 
 
 def _as_tensor(array: Array) -> torch.Tensor:

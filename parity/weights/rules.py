@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable
 
 from ...runtime.errors import UsageError
@@ -11,10 +10,22 @@ from ...runtime.errors import UsageError
 
 def matched(pattern: str, name: str) -> tuple[str, ...] | None:
     """What the `*` of the pattern stand for in the name; None if it doesn't match."""
-    if "*" not in pattern:
+    first, *others = pattern.split("*")
+    if not others:
         return () if pattern == name else None
-    match = re.fullmatch("(.*)".join(re.escape(part) for part in pattern.split("*")), name)
-    return None if match is None else match.groups()
+    *between, last = others
+    end = len(name) - len(last)
+    if not name.startswith(first) or not name.endswith(last) or end < len(first):
+        return None
+    # from the right: each part at its last place, so that the first `*` stands for as much as it can, then the second
+    texts: list[str] = []
+    for part in reversed(between):
+        start = name.rfind(part, len(first), end)
+        if start < 0:
+            return None
+        texts.append(name[start + len(part) : end])
+        end = start
+    return (*reversed([*texts, name[len(first) : end]]),)
 
 
 def filled(pattern: str, texts: tuple[str, ...], of: str) -> str:

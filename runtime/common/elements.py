@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,6 +134,7 @@ class Elements(Operand):
         return (self[i] for i in range(self.shape[0]))
 
     def __bool__(self) -> bool:
+        _follow_source(self._data, "a condition", sys._getframe(1))
         elements = self._elements("bool(), in an `if`, `while`, `assert`, `and`, `or` or `not`,", AS_CHOICE)
         if self.size != 1:
             raise ValueError(
@@ -153,6 +156,7 @@ class Elements(Operand):
     def __index__(self) -> int:
         if not np.issubdtype(self.dtype, np.integer):
             raise TypeError(f"only an integer tensor can be an index, but got dtype {self.dtype}")
+        _follow_source(self._data, "range", sys._getframe(1))
         self._elements("a Python int, such as a size, an axis or the bound of a range,", AS_NUMBER)
         return int(self.item())
 
@@ -160,6 +164,7 @@ class Elements(Operand):
         return id(self)
 
     def __repr__(self) -> str:
+        _follow_source(self._data, "print", sys._getframe(1))
         if isinstance(self._data, Traced):
             return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, symbolic)"
         value = np.array2string(self._data, separator=", ")
@@ -167,10 +172,25 @@ class Elements(Operand):
         return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, value={rows}{value})"
 
     def __str__(self) -> str:
+        _follow_source(self._data, "print", sys._getframe(1))
         return repr(self) if isinstance(self._data, Traced) else str(self._data)
 
     def __format__(self, spec: str) -> str:
+        _follow_source(self._data, "print", sys._getframe(1))
         return format(self.item(), spec) if spec else str(self)
+
+
+def _follow_source(data: Data, wanted: str, frame: FrameType) -> None:
+    """Have the code that needs the elements of symbolic data followed by its source, if that may help.
+
+    Args:
+        data: the data.
+        wanted: what Python needs: `a condition`, or the name of a built-in function that is given the tensor.
+        frame: where Python runs.
+    """
+    trace = current()
+    if trace is not None and isinstance(data, Traced) and data.builder is trace.builder:
+        trace.guard.follow_source(wanted, frame)
 
 
 def plain(value: Any, what: str, instead: str) -> Any:

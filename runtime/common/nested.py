@@ -53,6 +53,8 @@ def refilled(container: Any, items: list[Any]) -> Any:
         copied = copy.copy(container)
         copied[:] = items
         return copied
+    if getattr(made, "holds_anything", True) is False and not all(isinstance(item, Tensor) for item in items):
+        return tuple(items)  # a ParameterTuple, of something else than Parameters
     return made(*items) if hasattr(container, "_fields") else made(items)
 
 

@@ -176,6 +176,8 @@ class ParameterTuple(tuple[Parameter, ...]):
         ValueError: two different Parameters have one name.
     """
 
+    holds_anything = False
+
     def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
         """Check the Parameters and their names."""
         listed = list(parameters)

@@ -183,6 +183,9 @@ def zeros_like(tensor: Tensor) -> Tensor:
 
 def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Run the kernel of `op`; record it on the current tape if an operand is tracked there."""
+    trace = current()
+    if trace is not None:
+        inputs = trace.imported(inputs)
     if taking_in():
         inputs = tuple(map(_taken, inputs))
     wanted = dtype_for(op.name, inputs)
@@ -194,7 +197,6 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         x if x is None or isinstance(x, (np.ndarray, Traced)) else np.asarray(x, getattr(x, "dtype", dtype))
         for x in arrays
     ]
-    trace = current()
     outputs: tuple[Data, ...]
     if trace is not None and trace.records(op, arrays, attributes):
         outputs = trace.record(op, arrays, attributes)
@@ -215,7 +217,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-_AS_GIVEN = frozenset({"boundary", "cast", "own_gradient", "stop_gradient"})
+_AS_GIVEN = frozenset({"boundary", "cast", "cond", "loop", "own_gradient", "stop_gradient"})
 """Ops whose operands keep their dtype whatever the dtype of computation."""
 
 

@@ -77,7 +77,6 @@ class Session:
     Args:
         model: the model, or the path of its file (needed where tensors are in a file beside it).
         provider: "cpu" or "cuda".
-        optimized: whether ONNX Runtime may change the graph before it runs it.
 
     Attributes:
         inputs: names of what the model takes.
@@ -90,11 +89,8 @@ class Session:
         UsageError: the provider isn't available here.
     """
 
-    def __init__(
-        self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu", *, optimized: bool = True
-    ) -> None:
+    def __init__(self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu") -> None:
         self._model = model
-        self._optimized = optimized
         self.provider = chosen_provider(provider)
         self.ort = self._started()
         self._types = {node.name: node.type for node in self.ort.get_inputs()}
@@ -103,26 +99,17 @@ class Session:
 
     def _started(self) -> ort.InferenceSession:
         options = ort.SessionOptions()
-        options.log_severity_level = FATAL_ONLY
-        options.intra_op_num_threads = threads()
-        options.enable_mem_pattern = False  # one more block as large as all that a run needs, for 2 % of its time
-        if not self._optimized:
-            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        for name, value in options_of().items():
+            setattr(options, name, value)
         ort.set_default_logger_severity(FATAL_ONLY)
-        disabled = IN_FLOAT32 if _has_doubles(self._model) else []
+        disabled = IN_FLOAT32 if has_doubles(self._model) else []
         try:
             session = ort.InferenceSession(
                 _source(self._model), options, providers=PROVIDERS[self.provider], disabled_optimizers=disabled
             )
         except ORT_ERRORS as error:
             raise self.explained(error) from error
-        active = session.get_providers()
-        if not any(name.lower().startswith(self.provider) for name in active):
-            raise UsageError(
-                f"ONNX Runtime can't use provider {self.provider!r} on this machine (a GPU, CUDA and cuDNN are "
-                f"needed): available is "
-                f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}"
-            )
+        require_active(self.provider, session.get_providers())
         return session
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
@@ -158,35 +145,60 @@ class Session:
 
     def explained(self, error: Exception) -> SessionError:
         """What ONNX Runtime says, with the Cell and the source line of the node that it names."""
-        said = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
-        said = re.sub(r"/onnxruntime_src/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", said).strip()  # its own C++
-        pattern = next((pattern for pattern in _OF_DATA if re.search(pattern, said)), None)
-        kind, what, instead = _OF_DATA[pattern] if pattern else (SessionError, "ONNX Runtime can't run the model", "")
-        values = re.search(r"idx=(\S+) must be within the inclusive range \[(-?\d+),\s*(-?\d+)\]", said)
-        detail = said if pattern is None else f"{values[1]}, and there are {values[2]} to {values[3]}" if values else ""
-        message = f"{what}: {detail}" if detail else what
-        if not isinstance(error, ort_errors.NoSuchFile):
-            message += self._place(said)
-        if isinstance(error, ort_errors.NotImplemented):
-            message += (
-                f"\n  what to do: it has no kernel for these dtypes on {self.provider!r}; compute in float32, or let "
-                "the interpreter run the program"
-            )
-        if instead:
-            message += f"\n  what to do: {instead}"
-        return kind(message)
+        return explained(error, self._model, self.provider)
 
-    def _place(self, said: str) -> str:
-        """The operator that ONNX Runtime names, with its Cell and line."""
-        named = re.search(r"(?:node with name '|[Nn]ode \(|Name:')([^')]+)", said)
-        if named is None:
-            return ""
-        for node in _proto(self._model).graph.node:
-            if node.name == named[1]:
-                metadata = {entry.key: entry.value for entry in node.metadata_props}
-                place = f"\n  operator {node.op_type} of Cell {metadata.get(CELL, '(root)')}"
-                return place + (f" at {metadata[SOURCE]}" if SOURCE in metadata else "")
+
+def explained(error: Exception, model: onnx.ModelProto | str | PathLike[str], provider: str) -> SessionError:
+    """What ONNX Runtime says of a model, with the Cell and the source line of the node that it names."""
+    said = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
+    said = re.sub(r"/onnxruntime_src/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", said).strip()  # its own C++
+    pattern = next((pattern for pattern in _OF_DATA if re.search(pattern, said)), None)
+    kind, what, instead = _OF_DATA[pattern] if pattern else (SessionError, "ONNX Runtime can't run the model", "")
+    values = re.search(r"idx=(\S+) must be within the inclusive range \[(-?\d+),\s*(-?\d+)\]", said)
+    detail = said if pattern is None else f"{values[1]}, and there are {values[2]} to {values[3]}" if values else ""
+    message = f"{what}: {detail}" if detail else what
+    if not isinstance(error, ort_errors.NoSuchFile):
+        message += _place(said, model)
+    if isinstance(error, ort_errors.NotImplemented):
+        message += (
+            f"\n  what to do: it has no kernel for these dtypes on {provider!r}; compute in float32, or let "
+            "the interpreter run the program"
+        )
+    if instead:
+        message += f"\n  what to do: {instead}"
+    return kind(message)
+
+
+def _place(said: str, model: onnx.ModelProto | str | PathLike[str]) -> str:
+    """The operator that ONNX Runtime names, with its Cell and line."""
+    named = re.search(r"(?:node with name '|[Nn]ode \(|Name:')([^')]+)", said)
+    if named is None:
         return ""
+    for node in _proto(model).graph.node:
+        if node.name == named[1]:
+            metadata = {entry.key: entry.value for entry in node.metadata_props}
+            place = f"\n  operator {node.op_type} of Cell {metadata.get(CELL, '(root)')}"
+            return place + (f" at {metadata[SOURCE]}" if SOURCE in metadata else "")
+    return ""
+
+
+def options_of() -> dict[str, Any]:
+    """The options of a session that aren't ONNX Runtime's defaults."""
+    return {
+        "log_severity_level": FATAL_ONLY,
+        "intra_op_num_threads": threads(),
+        "enable_mem_pattern": False,  # one more block as large as all that a run needs, for 2 % of its time
+    }
+
+
+def require_active(provider: str, active: Sequence[str]) -> None:
+    """Raise `UsageError` if a session was made without the provider that was asked for."""
+    if not any(name.lower().startswith(provider) for name in active):
+        raise UsageError(
+            f"ONNX Runtime can't use provider {provider!r} on this machine (a GPU, CUDA and cuDNN are "
+            f"needed): available is "
+            f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}"
+        )
 
 
 def run_model(
@@ -249,7 +261,7 @@ def _proto(model: onnx.ModelProto | str | PathLike[str]) -> onnx.ModelProto:
     return model if isinstance(model, onnx.ModelProto) else onnx.load(fspath(model), load_external_data=False)
 
 
-def _has_doubles(model: onnx.ModelProto | str | PathLike[str]) -> bool:
+def has_doubles(model: onnx.ModelProto | str | PathLike[str]) -> bool:
     """Whether a tensor that the model names is float64."""
     try:
         proto = _proto(model)

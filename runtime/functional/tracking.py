@@ -189,16 +189,28 @@ def depend(value: Any, expr: Any) -> Any:
 
 @spelled(primitive="Print")
 def print_(*input_x: Any) -> None:
-    """Print each argument on a line of its own: text as it is, tensors as `Tensor(shape=..., dtype=..., value=...)`."""
+    """Print each argument on a line of its own: text as it is, tensors as `Tensor(shape=..., dtype=..., value=...)`.
+
+    In traced code they are printed at each run of the program, once it has run.
+    """
+    trace = current()
+    if trace is not None:
+        trace.prints(input_x)
+        return
     for item in input_x:
-        sys.stdout.write(f"{item if isinstance(item, str) else _as_plain_tensor(item)}\n")
+        sys.stdout.write(f"{line(item)}\n")
 
 
-def _as_plain_tensor(item: Any) -> Any:
+def line(item: Any) -> str:
+    """An item as it is printed: text as it is, tensors as `Tensor(shape=..., dtype=..., value=...)`."""
+    return item if isinstance(item, str) else str(_plain(item))
+
+
+def _plain(item: Any) -> Any:
     """`item` with Parameters as tensors, so that their values are shown."""
     if isinstance(item, Tensor):
-        return repr(Tensor(item._elements("Print", "return the tensor and print it then, or run in eager mode")))
+        return repr(Tensor(item.asnumpy()))
     if isinstance(item, (tuple, list)):
-        inner = ", ".join(str(_as_plain_tensor(i)) if isinstance(i, (Tensor, tuple, list)) else repr(i) for i in item)
+        inner = ", ".join(str(_plain(i)) if isinstance(i, (Tensor, tuple, list)) else repr(i) for i in item)
         return f"[{inner}]" if isinstance(item, list) else f"({inner},)" if len(item) == 1 else f"({inner})"
     return item

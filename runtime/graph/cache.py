@@ -13,6 +13,7 @@ from .. import tape
 from ..calling import result_of
 from ..common.tensor import Tensor, wrapped
 from ..errors import ConversionError
+from .printing import write
 from .running import Running
 from .signature import Shapes, Signature, Sizes, fit, generalized, is_symbolic
 from .sizes import Argument, tensor_arguments
@@ -73,10 +74,12 @@ class Compiled:
         else:
             outputs = [wrapped(array) for array in self.running.run(arrays)]
         result = result_of(self.running.traced.program, arrays, outputs)
-        if not self.running.traced.written:
+        traced = self.running.traced
+        if not traced.written and not traced.printed:
             return result
-        result, written = result
-        for place, value in zip(self.running.traced.written, written, strict=True):
+        result, written, printed = result
+        write(traced.printed, printed)
+        for place, value in zip(traced.written, written, strict=True):
             _write(signature.tensors[place], value)
         return result
 
@@ -153,7 +156,7 @@ class Cache:
         tensors = iter(shapes)
         arguments = [a if a.is_parameter else Argument(a.name, tuple(next(tensors))) for a in names]
         self._traces += 1
-        traced = run_trace(function, args, kwargs, arguments, gives_written=True)
+        traced = run_trace(function, args, kwargs, arguments, gives_all=True)
         compiled = Compiled(signature, tuple(shapes), Running(traced))
         self._kept = [*self._kept, compiled][-MOST_KEPT:]
         return compiled

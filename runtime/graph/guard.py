@@ -6,8 +6,9 @@ import contextlib
 import inspect
 import random
 import sys
+import traceback
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,8 +18,10 @@ from ..common.hooks import refuse_while_tracing
 from ..common.tensor import Tensor
 from ..errors import TracingError, UnknownSize, UnsupportedPython
 from ..ir.dims import SymbolicDim, Use
+from ..tracing import Traced
+from .control.source import Unfollowed, can_follow
 from .objects import OURS, Objects, is_same
-from .sources import is_ours, made_by_us, running_line
+from .sources import PACKAGE, is_ours, made_by_us, running_line
 from .statements import unsupported_statement
 from .variables import Variables
 
@@ -107,11 +110,26 @@ class Guard:
             _definition(function),
         )
 
+    def follow_source(self, wanted: str, frame: FrameType) -> None:
+        """Python needs the elements of a tensor for a condition, or a built-in function: begin anew if that helps.
+
+        Raises:
+            Unfollowed: the function that runs can be rewritten, so that it needs them no more.
+        """
+        code = frame.f_code
+        if wanted in ("a condition", *code.co_names) and can_follow(code):
+            error = self.refusal(Unfollowed, f"{wanted} of a tensor was met", "trace it anew")
+            assert isinstance(error, Unfollowed)
+            error.code = code
+            raise error
+
     # ---- objects that change ----
 
     def sets(self, cell: Cell, name: str, value: Any) -> None:
         """An attribute of a Cell is set."""
-        if name in OURS or not self.objects.knows(cell) or is_same(cell.__dict__.get(name, self), value):
+        if name in OURS or is_same(cell.__dict__.get(name, self), value):
+            return
+        if not self.objects.knows(cell) and self._trace.region is None:
             return
         kept = " to a tensor that was computed while tracing" if isinstance(value, Tensor) else ""
         raise self.refusal(
@@ -164,6 +182,29 @@ class Guard:
             UnsupportedPython,
             "a Parameter, or its initial value, was made: each run would make another",
             "make Parameters, and Cells that hold some, in __init__",
+        )
+
+    def undefined(self, error: NameError, one_sided: Mapping[str, str]) -> Exception:
+        """The error to raise for a variable without a value: ours, if it has one in one branch only."""
+        name = next((name for name in one_sided if f"'{name}'" in str(error)), None)
+        if name is None:
+            return error
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(PACKAGE)]
+        place = f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
+        return self.refusal(
+            UnsupportedPython,
+            f"the local variable '{name}' {one_sided[name]}",
+            "give it a value before",
+            place,
+        )
+
+    def uses_enclosed(self, data: Traced) -> Exception:
+        """The error to raise where a tensor of a branch or loop is used outside of it."""
+        return self.refusal(
+            UnsupportedPython,
+            f"a tensor {data.value.type} is used outside of the branch or loop that computes it, under a condition on "
+            "a tensor, and was handed on by other ways than variables, lists and dicts of the function",
+            "assign it to a variable of the function, which each branch does, or return it",
         )
 
     def finish(self, function: Callable[..., Any]) -> None:

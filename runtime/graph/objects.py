@@ -241,7 +241,7 @@ class Objects:
             self._generators.append((name, value, _state(value)))
         elif isinstance(value, type):
             self._note_class(value, depth)
-        elif not isinstance(value, _WITHOUT_STATE) and _is_the_users(type(value)):
+        elif not isinstance(value, _WITHOUT_STATE) and is_the_users(type(value)):
             self._note_state(value, f"{type(value).__name__}, {name}", depth)
 
     def _note_state(self, value: Any, name: str, depth: int) -> None:
@@ -259,7 +259,7 @@ class Objects:
 
     def _note_class(self, cls: type, depth: int) -> None:
         for each in cls.__mro__:
-            if _is_the_users(each) and not is_of_a_package(sys.modules.get(each.__module__)):
+            if is_the_users(each) and not is_of_a_package(sys.modules.get(each.__module__)):
                 self._note_attributes(each, each.__name__, depth)
 
     def _note_attributes(self, owner: Any, name: str, depth: int) -> None:
@@ -312,7 +312,7 @@ def _state(generator: Any) -> str:
     return repr(generator.getstate() if isinstance(generator, random.Random) else generator.get_state())
 
 
-def _is_the_users(cls: type) -> bool:
+def is_the_users(cls: type) -> bool:
     """Whether a class is none of ours or of the standard library: those keep things for later in their objects."""
     if issubclass(cls, (types.SimpleNamespace, argparse.Namespace)):
         return True

@@ -14,6 +14,7 @@ from ..ops.own_gradient import own_gradient
 from ..precision import computing_in
 from ..subprograms import finished
 from ..tracing import Traced
+from .control.source import Unfollowed
 
 if TYPE_CHECKING:
     from .recording import Trace
@@ -43,6 +44,8 @@ def with_own_gradient(
     try:
         with computing_in(None):  # as in eager mode, where gradients are computed once the Cell is left
             backward, further = _traced(type(trace), name, types, len(operands), len(outputs), pull)
+    except Unfollowed:
+        raise
     except (CellbridgeError, TypeError, ValueError, RuntimeError) as error:
         refusal = f"the backward pass of {name} is written by hand, and can't be part of a program: {error}"
     passed = own_gradient(*outputs, *operands, *further, outputs=len(outputs), backward=backward, refusal=refusal)
@@ -65,6 +68,8 @@ def _traced(
     for item in held:
         if item.now is not item.first:
             raise UnsupportedPython(f"it gives Parameter '{item.parameter.name}' a new value")
+    if run.printed:
+        raise UnsupportedPython("it prints")
     ordered = [*inputs[:operands], *(item.first for item in held), *inputs[operands:]]
     return _unmarked(finished(run.builder, ordered, floating, f"{name}.bprop")), [item.parameter for item in held]
 

@@ -17,7 +17,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ir import types
 from ..ir.dims import answering, symbols_in
-from ..ir.types import CellCall, Source, Type
+from ..ir.types import CellCall, Source, Type, Value
 from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
@@ -26,11 +26,13 @@ from .boundaries import crossing_in, crossing_out
 from .guard import Guard
 from .names import Names
 from .own_gradient import Pull, with_own_gradient
+from .printing import Entry, print_when_run
 from .sources import running_line
 from .variables import Variables
 
 if TYPE_CHECKING:
     from ..nn.cell import Cell
+    from .control.regions import Region
 
 Array = np.ndarray[Any, Any]
 Place = tuple[int, Source | None]
@@ -58,6 +60,12 @@ class Trace:
     Args:
         root: the outermost Cell, or the function.
         arguments: what it is called with, by name; what isn't a tensor is met as it is.
+
+    Attributes:
+        region: the branch or loop that is recorded now.
+        enclosed: values of branches and loops that were recorded.
+        one_sided: why a variable may have no value, by name: it is defined in one branch only.
+        printed: what each run of the program prints, in order.
     """
 
     def __init__(self, root: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
@@ -74,6 +82,10 @@ class Trace:
             self.guard.objects.note_argument(name, argument)
         for cell in self.names.cells:
             self.guard.objects.add(cell, self.names.path(cell, ""))
+        self.region: Region | None = None
+        self.enclosed: set[Value] = set()
+        self.one_sided: dict[str, str] = {}
+        self.printed: list[Entry] = []
         self._replaying = False
         self._cut = False
         self._outside = tape.current()
@@ -95,6 +107,8 @@ class Trace:
         for x in operands:
             if isinstance(x, Traced) and x.builder is not self.builder:
                 raise unknown_elements(x, op.name, "")
+            if isinstance(x, Traced) and x.value in self.enclosed:
+                raise self.guard.uses_enclosed(x)
         values = tuple(self.constant(x) if isinstance(x, np.ndarray) else x for x in operands)
         appended = self.builder.append(op, values, attributes)
         outputs = appended if isinstance(appended, tuple) else (appended,)
@@ -111,6 +125,14 @@ class Trace:
         if id(array) not in self._constants:
             self._constants[id(array)] = array, self.builder.constant(array)
         return self._constants[id(array)][1]
+
+    def imported(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Operands of an operator as they are used in the branch or loop that is recorded, if one is."""
+        return tuple(operands) if self.region is None else tuple(map(self.region.imported, operands))
+
+    def prints(self, items: Sequence[Any]) -> None:
+        """`ops.Print` of what may be symbolic: at each run of the program."""
+        print_when_run(items, None)
 
     # ---- where we are ----
 
@@ -239,7 +261,10 @@ class Trace:
         answers = answering(self.guard.needs_number, self.guard.compares)
         try:
             with tracing(self), tape.recording(None), answers:
-                yield
+                try:
+                    yield
+                except NameError as error:
+                    raise self.guard.undefined(error, self.one_sided) from error
                 self.guard.finish(self._root)
         finally:
             self.restore()
@@ -281,12 +306,20 @@ class _Builder(Builder):
     Attributes:
         elsewhere: the source of what is recorded by a backward pass.
         fixed: the source of all that is recorded, if it isn't to be looked for.
+        given: the values that no node computes.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.elsewhere: Source | None = None
         self.fixed: tuple[Source | None] | None = None
+        self.given: list[Value] = []
+
+    def new_value(self, stem: str, type: Type) -> Traced:
+        """A value that no node computes."""
+        made = super().new_value(stem, type)
+        self.given.append(made.value)
+        return made
 
     def append(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Append a node."""

@@ -23,8 +23,10 @@ from ..nn.cell import Cell
 from ..ops import boundary
 from ..tracing import Traced, current
 from .boundaries import parameter_names
+from .control.source import Unfollowed, follow, following
 from .dependencies import Dependencies
 from .objects import contents_of
+from .printing import Entry, outputs_of
 from .recording import Trace
 from .sizes import Argument, is_input, tensor_arguments
 
@@ -37,14 +39,16 @@ class TracedProgram:
         program: the program. What the run assigned to Parameters are its buffers, with their updates.
         parameters: the live Parameters behind its parameters and buffers, by name.
         dependencies: what it takes for granted.
-        written: which inputs Python wrote to. Where there are any, the program gives a pair: what Python returned, and
-            a tuple of what these hold afterwards.
+        written: which inputs Python wrote to.
+        printed: what Python printed. Where there is any of the two, the program gives a triple: what Python returned, a
+            tuple of what inputs hold afterwards that were written to, and one of what is printed.
     """
 
     program: Program
     parameters: dict[str, Parameter]
     dependencies: Dependencies
     written: tuple[int, ...] = ()
+    printed: tuple[Entry, ...] = ()
 
 
 def trace(
@@ -86,7 +90,7 @@ def trace(
         raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
     keywords = dict(kwargs or {})
     arguments = tensor_arguments(function, args, keywords, dynamic_shapes)
-    return run_trace(function, args, keywords, arguments, gives_written=False)
+    return run_trace(function, args, keywords, arguments, gives_all=False)
 
 
 def run_trace(
@@ -95,12 +99,29 @@ def run_trace(
     keywords: dict[str, Any],
     arguments: list[Argument],
     *,
-    gives_written: bool,
+    gives_all: bool,
 ) -> TracedProgram:
     """`trace`, with the names and shapes of the tensors among the arguments.
 
-    Arguments that Python writes to are given by the program too, or a warning says that they aren't.
+    With `gives_all`, the program gives what arguments hold that Python writes to, and what it prints, too; otherwise a
+    warning says that it doesn't. Functions that meet conditions on tensors are followed by their source.
     """
+    while True:
+        try:
+            with following():
+                return _traced_once(function, args, keywords, arguments, gives_all=gives_all)
+        except Unfollowed as met:
+            follow(met.code)
+
+
+def _traced_once(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    arguments: list[Argument],
+    *,
+    gives_all: bool,
+) -> TracedProgram:
     names, _ = parameter_names(function, len(args))
     run = Trace(function, {**dict(zip(names, args, strict=True)), **keywords})
     tensors = iter(arguments)
@@ -131,12 +152,14 @@ def run_trace(
         for i in written:
             same = [x.value.name for x, leaf in zip(inputs, given_as, strict=True) if leaf is given_as[i]]
             run.guard.writes_argument(function, same)
-        if written and gives_written:
-            result = result, tuple(taken[i] for i in written)
+        if gives_all and (written or run.printed):
+            result = result, tuple(taken[i] for i in written), outputs_of(run.printed)
         outputs, structure = tree.flatten(mapped(result, _as_output))
-    if written and not gives_written:
+    if written and not gives_all:
         of = ", ".join(f"{inputs[i].value.name!r}" for i in written)
-        warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=3)
+        warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=4)
+    if run.printed and not gives_all:
+        warnings.warn("Python prints; the program doesn't (what `jit` and graph mode compile does)", stacklevel=4)
     parameters, buffers, live = run.stored()
     called_with = mapped((args, keywords), _as_constant)
     program = Program(
@@ -153,7 +176,8 @@ def run_trace(
     )
     verify(program)
     dependencies = Dependencies(run.guard.objects, (held.parameter for held in run.held.values()))
-    return TracedProgram(program, live, dependencies, written if gives_written else ())
+    further = (written, tuple(run.printed)) if gives_all else ((), ())
+    return TracedProgram(program, live, dependencies, *further)
 
 
 def _as_constant(leaf: Any) -> Any:

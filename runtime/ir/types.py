@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..visible import visible_name
 from .dims import Dim
 
 BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
@@ -78,7 +79,7 @@ class Type:
         return Type(dtype, self.shape)
 
     def __str__(self) -> str:
-        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+        return f"{self.dtype.name}[{', '.join(map(visible_name, self.shape))}]"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -99,7 +100,7 @@ class Value:
         return self.type.shape
 
     def __str__(self) -> str:
-        return f"%{self.name}: {self.type}"
+        return f"%{visible_name(self.name)}: {self.type}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class Source:
     operator: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.text}" if self.file else self.operator
+        return visible_name(f"{self.file}:{self.line}: {self.text}" if self.file else self.operator)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -141,9 +142,14 @@ class CellCall:
     index: int = 0
     parent: int | None = None
 
-    def __str__(self) -> str:
+    @property
+    def label(self) -> str:
+        """Path and index, as they are: the name of the call in files."""
         name = self.path or "(root)"
         return f"{name}@{self.index}" if self.index else name
+
+    def __str__(self) -> str:
+        return visible_name(self.label)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

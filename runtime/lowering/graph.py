@@ -16,6 +16,7 @@ from ..errors import ConversionError
 from ..ir.dims import Dim, SymbolicDim, symbols_in
 from ..ir.program import Program
 from ..ir.types import Type, as_dtype
+from ..visible import encodable_name
 from . import opset17
 from .deferred import Deferred
 from .nodes import Subgraph, composed, subgraph, written
@@ -95,7 +96,7 @@ class Graph:
         """Within the context, new nodes belong to a Cell's call `cell` (empty: the root) and come from `source`."""
         before = self._prefix, self._metadata
         self._prefix = "/" + cell.replace(".", "/") if cell else ""
-        self._metadata = {key: text for key, text in ((CELL, cell), (SOURCE, source)) if text}
+        self._metadata = {key: encodable_name(text) for key, text in ((CELL, cell), (SOURCE, source)) if text}
         try:
             yield
         finally:
@@ -152,7 +153,7 @@ class Graph:
 
     def unique(self, stem: str) -> str:
         """A name that isn't taken yet: `stem`, or `stem` with a number."""
-        name = stem
+        name = stem = encodable_name(stem)
         while name in self._names:
             self._names[stem] += 1
             name = f"{stem}_{self._names[stem]}"

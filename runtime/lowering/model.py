@@ -9,6 +9,7 @@ import onnx
 
 from ..ir.program import Program
 from ..ir.types import Node, Type, Value
+from ..visible import encodable_name
 from . import opsets, passes
 from .deferred import Array, Deferred
 from .graph import Graph, live, node_proto
@@ -108,7 +109,7 @@ class Lowering:
             return [_value_info(name, value.type, shape) for name, value in named]
 
         graph = onnx.GraphProto(
-            name=self.program.calls[0].class_name,
+            name=encodable_name(self.program.calls[0].class_name),
             node=[node_proto(node, names) for node in nodes],
             input=infos((self.tensors[value], value) for value in self.inputs),
             output=infos(self.results),

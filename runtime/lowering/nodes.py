@@ -72,7 +72,7 @@ def lower(
         raise _unsupported(program, unsupported)
     for node in nodes:
         call = program.calls[node.cell]
-        with graph.at(str(call) if call.path else graph.cell, str(node.source or graph.source)):
+        with graph.at(call.label if call.path else graph.cell, str(node.source or graph.source)):
             try:
                 if node not in stored:
                     _lower(graph, program, node, tensors)

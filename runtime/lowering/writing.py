@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -11,8 +12,10 @@ import numpy as np
 import onnx
 
 from ..errors import ConversionError, UsageError
-from ..files import whole_files
+from ..files import is_device
+from ..visible import encodable_name
 from .deferred import Deferred, array_of
+from .placing import data_file, placed_model, refer
 
 Array = np.ndarray[Any, Any]
 Tensors = Mapping[str, Array | Deferred]
@@ -41,35 +44,41 @@ def write(
     external: bool | Literal["auto"] = "auto",
     beside: Mapping[Path, bytes] | None = None,
 ) -> None:
-    """Add the tensors and write the model to `path`, with large tensors in `<path>.data`, one at a time.
+    """Add the tensors and write the model to `path`, with large tensors in a file beside it, one at a time.
 
     Args:
         model: the model without tensors; they are added.
         initializers: the tensors by name.
         path: the file to write.
-        external: whether to write `<path>.data`; `"auto"`: if one file can't hold the tensors.
+        external: whether to write `<path>.data` (see `placing`); `"auto"`: if one file can't hold the tensors.
         beside: other files to write along with it, and what they hold.
 
     Raises:
         UsageError: a file can't be written.
     """
     target = Path(path)
-    data = target.with_name(target.name + ".data")
     if external == "auto":
         external = size_of(initializers) > MODEL_LIMIT
     large = {name for name, tensor in initializers.items() if external and tensor.nbytes >= INLINE_LIMIT}
-    others = beside or {}
+    if is_device(target) and (large or beside):
+        raise UsageError(f"can't write {target}: it is no regular file, and other files belong beside the model")
+    if large and encodable_name(target.name) != target.name:
+        raise UsageError(f"can't write {target}: the name isn't UTF-8, and the model must name the file beside it")
     try:
-        with whole_files([*([data] if large else []), *others, target]) as files:
-            for file, content in zip(files[-1 - len(others) : -1], others.values(), strict=True):
-                file.write(content)
+        with placed_model(target) as inside:
+            for other, content in (beside or {}).items():
+                inside.with_name(other.name).write_bytes(content)
             add_initializers(model, {name: tensor for name, tensor in initializers.items() if name not in large})
-            for name, tensor in initializers.items():
-                if name in large:
-                    model.graph.initializer.append(_written(files[0], data.name, name, array_of(tensor)))
-            files[-1].write(model.SerializeToString())
+            if large:
+                with inside.with_name(f"{inside.name}.data").open("wb") as data:
+                    for name in (name for name in initializers if name in large):
+                        tensor = _written(data, Path(data.name).name, name, array_of(initializers[name]))
+                        model.graph.initializer.append(tensor)
+            inside.write_bytes(model.SerializeToString())
     except OSError as error:
         raise UsageError(f"can't write {target}: {error.strerror or error}") from error
+    if large and (placed := data_file(Path(os.path.realpath(target)))) is not None:
+        refer(model, placed.name)
 
 
 def size_of(initializers: Tensors) -> int:

@@ -13,7 +13,8 @@ from ..ir.program import Program
 from ..ir.types import BOOL, INT64, is_floating
 from ..tracing import Traced
 from ..tree import sequence
-from . import creation
+from . import comparison, creation, reduction
+from .control_flow import cond
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .subprogram_rules import as_tuple, cotangents_of, joined_type, run, to_floating
 
@@ -106,7 +107,7 @@ def _(
     step = _giving(body, body.outputs[1:])
     step = step.replace(inputs=(*state, body.inputs[0], *body.inputs[1 + carried :]))
     cotangents = cotangents_of(as_tuple(g), outputs)
-    found = _backwards(cotangents, again[1:], again[:1], operands[carried:], step, reverse=True)
+    found = _backwards(cotangents, again[1:], again[:1], operands[carried:], step, reverse=True, may_be_empty=True)
     return None, None, *to_floating(operands, found)
 
 
@@ -214,6 +215,7 @@ def _backwards(
     body: Program,
     *,
     reverse: bool,
+    may_be_empty: bool = False,
 ) -> list[Tensor]:
     """The gradient of a scan: a scan the other way round.
 
@@ -224,6 +226,7 @@ def _backwards(
         captured: what every iteration was given.
         body: of the scan.
         reverse: the direction of the way back.
+        may_be_empty: whether there may be no iteration; then no floating-point numbers may be sliced.
 
     Returns:
         Cotangents of the floating-point ones among carried values, sliced and captured operands.
@@ -246,7 +249,24 @@ def _backwards(
     carried, scanned = of_state + len(sums), len(operands) - of_state - len(sums) - len(captured)
     types = _of_one([Type(x.dtype, tuple(x.shape)) for x in operands], carried, scanned)
     back = traced(step, types, f"{body.calls[0].class_name}_gradient")
-    result = as_tuple(scan(*operands, body=back, carried=carried, scanned=scanned, reverse=reverse))
+
+    def scanned_back(*given: Any) -> tuple[Any, ...]:
+        return as_tuple(scan(*given, body=back, carried=carried, scanned=scanned, reverse=reverse))
+
+    if may_be_empty and carried and not isinstance(operands[carried].shape[0], int):
+        # ONNX Runtime (1.31) has no Scan of nothing
+        every = [Type(x.dtype, tuple(x.shape)) for x in operands]
+        some = reduction.reduce_sum(creation.full_like(sliced[0], 1), axes=None)
+        result = as_tuple(
+            cond(
+                comparison.greater(some, np.asarray(0, np.int64)),
+                *operands,
+                then_branch=traced(scanned_back, every, "some"),
+                else_branch=traced(lambda *given: given[:carried], every, "none"),
+            )
+        )
+    else:
+        result = scanned_back(*operands)
     return [*result[:of_state], *result[carried:], *result[of_state:carried]]
 
 
@@ -267,4 +287,5 @@ def _giving(program: Program, outputs: tuple[Any, ...]) -> Program:
 
 
 def _new_symbol(like: Tensor) -> str:
-    return like.builder.new_symbol("iterations") if isinstance(like, Traced) else "iterations"
+    data = getattr(like, "_data", like)  # of a Tensor, while Python is traced
+    return data.builder.new_symbol("iterations") if isinstance(data, Traced) else "iterations"

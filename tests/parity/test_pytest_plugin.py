@@ -103,13 +103,6 @@ def test_the_model_is_captured_once_per_file(pytester: pytest.Pytester) -> None:
     assert "checked 1 times" in result.stdout.str()
 
 
-def test_a_file_that_is_no_model_file_is_a_collection_error(pytester: pytest.Pytester) -> None:
-    (pytester.path / "parity_empty.py").write_text("x = 1\n")
-    result = pytester.runpytest_subprocess("parity_empty.py")
-    result.assert_outcomes(errors=1)
-    assert "Traceback" not in result.stdout.str()
-
-
 def test_a_model_that_cannot_be_converted_fails_each_item_with_the_reason(pytester: pytest.Pytester) -> None:
     text = textwrap.dedent(MODEL).replace("FACTOR", "2").replace("UNUSED", "False")
     text = text.replace("WrongBackward.apply(x)", "x + torch.hash_tensor(x.detach())")
@@ -145,3 +138,169 @@ def test_assert_parity_fails_with_the_failing_cells(pytester: pytest.Pytester) -
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*Parity fails in 1 Cell: 1*"])
+
+
+UNRELATED = "def is_even(bits):\n    return sum(bits) % 2 == 0\n\nraise SystemExit('this was run')\n"
+FAKE_CHECK = """
+    import os
+    from cellbridge.parity import engine
+    from cellbridge.runtime.errors import UsageError
+
+    def check(module, args, kwargs, *, {shown}, **_):
+        raise UsageError(f"called with {{[{shown}]}}\\nin full")
+
+    engine.check = check
+"""
+
+
+def test_an_unrelated_file_of_that_name_is_left_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(parity_bits=UNRELATED, test_mine="def test_mine(): pass")
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(passed=1)
+    assert "parity_bits" not in result.stdout.str()
+    result = pytester.runpytest_inprocess("-v")
+    result.stdout.fnmatch_lines(["parity: parity_bits.py is left alone, since it defines no model and no inputs"])
+
+
+@pytest.mark.parametrize("source", ["x = 1\n", "def model(): ...\n"])
+def test_who_asks_for_a_file_that_is_no_model_file_is_told_so(pytester: pytest.Pytester, source: str) -> None:
+    (pytester.path / "parity_empty.py").write_text(source)
+    result = pytester.runpytest_inprocess("parity_empty.py")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["parity: parity_empty.py is left alone, since it defines no *inputs"])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("raise ValueError('broken')\nmodel = inputs = None", "*broken*"),
+        ("def model():\n    return 3\ndef inputs(): ...", "*must return an nn.Module*"),
+        ("def model(): ...\ndef inputs():\n    return (", "*syntax error*"),
+        ("import sys\nsys.exit(3)\nmodel = f()\ninputs = g()", "*ended Python*"),
+        (
+            "import torch\nclass Odd(torch.nn.Module):\n    def named_modules(self): raise ValueError('odd')\n"
+            "model = Odd()\ninputs = ()",
+            "*odd*",
+        ),
+    ],
+)
+def test_a_model_file_that_fails_is_an_error_of_its_own(pytester: pytest.Pytester, source: str, message: str) -> None:
+    pytester.makepyfile(parity_broken=source, test_mine="def test_mine(): pass")
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines([message, "ERROR parity_broken.py::model*"])
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_a_model_file_can_skip_itself(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(parity_skipped="import pytest\npytest.importorskip('absent')\nmodel = f()\ninputs = g()")
+    pytester.runpytest_inprocess().assert_outcomes(skipped=1)
+
+
+def test_settings_come_from_the_command_line_else_from_the_ini_file(pytester: pytest.Pytester) -> None:
+    write(pytester)
+    pytester.makeconftest(textwrap.dedent(FAKE_CHECK.format(shown="atol, dtype, only, rtol, sides, skip, train")))
+    pytester.makeini(
+        """
+        [pytest]
+        parity_train = true
+        parity_dtype = float64
+        parity_rtol = 1e-3
+        parity_only =
+            first
+            tw*
+        """
+    )
+    result = pytester.runpytest_subprocess("--parity-dtype", "float16", "--parity-skip=t*", "--parity-side=interpreter")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["called with [[]None, 'float16', [[]'first', 'tw[*]'[]], 0.001, [[]'interpreter'[]], [[]'t[*]'[]], True[]]"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--parity-dtype=float99", "*dtype must be one of float32*float99*"),
+        ("--parity-rtol=small", "*parity_rtol must be a number*small*"),
+        ("--parity-atol=-1", "*atol must be a number of at least 0*-1*"),
+        ("--parity-side=onnx", "*there is no side 'onnx'; there are interpreter, onnxruntime*"),
+    ],
+)
+def test_a_wrong_setting_is_one_message(pytester: pytest.Pytester, option: str, message: str) -> None:
+    for arguments in ([option], ["-o", option.removeprefix("--").replace("parity-", "parity_")]):
+        result = pytester.runpytest_inprocess(*arguments)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([message])
+        assert "Traceback" not in result.stderr.str()
+
+
+def test_why_a_check_was_refused_is_told_in_full_once(pytester: pytest.Pytester) -> None:
+    write(pytester)
+    pytester.makeconftest(textwrap.dedent(FAKE_CHECK.format(shown="train")))
+    result = pytester.runpytest_subprocess("-k", "interpreter")
+    result.assert_outcomes(failed=4)
+    lines = result.stdout.lines
+    assert lines.count("in full") == 1
+    assert lines.count("  in full at parity_net.py::(root)[interpreter]") == 3
+
+
+def test_train_mode_is_judged(pytester: pytest.Pytester) -> None:
+    write(pytester)
+    text = (pytester.path / "parity_net.py").read_text()
+    (pytester.path / "parity_net.py").write_text(text.replace("x * 2", "x * (3 if ctx.train else 2)"))
+    source = text.replace("return WrongBackward.apply(x)", "return WrongBackward.apply(x) if self.training else x * 2")
+    (pytester.path / "parity_net.py").write_text(source.replace("return g * 2", "return g * 3"))
+    pytester.runpytest_subprocess("-k", "interpreter").assert_outcomes(passed=4, deselected=4)
+    result = pytester.runpytest_subprocess("-k", "interpreter", "--parity-train")
+    result.assert_outcomes(passed=3, failed=1, deselected=4)
+
+
+COUNTED = """
+    import os
+    from pathlib import Path
+    from cellbridge.parity import engine
+
+    original, count = engine.check, Path(__file__).parent / "count"
+
+    def counted(*args, **kwargs):
+        with count.open("a") as file:
+            file.write("checked\\n")
+        if CRASHES:
+            os._exit(9)
+        return original(*args, **kwargs)
+
+    engine.check = counted
+"""
+
+
+@pytest.mark.parametrize(
+    ("distribution", "passed"),
+    [
+        (["-n", "2"], 7),
+        pytest.param(["--dist", "each", "--tx", "2*popen"], 14, marks=pytest.mark.slow),
+        pytest.param(["--dist", "loadfile", "-n", "2"], 7, marks=pytest.mark.slow),
+    ],
+)
+def test_workers_of_xdist_share_one_check(pytester: pytest.Pytester, distribution: list[str], passed: int) -> None:
+    write(pytester, factor=3)
+    pytester.makeconftest(textwrap.dedent(COUNTED).replace("CRASHES", "False"))
+    result = pytester.runpytest_subprocess(*distribution)
+    result.assert_outcomes(passed=passed, failed=passed // 7)
+    result.stdout.fnmatch_lines(["FAILED parity_net.py::twice[[]interpreter[]]*"])
+    assert (pytester.path / "count").read_text() == "checked\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crashes", [1, 100])
+def test_a_worker_that_crashes_holds_nobody_up(pytester: pytest.Pytester, crashes: int) -> None:
+    write(pytester)
+    condition = f"len(count.read_text().splitlines()) <= {crashes}"
+    pytester.makeconftest(textwrap.dedent(COUNTED).replace("CRASHES", condition))
+    result = pytester.runpytest_subprocess("-n", "2", timeout=300)
+    if crashes == 1:
+        result.assert_outcomes(passed=7, failed=1)
+    else:
+        result.assert_outcomes(failed=8)
+        result.stdout.fnmatch_lines(["*2 workers ended while they checked parity_net.py*parity run*"])
+    assert len((pytester.path / "count").read_text().splitlines()) == 2

@@ -95,25 +95,9 @@ def made_of_list(self: Any, x: Any) -> Any:
     return Tensor([x.sum(), x.max()])  # here
 
 
-def branch(self: Any, x: Any) -> Any:
-    if x.sum() > 0:  # here
-        return x
-    return -x
-
-
-def loop(self: Any, x: Any) -> Any:
-    while (x < 10).all():  # here
-        x = x * 2
-    return x
-
-
 def assertion(self: Any, x: Any) -> Any:
     assert (x > 0).all()  # here
     return x
-
-
-def conjunction(self: Any, x: Any) -> Any:
-    return x.sum() and x  # here
 
 
 def bound_of_range(self: Any, x: Any) -> Any:
@@ -139,10 +123,7 @@ ELEMENTS = [
     (python_int, "int()", "leave it a tensor"),
     (lists, "tolist()", "ops"),
     (made_of_list, "list", "ops.stack"),
-    (branch, "bool()", "ops.where"),
-    (loop, "bool()", "ops.where"),
     (assertion, "bool()", "ops.where"),
-    (conjunction, "bool()", "ops.where"),
     (bound_of_range, "int", "size"),
     (axis, "int", "size"),
     (mask_as_index, "mask", "where"),
@@ -529,7 +510,6 @@ class Held:
         (lambda x, seen: (x, Held({"y": x * 2})), "an object of class Held with tensors in it was returned"),
         (lambda x, seen: map(ops.relu, [x]), "an object of class map was returned(.|\n)*in a tuple, list, dict"),
         (lambda x, seen: [{"y": x}.values()], "an object of class dict_values was returned"),
-        (lambda x, seen: ops.Print()(x), "Print needs the elements of a tensor(.|\n)*return the tensor and print it"),
         (lambda x, seen: x + np.random.rand(), r"random numbers were drawn(.|\n)*at .*test_refusals.py:\d+"),
     ],
 )

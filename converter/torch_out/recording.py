@@ -1,0 +1,133 @@
+"""From what `torch.fx` recorded to a graph that is walked. (Of `torch.fx` the recorder alone is used, not its code.)"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx
+
+from . import walk
+from .walk import Graph, Parameter, Step
+
+
+def walkable(
+    recorded: fx.Graph, parameters: Sequence[Parameter], bodies: Collection[str], elsewhere: Collection[str]
+) -> Graph:
+    """The graph of what was recorded.
+
+    Args:
+        recorded: its placeholders are the parameters, in order.
+        parameters: of `forward`.
+        bodies: names of sub-programs, which are looked up among them.
+        elsewhere: names of modules that aren't below the one that calls them.
+    """
+    return _Steps(recorded, parameters, bodies, elsewhere).graph()
+
+
+class _Place(NamedTuple):
+    """Where a value is: the how manyth of the "given", "constant" or "result" ones."""
+
+    kind: str
+    number: int
+
+
+_MODULE = _Place("given", 0)
+
+
+class _Steps:
+    def __init__(
+        self, recorded: fx.Graph, parameters: Sequence[Parameter], bodies: Collection[str], elsewhere: Collection[str]
+    ) -> None:
+        self.recorded = recorded
+        self.parameters = tuple(parameters)
+        self.bodies = bodies
+        self.elsewhere = elsewhere
+        self.constants: list[Any] = []
+        self.calls: list[tuple[Any, list[_Place], dict[str, _Place]]] = []
+        self.names: list[str] = []
+        self.places: dict[fx.Node, _Place] = {}
+
+    def graph(self) -> Graph:
+        """All of it."""
+        placeholders = self.recorded.find_nodes(op="placeholder")
+        self.places.update((node, _Place("given", i)) for i, node in enumerate(placeholders, 1))
+        result = _MODULE
+        for node in self.recorded.nodes:
+            if node.op == "output":
+                result = self._argument(node.args[0])
+            elif node.op != "placeholder":
+                self.places[node] = self._node(node)
+        return self._numbered(result)
+
+    def _node(self, node: fx.Node) -> _Place:
+        args = [self._argument(argument) for argument in node.args]
+        kwargs = {name: self._argument(argument) for name, argument in node.kwargs.items()}
+        target: Any = node.target
+        if node.op == "call_function":
+            return self._step(target, args, kwargs, node.name)
+        if node.op == "call_method":  # the names are those of the forms
+            return self._step(getattr(torch.Tensor, target), args, kwargs, node.name)
+        if node.op == "get_attr":
+            named = target in self.bodies
+            function: Any = walk.body if named else walk.stored
+        else:
+            named = target in self.elsewhere
+            function = walk.call_elsewhere if named else walk.call
+        where = self._constant(target if named else tuple(target.split(".")))
+        return self._step(function, [_MODULE, where, *args], kwargs, node.name)
+
+    def _step(self, function: Any, args: list[_Place], kwargs: dict[str, _Place], name: str) -> _Place:
+        self.calls.append((function, args, kwargs))
+        self.names.append(name)
+        return _Place("result", len(self.calls) - 1)
+
+    def _argument(self, argument: Any) -> _Place:
+        """Where an argument is; one with values in it is put together by a step of its own, lists and dicts too."""
+        if isinstance(argument, fx.Node):
+            return self.places[argument]
+        if isinstance(argument, dict):
+            items = [self._argument(item) for item in argument.values()]
+            return self._step(walk.make_dict, [self._constant(tuple(argument)), *items], {}, "made")
+        if isinstance(argument, list):
+            return self._step(walk.make_list, [self._argument(item) for item in argument], {}, "made")
+        if isinstance(argument, tuple) and not _is_known(argument):
+            return self._step(walk.make_tuple, [self._argument(item) for item in argument], {}, "made")
+        if isinstance(argument, slice) and not _is_known(argument):
+            parts = argument.start, argument.stop, argument.step
+            return self._step(slice, [self._argument(part) for part in parts], {}, "made")
+        return self._constant(argument)
+
+    def _constant(self, value: Any) -> _Place:
+        self.constants.append(value)
+        return _Place("constant", len(self.constants) - 1)
+
+    def _numbered(self, result: _Place) -> Graph:
+        first_constant = 1 + len(self.parameters)
+        first_result = first_constant + len(self.constants)
+        offsets = {"given": 0, "constant": first_constant, "result": first_result}
+
+        def place(found: _Place) -> int:
+            return offsets[found.kind] + found.number
+
+        needed = {place(result)}
+        steps: list[Step] = []
+        for number, (function, args, kwargs) in reversed(list(enumerate(self.calls))):
+            operands, own = tuple(map(place, args)), first_result + number
+            keywords = tuple((name, place(argument)) for name, argument in kwargs.items())
+            touched = {*operands, *(at for _, at in keywords), own}
+            done = sorted(p for p in touched - needed if p >= first_result or 0 < p < first_constant)
+            needed |= touched
+            steps.append(Step(function, operands, keywords, own, tuple(done)))
+        names = ("self", *(p.name for p in self.parameters), *("" for _ in self.constants), *self.names)
+        return Graph(self.parameters, tuple(self.constants), tuple(steps[::-1]), place(result), names)
+
+
+def _is_known(argument: Any) -> bool:
+    """Whether there are neither values nor lists and dicts, which a function could change, in an argument."""
+    if isinstance(argument, slice):
+        return _is_known((argument.start, argument.stop, argument.step))
+    if isinstance(argument, tuple):
+        return all(map(_is_known, argument))
+    return not isinstance(argument, (fx.Node, list, dict))

@@ -1,0 +1,178 @@
+"""What a Cell computes, as a graph of calls that is walked: data, of which nothing is ever run as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import Parameter as SignatureParameter
+from inspect import Signature
+from typing import Any, NamedTuple
+
+from torch import nn
+
+Path = tuple[str, ...]
+
+
+class Parameter(NamedTuple):
+    """A parameter of `forward`.
+
+    Attributes:
+        name: an identifier.
+        key: the keyword under which the program knows it, which may be any text.
+        default: its value if it isn't given, in a tuple; an empty one if there is none.
+    """
+
+    name: str
+    key: str
+    default: tuple[Any, ...] = ()
+
+
+class Step(NamedTuple):
+    """One call; operands, keywords and the result are places in a list of values.
+
+    Attributes:
+        function: what is called.
+        operands: places of the positional arguments.
+        keywords: names and places of the keyword arguments.
+        place: where the result goes.
+        done: places that no later step needs.
+    """
+
+    function: Callable[..., Any]
+    operands: tuple[int, ...]
+    keywords: tuple[tuple[str, int], ...]
+    place: int
+    done: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The steps of one call of a module.
+
+    Its values stand in a list: the module, the arguments, the constants, and then what the steps compute.
+
+    Attributes:
+        parameters: of `forward`, without `self`.
+        constants: arguments of steps that are known.
+        steps: in order.
+        result: place of what is returned.
+        names: what `code` calls the values, by place: identifiers.
+    """
+
+    parameters: tuple[Parameter, ...]
+    constants: tuple[Any, ...]
+    steps: tuple[Step, ...]
+    result: int
+    names: tuple[str, ...]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        return self  # nothing in it changes
+
+    def run(self, module: nn.Module, arguments: Sequence[Any]) -> Any:
+        """Compute the result, with the parameters, buffers and modules that `module` holds."""
+        values = [module, *arguments, *self.constants, *([None] * len(self.steps))]
+        for function, operands, keywords, place, done in self.steps:
+            if keywords:
+                values[place] = function(*[values[i] for i in operands], **{name: values[i] for name, i in keywords})
+            else:
+                values[place] = function(*[values[i] for i in operands])
+            for i in done:
+                values[i] = None
+        return values[self.result]
+
+    def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        """The arguments of a call in the order of the parameters; `TypeError` if they don't fit."""
+        if not kwargs and len(args) == len(self.parameters):
+            return args
+        if len(args) > len(self.parameters):
+            raise TypeError(f"forward() takes {len(self.parameters)} arguments, {len(args)} were given")
+        found, remaining = list(args), dict(kwargs)
+        for name, key, default in self.parameters[len(args) :]:
+            if key in remaining:
+                found.append(remaining.pop(key))
+            elif name in remaining:
+                found.append(remaining.pop(name))
+            elif default:
+                found.append(default[0])
+            else:
+                raise TypeError(f"forward() needs the argument {key!r}")
+        if remaining:
+            raise TypeError(
+                f"forward() takes no such argument, or was given it twice: {', '.join(map(repr, remaining))}"
+            )
+        return found
+
+    @cached_property
+    def signature(self) -> Signature:
+        """Of `forward`, with `self`."""
+        kind, nothing = SignatureParameter.POSITIONAL_OR_KEYWORD, SignatureParameter.empty
+        own = [SignatureParameter("self", kind)]
+        for name, _, default in self.parameters:
+            own.append(SignatureParameter(name, kind, default=default[0] if default else nothing))
+        return Signature(own)
+
+    @cached_property
+    def key(self) -> Any:
+        """Equal for two graphs that compute the same in the same way, whatever their values are called."""
+        steps = tuple((step.function, step.operands, step.keywords, step.place) for step in self.steps)
+        return _key(self.parameters), _key(self.constants), steps, self.result
+
+
+def _key(constant: Any) -> Any:
+    """What is equal for the same constants alone: 1 is neither True nor 1.0, and 0.0 isn't -0.0."""
+    if isinstance(constant, (tuple, list)):
+        return (type(constant), *map(_key, constant))
+    if isinstance(constant, dict):
+        return (dict, *((_key(name), _key(item)) for name, item in constant.items()))
+    if isinstance(constant, slice):
+        return slice, _key(constant.start), _key(constant.stop), _key(constant.step)
+    if isinstance(constant, (float, complex)):
+        return type(constant), repr(constant)
+    return type(constant), constant
+
+
+# ---- functions of steps ----
+
+
+def stored(module: Any, path: Path) -> Any:
+    """A parameter or buffer of a module, or of one below."""
+    *modules, name = path
+    for part in modules:
+        module = module._modules[part]
+    found = module._parameters.get(name)
+    if found is None:
+        found = module._buffers.get(name)
+    return getattr(module, name) if found is None else found  # torch.nn.utils.parametrize and prune move it
+
+
+def call(module: Any, path: Path, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a module below another one."""
+    for part in path:
+        module = module._modules[part]
+    return module(*args, **kwargs)
+
+
+def call_elsewhere(module: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a module that isn't below the one that calls it."""
+    return module._cell.elsewhere[name](*args, **kwargs)
+
+
+def body(module: Any, name: str) -> Any:
+    """The sub-program of a branch or a loop, as a module."""
+    return module._cell.bodies[name]
+
+
+def make_tuple(*items: Any) -> tuple[Any, ...]:
+    """A tuple of values."""
+    return items
+
+
+def make_list(*items: Any) -> list[Any]:
+    """A list of values."""
+    return list(items)
+
+
+def make_dict(keys: Sequence[Any], *items: Any) -> dict[Any, Any]:
+    """A dict of values."""
+    return dict(zip(keys, items, strict=True))

@@ -1,0 +1,48 @@
+"""The view for pytest: what became of each Cell on each side, and why, as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..results import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, CellReport, Report
+from .detail import cell_detail
+
+WIDTH = 80
+
+Outcome = tuple[str, str]
+"""PASS, FAIL or SKIPPED, and the reason in words."""
+
+
+def outcomes(report: Report, items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Outcome]:
+    """The outcome of each item, a pair of a Cell's path and a side.
+
+    A Cell fails that the inputs never exercise, and one of which nothing was compared. An end-to-end failure that
+    another Cell explains isn't its own.
+    """
+    return {(path, side): _outcome(report, report.cells.get(path), path, side) for path, side in items}
+
+
+def _outcome(report: Report, cell: CellReport | None, path: str, side: str) -> Outcome:
+    notes = "".join(f"\n  note: {note}" for note in report.notes)
+    nothing = f"nothing of the Cell {path or '(root)'} was compared on the {side} side{notes}"
+    if cell is None:
+        return FAIL, nothing
+    if cell.presence == NOT_REACHED:
+        return FAIL, (
+            f"the inputs never exercise the Cell {path} ({cell.class_name}): nothing is known about it\n"
+            "  what to do: give inputs that reach it, or take it out of the model"
+        )
+    if cell.presence == INLINED:
+        return SKIPPED, "never called itself: its parameters are judged in the Cell that uses them"
+    own = [comparison for comparison in cell.comparisons if comparison.side == side]
+    paired = {pair.module for pair in report.pairs if pair.cell_class and not pair.apart}
+    if not own and report.pairs and side == report.sides[-1] and path not in paired:
+        return SKIPPED, "no Cell is its port, or that is called otherwise: judged in the Cell around it"
+    if not own:
+        return FAIL, nothing
+    explained = bool(report.failing) and path not in report.failing
+    judged = replace(cell, comparisons=[c for c in own if not (explained and c.feeding == "end to end")])
+    if not judged.failures:
+        return PASS, ""
+    return FAIL, "\n".join(line.plain for line in cell_detail(judged, report, WIDTH))

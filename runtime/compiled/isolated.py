@@ -1,0 +1,232 @@
+"""Running an ONNX model of unknown origin: in a process of its own, whose end is an error message."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
+
+from ..errors import UsageError
+from ..memory import memory_size
+from . import frames
+from .session import (
+    IN_FLOAT32,
+    ORT_ERRORS,
+    PROVIDERS,
+    Array,
+    SessionError,
+    chosen_provider,
+    explained,
+    has_doubles,
+    options_of,
+    require_active,
+)
+
+LONGEST = 600.0  # seconds to load the model, and for each run of it
+STORED = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}  # integers of the size of an element
+DOING = {"loaded": "loaded", "run": "ran"}
+LONGEST_PRINT = 300  # bytes of what ONNX Runtime printed last
+
+
+class SessionEnded(SessionError):
+    """The process in which ONNX Runtime had the model has ended, by a signal or since it took too long."""
+
+
+class IsolatedSession:
+    """A model in ONNX Runtime, in a child process; the counterpart of `Session` for files that nobody vouches for.
+
+    A file may crash ONNX Runtime, or make it take all memory: then the child ends, and `run` raises an error. The child
+    starts to load the model at once, while this process goes on.
+
+    Args:
+        model: the model, or the path of its file.
+        provider: "cpu" or "cuda".
+        seconds: how long loading may take, and each run.
+        optimized: whether ONNX Runtime may change the graph before it runs it.
+
+    Raises:
+        UsageError: there is no such provider.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto | str | PathLike[str],
+        provider: str = "cpu",
+        seconds: float = LONGEST,
+        *,
+        optimized: bool = True,
+    ) -> None:
+        self.model = model
+        self.provider = chosen_provider(provider)
+        self.seconds = seconds
+        self._types: dict[str, str] = {}
+        self._outputs: dict[str, str] = {}
+        self._loaded = False
+        self._refused: SessionError | None = None
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", f"{__package__}.child"],  # -P: no module of the current folder
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed,
+        )  # fmt: skip
+        self._close = weakref.finalize(self, _ended, self._process, self._printed)
+        proto = isinstance(model, onnx.ModelProto)
+        request = {
+            "path": None if proto else os.path.abspath(fspath(model)),
+            "options": options_of(),
+            "optimized": optimized,
+            "providers": PROVIDERS[self.provider],
+            "disabled": IN_FLOAT32 if has_doubles(model) else [],
+            "memory": memory_size() if self.provider == "cpu" else None,  # CUDA reserves addresses for all memory
+        }
+        self._send(request, [model.SerializeToString()] if isinstance(model, onnx.ModelProto) else [])
+
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, list[Array]]:
+        """Run the model once.
+
+        Args:
+            inputs: one array per input of the model, by name, with its dtype and shape.
+            outputs: names of the outputs to compute; all of them if not given.
+
+        Returns:
+            By name, the output, or the items of one that is a sequence.
+
+        Raises:
+            SessionError: ONNX Runtime fails to load or run the model.
+            SessionEnded: its process ended while it did.
+            UsageError: the inputs aren't the model's, or there is an array of elements that NumPy hasn't.
+        """
+        self._load()
+        if set(self._types) != set(inputs):
+            raise UsageError(f"the model takes the inputs {sorted(self._types)}, given {sorted(inputs)}")
+        arrays = {name: np.asarray(inputs[name], order="C") for name in self._types}
+        described = [self._described(name, array) for name, array in arrays.items()]
+        names = list(outputs) if outputs is not None else list(self._outputs)
+        data = [array.reshape(-1).view(np.uint8) for array in arrays.values()]
+        self._send({"inputs": described, "outputs": names}, data)
+        answer, parts = self._answer("run")
+        remaining = iter(parts)
+        return {
+            name: [_array(name, one, next(remaining)) for one in items]
+            for name, items in zip(names, answer["outputs"], strict=True)
+        }
+
+    @property
+    def refused(self) -> bool:
+        """Whether ONNX Runtime was found not to take the model."""
+        return self._refused is not None
+
+    def close(self) -> None:
+        """End the process."""
+        self._close()
+
+    def _load(self) -> None:
+        """Wait until the model is loaded."""
+        if self._refused is not None:
+            raise self._refused
+        if not self._loaded:
+            try:
+                answer, _ = self._answer("loaded")
+            except SessionError as error:
+                self._refused = error
+                raise
+            self._types, self._outputs = answer["inputs"], answer["outputs"]
+            require_active(self.provider, answer["active"])
+            self._loaded = True
+
+    def _described(self, name: str, array: Array) -> dict[str, Any]:
+        element_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        given = f"tensor({onnx.TensorProto.DataType.Name(element_type).lower()})"
+        if given != self._types[name]:
+            raise UsageError(f"input {name!r} of the model is a {self._types[name]}, given {given}")
+        if _packed(element_type):
+            raise UsageError(f"input {name!r} of the model is a {given}: ONNX Runtime is given no elements of 4 bits")
+        stored = STORED[array.dtype.itemsize]
+        return {"name": name, "stored": stored, "shape": list(array.shape), "element_type": element_type}
+
+    def _send(self, message: Any, data: Sequence[Any]) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended: `_answer` says why
+            frames.send(self._process.stdin, message, data)  # type: ignore[arg-type]
+
+    def _answer(self, does: str) -> tuple[Any, list[bytearray]]:
+        """The answer of the child, which does something with the file ("loaded", "run")."""
+        assert self._process.stdout is not None
+        watch = threading.Timer(self.seconds, self._process.kill)
+        watch.start()
+        try:
+            answer, data = frames.receive(self._process.stdout)  # type: ignore[arg-type]
+        except EOFError:
+            late = watch.finished.is_set()
+            raise self._end(does, late) from None
+        finally:
+            watch.cancel()
+        if "error" not in answer:
+            return answer, data
+        kind = getattr(ort_errors, answer["error"], None)
+        if kind in ORT_ERRORS:
+            raise explained(kind(answer["text"]), self.model, self.provider)
+        if answer["error"] == "MemoryError":
+            raise SessionError(f"ONNX Runtime had too little memory while it {DOING[does]} {self._name()}")
+        raise SessionError(f"ONNX Runtime can't run the model: {answer['error']}: {answer['text']}")
+
+    def _end(self, does: str, late: bool) -> SessionEnded:
+        """The error for a process that ended without an answer."""
+        code = self._process.wait()
+        if late:
+            return SessionEnded(
+                f"ONNX Runtime was stopped: {self.seconds:g} s after it began it hadn't {does} {self._name()}"
+            )
+        how = f"exit code {code}"
+        if code < 0:
+            known = {int(one): one.name for one in signal.Signals}
+            how = f"signal {-code}" + (f" ({known[-code]})" if -code in known else "")
+        self._printed.seek(-min(LONGEST_PRINT, self._printed.seek(0, os.SEEK_END)), os.SEEK_END)
+        lines = [line for line in self._printed.read().decode(errors="replace").splitlines() if line.strip()]
+        said = "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
+        return SessionEnded(
+            f"ONNX Runtime ended with {how} while it {DOING[does]} {self._name()}"
+            + (f": {said}" if said else "")
+            + ("\n  perhaps it took too much memory" if code == -signal.SIGKILL else "")
+            + "\n  what to do: the file asks for what ONNX Runtime neither does nor refuses; parity inspect shows its "
+            "operators"
+        )
+
+    def _name(self) -> str:
+        return "the model" if isinstance(self.model, onnx.ModelProto) else f"this file: {fspath(self.model)}"
+
+
+def _ended(process: subprocess.Popen[bytes], printed: Any) -> None:
+    """End a child and close what led to it."""
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout, printed):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):  # what was still to be written to it
+                stream.close()
+
+
+def _packed(element_type: int) -> bool:
+    """Whether several elements share a byte."""
+    name = onnx.TensorProto.DataType.Name(element_type)
+    return name in ("INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1")
+
+
+def _array(name: str, described: Any, data: bytearray) -> Array:
+    element_type = described["element_type"]
+    if element_type == onnx.TensorProto.STRING or _packed(element_type):
+        kind = onnx.TensorProto.DataType.Name(element_type).lower()
+        raise UsageError(f"output {name!r} of the model is a tensor({kind}), which can't be compared")
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
+    return np.frombuffer(data, dtype).reshape(described["shape"])

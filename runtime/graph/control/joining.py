@@ -1,0 +1,186 @@
+"""What two branches give, as one: tensors become outputs of a `cond`, the rest must be the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...common.dtype import bool_, float32, int64, shown
+from ...common.nested import refilled
+from ...common.tensor import Tensor
+from ...errors import UnsupportedPython
+from ...ir.types import is_floating
+from ..objects import is_same
+from .state import Undefined
+
+if TYPE_CHECKING:
+    from ..recording import Trace
+
+_NUMBERS = (bool, int, float, np.generic)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is the same in both branches."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class _Output:
+    """The place of an output."""
+
+    number: int
+
+
+class Joining:
+    """Collects what two branches give.
+
+    Args:
+        trace: the trace.
+        when: what an error calls the branches, in order.
+
+    Attributes:
+        pairs: what is an output, of the one and of the other branch: symbolic data, or arrays.
+    """
+
+    def __init__(self, trace: Trace, when: tuple[str, str] = ("the true branch", "the false branch")) -> None:
+        self._trace = trace
+        self._when = when
+        self.pairs: list[tuple[Any, Any]] = []
+
+    def join(self, a: Any, b: Any, what: str, *, may_be_undefined: bool = False) -> Any:
+        """Something that `filled` makes, once there are outputs, of what both branches give.
+
+        Args:
+            a: what the one gives.
+            b: what the other gives.
+            what: what an error calls it.
+            may_be_undefined: whether it is looked at only where it has a value.
+
+        Raises:
+            UnsupportedPython: they differ, and not in the elements of tensors alone.
+        """
+        if isinstance(a, Undefined) or isinstance(b, Undefined):
+            if not may_be_undefined:
+                return _Kept(a if isinstance(a, Undefined) else b)
+            a, b = (like(b) if isinstance(a, Undefined) else a), (like(a) if isinstance(b, Undefined) else b)
+        if is_same(a, b):
+            return _Kept(a)
+        if _is_tensor(a) or _is_tensor(b):
+            return self._output(a, b, what)
+        if isinstance(a, (tuple, list, dict)) and type(a) is type(b):
+            return self._container(a, b, what)
+        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+            return self._output(a, b, what)
+        if type(a) is type(b) and a == b and isinstance(a, (bytes, frozenset, set, slice, range, np.dtype)):
+            return _Kept(a)
+        raise self._refusal(f"{what} is {described(a)} in {self._when[0]} and {described(b)} in {self._when[1]}")
+
+    def _container(self, a: Any, b: Any, what: str) -> Any:
+        if isinstance(a, dict) and [*a] != [*b]:
+            raise self._refusal(f"{what} has the keys {[*a]} in {self._when[0]} and {[*b]} in {self._when[1]}")
+        if len(a) != len(b):
+            raise self._refusal(f"{what} has {len(a)} items in {self._when[0]} and {len(b)} in {self._when[1]}")
+        keys = [*a] if isinstance(a, dict) else range(len(a))
+        return refilled(a, [self.join(a[key], b[key], f"{what}[{key!r}]") for key in keys])
+
+    def _output(self, a: Any, b: Any, what: str) -> _Output:
+        """The place of an output that is a tensor or number in both."""
+        dtype = _common_dtype(a, b)
+        if dtype is None:
+            raise self._refusal(
+                f"{what} is {described(a)} in {self._when[0]} and {described(b)} in {self._when[1]}, of another dtype"
+            )
+        first, second = _data(a, dtype), _data(b, dtype)
+        if len(first.shape) != len(second.shape) or any(
+            x != y and 1 in (x, y) for x, y in zip(first.shape, second.shape, strict=True)
+        ):
+            raise self._refusal(
+                f"{what} has shape {tuple(first.shape)} in {self._when[0]} and {tuple(second.shape)} in {self._when[1]}"
+            )
+        self.pairs.append((first, second))
+        return _Output(len(self.pairs) - 1)
+
+    def _refusal(self, what: str) -> Exception:
+        return self._trace.guard.refusal(
+            UnsupportedPython,
+            f"cannot join what two branches give, for the program decides between them when it runs: {what}",
+            "let both give the same: tensors of one dtype and shape (`.astype`, `ops.zeros_like`), in the same tuples, "
+            "lists and dicts",
+        )
+
+
+def filled(joined: Any, outputs: Sequence[Tensor]) -> Any:
+    """What `Joining.join` gave, with outputs in their places."""
+    if isinstance(joined, _Output):
+        return outputs[joined.number]
+    if isinstance(joined, _Kept):
+        return joined.value
+    items = joined.values() if isinstance(joined, dict) else joined
+    return refilled(joined, [filled(item, outputs) for item in items])
+
+
+def like(value: Any) -> Any:
+    """Zeros in place of tensors and numbers."""
+    if isinstance(value, (tuple, list, dict)):
+        return refilled(value, [like(item) for item in (value.values() if isinstance(value, dict) else value)])
+    if _is_tensor(value):
+        return _Zeros(value.dtype, tuple(value.shape))
+    return value
+
+
+class _Zeros(Tensor):
+    """Zeros of a shape that may be symbolic; never seen by the user."""
+
+    def __init__(self, dtype: Any, shape: tuple[Any, ...]) -> None:
+        from ...common.tensor import created
+        from ...ops import creation
+
+        self._data = created(creation.full, shape=shape, value=0, dtype=dtype)._data
+
+
+def described(value: Any) -> str:
+    """A value in an error: dtype and shape of a tensor."""
+    if isinstance(value, Undefined):
+        return "not defined"
+    if _is_tensor(value):
+        return f"a tensor of {shown(value.dtype)}{list(value.shape)}"
+    text = repr(value)
+    return text if len(text) < 60 else type(value).__name__
+
+
+def number_dtype(value: Any) -> Any:
+    """The dtype of the tensor that a Python number becomes."""
+    if isinstance(value, np.generic):
+        return value.dtype
+    return bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else float32
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, (Tensor, np.ndarray))
+
+
+def _common_dtype(a: Any, b: Any) -> Any:
+    """The dtype of an output; None where there is none: numbers take that of a tensor which holds such numbers."""
+    if _is_tensor(a) and _is_tensor(b):
+        return a.dtype if a.dtype == b.dtype else None
+    if _is_tensor(a) or _is_tensor(b):
+        tensor, number = (a, b) if _is_tensor(a) else (b, a)
+        if not isinstance(number, _NUMBERS) or (number_dtype(number) == bool_) != (tensor.dtype == bool_):
+            return None
+        return tensor.dtype if is_floating(tensor.dtype) or not is_floating(number_dtype(number)) else None
+    first, second = number_dtype(a), number_dtype(b)
+    if first == second:
+        return first
+    return None if bool_ in (first, second) else float32 if is_floating(first) or is_floating(second) else int64
+
+
+def _data(value: Any, dtype: Any) -> Any:
+    """Symbolic data, or an array."""
+    if isinstance(value, Tensor):
+        return value._data
+    return np.asarray(value, dtype)

@@ -1,0 +1,202 @@
+"""`Region`: Python that a program runs under a condition, or again and again: recorded apart, as a sub-program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ... import tape
+from ...common.nested import mapped
+from ...common.tensor import Tensor, wrapped
+from ...errors import UnsupportedPython
+from ...ir.program import Program
+from ...ir.sizes import input_symbols, symbols_used
+from ...ir.types import CellCall, Node, Type, Value
+from ...tracing import Builder, Traced
+from ...tree import positional, sequence
+from .state import Changes, State
+
+if TYPE_CHECKING:
+    from ..printing import Entry
+    from ..recording import Trace
+
+Imports = dict[tuple[int, int], tuple[Traced, Tensor]]
+"""What comes in from outside and is tracked on a tape there: the value that stands for it within, and the tensor."""
+
+
+class Region:
+    """Runs Python so that what it records stands in no program yet, and leaves everything as it was.
+
+    What is computed within is tracked on no tape: outside, the one step is recorded that the sub-program becomes. So a
+    tensor that is tracked outside is another value within, which the step has as an operand.
+
+    Args:
+        trace: the trace.
+        state: what Python may change.
+        imports: what has come in already; shared by the branches of one condition.
+
+    Attributes:
+        result: what the function returned.
+        changes: what it changed.
+        nodes: what was recorded.
+        printed: what is printed, in order.
+    """
+
+    def __init__(self, trace: Trace, state: State, imports: Imports) -> None:
+        self.trace = trace
+        self.outer = trace.region
+        self.tape = tape.current()
+        self.imports = imports
+        self.result: Any = None
+        self.changes: Changes = {}
+        self.nodes: list[Node] = []
+        self.printed: list[Entry] = []
+        self._state = state
+
+    def run(self, function: Callable[[], Any]) -> None:
+        """Run Python."""
+        trace, builder = self.trace, self.trace.builder
+        node_count, call_count, printed = len(builder.nodes), len(trace.calls), trace.printed
+        trace.region, trace.printed = self, []
+        try:
+            with tape.recording(None):
+                self.result = self.imported_in(function())
+                found = self._state.changes()
+                self.changes = {k: (p, old, self.imported_in(new)) for k, (p, old, new) in found.items()}
+        finally:
+            self._state.restore(self._state.changes())
+            self.printed, self.nodes = trace.printed, builder.nodes[node_count:]
+            trace.region, trace.printed = self.outer, printed
+            del builder.nodes[node_count:], trace.calls[call_count:]
+            trace.enclosed.update(value for node in self.nodes for value in node.outputs)
+
+    def imported(self, x: Any) -> Any:
+        """A tensor of outside, as it is used within."""
+        if self.outer is not None:
+            x = self.outer.imported(x)
+        if self.tape is None or not isinstance(x, Tensor) or x.number_on(self.tape) is None:
+            return x
+        data = x._data
+        key = x._number, id(data)
+        if key not in self.imports:
+            value = self.trace.builder.new_value("outside", Type(data.dtype, data.shape))
+            self.imports[key] = value, wrapped(data, x._tape, x._number)
+        return wrapped(self.imports[key][0])
+
+    def begins_gradient(self) -> None:
+        """A gradient is asked for within."""
+        region: Region | None = self
+        while region is not None:
+            if region.tape is not None:
+                raise self.trace.guard.refusal(
+                    UnsupportedPython,
+                    "a gradient is asked for under a condition on a tensor, within a function that is differentiated",
+                    "ask for it before the condition",
+                )
+            region = region.outer
+
+    def imported_in(self, structure: Any) -> Any:
+        """Nested tuples, lists and dicts with tensors as they are used within."""
+        region: Region | None = self
+        while region is not None:
+            if region.tape is not None:
+                return mapped(structure, self.imported)
+            region = region.outer
+        return structure
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a sub-program takes from outside: the value that stands for it within, and the tensor there."""
+
+    value: Value
+    tensor: Tensor
+
+
+def operands(
+    trace: Trace, regions: Iterable[Region], results: Iterable[Value], given: Iterable[Value]
+) -> list[Operand]:
+    """What regions take from outside, in order.
+
+    Args:
+        trace: the trace.
+        regions: the regions.
+        results: what they give, which may come from outside.
+        given: what they are given in another way: values that a loop carries.
+    """
+    listed = list(regions)
+    within = {value for region in listed for node in region.nodes for value in node.outputs} | set(given)
+    local = {c.value for c in trace.builder.constants if c.data.ndim == 0}
+    imported = {traced.value: tensor for region in listed for traced, tensor in region.imports.values()}
+    used = [value for region in listed for node in region.nodes for value in node.inputs if value is not None]
+    found = [v for v in dict.fromkeys((*used, *results)) if v not in within and v not in local]
+    known = input_symbols(found) | input_symbols(given)
+    for region in listed:
+        told = known | {s for node in region.nodes for s in _told(node, known)}
+        for node in region.nodes:
+            for symbol in sorted(symbols_used(node) - told):
+                teller = _teller(trace, symbol)
+                if teller is not None:
+                    found.append(teller)
+                    told.add(symbol)
+                    known.add(symbol)
+    plain = {v: wrapped(Traced(trace.builder, v)) for v in found if v not in imported}
+    return [Operand(v, imported[v] if v in imported else plain[v]) for v in dict.fromkeys(found)]
+
+
+def _told(node: Node, known: set[str]) -> set[str]:
+    from ...ir.sizes import readings
+
+    return {reading.symbol for reading in readings(node, known)}
+
+
+def _teller(trace: Trace, symbol: str) -> Value | None:
+    """A value of outside whose shape tells a size."""
+    before = (value for node in trace.builder.nodes for value in node.outputs)
+    candidates = (*trace.builder.given, *before)
+    return next((value for value in candidates if symbol in input_symbols([value])), None)
+
+
+def assembled(
+    trace: Trace, region: Region, given: Sequence[Value], taken: Sequence[Operand], results: Sequence[Value], name: str
+) -> Program:
+    """The sub-program of a region.
+
+    Args:
+        trace: the trace.
+        region: what was recorded.
+        given: its first inputs: values that a loop carries.
+        taken: what comes in from outside.
+        results: what it gives.
+        name: what it is called.
+    """
+    builder = trace.builder
+    passed: dict[Value, Value] = {v: v for v in given}
+    passed |= {o.value: builder.new_value("input", o.value.type).value for o in taken}
+    inputs = tuple(passed.values())
+    nodes: list[Node] = []
+    for node in region.nodes:
+        operands_here = tuple(None if value is None else passed.get(value, value) for value in node.inputs)
+        if node.op == "boundary" and operands_here[0] is not None:  # the marks of Cells, which branches don't have
+            passed[node.outputs[0]] = operands_here[0]
+        else:
+            nodes.append(replace(node, inputs=operands_here, cell=0))
+    outputs = tuple(passed.get(value, value) for value in results)
+    used = {value for node in nodes for value in node.inputs} | set(outputs)
+    return Program(
+        inputs=inputs,
+        outputs=outputs,
+        nodes=tuple(nodes),
+        parameters={},
+        buffers={},
+        constants=tuple(c for c in builder.constants if c.value in used and c.value not in inputs),
+        calls=(CellCall("", name),),
+        arguments=positional(len(inputs)),
+        result=sequence(len(outputs)),
+    )
+
+
+def as_value(builder: Builder, data: Any) -> Value:
+    """The value of symbolic data; an array becomes a constant."""
+    return data.value if isinstance(data, Traced) else builder.constant(data).value

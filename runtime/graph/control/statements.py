@@ -1,0 +1,126 @@
+"""What rewritten code calls in place of Python's statements: as Python does, or, with tensors, into the program."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...errors import UnsupportedPython
+from ...ops import comparison
+from ...tracing import current
+from ..printing import Text, print_with
+from .conditions import either_of, is_symbolic, truth
+from .loops import TensorRange, attempted, concrete_loop, counted_loop, loop_until
+from .rewriting import GO_ON
+
+Later = Callable[[], Any]
+
+__all__ = [
+    "and_", "both", "branch", "chained", "either", "for_loop", "negation", "or_", "print_with", "raises", "range_of",
+    "text", "truth_of", "while_loop",
+]  # fmt: skip
+
+text = Text
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt,
+    "GtE": operator.ge, "Is": operator.is_, "IsNot": operator.is_not,
+    "In": lambda a, b: a in b, "NotIn": lambda a, b: a not in b,
+}  # fmt: skip
+
+
+def branch(condition: Any, then: Later, orelse: Later) -> Any:
+    """`if condition: ... else: ...`, and `then if condition else orelse`."""
+    decided = truth(condition)
+    if is_symbolic(decided):
+        return either_of(decided, then, orelse)
+    return then() if decided else orelse()
+
+
+def both(first: Any, *others: Later) -> Any:
+    """`first and ...` as a condition."""
+    decided = truth(first)
+    if not others or (not is_symbolic(decided) and not decided):
+        return decided
+    return branch(decided, lambda: both(others[0](), *others[1:]), lambda: False)
+
+
+def either(first: Any, *others: Later) -> Any:
+    """`first or ...` as a condition."""
+    decided = truth(first)
+    if not others or (not is_symbolic(decided) and decided):
+        return decided
+    return branch(decided, lambda: True, lambda: either(others[0](), *others[1:]))
+
+
+def and_(first: Any, *others: Later) -> Any:
+    """`first and ...`: the first that doesn't hold, or the last."""
+    return branch(first, lambda: and_(others[0](), *others[1:]), lambda: first) if others else first
+
+
+def or_(first: Any, *others: Later) -> Any:
+    """`first or ...`: the first that holds, or the last."""
+    return branch(first, lambda: first, lambda: or_(others[0](), *others[1:])) if others else first
+
+
+def negation(value: Any) -> Any:
+    """`not value`."""
+    decided = truth(value)
+    return comparison.logical_not(decided) if is_symbolic(decided) else not decided
+
+
+def truth_of(function: Any, value: Any) -> Any:
+    """`bool(value)`."""
+    return truth(value) if function is builtins.bool else function(value)
+
+
+def chained(left: Any, *steps: Any) -> Any:
+    """`left < a < b`, where the operands that follow come as names of comparisons and functions."""
+    name, operand, *others = steps
+    right = operand()
+    held = _COMPARISONS[name](left, right)
+    return and_(held, lambda: chained(right, *others)) if others else held
+
+
+def raises() -> None:
+    """Before an exception is raised."""
+    trace = current()
+    if trace is not None and trace.region is not None:
+        raise trace.guard.refusal(
+            UnsupportedPython,
+            "an exception is raised under a condition on a tensor: a program raises none when it runs",
+            "check for it outside of what is traced, or return a tensor that says so",
+        )
+
+
+def range_of(function: Any, *bounds: Any) -> Any:
+    """`range(...)`, whose bounds may be tensors."""
+    if function is builtins.range and any(map(is_symbolic, bounds)):
+        return TensorRange.of(*bounds)
+    return function(*bounds)
+
+
+def for_loop(items: Iterable[Any], body: Callable[[Any], Any]) -> Any:
+    """`for`: the signal that the body gave last."""
+    return counted_loop(items, body) if isinstance(items, TensorRange) else concrete_loop(items, body)
+
+
+def while_loop(test: Later, body: Later) -> Any:
+    """`while`: the signal that the body gave last."""
+    trace = current()
+    while True:
+        going = truth(test())
+        if is_symbolic(going):
+            return loop_until(going, test, body)
+        if not going:
+            return GO_ON
+        if trace is None:
+            signal = body()
+        else:
+            signal = attempted(trace, body)
+            if is_symbolic(signal):
+                return loop_until(True, test, body)
+        if signal != GO_ON:
+            return signal

@@ -1,0 +1,189 @@
+"""What a program prints at each run: `ops.Print`, and `print` of tensors, in traced code.
+
+A program computes and prints nothing itself. What is printed are further outputs, which are written once it has run, in
+the order in which Python printed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..common.nested import mapped
+from ..common.tensor import Tensor, created, wrapped
+from ..functional.tracking import line
+from ..ops import creation
+from ..tracing import Traced, current
+
+
+class Text:
+    """An f-string with its values apart: `(value, conversion, format)` or text."""
+
+    def __init__(self, *pieces: Any) -> None:
+        self.pieces = pieces
+
+    def __str__(self) -> str:
+        return "".join(piece if isinstance(piece, str) else _formatted(*piece) for piece in self.pieces)
+
+
+def _formatted(value: Any, conversion: int, spec: Any) -> str:
+    conversions: dict[int, Callable[[Any], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+    return format(conversions[conversion](value) if conversion in conversions else value, str(spec))
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """The place of a value in what is printed."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One call that prints.
+
+    Attributes:
+        items: what it prints, with slots in place of symbolic tensors.
+        options: those of `print`; None: each item on a line of its own, as `ops.Print` does.
+        values: the symbolic tensors.
+        reached: a bool tensor: whether it prints at all; None: it does.
+    """
+
+    items: tuple[Any, ...]
+    options: Mapping[str, Any] | None
+    values: tuple[Tensor, ...]
+    reached: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """What an iteration of a loop prints; values and `reached` are stacked along a first axis."""
+
+    entries: tuple[Printed, ...]
+
+
+Entry = Printed | Repeated
+
+
+def print_with(function: Any, *items: Any, **options: Any) -> None:
+    """`print(...)` in traced code: at each run."""
+    if current() is None or function is not builtins.print:
+        function(*(str(item) if isinstance(item, Text) else item for item in items), **options)
+    else:
+        print_when_run(items, options or None)
+
+
+def print_when_run(items: Sequence[Any], options: Mapping[str, Any] | None) -> None:
+    """Print, whenever the program runs that is being traced."""
+    values: list[Tensor] = []
+
+    def slot(leaf: Any) -> Any:
+        if isinstance(leaf, Text):
+            return Text(*(piece if isinstance(piece, str) else mapped(piece, slot) for piece in leaf.pieces))
+        if not isinstance(leaf, Tensor) or not isinstance(leaf._data, Traced):
+            return leaf
+        values.append(wrapped(leaf._data))
+        return _Slot(len(values) - 1)
+
+    trace = current()
+    assert trace is not None
+    taken = tuple(mapped(item, slot) for item in items)
+    trace.printed.append(Printed(taken, options, tuple(values)))
+
+
+# ---- in branches and loops ----
+
+
+def values_of(entry: Entry) -> tuple[Tensor, ...]:
+    """The tensors of an entry."""
+    if isinstance(entry, Printed):
+        return entry.values
+    return tuple(x for inner in entry.entries for x in (*_reached(inner), *inner.values))
+
+
+def _reached(entry: Printed) -> tuple[Tensor, ...]:
+    return () if entry.reached is None else (entry.reached,)
+
+
+def conditional(entry: Entry, first: bool) -> Iterator[tuple[Any, Any]]:
+    """What a `cond` gives for an entry of its first or second branch: whether it is reached, and its values."""
+    reached: Any = np.asarray(True)
+    if isinstance(entry, Printed) and entry.reached is not None:
+        reached = entry.reached._data
+    values = [(reached, np.asarray(False)), *((x._data, _nothing(x)) for x in values_of(entry))]
+    return iter(values if first else [(b, a) for a, b in values])
+
+
+def _nothing(x: Tensor) -> Any:
+    """What stands for a value that isn't computed."""
+    sizes = tuple(size if isinstance(size, int) else 0 for size in x.shape)
+    return created(creation.full, shape=sizes, value=0, dtype=x.dtype)._data
+
+
+def repeated(entry: Printed) -> Iterator[Any]:
+    """What a loop stacks for an entry of its body: whether it is reached, and its values."""
+    yield np.asarray(True) if entry.reached is None else entry.reached._data
+    yield from (x._data for x in entry.values)
+
+
+def with_values(entry: Entry, values: Sequence[Tensor], reached: Tensor) -> Entry:
+    """The entry with other tensors; a loop that isn't reached has no rows."""
+    if isinstance(entry, Printed):
+        return replace(entry, values=tuple(values), reached=reached)
+    remaining = iter(values)
+    inner = []
+    for printed in entry.entries:
+        of_reached = next(remaining) if printed.reached is not None else None
+        inner.append(replace(printed, values=tuple(next(remaining) for _ in printed.values), reached=of_reached))
+    return Repeated(tuple(inner))
+
+
+# ---- when the program has run ----
+
+
+def outputs_of(entries: Iterable[Entry]) -> tuple[Tensor, ...]:
+    """The tensors that a program gives so that it can be printed."""
+    return tuple(x for e in entries for x in (*(_reached(e) if isinstance(e, Printed) else ()), *values_of(e)))
+
+
+def write(entries: Iterable[Entry], outputs: Iterable[Tensor]) -> None:
+    """Print what a run gave for `outputs_of`."""
+    remaining = iter(outputs)
+    for entry in entries:
+        if isinstance(entry, Printed):
+            _write(entry, *_taken(entry, remaining))
+            continue
+        columns = [(printed, *_taken(printed, remaining)) for printed in entry.entries]
+        for row in range(len(columns[0][1])):  # `reached` is there in each
+            for printed, reached, values in columns:
+                _write(printed, reached[row], [value[row] for value in values])
+
+
+def _taken(entry: Printed, outputs: Iterator[Tensor]) -> tuple[Any, list[Any]]:
+    reached = True if entry.reached is None else next(outputs).asnumpy()
+    return reached, [next(outputs).asnumpy() for _ in entry.values]
+
+
+def _write(entry: Printed, reached: Any, values: Sequence[Any]) -> None:
+    if not reached:
+        return
+    items = [_filled(item, values) for item in entry.items]
+    if entry.options is not None:
+        builtins.print(*items, **entry.options)  # noqa: T201
+        return
+    for item in items:
+        sys.stdout.write(f"{line(item)}\n")
+
+
+def _filled(item: Any, values: Sequence[Any]) -> Any:
+    def fill(leaf: Any) -> Any:
+        if isinstance(leaf, Text):
+            return str(Text(*(piece if isinstance(piece, str) else mapped(piece, fill) for piece in leaf.pieces)))
+        return Tensor(values[leaf.number]) if isinstance(leaf, _Slot) else leaf
+
+    return mapped(item, fill)
