@@ -27,7 +27,7 @@ def _one(x: Any, axis: int, position: int) -> Any:
     return shaping.reshape(row, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
-def _heads(x: Any, count: int) -> Any:
+def _heads(x: Any, count: Any) -> Any:
     """(batch, length, features) as (batch, heads, length, features of a head)."""
     batch, length, features = x.shape
     split = shaping.reshape(x, shape=(batch, length, count, features // count))
