@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ..runtime.errors import CellbridgeError, UsageError
 from ..runtime.ir.dims import SymbolicDim, symbols_in
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import Constant, Value
 from .onnx_inputs import Shapes, declared_inputs, generated, generated_inputs, shapes_of
-from .onnx_reading import OnnxFile, in_order_of, named_as, read, read_with_inputs, require_as_many, require_eval, suited
+from .onnx_reading import (
+    OnnxFile,
+    dtype_of,
+    in_order_of,
+    named_as,
+    read,
+    read_with_inputs,
+    require_as_many,
+    require_eval,
+    suited,
+)
 from .onnx_whole import whole
 from .options import Options, from_keywords
 from .progress import NoProgress, Progress
@@ -21,6 +33,8 @@ from .sides.onnxruntime_side import OnnxModelSide
 from .sides.records import Abilities, Array, Run
 from .sizes import described, other_sizes
 from .trial import judged
+
+TINY = 2e-7  # numbers that converters to half precision make larger, so that they don't vanish
 
 
 def compare_onnx(
@@ -96,20 +110,54 @@ def _compared(
     if inputs is None:
         sizes = dict(_sizes_of(first.program, arrays))
         arrays = generated(first.program.inputs, options.seed, sizes, first.program)
-    options, runtime_dtype, notes = suited(options, first.program)
-    others = _paired(first.program, second.program, arrays)
-    _require_same_dtypes(second.program, others, first.path, second.path)
     programs = first.program, second.program
+    narrow = _narrower(*programs)
+    if narrow:
+        programs, arrays = _in_half(*programs, arrays, narrow)
+        notes = [f"one file computes in float32, the other in {narrow}, which is what rounding was judged in"]
+        options, runtime_dtype = replace(options, dtype=narrow), narrow
+    else:
+        options, runtime_dtype, notes = suited(options, programs[0])
+    others = _paired(*programs, arrays)
+    _require_same_dtypes(programs[1], others, first.path, second.path)
     alike = _interface(programs[0]) == _interface(programs[1])
     if not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")
         programs = _without_parameters(programs[0]), _without_parameters(programs[1])
-    files = _Files(first.path, second.path, *programs, alike, options, runtime_dtype, shown)
+    files = _Files(first.path, second.path, *programs, alike, bool(narrow), options, runtime_dtype, shown)
     report = files.judged(arrays)
     if inputs is None and not fixed and not (options.fail_fast and not report.ok):
         files.judge_at_other_sizes(report, arrays)
     report.notes += [*notes, *dict.fromkeys((*first.notes, *second.notes))]
     return report
+
+
+def _narrower(first: Program, second: Program) -> str:
+    """The half precision that one of two programs computes in, and the other doesn't; empty if there is none."""
+    names = {dtype_of(first), dtype_of(second)}
+    halves = names & {"float16", "bfloat16"}
+    return halves.pop() if len(names) == 2 and len(halves) == 1 else ""
+
+
+def _in_half(
+    first: Program, second: Program, arrays: list[Array], narrow: str
+) -> tuple[tuple[Program, Program], list[Array]]:
+    """Both programs, and the inputs, in half precision."""
+    halves = first.astype(narrow), second.astype(narrow)
+    return halves, [x.astype(v.dtype) for v, x in zip(halves[0].inputs, arrays, strict=True)]
+
+
+def _with_weights_of(first: Program, second: Program) -> Program:
+    """`second` with the parameters of `first` where they are the same but for what converters make of tiny numbers."""
+    parameters = dict(second.parameters)
+    for name, parameter in parameters.items():
+        known = first.parameters.get(name)
+        if known is None or known.data.shape != parameter.data.shape:
+            continue
+        apart = np.abs(known.data.astype(np.float64) - parameter.data.astype(np.float64)).max(initial=0.0)
+        if apart <= TINY:
+            parameters[name] = replace(parameter, data=known.data)
+    return second.replace(parameters=parameters)
 
 
 def _sizes_of(program: Program, arrays: list[Array]) -> Iterator[tuple[str, int]]:
@@ -128,6 +176,7 @@ class _Files:
     first: Program
     second: Program
     alike: bool
+    rounding_only: bool
     options: Options
     runtime_dtype: str
     progress: Progress
@@ -136,8 +185,11 @@ class _Files:
         """The candidate held against the reference."""
         others = tuple(_paired(self.first, self.second, arrays))
         believed, side = self._believed(arrays), self._side(arrays)
-        if not self.alike:
-            side.abilities = Abilities(side.abilities.checks, cells=False)
+        if not self.alike or self.rounding_only:
+            checks = tuple(check for check in side.abilities.checks if not self.rounding_only or check[0] == "rounding")
+            side.abilities = Abilities(checks, cells=self.alike)
+        if self.rounding_only:
+            side.program = _with_weights_of(self.first, self.second)
         name, dtype, provider = f"{self.candidate} in onnxruntime", self.runtime_dtype, self.options.provider
         runtime = OnnxModelSide(name, self.candidate, others, {}, dtype=dtype, provider=provider)
         return judged(believed, [side, runtime], self.options, self.progress, rounded=[believed, side])

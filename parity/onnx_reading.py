@@ -118,14 +118,20 @@ def suited(options: Options, program: Program | None, declared: Sequence[Value] 
 
     What a file computes in half precision is judged in that, where no other dtype than float32 is asked for.
     """
+    own = dtype_of(program, declared)
+    if own not in ("float16", "bfloat16"):
+        return options, "float32", []
+    if options.dtype != "float32":
+        return options, own, []
+    return replace(options, dtype=own), own, [f"the file computes in {own}, which is what rounding was judged in"]
+
+
+def dtype_of(program: Program | None, declared: Sequence[Value] = ()) -> str:
+    """The dtype that most floating-point numbers of a program have, or of declared inputs."""
     sizes: Counter[str] = Counter()
     known = () if program is None else (*program.inputs, *(p.value for p in program.parameters.values()))
     for value in known or declared:
         if is_floating(value.dtype):
             sizes[value.dtype.name] += math.prod(size for size in value.shape if isinstance(size, int))
     ((own, _),) = sizes.most_common(1) or [("float32", 0)]
-    if own not in ("float16", "bfloat16"):
-        return options, "float32", []
-    if options.dtype != "float32":
-        return options, own, []
-    return replace(options, dtype=own), own, [f"the file computes in {own}, which is what rounding was judged in"]
+    return own

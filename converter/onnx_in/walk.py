@@ -25,6 +25,7 @@ from .cells import CellPaths
 from .choices import Choices
 from .context import Context
 from .functions import DEEPEST, MOST, body_of
+from .order import in_order
 from .schemas import require_kind
 from .stored import Stored
 from .subprograms import MISSING, Draft, Incomplete
@@ -100,7 +101,7 @@ class Walk:
             self.define(scope, tensor.name, self.stored.initializer(tensor))
         for sparse in graph.sparse_initializer:
             self.define(scope, sparse.values.name, self.stored.sparse(sparse))
-        self.nodes(graph.node, scope)
+        self.nodes(in_order(graph.node), scope)
         return tuple(self.lookup(scope, output.name, "the outputs of the graph") for output in graph.output)
 
     def nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
