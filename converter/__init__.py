@@ -1,6 +1,14 @@
 """Models in, models out: torch modules and ONNX models become programs; programs become ONNX models, torch modules or
 the source of Cells.
 
+    from_torch             a torch module, with example inputs, becomes a program
+    from_onnx              an ONNX model becomes a program
+    to_onnx                a program becomes an ONNX model
+    training_step_to_onnx  a compiled step of training becomes an ONNX model, with a file that describes it
+    to_torch               a program becomes a torch module
+    to_cell_source         a program becomes the source of Cells, to read and to go on from
+    to_cell_checkpoint     the parameters of a program become a checkpoint for them
+
 Importing this package is cheap: torch and onnx load with the first function that needs them.
 """
 
@@ -41,3 +49,7 @@ __getattr__ = lazily(
         "training_step_to_onnx": "onnx_out.training",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,5 +1,13 @@
 """Run both sides of a network, judge Cell by Cell, report; the command line and the pytest plugin.
 
+    check                   hold what a torch module is converted to against it: a Report
+    compare                 hold one network against another: torch modules, programs, ONNX files, Cells: a Report
+    check_training          the same for steps of training: a TrainingReport
+    compare_training        the same for two scripts that train a module and its port: a TrainingReport
+    assert_parity           `compare` for tests: raises an AssertionError with the Cells that fail
+    assert_training_parity  `check_training` and `compare_training` for tests
+    explain_optimizer       what differs between an optimizer of torch and its port
+
 Importing this package is cheap: torch and ONNX Runtime load with the first function that needs them.
 """
 
@@ -48,3 +56,7 @@ __getattr__ = lazily(
         "explain_optimizer": "differences",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

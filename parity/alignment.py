@@ -46,7 +46,9 @@ def align(sides: Sides, pairing: Pairing) -> Alignment:
         reference, side = sides(aligner.pairing, aligner.layouts)
         ((_, dtype), *_) = side.abilities.checks
         truth = reference.run(Run("float64", grads=False))
-        records = side.run(Run(dtype, grads=False, draws=truth.draws, feed=truth, slots=truth.slots))
+        records = side.run(
+            Run(dtype, grads=False, draws=truth.draws, feed=truth, slots=truth.slots, result=truth.result)
+        )
         if not aligner.learn(_Seen(truth, records)):
             break
     return Alignment(aligner.pairing, aligner.layouts)

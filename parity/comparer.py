@@ -13,10 +13,14 @@ import numpy as np
 from ..runtime.ir.types import is_floating
 from .judge import Tolerance, judge, size
 from .noise import Noise
+from .python_values import judge_values
 from .results import FAIL, NOT_COMPARED, PASS, Comparison, is_inside
 from .sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records
+from .structures import matched
 
 NOTHING_ARRIVES = "no gradient arrives"
+OTHER_BY_RULE = frozenset({("int64", "int32")})
+"""Dtypes of torch's outputs, and of a port's, that are as good: MindSpore computes indices in int32."""
 
 
 @dataclass
@@ -31,6 +35,8 @@ class Comparer:
         tolerance: the bars.
         owners: path of the Cell that answers for each parameter and buffer, by qualified name.
         grads: whether gradients are compared.
+        natural: whether outputs have the floating-point dtypes that the network gives them: it runs in its own dtype.
+        is_port: whether the side is a port, whose outputs may have other dtypes by `OTHER_BY_RULE`.
     """
 
     side: str
@@ -40,10 +46,12 @@ class Comparer:
     tolerance: Tolerance
     owners: Mapping[str, str]
     grads: bool
+    natural: bool = False
+    is_port: bool = False
 
     def compare(self, check: str, candidate: Records) -> list[tuple[str, Comparison]]:
         """All comparisons of a run of the side: (Cell path, comparison)."""
-        found: list[tuple[str, Comparison]] = list(self._misfits(check, candidate))
+        found: list[tuple[str, Comparison]] = [*self._misfits(check, candidate), *self._values(check, candidate)]
         if candidate.raised and self.feeding != "isolated":
             return found  # nothing came out
         misshapen: set[str] = set(candidate.raised)
@@ -88,7 +96,28 @@ class Comparer:
             return self._comparison(check, kind, name, key.call, {"status": NOT_COMPARED, "reason": reason})
         reference = self.noise.first.values.get(key, truth)
         fields = self._judged(check, value, truth, reference, self.noise.error(key, check), group_size)
+        if kind == "output" and fields["status"] == PASS and not self._may_be(key, value, reference, check):
+            reason = f"dtype {value.dtype.name}, needed {reference.dtype.name}"
+            fields |= {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf, "index": None}
         return self._comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
+
+    def _may_be(self, key: Key, value: Array, reference: Array, check: str) -> bool:
+        """Whether an output may have its dtype, where its numbers are right; inside a port, Cells may agree on any."""
+        dtypes = reference.dtype.name, value.dtype.name
+        if value.dtype == reference.dtype or (self.is_port and (key.path or dtypes in OTHER_BY_RULE)):
+            return True
+        return is_floating(value.dtype) and is_floating(reference.dtype) and not (self.natural and check == "rounding")
+
+    def _values(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+        """What the root returns that isn't a tensor, where it differs."""
+        needed_in, given_in, working_in = self.truth.result, candidate.result, self.noise.first.result
+        if needed_in is None or given_in is None or working_in is None:
+            return
+        in_working = {where: value for where, _, value in matched(needed_in, working_in).values}
+        for where, needed, given in matched(needed_in, given_in, is_port=self.is_port).values:
+            fields = judge_values(check, given, needed, in_working.get(where, needed), self.tolerance)
+            if fields["status"] != PASS:
+                yield "", self._comparison(check, "output", where or "result", 0, fields)
 
     def _judged(
         self, check: str, value: Array, truth: Array, reference: Array, noise: float, group_size: float = 0.0

@@ -12,10 +12,14 @@ import onnx
 import torch
 from torch.utils import _pytree as pytree
 
+from ..converter.capture.cell_hooks import input_slots
 from ..converter.capture.containers import open_containers
 from ..converter.capture.export import from_torch
 from ..converter.capture.refusals import require_ready
+from ..converter.capture.wrappers import looking_through
+from ..converter.exclusive import one_at_a_time
 from ..converter.onnx_out.export import to_onnx
+from ..converter.onnx_out.naming import input_names
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
@@ -39,6 +43,8 @@ INTERPRETER, ONNXRUNTIME = "interpreter", "onnxruntime"
 ONNXRUNTIME_DTYPES = {"float32": "float32", "float64": "float32", "float16": "float16", "bfloat16": "float32"}
 
 
+@one_at_a_time
+@looking_through
 def check(
     module: torch.nn.Module,
     args: tuple[Any, ...],
@@ -217,6 +223,8 @@ def captured(
         return from_torch(module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=options.train)
 
 
+@one_at_a_time
+@looking_through
 def compare(
     reference: Any,
     candidate: Any,
@@ -268,7 +276,7 @@ def compare(
             "an ONNX model can't be run in; give the ONNX model as the candidate"
         )
     believed = _side("reference", reference, args, keywords, chosen)
-    side = _side("candidate", candidate, args, keywords, chosen)
+    side = _side("candidate", candidate, args, keywords, chosen, reference)
     rounded = [one for one in (believed, side) if one.abilities.gradients]
     return judged(believed, [side], chosen, progress or NoProgress(), rounded)
 
@@ -292,16 +300,26 @@ def as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any
     return converted
 
 
-def _side(name: str, network: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options) -> Side:
+def _side(
+    name: str, network: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options, reference: Any = None
+) -> Side:
     if isinstance(network, torch.nn.Module):
         return _torch_side(name, network, args, kwargs, options)
     if isinstance(network, Program):
         return InterpreterSide(name, network, args, kwargs, working_dtype=options.dtype, seed=options.seed)
     if isinstance(network, (str, PathLike, onnx.ModelProto)):
         dtype = ONNXRUNTIME_DTYPES[options.dtype]
-        return OnnxModelSide(name, network, args, kwargs, dtype=dtype, provider=options.provider)
+        names = _input_names(reference, args, kwargs)
+        return OnnxModelSide(name, network, args, kwargs, dtype=dtype, provider=options.provider, names=names)
     kinds = "a torch module or a program" + ("" if name == "reference" else ", a Cell, or an ONNX model or file")
     raise UsageError(f"the {name} must be {kinds}, given {type(network).__name__}")
+
+
+def _input_names(reference: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """What a module or a program calls its inputs, in flat order of the arguments."""
+    if isinstance(reference, Program):
+        return input_names(reference)
+    return [slot for _, slot in sorted(input_slots(reference, args, kwargs))]
 
 
 def _as_reals(arguments: Any) -> Any:

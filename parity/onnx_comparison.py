@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..converter.exclusive import one_at_a_time
 from ..runtime.errors import CellbridgeError, UsageError
 from ..runtime.ir.dims import SymbolicDim, symbols_in
 from ..runtime.ir.program import Program
-from ..runtime.ir.types import Constant, Value
+from ..runtime.ir.types import Constant, Value, as_dtype, is_floating
+from ..runtime.tree import sequence
+from .affordable import require_affordable
 from .onnx_inputs import Shapes, declared_inputs, generated, generated_inputs, shapes_of
 from .onnx_reading import (
     OnnxFile,
@@ -22,6 +25,7 @@ from .onnx_reading import (
     read_with_inputs,
     require_as_many,
     require_eval,
+    returning,
     suited,
 )
 from .onnx_whole import whole
@@ -29,14 +33,15 @@ from .options import Options, from_keywords
 from .progress import NoProgress, Progress
 from .results import FAIL, Comparison, Report
 from .sides.interpreter_side import InterpreterSide
-from .sides.onnxruntime_side import OnnxModelSide
-from .sides.records import Abilities, Array, Run
+from .sides.onnxruntime_side import OnnxModelSide, output_names
+from .sides.records import Abilities, Array, Records, Run
 from .sizes import described, other_sizes
 from .trial import judged
 
 TINY = 2e-7  # numbers that converters to half precision make larger, so that they don't vanish
 
 
+@one_at_a_time
 def compare_onnx(
     reference: str,
     candidate: str,
@@ -50,7 +55,7 @@ def compare_onnx(
 
     Args:
         reference: the file that is believed.
-        candidate: the other one; its inputs are paired by name, else by position.
+        candidate: the other one; inputs and outputs are paired by name, else by position.
         inputs: as for `check_onnx`, by the names of the reference.
         shapes: likewise.
         progress: told of stages.
@@ -118,8 +123,13 @@ def _compared(
         options, runtime_dtype = replace(options, dtype=narrow), narrow
     else:
         options, runtime_dtype, notes = suited(options, programs[0])
+    names = output_names(first.path), output_names(second.path)
+    programs, how = _with_results(*programs, *names)
+    notes += how
     others = _paired(*programs, arrays)
     _require_same_dtypes(programs[1], others, first.path, second.path)
+    require_affordable(programs[0], arrays)
+    require_affordable(programs[1], others)
     alike = _interface(programs[0]) == _interface(programs[1])
     if not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")
@@ -130,6 +140,20 @@ def _compared(
         files.judge_at_other_sizes(report, arrays)
     report.notes += [*notes, *dict.fromkeys((*first.notes, *second.notes))]
     return report
+
+
+def _with_results(
+    first: Program, second: Program, names: list[str], other_names: list[str]
+) -> tuple[tuple[Program, Program], list[str]]:
+    """Both programs, returning dicts of their outputs by name, or sequences where names don't pair them; and a note."""
+    pairs = ((first, names), (second, other_names))
+    distinct = all(len(program.outputs) == len(keys) == len(set(keys)) for program, keys in pairs)
+    if distinct and (set(names) == set(other_names) or len(names) != len(other_names)):
+        first, second = (returning(program, keys) for program, keys in pairs)
+        return (first, second), [f"outputs were paired by name: {', '.join(names)}"] if len(names) > 1 else []
+    first, second = (program.replace(result=sequence(len(program.outputs))) for program, _ in pairs)
+    how = f"outputs were paired by position: {', '.join(other_names)} with {', '.join(names)}"
+    return (first, second), [how] if len(names) > 1 else []
 
 
 def _narrower(first: Program, second: Program) -> str:
@@ -167,6 +191,18 @@ def _sizes_of(program: Program, arrays: list[Array]) -> Iterator[tuple[str, int]
                 yield solved
 
 
+class _InHalf(OnnxModelSide):
+    """A file that is compared in half precision, whatever its outputs are in."""
+
+    def run(self, run: Run) -> Records:
+        """Run once; see `OnnxModelSide`."""
+        records = super().run(run)
+        for key, array in records.values.items():
+            if is_floating(array.dtype):
+                records.values[key] = array.astype(as_dtype(self.abilities.checks[0][1]))
+        return records
+
+
 @dataclass(frozen=True)
 class _Files:
     """Two files and the programs read from them, ready to be compared on any inputs."""
@@ -191,12 +227,13 @@ class _Files:
         if self.rounding_only:
             side.program = _with_weights_of(self.first, self.second)
         name, dtype, provider = f"{self.candidate} in onnxruntime", self.runtime_dtype, self.options.provider
-        runtime = OnnxModelSide(name, self.candidate, others, {}, dtype=dtype, provider=provider)
+        kind = _InHalf if self.rounding_only else OnnxModelSide
+        runtime = kind(name, self.candidate, others, {}, dtype=dtype, provider=provider)
         return judged(believed, [side, runtime], self.options, self.progress, rounded=[believed, side])
 
     def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
         """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
-        for sizes in other_sizes(self.first, arrays, None):
+        for sizes in other_sizes(self.first, arrays, None, [self.second]):
             label = described(sizes)
             resized = generated_inputs(self.first, self.options.seed, sizes)
             forward = Run("float64", grads=False)

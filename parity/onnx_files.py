@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ..converter.exclusive import one_at_a_time
 from ..converter.torch_out.export import to_torch
-from ..runtime.errors import UnsupportedOperators
+from ..runtime.errors import ConversionError
+from ..runtime.ir.program import Program
+from ..runtime.ir.types import BFLOAT16
+from .affordable import require_affordable
 from .onnx_inputs import Shapes, declared_inputs, generated
 from .onnx_reading import read_with_inputs, require_eval, suited
 from .onnx_whole import whole
@@ -21,6 +25,7 @@ from .sides.torch_side import TorchSide
 from .trial import judged
 
 
+@one_at_a_time
 def check_onnx(
     path: str,
     *,
@@ -58,22 +63,42 @@ def check_onnx(
         arrays = generated(file.program.inputs, chosen.seed, {}, file.program)
     chosen, runtime_dtype, notes = suited(chosen, file.program)
     args = tuple(arrays)
+    require_affordable(file.program, args)
     interpreter = InterpreterSide("interpreter", file.program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
     runtime = OnnxModelSide("onnxruntime", path, args, {}, dtype=runtime_dtype, provider=chosen.provider)
     reference: Side = interpreter
     sides: list[Side] = [runtime]
     try:
+        _require_dtypes_of_torch(file.program)
         module = to_torch(file.program)
         reference = TorchSide("torch", module, _tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed)
         sides = [interpreter, runtime]
-    except UnsupportedOperators as error:
+    except ConversionError as error:
         notes.append(f"the interpreter is the reference, not torch: {error}".partition("\n")[0])
     report = judged(reference, sides, chosen, shown)
     report.notes += [*notes, *file.notes]
     return report
 
 
+def _require_dtypes_of_torch(program: Program) -> None:
+    """Raise `ConversionError` for a dtype that torch doesn't compute with: float8, float4, integers of 4 bits, ..."""
+    values = (
+        *program.inputs,
+        *program.constant_data,
+        *(parameter.value for parameter in program.parameters.values()),
+        *(value for node in program.nodes for value in node.outputs),
+    )
+    for value in values:
+        if value.dtype.isbuiltin != 1 and value.dtype != BFLOAT16:
+            raise ConversionError(f"it doesn't compute with {value.dtype.name}")
+
+
 def _tensors(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
     import torch
 
-    return tuple(torch.from_numpy(np.array(array)) for array in arrays)
+    return tuple(
+        torch.from_numpy(array.astype(np.float32)).bfloat16()  # which NumPy itself doesn't have
+        if array.dtype == BFLOAT16
+        else torch.from_numpy(np.array(array))
+        for array in arrays
+    )

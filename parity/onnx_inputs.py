@@ -125,8 +125,9 @@ def generated(
     """Random arrays for declared inputs at these sizes; `program` tells which tables indices are for."""
     rng = np.random.default_rng(seed)
     arrays: list[Array] = []
-    for value in values:
-        shape = tuple(evaluate(dim, sizes) for dim in value.shape)
+    shapes = [tuple(evaluate(dim, sizes) for dim in value.shape) for value in values]
+    require_room((sum(math.prod(shape) for shape in shapes),), FLOAT64)
+    for value, shape in zip(values, shapes, strict=True):
         require_room(shape, FLOAT64)
         if value.dtype == BOOL:
             arrays.append(rng.integers(0, 2, shape).astype(BOOL))

@@ -11,7 +11,7 @@ from ..converter.onnx_in.importing import from_onnx
 from ..runtime.errors import ConversionError, ShapeError, UnsupportedOperators, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import Value, is_floating
-from ..runtime.tree import positional
+from ..runtime.tree import TENSOR, Structure, positional
 from .notes import warnings_as_notes
 from .onnx_inputs import Shapes, runnable, shapes_of
 from .options import Options
@@ -85,6 +85,11 @@ def read_with_inputs(path: str, declared: list[Value], inputs: str | None, seed:
         if isinstance(file.error, UnsupportedOperators):  # at any size
             break
     return unread[0]
+
+
+def returning(program: Program, names: Sequence[str]) -> Program:
+    """The program that returns a dict of its outputs by these names."""
+    return program.replace(result=Structure("dict", (TENSOR,) * len(names), tuple(names)))
 
 
 def require_as_many(first: list[Value], second: list[Value]) -> None:

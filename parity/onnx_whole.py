@@ -8,13 +8,13 @@ from typing import Any
 from ..runtime.compiled.session import SessionError
 from ..runtime.ir.types import Value
 from .onnx_inputs import declared_inputs
-from .onnx_reading import OnnxFile, in_order_of, suited
+from .onnx_reading import OnnxFile, in_order_of, returning, suited
 from .options import Options
 from .progress import Progress
 from .results import Report
 from .sides.interpreter_side import InterpreterSide
 from .sides.onnx_reference import OnnxReferenceSide
-from .sides.onnxruntime_side import OnnxModelSide
+from .sides.onnxruntime_side import OnnxModelSide, output_names
 from .sides.records import Array, Side
 from .trial import judged
 
@@ -38,9 +38,10 @@ def whole(
             name = NOT_OPTIMIZED if alone else first.path
             reference = OnnxReferenceSide(name, first.path, tuple(arrays), {}, optimized=not alone, **how)
         else:
-            reference = InterpreterSide(
-                first.path, first.program, tuple(arrays), {}, working_dtype=dtype, seed=options.seed
-            )
+            names = output_names(first.path)
+            named = len(set(names)) == len(first.program.outputs)
+            believed = returning(first.program, names) if named else first.program
+            reference = InterpreterSide(first.path, believed, tuple(arrays), {}, working_dtype=dtype, seed=options.seed)
         name = "onnxruntime" if alone else f"{second.path} in onnxruntime"
         report = judged(reference, [OnnxModelSide(name, second.path, tuple(others), {}, **how)], options, shown)
     except SessionError as error:

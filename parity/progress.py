@@ -9,6 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+current = ""
+"""The stage that the command is in."""
+
 
 class Progress(Protocol):
     """Told by the engine what it is doing."""
@@ -57,6 +60,8 @@ class TerminalProgress:
 
     def stage(self, name: str, total: int | None) -> None:
         """Start a bar of `total` steps, one that only moves if None; the bar before it is filled."""
+        global current
+        current = name
         if self._current is not None:
             task = next(task for task in self._bars.tasks if task.id == self._current)
             self._bars.update(self._current, total=task.total or 1, completed=task.total or 1)

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..converter.capture.wrappers import looking_through
+from ..converter.exclusive import one_at_a_time
 from ..runtime.calling import as_array
 from ..runtime.errors import UsageError
 from .options import Options
@@ -26,6 +28,8 @@ from .training_trial import TrainingNoise, hold
 from .weights.mapping import Weights, carry
 
 
+@one_at_a_time
+@looking_through
 def compare_training(
     module: torch.nn.Module,
     cell: Any,

@@ -11,6 +11,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..converter.capture.refusals import require_ready
+from ..converter.capture.wrappers import looking_through
+from ..converter.exclusive import one_at_a_time
 from ..runtime import tree
 from ..runtime.calling import as_array
 from ..runtime.errors import ConversionError, UsageError
@@ -31,6 +33,8 @@ from .training_report import TrainingReport
 from .training_trial import TrainingNoise, hold
 
 
+@one_at_a_time
+@looking_through
 def check_training(
     module: torch.nn.Module,
     args: Any,

@@ -14,6 +14,7 @@ from .options import Options
 from .progress import Progress
 from .results import FAIL, PASS, SKIPPED, Comparison, Report
 from .sides.records import Run, Side
+from .weak_inputs import weak_inputs
 
 ISOLATED, END_TO_END = "isolated", "end to end"
 
@@ -39,11 +40,18 @@ class Trial:
         self.truth = reference.run(Run("float64", options.grads))
         require_elements(self.truth)
         require_finite(self.truth, "float64")
-        self.replayed = Run("float64", options.grads, self.truth.cotangents, self.truth.draws, slots=self.truth.slots)
+        self.replayed = Run(
+            "float64",
+            options.grads,
+            self.truth.cotangents,
+            self.truth.draws,
+            slots=self.truth.slots,
+            result=self.truth.result,
+        )
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
-        self.notes += not_finite(self.truth)
+        self.notes += not_finite(self.truth) + weak_inputs(self.truth)
         self.cells = cell_reports(reference, self.truth)
         self.owners = owners(self.cells, reference, self.truth)
         for path, cell in self.cells.items():
@@ -95,8 +103,12 @@ class Trial:
             for check, dtype in can.checks:
                 noise = self.noise(feeding, self.working_dtype if check == "meaning" else dtype)
                 tolerance = Tolerance(noise.run.dtype, self.options.rtol, self.options.atol)
-                comparer = Comparer(side.name, feeding, self.truth, noise, tolerance, self.owners, grads)
+                natural = can.own_precision and noise.run.dtype == self.options.dtype
+                comparer = Comparer(
+                    side.name, feeding, self.truth, noise, tolerance, self.owners, grads, natural, can.is_port
+                )
                 records = side.run(replace(noise.run, dtype=dtype, grads=grads))
+                self.notes += [note for note in records.notes if note not in self.notes]
                 comparisons = self._at_home(comparer.compare(check, records))
                 # before rounding is called too large, the reference's own is measured again, and again
                 while check == "rounding" and _undecided(comparisons, found) and noise.sample():

@@ -3,6 +3,12 @@
     import cellbridge.runtime as ms
     from cellbridge.runtime import nn, ops, Tensor, Parameter
 
+    Program, execute, load, verify     the Cell IR: what a network is converted to, run by the interpreter
+    compile, compile_train_step        a program, or a step of training, in ONNX Runtime
+    Tensor, Parameter, nn, ops, optim  Cells written by hand, with `grad`, `value_and_grad`, `vmap`, `jit`, `trace`
+    amp, train                         loss scales and mixed precision; metrics and checkpoints
+    set_context, set_device, set_seed  how and where Cells run
+
 Importing this package is cheap: what is used is loaded when it is first asked for.
 """
 
@@ -222,4 +228,4 @@ __getattr__ = lazily(__name__, {name: module for module, names in _NAMES.items()
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "__version__"]

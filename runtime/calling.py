@@ -66,10 +66,13 @@ def call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 def result_of(program: Program, inputs: Sequence[Any], outputs: list[Any]) -> Any:
     """What the program returns, made of its outputs; sizes among it are numbers, which the inputs tell."""
+    return tree.unflatten(sized_result(program, inputs), outputs)
+
+
+def sized_result(program: Program, inputs: Sequence[Any]) -> tree.Structure:
+    """The structure of what the program returns for these inputs, with numbers in place of sizes."""
     structure = program.result
-    if _has_sizes(structure):
-        structure = _sized(structure, bind(program, inputs))
-    return tree.unflatten(structure, outputs)
+    return _sized(structure, bind(program, inputs)) if _has_sizes(structure) else structure
 
 
 def _has_sizes(structure: tree.Structure) -> bool:

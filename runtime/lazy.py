@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import Any
+
+VERSION = "__version__"
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """A module `__getattr__` (PEP 562) that imports a name from its home when it is first asked for.
+
+    `__version__` is that of the installed project: `cellbridge` itself is a namespace package, and has none.
 
     Args:
         package: the package's `__name__`.
@@ -16,6 +20,8 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """
 
     def getattr_(name: str) -> Any:
+        if name == VERSION:
+            return metadata.version(package.partition(".")[0])
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = import_module(f"{package}.{homes[name] or name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,22 @@ LARGEST_TABLE = 2**26  # numbers
 _UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB", "EB")
 
 
-@functools.cache
 def memory_size() -> int:
-    """Bytes of memory that this machine has, or that the container may use."""
+    """Bytes of memory that this machine has, or that the container or the process (ulimit -v) may use."""
+    return min(_machine(), _limit_of_process())
+
+
+def _limit_of_process() -> int:
+    if sys.platform == "win32":
+        return 2**63
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return 2**63 if soft == resource.RLIM_INFINITY else int(soft)
+
+
+@functools.cache
+def _machine() -> int:
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63
     text = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.is_file() else "max"
     return min(physical, int(text)) if text.isdigit() else physical
@@ -39,8 +53,8 @@ def require_room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     needed = math.prod(shape) * dtype.itemsize
     if needed > ALWAYS_ALLOWED and needed > memory_size() // 2:
         raise ShapeError(
-            f"one tensor of {dtype.name}{list(shape)} would take {_text(needed)}; this machine has "
-            f"{_text(memory_size())} of memory, of which one tensor may take half"
+            f"one tensor of {dtype.name}{list(shape)} would take {size_in_words(needed)}; this machine has "
+            f"{size_in_words(memory_size())} of memory, of which one tensor may take half"
         )
 
 
@@ -51,6 +65,7 @@ def require_table(*sizes: int) -> None:
         raise ShapeError(f"it takes a table of {shape} numbers; at most {LARGEST_TABLE} are computed")
 
 
-def _text(size: int) -> str:
+def size_in_words(size: int) -> str:
+    """Bytes as people read them: 3.64 TB."""
     power = min(max(size, 1).bit_length() // 10, len(_UNITS) - 1)
     return f"{size / 1024**power:.3g} {_UNITS[power]}"

@@ -145,7 +145,11 @@ def test_a_heavy_import_is_seen(tmp_path: Path) -> None:
 
 def test_pyproject_lists_every_package() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    assert listed == sorted(packages_in_folders(ROOT))
+    assert listed == ["cellbridge", *sorted(packages_in_folders(ROOT))]
+
+
+def test_the_namespace_holds_the_command_alone() -> None:
+    assert [file.name for file in (ROOT / "cellbridge").glob("*.py")] == ["__main__.py"]
 
 
 def test_every_package_has_an_init() -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -16,6 +17,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("runtime", "converter", "parity")
+NAMESPACE = "cellbridge"  # holds `__main__` alone
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 MODEL_FILE = """
@@ -36,7 +38,7 @@ def copy_project(to: Path) -> Path:
     """A copy to build in: setuptools leaves a `build/` in the tree, and would take a deleted module out of it again."""
     for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, to)
-    for room in ROOMS:
+    for room in (NAMESPACE, *ROOMS):
         shutil.copytree(ROOT / room, to / room, ignore=shutil.ignore_patterns("__pycache__"))
     return to
 
@@ -54,8 +56,8 @@ def files_in_wheel(wheel: Path) -> set[str]:
 
 
 def files_in_folders(project: Path) -> set[str]:
-    files = (path for room in ROOMS for path in (project / room).rglob("*") if path.is_file())
-    return {path.relative_to(project).as_posix() for path in files}
+    files = (path for room in (NAMESPACE, *ROOMS) for path in (project / room).rglob("*") if path.is_file())
+    return {path.relative_to(project).as_posix().removeprefix(f"{NAMESPACE}/") for path in files}
 
 
 @pytest.fixture(scope="module")
@@ -70,21 +72,25 @@ def wheel(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scripts folder of a fresh virtual environment that has the wheel.
+    """The scripts folder of a fresh virtual environment that has the wheel."""
+    return environment_with([wheel], tmp_path_factory.mktemp("venv"))
 
-    The dependencies are lent by the running environment, through a .pth file: torch is large. The wheel comes first,
-    so that pip doesn't see the running environment's own cellbridge and leave it at that; and an editable install
-    there does not reach through, since a .pth file's folders have none of their own .pth files read.
+
+def environment_with(installed: list[str | Path], folder: Path) -> Path:
+    """The scripts folder of a fresh virtual environment, with what `pip install` is told to install.
+
+    The dependencies are lent by the running environment, through a .pth file: torch is large. Its own cellbridge is
+    ignored by pip, and an editable install of it does not reach through, since a .pth file's folders have none of
+    their own .pth files read.
     """
-    folder = tmp_path_factory.mktemp("venv")
     builder = venv.EnvBuilder(with_pip=False, symlinks=True)
     builder.create(folder)
     context = builder.ensure_directories(folder)
-    install = ("install", "--quiet", "--no-deps", "--no-index", wheel)
-    run(sys.executable, "-m", "pip", "--python", context.env_exe, *install, cwd=folder)
     (site_packages,) = folder.glob("[Ll]ib/**/site-packages")
     lent = [path for path in sys.path if path.endswith("-packages")]
     (site_packages / "lent.pth").write_text("\n".join(lent))
+    install = ("install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--ignore-installed")
+    run(sys.executable, "-m", "pip", "--python", context.env_exe, *install, *installed, cwd=folder)
     return Path(context.bin_path)
 
 
@@ -115,8 +121,41 @@ def test_installed_package_is_the_wheel(scripts: Path, tmp_path: Path) -> None:
         assert Path(file.strip()).is_relative_to(scripts.parent)
 
 
+def test_an_editable_install_has_the_command_too(project: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    python = environment_with(["--editable", project], tmp_path) / "python"
+    assert "version" in run(python, "-m", "cellbridge", "--version", cwd=folder)
+    file = run(python, "-c", "import cellbridge.parity as room; print(room.__file__)", cwd=folder)
+    assert Path(file.strip()).is_relative_to(project)
+
+
+def test_every_room_tells_the_version(scripts: Path, tmp_path: Path) -> None:
+    for room in ROOMS:
+        code = f"import cellbridge.{room} as room; print(room.__version__)"
+        assert run(scripts / "python", "-c", code, cwd=tmp_path).strip() == PROJECT["version"]
+
+
+def test_a_source_distribution_has_documentation_tests_and_fixtures(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(
+        ROOT, project, ignore=shutil.ignore_patterns(".[!p]*", "__pycache__", "*.egg-info", "build", "dist")
+    )
+    code = "from setuptools import build_meta; build_meta.build_sdist('..')"
+    run(sys.executable, "-c", code, cwd=project)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as sdist:
+        inside = {name.partition("/")[2] for name in sdist.getnames()}
+    needed = [file for file in project.iterdir() if file.suffix in (".md", ".toml", ".txt")]
+    for folder in ("docs", "tests", "fixtures", "benchmarks", "scripts", NAMESPACE, *ROOMS):
+        needed += [file for file in (project / folder).rglob("*") if file.is_file()]
+    assert {file.relative_to(project).as_posix() for file in needed} <= inside
+
+
 def test_installed_command_prints_help(scripts: Path, tmp_path: Path) -> None:
-    for command in ([scripts / "parity"], [scripts / "python", "-m", "cellbridge.parity"]):
+    python = scripts / "python"
+    for command in ([scripts / "parity"], [python, "-m", "cellbridge"], [python, "-m", "cellbridge.parity"]):
+        assert run(*command, "--version", cwd=tmp_path) == f"parity, version {PROJECT['version']}\n"
         assert "run" in run(*command, "--help", cwd=tmp_path)
         assert "Usage: parity run" in run(*command, "run", "--help", cwd=tmp_path)
 

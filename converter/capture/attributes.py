@@ -45,14 +45,14 @@ def changes_told(root: torch.nn.Module) -> Iterator[None]:
         warnings.warn(
             f"forward changes attributes of modules, {', '.join(changed)}: the program is what the first call does",
             ConversionWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     if replaced:
         warnings.warn(
             f"forward replaces buffers, {', '.join(replaced)}: call the module once before it is converted, "
             "so that it holds them already",
             ConversionWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

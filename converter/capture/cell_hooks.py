@@ -29,6 +29,9 @@ class Visitor(Protocol):
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor goes into the Cell; `position` counts the call's tensors, `slot` names this one."""
 
+    def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
+        """The Cell returns, with tensors of these names, of which `output` is told next."""
+
     def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor comes out of the Cell."""
 
@@ -104,11 +107,14 @@ class _Watcher:
             open_containers(result)
             leaves, spec = pytree.tree_flatten_with_path(result, is_leaf=None if is_root else is_stateful)
             values = [leaf for _, leaf in leaves]
-            position = 0
-            for place, (key, leaf) in enumerate(leaves):
-                if isinstance(leaf, torch.Tensor):
-                    values[place] = self.visitor.output(number, position, pytree.keystr(key) or "result", leaf)
-                    position += 1
+            slots = {
+                place: pytree.keystr(key) or "result"
+                for place, (key, leaf) in enumerate(leaves)
+                if isinstance(leaf, torch.Tensor)
+            }
+            self.visitor.returns(number, result, list(slots.values()))
+            for position, (place, slot) in enumerate(slots.items()):
+                values[place] = self.visitor.output(number, position, slot, values[place])
             self.visitor.leave(number, module)
             return pytree.tree_unflatten(values, spec)
 

@@ -15,8 +15,11 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.verify import verify
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
+from ..exclusive import one_at_a_time
+from ..structure.depth import depth_of, leave_room
 from . import tables  # noqa: F401  (fills the table)
 from .attributes import changes_told
+from .checkpoints import kept_activations
 from .containers import open_containers, structure
 from .dims import as_dim, completed, gathered, of_two, require_axes, symbol_names, told_of_two, with_dims
 from .hand_written_backward import dropped_backward_told
@@ -25,8 +28,11 @@ from .refusals import raise_if_eager_fails, require_ready
 from .state import State, as_numbers, tensor_type
 from .torch_graph import export
 from .translate import Translator
+from .wrappers import looking_through
 
 
+@one_at_a_time
+@looking_through
 def from_torch(
     module: torch.nn.Module,
     args: tuple[Any, ...],
@@ -62,6 +68,7 @@ def from_torch(
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")
+    leave_room(depth_of(module))
     require_ready(module)
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
@@ -83,7 +90,7 @@ def _captured(
     marker = Marker()
     module.train(train)
     try:
-        with changes_told(module), dropped_backward_told(module):
+        with changes_told(module), dropped_backward_told(module), kept_activations():
             exported = export(module, args, keywords, dynamic_shapes, marker)
     finally:
         for m, mode in modes.items():
@@ -142,7 +149,7 @@ def _program(
             states.update(spec.target, value)
         elif spec.kind is OutputKind.USER_INPUT_MUTATION:
             message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
-            warnings.warn(message, ConversionWarning, stacklevel=3)
+            warnings.warn(message, ConversionWarning, stacklevel=4)
         elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
             raise ConversionError(
                 f"the model changes {spec.target!r}, a parameter, in place\n"

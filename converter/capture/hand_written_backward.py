@@ -40,7 +40,7 @@ def dropped_backward_told(module: torch.nn.Module) -> Iterator[None]:
     for what, names in lost.items():
         if names:
             message = f"{what.format(', '.join(names))}: the program's gradient is the derivative of its forward"
-            warnings.warn(message, ConversionWarning, stacklevel=4)
+            warnings.warn(message, ConversionWarning, stacklevel=5)
 
 
 def _with_backward_hooks(module: torch.nn.Module) -> Iterator[str]:

@@ -62,7 +62,7 @@ class KnownDecisions:
             warnings.warn(
                 "the program doesn't check the values that the model's code does:\n  " + "\n  ".join(self.checks),
                 ConversionWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 

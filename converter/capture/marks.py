@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -49,6 +50,9 @@ class Marker:
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Mark an input."""
         return self._mark(number, position, slot, tensor, is_output=False)
+
+    def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
+        """Nothing to keep."""
 
     def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Mark an output."""

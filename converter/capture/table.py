@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from ...runtime.entering import entering
+from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.types import BFLOAT16, BOOL, Type, at_least_float32, is_half
 from ...runtime.ops import creation, elementwise
@@ -33,6 +34,16 @@ TABLE: dict[str, Translation] = {}
 MISSING = object()  # a value that couldn't be translated, and whatever is computed of it
 
 # arguments that say where and how a tensor lies in memory, not what it holds
+TORCH_DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.bool, torch.int8, torch.int16, torch.int32, torch.int64,
+        torch.uint8, torch.uint16, torch.uint32, torch.uint64,
+        torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
+        torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu,
+    )
+}  # fmt: skip
+"""By the name that NumPy has for it."""
 PLACEMENT = frozenset({"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy"})
 
 
@@ -99,10 +110,10 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
 
 
 def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
-    """The torch dtype of a NumPy dtype."""
-    found = getattr(torch, dtype.name)
-    assert isinstance(found, torch.dtype)
-    return found
+    """The torch dtype of a NumPy dtype; `ConversionError` if there is none."""
+    if dtype.name not in TORCH_DTYPES:
+        raise ConversionError(f"torch has no dtype {dtype.name}")
+    return TORCH_DTYPES[dtype.name]
 
 
 def promoted(*operands: Any) -> np.dtype[Any]:

@@ -14,7 +14,7 @@ SCOPES = "pkg.torch.onnx.name_scopes"  # torch.onnx: qualified names of the modu
 CLASSES = "pkg.torch.onnx.class_hierarchy"  # torch.onnx: the classes of those modules, then the operator
 NO_SCOPE = "_empty_nn_module_stack_from_metadata_hook"  # torch: of what a pass put in
 LONGEST_TEXT = 2**16  # characters of metadata that are read
-DEEPEST = 100  # Cells within each other; a name with more parts is no path
+DEEPEST = 256  # Cells within each other; a name with more parts is no path
 _CALL = re.compile(r"^(?P<path>.*?)(@(?P<index>[0-9]{1,9}))?$", re.DOTALL)
 
 
@@ -50,14 +50,19 @@ class CellPaths:
 
     def _enter(self, path: str, index: int, classes: dict[str, str]) -> int:
         """The number of a call, which is entered with all that are around it if it is new; the root for no path."""
-        if path.count(".") >= DEEPEST:
-            return 0
-        if (path, index) not in self._numbers:
-            parent = self._enter(path.rpartition(".")[0], 0, classes) if path else 0
-            name = classes.get(path, "Module")
+        missing: list[tuple[str, int]] = []
+        call = path, index
+        while call not in self._numbers:
+            if len(missing) >= DEEPEST:
+                return 0
+            missing.append(call)
+            call = call[0].rpartition(".")[0], 0
+        parent = self._numbers[call]
+        for path, index in reversed(missing):
             self._numbers[path, index] = len(self.calls)
-            self.calls.append(CellCall(path, name, index, parent))
-        return self._numbers[path, index]
+            self.calls.append(CellCall(path, classes.get(path, "Module"), index, parent))
+            parent = self._numbers[path, index]
+        return parent
 
 
 def _listed(text: str) -> list[str]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
@@ -21,16 +20,16 @@ from ...runtime.ir.verify import verify
 from ...runtime.memory import require_room
 from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
+from ..structure.depth import leave_room
 from . import protos
 from .cells import CellPaths
 from .choices import Choices, tried
 from .functions import require_finite
+from .inferred import inferred_types
 from .origin import Origin, written_by_us
 from .stored import Stored
 from .subprograms import MISSING
 from .walk import Scope, Walk, imported_opsets
-
-LARGEST_TYPED = 2**16  # bytes of a tensor that shape inference is given: larger ones are no shapes
 
 
 def from_onnx(model: str | PathLike[str] | ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Program:
@@ -128,6 +127,7 @@ def _import(model: ModelProto, folder: Path | None, shapes: Mapping[str, Sequenc
     )
     if origin is not None:
         program = _called_as_told(program, origin)
+    leave_room(max(call.path.count(".") + 1 for call in program.calls))
     program = mark_cells(program)
     verify(program)
     return program
@@ -206,27 +206,3 @@ def _called_as_told(program: Program, origin: Origin) -> Program:
     if origin.result is not None and len(origin.result.paths()) == len(program.outputs):
         program = program.replace(result=origin.result)
     return program
-
-
-def inferred_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, Type]:
-    """The types of values by name, as the model declares them and onnx infers them."""
-    graph = model.graph
-    light = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
-    for field in ("node", "input", "output", "value_info"):
-        getattr(light.graph, field).extend(getattr(graph, field))
-    for tensor in graph.initializer:  # without the data of large ones, which aren't shapes
-        small = tensor.ByteSize() <= LARGEST_TYPED
-        kept = tensor if small else onnx.TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
-        light.graph.initializer.append(kept)
-        light.graph.initializer[-1].data_location = tensor.data_location if small else onnx.TensorProto.EXTERNAL
-    try:
-        typed = onnx.shape_inference.infer_shapes(light, data_prop=True)
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
-        typed = light  # the rank of what a run decides is then taken from what the model declares
-    found: dict[str, Type] = {}
-    for graph in protos.graphs_of(typed.graph):
-        for info in (*graph.value_info, *graph.output):
-            declared = protos.declared_type(info.type, info.name, symbols, f"value {info.name!r}")
-            if declared is not None:
-                found[info.name] = declared
-    return found

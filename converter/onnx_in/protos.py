@@ -57,7 +57,7 @@ def array_of(tensor: TensorProto, folder: Path | None, where: str) -> Array:
 
 
 def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, where: str) -> Array:
-    """Data in a file beside the model, mapped into memory."""
+    """Data in a file beside the model: read, since a mapped file that somebody cuts off ends the process."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     require_text(*entries.values())
     if folder is None:
@@ -84,7 +84,12 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
     if not count:
         return np.zeros(tuple(tensor.dims), dtype)
     require_room((size,), np.dtype(np.uint8))  # a file may have holes, which cost nothing on a disk
-    raw = np.memmap(path, np.uint8, "r", offset, (size,))
+    try:
+        raw = np.fromfile(path, np.uint8, size, offset=offset)
+    except OSError as error:
+        raise ConversionError(f"{where}: its data can't be read from {path.name}: {error.strerror}") from None
+    if raw.size < size:
+        raise ConversionError(f"{where}: needs {size} bytes at {offset}, {path.name} was cut off while it was read")
     if onnx_bits(tensor.data_type, dtype) == 8 * dtype.itemsize:
         return raw.view(dtype).reshape(tuple(tensor.dims))
     inline = TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw.tobytes())
@@ -110,18 +115,28 @@ def dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) -> Ar
     """A sparse tensor with its zeros."""
     shape = tuple(sparse.dims)
     values, indices = array_of(sparse.values, folder, where), array_of(sparse.indices, folder, where)
-    if any(dim < 0 for dim in shape) or math.prod(shape) > max(SMALL, SPARSEST * values.size):
+    if not shape or any(dim < 0 for dim in shape) or math.prod(shape) > max(SMALL, SPARSEST * values.size):
         raise ConversionError(
             f"{where}: a sparse tensor of shape {list(shape)} with {values.size} values is too large to be stored dense"
         )
+    count = values.size
+    if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in ((count,), (count, len(shape))):
+        raise ConversionError(
+            f"{where}: a sparse tensor needs a vector of values and int64 indices of shape {[count]} or "
+            f"{[count, len(shape)]}, given {values.dtype.name}{list(values.shape)} and "
+            f"{indices.dtype.name}{list(indices.shape)}"
+        )
+    limits = np.array(shape if indices.ndim == 2 else [math.prod(shape)])
+    columns = indices.reshape(len(indices), -1)
+    wrong = ((columns < 0) | (columns >= limits)).any(axis=1)
+    if wrong.any():
+        place = columns[wrong][0].tolist()
+        raise ConversionError(f"{where}: the sparse tensor of shape {list(shape)} has no element {place}")
     result = np.zeros(shape, values.dtype)
-    try:
-        if indices.ndim == 2:
-            result[tuple(indices.T)] = values
-        else:
-            result.reshape(-1)[indices] = values
-    except (IndexError, ValueError) as error:
-        raise ConversionError(f"{where}: the indices of the sparse tensor don't fit {list(shape)}: {error}") from None
+    if indices.ndim == 2:
+        result[tuple(indices.T)] = values
+    else:
+        result.reshape(-1)[indices] = values
     return result
 
 

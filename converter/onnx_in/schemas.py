@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -11,15 +11,48 @@ from onnx import AttributeProto
 
 from ...runtime.errors import ConversionError
 
+DEEPEST_AXIS = 63  # of tensors that NumPy has
+LARGEST = 2**31 - 1  # of 32 bits, in which ONNX Runtime keeps most of them
+Limits = tuple[int, int]
+AXIS: Limits = (-DEEPEST_AXIS - 1, DEEPEST_AXIS)
+COUNT: Limits = (1, LARGEST)
+NUMBER: Limits = (0, LARGEST)
+SIZE: Limits = (-1, 2**63 - 1)
+ANY: Limits = (-(2**63), 2**63 - 1)
+OTHERS: Limits = (-LARGEST - 1, LARGEST)
+"""What an integer of the standard domain's operators may be that `LIMITS` doesn't list: flags, element types, ..."""
+LIMITS: Mapping[str, Limits] = {
+    **dict.fromkeys(("axis", "axes", "batch_axis", "time_axis", "scan_input_axes", "scan_output_axes", "perm"), AXIS),
+    **dict.fromkeys(("kernel_shape", "strides", "dilations", "blocksize", "size"), COUNT),
+    **dict.fromkeys(("group", "offset_group", "num_groups", "hidden_size", "num_scan_inputs", "p"), COUNT),
+    **dict.fromkeys(("output_height", "output_width", "pooled_shape"), COUNT),
+    **dict.fromkeys(("block_size", "chunk_size", "output_padding", "rotary_embedding_dim", "sample_size"), NUMBER),
+    **dict.fromkeys(("sampling_ratio", "num_heads", "kv_num_heads", "q_num_heads"), NUMBER),
+    **dict.fromkeys(("scan_input_directions", "scan_output_directions"), (0, 1)),
+    "batch_dims": (0, DEEPEST_AXIS),
+    **dict.fromkeys(("shape", "output_shape", "split"), SIZE),
+    **dict.fromkeys(("start", "end", "starts", "ends", "k", "num_outputs", "seed", "ignore_index"), ANY),
+    **dict.fromkeys(("value_int", "value_ints", "pool_int64s"), ANY),
+}
+"""The smallest and the largest value of integers, by attribute: operators of a family use the same names."""
 
-def require_kind(domain: str, operator: str, version: int, name: str, kind: int, where: str) -> None:
-    """Raise `ConversionError` unless an attribute has the type that the operator's schema gives it.
+
+def require_valid(domain: str, operator: str, version: int, proto: AttributeProto, name: str, where: str) -> None:
+    """Raise `ConversionError` unless attribute `name` has the type of the operator's schema, and its integers fit.
 
     What the schema of that version doesn't list passes: an importer may know it of another version.
     """
     needed = _kinds(domain, operator, version).get(name)
-    if needed is not None and kind != needed:
-        raise ConversionError(f"{where}: attribute {name!r} must be {_kind_name(needed)}, given {_kind_name(kind)}")
+    if needed is None:
+        return
+    if proto.type != needed:
+        kinds = _kind_name(needed), _kind_name(proto.type)
+        raise ConversionError(f"{where}: attribute {name!r} must be {kinds[0]}, given {kinds[1]}")
+    integers: Sequence[int] = {AttributeProto.INT: [proto.i], AttributeProto.INTS: proto.ints}.get(proto.type, [])
+    low, high = LIMITS.get(name, OTHERS) if domain == "" else ANY
+    wrong = next((value for value in integers if not low <= value <= high), None)
+    if wrong is not None:
+        raise ConversionError(f"{where}: attribute {name!r} may be {low} to {high}, given {wrong}")
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from .choices import Choices
 from .context import Context
 from .functions import DEEPEST, MOST, body_of
 from .order import in_order
-from .schemas import require_kind
+from .schemas import require_valid
 from .stored import Stored
 from .subprograms import MISSING, Draft, Incomplete
 from .table import TABLE, Translation, Unsupported
@@ -145,6 +145,11 @@ class Walk:
         if domain not in scope.opsets:
             raise ConversionError(f"{where}: the model imports no version of domain {domain or 'ai.onnx'!r}")
         translation = TABLE.get((domain, node.op_type))
+        if len({proto.name for proto in node.attribute}) < len(node.attribute):
+            raise ConversionError(f"{where}: an attribute is given twice")
+        for proto in node.attribute:
+            if (attribute := protos.referred(proto, scope.given)) is not None:
+                require_valid(domain, node.op_type, scope.opsets[domain], attribute, proto.name, where)
         try:
             if translation is None:
                 body = body_of(node, domain, scope.opsets[domain], [_type_of(x) for x in operands])
@@ -234,13 +239,11 @@ class Walk:
 
     def attributes(self, translation: Translation, node: NodeProto, scope: Scope, where: str) -> dict[str, Any]:
         """The attributes of a node by name; lists for what later versions take as operands become known contents."""
-        domain = "" if node.domain in STANDARD else node.domain
         found: dict[str, Any] = {}
         for proto in node.attribute:
             given = protos.referred(proto, scope.given)
             if given is None:
                 continue
-            require_kind(domain, node.op_type, scope.opsets[domain], proto.name, given.type, where)
             value = protos.attribute(given, where)
             if proto.name not in translation.attributes and not translation.open:
                 raise Unsupported(f"attribute {proto.name!r}")

@@ -20,8 +20,13 @@ def input_names(program: Program) -> list[str]:
 
 def output_names(program: Program) -> list[str]:
     """One name per `program.outputs`: the keys in the result (`logits`), `output_0`, ... in a sequence, or `output`."""
-    names = [_output_name(path) for path in _key_paths(program.result)]
+    names = names_in(program.result)
     return _distinct(names, {*program.parameters, *program.buffers, *input_names(program)})
+
+
+def names_in(result: Structure) -> list[str]:
+    """What the tensors of a result are called, as long as the name isn't taken by another tensor of the model."""
+    return [_output_name(path) for path in _key_paths(result)]
 
 
 def _distinct(names: list[str], taken: set[str]) -> list[str]:

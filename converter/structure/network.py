@@ -14,6 +14,7 @@ from ...runtime.ir.flow import Flow, flows
 from ...runtime.ir.program import Program
 from ...runtime.ir.sizes import Reading
 from ...runtime.ir.types import Node, Value
+from .depth import require_depth
 
 Array = np.ndarray[Any, Any]
 
@@ -101,6 +102,7 @@ class Network(Generic[AnyModule]):
         Returns:
             The module, and the attribute.
         """
+        require_depth(qualified.count("."))
         path, _, attribute = self._apart(qualified).rpartition(".")
         module = self.module(path)
         while attribute in module.state:  # a parameter and a buffer of one name
@@ -130,6 +132,7 @@ class Network(Generic[AnyModule]):
 
     def module(self, path: str) -> AnyModule:
         """The module at a path; it and those that lead there are made where there are none."""
+        require_depth(path.count("."))
         missing: list[str] = []
         above = path
         while above not in self.modules:

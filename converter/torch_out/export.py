@@ -11,6 +11,7 @@ from ...runtime.errors import ConversionError, require_supported
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.program import Program, require_program
 from ...runtime.ir.types import Value, is_floating
+from ..structure.depth import leave_room
 from ..structure.interfaces import interfaces
 from ..structure.naming import identifier
 from ..structure.program_names import NAMES
@@ -43,7 +44,8 @@ def to_torch(program: Program) -> nn.Module:
     Raises:
         UnsupportedOperators: ops, or uses of them, that torch has no expression for; all are listed.
         UsageError: it isn't a program.
-        ConversionError: a Cell calls itself, or an argument that isn't a tensor can't be a default.
+        ConversionError: a Cell calls itself, an argument that isn't a tensor can't be a default, or Cells are nested
+            deeper than torch can call modules.
     """
     require_program(program)
     return _Assembly(TorchNetwork(program)).module()
@@ -63,6 +65,7 @@ class _Assembly:
 
     def module(self) -> nn.Module:
         """The whole module."""
+        leave_room(max(module.path.count(".") + 1 for module in self.network.modules.values()))
         for module in self._callees_first():
             self._write(module)
         require_supported(self.missing, "the program can't be written in torch: {} of ops without a form")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -16,19 +17,22 @@ import click
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.files import unwound_on_sigterm
+from ...runtime.memory import memory_size, size_in_words
+from ..deadline import STOPPED, OutOfTime, deadline
 from ..report.layout import echo
 
 EXIT_CODES = """\b
 Exit codes:
   0    parity holds (or what was asked for is done)
   1    parity fails
-  2    the command line or the model file is wrong
+  2    the command line or the model file is wrong, or time (--timeout) or memory was too short
   3    the model can't be converted
   70   a fault of parity itself: please report it
   130  interrupted (Ctrl-C)
   141  nobody reads the output any more (parity ... | head)
 """
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
+OUT_OF_MEMORY = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 UNREAD = 141  # 128 + SIGPIPE, likewise
 
@@ -36,13 +40,26 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Command(click.Command):
-    """A command whose errors are one message on stderr and an exit code; `-v` adds the traceback."""
+    """A command whose errors are one message on stderr and an exit code; `-v` adds the traceback.
+
+    It can be stopped by `--timeout`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        positive = click.FloatRange(min=0, min_open=True)
+        self.params.append(
+            click.Option(["--timeout"], type=positive, metavar="SECONDS", help="Stop if it isn't done by then.")
+        )
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what is raised becomes a message."""
         try:
-            with unwound_on_sigterm():
+            with unwound_on_sigterm(), deadline(ctx.params.pop("timeout")):
                 return super().invoke(ctx)
+        except OutOfTime as error:
+            _say(error, str(error), ctx)
+            raise click.exceptions.Exit(STOPPED) from error
         except CellbridgeError as error:
             _say(error, str(error), ctx)
             raise click.exceptions.Exit(error.exit_code) from error
@@ -57,27 +74,52 @@ class Command(click.Command):
             echo(f"error: the model ended Python (sys.exit) while it ran: {error}", err=True)
             raise click.exceptions.Exit(2) from error
         except Exception as error:
+            if lacks_memory(error):
+                _say(error, _too_little_memory(error), ctx)
+                raise click.exceptions.Exit(OUT_OF_MEMORY) from error
+            if isinstance(error, OSError) and error.filename is not None:
+                _say(error, f"can't use {error.filename}: {error.strerror}", ctx)
+                raise click.exceptions.Exit(2) from error
             text = f"this is a fault of parity, not of your model: {type(error).__name__}: {error}"
             _say(error, f"{text}\nPlease report it with the output of -v.", ctx)
             raise click.exceptions.Exit(INTERNAL_ERROR) from error
 
 
+class OutputError(click.ClickException):
+    """What a command prints can't be written."""
+
+    exit_code = 2
+
+
 class Group(click.Group):
     """Commands whose output may be closed: by who doesn't read on, which isn't a verdict, or from the beginning."""
 
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command; `UNREAD` is the exit code where stdout or stderr has no reader."""
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the command line; `--help` may have no reader."""
         _open_standard_streams()
-        try:
-            return super().main(*args, **kwargs)
-        except SystemExit as ended:
-            if not isinstance(ended.__context__, BrokenPipeError):
-                raise
-            devnull = os.open(os.devnull, os.O_WRONLY)
-            for stream in (sys.__stdout__, sys.__stderr__):  # what is in their buffers goes nowhere
-                if stream is not None:
-                    os.dup2(devnull, stream.fileno())
-            raise SystemExit(UNREAD) from None
+        with _read_or_not():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; `UNREAD` is the exit code where stdout or stderr has no reader."""
+        with _read_or_not():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _read_or_not() -> Iterator[None]:
+    try:
+        yield
+    except (BrokenPipeError, SystemExit) as error:
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.__stdout__, sys.__stderr__):  # what is in their buffers has no reader either
+            if stream is not None:
+                os.dup2(nowhere, stream.fileno())
+        raise click.exceptions.Exit(UNREAD) from error
+    except OSError as error:
+        raise OutputError(f"can't write the output: {error.strerror or error}") from error
 
 
 def _open_standard_streams() -> None:
@@ -87,11 +129,28 @@ def _open_standard_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open as long as Python runs
 
 
-def _say(error: Exception, message: str, ctx: click.Context) -> None:
+def _say(error: BaseException, message: str, ctx: click.Context) -> None:
     if ctx.params.get("verbose"):
         echo("".join(traceback.format_exception(error)), err=True)
     click.secho("error: ", fg="red", bold=True, nl=False, err=True)
     echo(message, err=True)
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory, or address space for a thread or a library, couldn't be had."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    texts = ("can't start new thread", "can't allocate memory", "annot allocate memory", "failed to map segment")
+    return isinstance(error, (RuntimeError, ImportError, OSError)) and any(text in str(error) for text in texts)
+
+
+def _too_little_memory(error: BaseException) -> str:
+    detail = str(error).partition("\n")[0]
+    return (
+        f"there is too little memory{f': {detail}' if detail else ''}; this process may use "
+        f"{size_in_words(memory_size())}\n"
+        "  what to do: give it more (ulimit -v, the limit of the container), or take smaller inputs"
+    )
 
 
 @contextmanager

@@ -17,7 +17,11 @@ NOTES = (
         "`ops.max(x)` of all gives (value, 0)",
         "torch.max(x) gives the value. `ops.ArgMaxWithValue()` gives (index, value), in this order.",
     ),
-    ("Indices are int32", "`ops.topk`, `ops.sort`; in torch int64."),
+    (
+        "Indices are int32",
+        "`ops.topk`, `ops.sort`; in torch int64. A port may return int32 where its module returns int64; any other "
+        "dtype of an output is a difference.",
+    ),
     ("`ops.clip_by_global_norm`", "divides by max(norm, clip_norm); torch's `clip_grad_norm_` adds 1e-6 to the norm."),
     (
         "`x.transpose`",

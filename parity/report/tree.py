@@ -23,9 +23,11 @@ class Branch:
 
     def inside(self) -> Iterator[str]:
         """Its path and those of all Cells inside, parents before children."""
-        yield self.path
-        for child in self.children:
-            yield from child.inside()
+        waiting = [self]
+        while waiting:
+            branch = waiting.pop()
+            yield branch.path
+            waiting += reversed(branch.children)
 
 
 @dataclass
@@ -55,7 +57,7 @@ def forest(paths: Iterable[str]) -> list[Branch]:
             pass
         parent = known.get(above) if path else None
         label = path[len(above) + 1 :] if parent is not None and above else path
-        known[path] = Branch(path, label or "(root)")
+        known[path] = Branch(path, label or ("(no name)" if path else "(root)"))
         (top if parent is None else parent.children).append(known[path])
     return top
 
@@ -94,6 +96,7 @@ class _Tree:
         self.cells = report.cells
         self.verdicts = verdicts(report)
         self.top = forest(report.cells)
+        self.shared: dict[str, str | None] = {}
 
     def lines(self, depth: int | None) -> Iterator[Line]:
         """`depth`: the level from which branches that are all well are collapsed; None for never."""
@@ -117,10 +120,13 @@ class _Tree:
 
     def _together(self, branch: Branch) -> str | None:
         """The one verdict that stands for the whole branch, or None if it has to be laid open."""
-        inside = {self.verdicts[path] for path in branch.inside()}
-        if inside <= {PASS, INLINED, AFFECTED, NOT_REACHED, UNPAIRED}:
-            return next(each for each in (AFFECTED, PASS, INLINED, UNPAIRED, NOT_REACHED) if each in inside)
-        return SKIPPED if inside == {SKIPPED} else None
+        if branch.path not in self.shared:
+            inside = {self.verdicts[path] for path in branch.inside()}
+            found = SKIPPED if inside == {SKIPPED} else None
+            if inside <= {PASS, INLINED, AFFECTED, NOT_REACHED, UNPAIRED}:
+                found = next(each for each in (AFFECTED, PASS, INLINED, UNPAIRED, NOT_REACHED) if each in inside)
+            self.shared[branch.path] = found
+        return self.shared[branch.path]
 
     def _grouped(self, branches: list[Branch]) -> list[list[Branch]]:
         """Runs of numbered siblings with one class and one verdict together; others alone."""

@@ -10,9 +10,13 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ...converter.capture.containers import structure
 from ...runtime.errors import UsageError
+from ...runtime.tree import Structure
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+_STAND_IN = torch.empty(0)
 
 
 def arguments(cell: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
@@ -94,10 +98,15 @@ def output_tensors(
 
 
 def counterparts(slots: Sequence[str], reference: Sequence[str]) -> list[str | None]:
-    """What the reference calls each slot: the same where all names are the same, else by position; None for more."""
+    """What the reference calls each input: the same where all names are the same, else by position; None for more."""
     if set(slots) == set(reference):
         return list(slots)
     return [reference[i] if i < len(reference) else None for i in range(len(slots))]
+
+
+def result_structure(output: Any, is_tensor: Callable[[Any], bool]) -> Structure:
+    """What a call returned, its tensors taken out."""
+    return structure(pytree.tree_map(lambda leaf: _STAND_IN if is_tensor(leaf) else leaf, output))
 
 
 def nested(slots: Sequence[str], values: Sequence[Any]) -> Any:

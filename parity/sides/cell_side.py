@@ -51,7 +51,7 @@ class CellSide:
         self.working_dtype = as_dtype(working_dtype)
         dtypes = {"meaning": "float64", "rounding": working_dtype}
         asked = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
-        self.abilities = Abilities(tuple((check, dtypes[check]) for check in asked))
+        self.abilities = Abilities(tuple((check, dtypes[check]) for check in asked), is_port=True)
         self.args, self.kwargs = arguments(cell, module, args, kwargs)
 
     def parameters(self) -> dict[str, ParameterInfo]:

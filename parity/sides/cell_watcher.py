@@ -15,7 +15,7 @@ from ...runtime.ir.types import CellCall, as_dtype, is_floating
 from ..pairing import Pairing
 from ..user_code import user_line
 from ..weights.mapping import Weights
-from .cell_arguments import counterparts, input_tensors, nested, output_tensors
+from .cell_arguments import counterparts, input_tensors, nested, output_tensors, result_structure
 from .frameworks import Framework, Pull, hooked
 from .layouts import Layout
 from .records import (
@@ -30,6 +30,7 @@ from .records import (
     Records,
     Run,
     fed,
+    output_slots,
 )
 
 
@@ -144,7 +145,9 @@ class Watcher:
             self.records.calls.append(call)
             self.running.append(here)
             slots, tensors, replaced = input_tensors(cell.construct, args, kwargs, self.framework.is_tensor)
-            here.inputs = self._crossed(call, INPUT, INPUT_GRADIENT, slots, tensors)
+            reference = self.run.slots.get((call.path, call.index, INPUT), [])
+            self._count(call, "takes", slots, reference)
+            here.inputs = self._crossed(call, INPUT, INPUT_GRADIENT, counterparts(slots, reference), tensors)
             if getattr(cell, "bprop", None) is not None and self.framework.recording():
                 self.records.opaque.add(path)
             return replaced(here.inputs)
@@ -154,24 +157,35 @@ class Watcher:
             if here.raised:
                 return output
             slots, tensors, replaced = output_tensors(output, self.framework.is_tensor)
-            crossed = self._crossed(here.call, OUTPUT, OUTPUT_GRADIENT, slots, tensors)
+            names = self._output_names(here.call, slots, output)
+            crossed = self._crossed(here.call, OUTPUT, OUTPUT_GRADIENT, names, tensors)
             if self.run.feed is not None:
                 self.fed += [x for x in crossed if self.framework.tracked(x)]
-            if not here.call.path:
-                self.root_slots = counterparts(slots, self.run.slots.get(("", 0, OUTPUT), []))
             return replaced(crossed)
 
         return before, after
 
-    def _crossed(
-        self, call: CellCall, kind: str, gradient_kind: str, slots: Sequence[str], tensors: Sequence[Any]
-    ) -> list[Any]:
-        reference = self.run.slots.get((call.path, call.index, kind), [])
-        names = counterparts(slots, reference)
+    def _output_names(self, call: CellCall, slots: Sequence[str], output: Any) -> list[str | None]:
+        """What the reference calls the outputs of a call; None for what it hasn't."""
+        reference = self.run.slots.get((call.path, call.index, OUTPUT), [])
+        if call.path or self.run.result is None:
+            self._count(call, "returns", slots, reference)
+            return [name if name in reference else None for name in output_slots(slots, reference)]
+        result = result_structure(output, self.framework.is_tensor)
+        found = self.run.matched(result, is_port=True)
+        self.records.returns(result, found)
+        self.root_slots = [None if place is None else reference[place] for place in found.partners]
+        return self.root_slots
+
+    def _count(self, call: CellCall, what: str, slots: Sequence[str], reference: Sequence[str]) -> None:
+        """Note a call with more tensors than the reference's, or fewer."""
         if (call.path, call.index, OUTPUT) in self.run.slots and len(slots) != len(reference):
-            what = "takes" if kind == INPUT else "returns"
             own, theirs = (f"{len(names)} tensors ({', '.join(names)})" for names in (slots, reference))
             self.records.misfits.append(Misfit(call.path, call.index, "call", "", f"{what} {own} here, {theirs} there"))
+
+    def _crossed(
+        self, call: CellCall, kind: str, gradient_kind: str, names: Sequence[str | None], tensors: Sequence[Any]
+    ) -> list[Any]:
         return [
             tensor if name is None else self._cross(call, Key(call.path, call.index, kind, name), gradient_kind, tensor)
             for name, tensor in zip(names, tensors, strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...runtime import tree
 from ...runtime.autodiff import GradientProgram, differentiate
-from ...runtime.calling import as_array
+from ...runtime.calling import as_array, sized_result
 from ...runtime.interpreter import bind, execute
 from ...runtime.ir.dims import substitute, symbols_in
 from ...runtime.ir.passes.split_shared import split_shared
@@ -17,6 +17,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
 from .records import (
+    OUTPUT,
     Array,
     Draw,
     Key,
@@ -26,8 +27,8 @@ from .records import (
     drawn_cotangents,
     fed_value,
     native_abilities,
+    output_slots,
     reference_slot,
-    surplus,
 )
 from .rounded_numbers import moved_program
 
@@ -66,17 +67,23 @@ class InterpreterSide:
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = replayed(program, run)
         updates = program.updates
-        records.misfits = surplus(run, len(program.outputs))
-        records.broken = run.grads and run.cotangents is not None and not _takes(program, inputs, run.cotangents)
+        result = sized_result(program, inputs)
+        found = run.matched(result)
+        records.returns(result, found)
+        names = run.root_slots([path or "result" for path in result.paths()], found.partners)
+        root = _root_outputs(program, names)
+        cotangents = None if run.cotangents is None else run.root_cotangents(found.partners)
+        lacking = run.lacks_outputs(found.partners) or not _takes(program, inputs, cotangents or [])
+        records.broken = run.grads and cotangents is not None and lacking
         if not run.grads or records.broken:
-            observer = _Observer(program, run, records)
+            observer = _Observer(program, run, records, root)
             wanted = [*program.outputs, *updates.values()]
             results = execute(program, inputs, wanted=wanted, draws=draws, observe=observer)
             records.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
             return records
         backward = self._gradient(run.dtype, run.moved)
-        observer = _Observer(backward.program, run, records)
-        records.cotangents = self._cotangents(program, inputs, draws, run)
+        observer = _Observer(backward.program, run, records, root)
+        records.cotangents = self._drawn(program, inputs, draws) if cotangents is None else cotangents
         seeds = [
             cotangent.astype(value.dtype) if cotangent is not None else np.zeros(_shape(value), value.dtype)
             for value, cotangent in zip(program.outputs, records.cotangents, strict=True)
@@ -108,11 +115,7 @@ class InterpreterSide:
     def _in_dtype(self, array: Array, dtype: str) -> Array:
         return array.astype(self.working_dtype).astype(as_dtype(dtype)) if is_floating(array.dtype) else array
 
-    def _cotangents(
-        self, program: Program, inputs: list[Array], draws: dict[str, Array], run: Run
-    ) -> list[Array | None]:
-        if run.cotangents is not None:
-            return list(run.cotangents)
+    def _drawn(self, program: Program, inputs: list[Array], draws: dict[str, Array]) -> list[Array | None]:
         return drawn_cotangents(execute(program, inputs, draws=draws), self.working_dtype, self.seed)
 
 
@@ -122,10 +125,11 @@ def _shape(value: Value) -> tuple[int, ...]:
 
 
 class _Observer:
-    """Records the value at each boundary node, and feeds."""
+    """Records the value at each boundary node, and feeds; the root's outputs by the names in `root`."""
 
-    def __init__(self, program: Program, run: Run, records: Records) -> None:
+    def __init__(self, program: Program, run: Run, records: Records, root: Mapping[str, Sequence[str]]) -> None:
         self.program = program
+        self.root = root
         self.run = run
         self.records = records
         self.producers = program.producers
@@ -138,14 +142,21 @@ class _Observer:
             self.records.add_share(key.slot, key.path, array)
         if key.kind in ("parameter", "parameter_gradient") or (call.path and not self.run.inner):
             return array
-        self.records.add(key, array)
-        self.records.sources[key] = self._source(node)
+        again = self.root.get(str(node.attributes["slot"]), [])[1:] if (key.kind, call.path) == (OUTPUT, "") else []
+        for one in (key, *(key._replace(slot=name) for name in again)):
+            self.records.add(one, array)
+            self.records.sources[one] = self._source(node)
         return fed_value(self.run.feed, key, array)
 
     def _reference_slot(self, node: Node) -> str:
         call, kind = self.program.calls[node.attributes["call"]], node.attributes["kind"].removesuffix("_gradient")
-        own = self.slots.get((node.attributes["call"], kind), [])
-        return reference_slot(str(node.attributes["slot"]), own, self.run.slots.get((call.path, call.index, kind), []))
+        own, slot = self.slots.get((node.attributes["call"], kind), []), str(node.attributes["slot"])
+        if kind == OUTPUT and node.attributes["call"] == 0:
+            return (self.root.get(slot) or [slot])[0]
+        reference = self.run.slots.get((call.path, call.index, kind), own)
+        if kind == OUTPUT:
+            return output_slots(own, reference)[own.index(slot)]
+        return reference_slot(slot, own, reference)
 
     def _source(self, node: Node) -> str:
         """The line of the op that computed what crosses the boundary."""
@@ -156,6 +167,19 @@ class _Observer:
             producer = self.producers.get(value) if value is not None else None
         source = (producer or node).source
         return str(source) if source is not None else ""
+
+
+def _root_outputs(program: Program, names: Sequence[str]) -> dict[str, list[str]]:
+    """The names of the root's outputs, given in flat order, by the slots of their boundaries.
+
+    A value that is returned twice may cross one boundary.
+    """
+    of_value: dict[Value, list[str]] = {}
+    for value, name in zip(program.outputs, names, strict=True):
+        of_value.setdefault(value, []).append(name)
+    marks = [node for node in program.nodes if node.op == "boundary"]
+    ends = [node for node in marks if (node.attributes["call"], node.attributes["kind"]) == (0, OUTPUT)]
+    return {str(node.attributes["slot"]): of_value.get(node.outputs[0], []) for node in ends}
 
 
 def _homes(program: Program) -> dict[str, str]:

@@ -10,7 +10,8 @@ import onnx
 
 from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.ir.types import CellCall, is_floating
-from .onnxruntime_side import OnnxModelSide
+from ...runtime.tree import TENSOR, Structure
+from .onnxruntime_side import OnnxModelSide, tensors_of
 from .records import OUTPUT, Array, Key, Records, Run
 
 
@@ -34,12 +35,14 @@ class OnnxReferenceSide(OnnxModelSide):
     ) -> None:
         super().__init__(name, model, args, kwargs, dtype=dtype, provider=provider, optimized=optimized)
         self.optimized = optimized
-        self._results = self.outputs(self.session.run(self.inputs))
+        self._results = tensors_of(self.session.run(self.inputs))
 
     def run(self, run: Run) -> Records:
         """The outputs under their names; in float64, those of its own dtype."""
         results = self._results if run.jitter is None else self._jittered(run.jitter, run.jitter_units)
+        names = tuple(results)
         records = Records(calls=[CellCall("", "whole model")])
+        records.result = Structure("dict", (TENSOR,) * len(names), names)
         for name, array in results.items():
             wide = run.dtype == "float64" and is_floating(array.dtype)
             records.add(Key("", 0, OUTPUT, name), array.astype(np.float64) if wide else array)
@@ -50,10 +53,10 @@ class OnnxReferenceSide(OnnxModelSide):
         inputs = {name: _off(array, generator, units) for name, array in self.inputs.items()}
         model = self._weights_off(generator, units)
         if model is None:
-            return self.outputs(self.session.run(inputs))
+            return tensors_of(self.session.run(inputs))
         session = IsolatedSession(model, self.provider, optimized=self.optimized)
         try:
-            return self.outputs(session.run(inputs))
+            return tensors_of(session.run(inputs))
         finally:
             session.close()
 

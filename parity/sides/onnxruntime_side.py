@@ -8,8 +8,8 @@ from typing import Any
 
 import onnx
 
+from ...converter.onnx_out import naming
 from ...converter.onnx_out.export import to_onnx
-from ...converter.onnx_out.naming import input_names, output_names
 from ...runtime import tree
 from ...runtime.calling import as_array
 from ...runtime.compiled.isolated import IsolatedSession
@@ -20,7 +20,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.lowering.precomputed import Precomputed
 from .interpreter_side import replayed
-from .records import OUTPUT, Abilities, Array, Key, ParameterInfo, Records, Run, surplus
+from .records import OUTPUT, Abilities, Array, Key, Misfit, ParameterInfo, Records, Run, identifier
 
 
 class ExportedSide:
@@ -41,7 +41,7 @@ class ExportedSide:
         self.opset = opset
         self.program = program.astype(dtype)
         self.provider = provider
-        self.abilities = Abilities((("rounding", dtype),), gradients=False)
+        self.abilities = Abilities((("rounding", dtype),), gradients=False, own_precision=False)
         inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         # through the dtype that the program was captured in, so that every side starts from the same numbers
         captured = [_as(array, value) for array, value in zip(inputs, program.inputs, strict=True)]
@@ -59,11 +59,11 @@ class ExportedSide:
     def _end_to_end(self, draws: dict[str, Array]) -> Records:
         model = to_onnx(self.program, opset=self.opset, draws_as_inputs=True)
         wanted = {node.name for node in model.graph.input}
-        inputs = dict(zip(input_names(self.program), self.inputs, strict=True)) | draws
+        inputs = dict(zip(naming.input_names(self.program), self.inputs, strict=True)) | draws
         results = run_model(model, {n: a for n, a in inputs.items() if n in wanted}, provider=self.provider)
         records = Records(calls=list(self.program.calls))
         roots = [n for n in self.program.nodes if n.op == "boundary" and _key(self.program, n)[:3] == ("", 0, OUTPUT)]
-        by_value = dict(zip(self.program.outputs, output_names(self.program), strict=True))
+        by_value = dict(zip(self.program.outputs, naming.output_names(self.program), strict=True))
         for node in roots:
             records.add(_key(self.program, node), results[by_value[node.outputs[0]]])
         records.updates = {name: results[f"update.{name}"] for name in self.program.updates}
@@ -84,11 +84,11 @@ class ExportedSide:
         cut = isolated_program(self.program, fed=known, fixed=fixed)
         model = to_onnx(cut, opset=self.opset, draws_as_inputs=True)
         wanted = {node.name for node in model.graph.input}
-        names = dict(zip(input_names(cut), (known[value] for value in cut.inputs), strict=True)) | draws
+        names = dict(zip(naming.input_names(cut), (known[value] for value in cut.inputs), strict=True)) | draws
         computes = cut.outputs or cut.updates  # a model of identities computes nothing between boundaries
         inputs = {n: a for n, a in names.items() if n in wanted}
         results = run_model(model, inputs, provider=self.provider) if computes else {}
-        known |= {value: results[name] for value, name in zip(cut.outputs, output_names(cut), strict=True)}
+        known |= {value: results[name] for value, name in zip(cut.outputs, naming.output_names(cut), strict=True)}
         records = Records(calls=list(self.program.calls))
         for node in boundaries:
             key, operand = _key(self.program, node), node.inputs[0]
@@ -105,6 +105,9 @@ class OnnxModelSide:
     """An ONNX model of the user's, with the inputs of the reference in flat order; compared at its outputs.
 
     It runs in a process of its own: nobody vouches for what is in it.
+
+    `names` are what the reference calls these inputs, where that is known: then they are paired by name, if the model
+    has the same names.
     """
 
     def __init__(
@@ -117,8 +120,10 @@ class OnnxModelSide:
         dtype: str = "float32",
         provider: str = "cpu",
         optimized: bool = True,
+        names: Sequence[str] = (),
     ) -> None:
         self.name = name
+        self.names = names
         self.model = model
         self.provider = provider
         self.abilities = Abilities((("rounding", dtype),), gradients=False, cells=False)
@@ -134,23 +139,36 @@ class OnnxModelSide:
     def run(self, run: Run) -> Records:
         """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
         records = Records()
-        slots = run.slots.get(("", 0, OUTPUT), [])
-        outputs = self.outputs(self.session.run(self.inputs))
-        records.misfits = surplus(run, len(outputs))
-        by_name = set(slots) == set(outputs)
-        for i, (name, array) in enumerate(outputs.items()):
-            slot = name if by_name else slots[i] if i < len(slots) else f"[{i}]"
+        outputs = tensors_of(self.session.run(self.inputs))
+        partners, records.notes = self._partners(run, list(outputs))
+        count = len(run.slots.get(("", 0, OUTPUT), outputs))
+        if len(outputs) > count:
+            reason = f"returns {len(outputs)} tensors here ({', '.join(outputs)}), {count} there"
+            records.misfits.append(Misfit("", 0, "call", "", reason))
+        for slot, array in zip(run.root_slots(list(outputs), partners), outputs.values(), strict=True):
             records.add(Key("", 0, OUTPUT, slot), array)
         return records
 
-    @staticmethod
-    def outputs(results: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
-        """The tensors of the outputs by name; those of a sequence with their numbers."""
-        return {
-            name if len(items) == 1 else f"{name}[{i}]": array
-            for name, items in results.items()
-            for i, array in enumerate(items)
-        }
+    def _partners(self, run: Run, names: Sequence[str]) -> tuple[list[int | None], list[str]]:
+        """Which of the reference's outputs each of the file's is: by name, if both have names; and how it was found."""
+        slots = run.slots.get(("", 0, OUTPUT), names)
+        expected = naming.names_in(run.result) if run.result is not None and run.result.keys else []
+        found: list[int | None] = [expected.index(name) if name in expected else None for name in names]
+        by_name = [name for name, place in zip(names, found, strict=True) if place is not None]
+        free = [place for place in range(len(slots)) if place not in found]
+        for i, place in enumerate(found):
+            if place is None and free:
+                found[i] = free.pop(0)
+        if len(names) < 2 or len(slots) < 2 or not run.slots:
+            return found, []
+        pairs = [
+            f"{name} with {slots[place]}"
+            for name, place in zip(names, found, strict=True)
+            if place is not None and name not in by_name
+        ]
+        hows = {"by name": by_name, "by position": pairs}
+        how = "; ".join(f"{how} {', '.join(which)}" for how, which in hows.items() if which)
+        return found, [f"outputs of {self.name} were paired {how}"]
 
     def _paired(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Array]:
         """The arguments by input name: keyword arguments by their name, the others by position."""
@@ -165,10 +183,18 @@ class OnnxModelSide:
             )
         if set(named) == {value.name for value in needed}:
             leaves = [named[value.name] for value in needed]
+        elif sorted(map(identifier, self.names)) == sorted(identifier(value.name) for value in needed):
+            by_name = dict(zip(map(identifier, self.names), leaves, strict=True))
+            leaves = [by_name[identifier(value.name)] for value in needed]
         return {
             value.name: _in_element_type(as_array(leaf), value.type.tensor_type.elem_type)
             for value, leaf in zip(needed, leaves, strict=True)
         }
+
+
+def output_names(model: str | PathLike[str]) -> list[str]:
+    """What a file calls its outputs, in order."""
+    return [value.name for value in _graph_only(model).graph.output]
 
 
 def _graph_only(path: str | PathLike[str]) -> onnx.ModelProto:
@@ -199,3 +225,12 @@ def _fits(array: Array, value: Value) -> bool:
 
 def _as(array: Array, value: Value) -> Array:
     return array.astype(value.dtype, copy=False) if is_floating(array.dtype) else array
+
+
+def tensors_of(outputs: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
+    """Outputs by name; the items of a sequence by name and place."""
+    return {
+        name if len(items) == 1 else f"{name}[{i}]": item
+        for name, items in outputs.items()
+        for i, item in enumerate(items)
+    }

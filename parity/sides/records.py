@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...runtime.ir.types import CellCall, is_floating
+from ...runtime.tree import Structure
+from ..structures import Matched, matched
 
 Array = np.ndarray[Any, Any]
 
@@ -74,6 +76,7 @@ class Records:
         calls: the Cell calls, in order of entry.
         sources: where a value comes from, as `file:line: text`.
         slots: the slots of each boundary in order, by (path, index, kind).
+        result: what the root returned, its tensors taken out; None where that isn't known.
         cotangents: those of the root's outputs that the run used, in order; None for an output without gradient.
         draws: what the run drew at random, by the Cell call that drew it.
         misfits: calls that differ from the reference's in more than numbers.
@@ -81,6 +84,7 @@ class Records:
         broken: whether the backward pass ended with an exception: gradients that aren't there are not known.
         opaque: paths of the Cells with a backward written by hand: gradients of those inside can't be seen.
         untracked: inputs and outputs that no gradient is asked for: nothing before them is trained, or it was cut off.
+        notes: what a reader of the report should know of this side.
     """
 
     values: dict[Key, Array] = field(default_factory=dict)
@@ -92,6 +96,7 @@ class Records:
     calls: list[CellCall] = field(default_factory=list)
     sources: dict[Key, str] = field(default_factory=dict)
     slots: dict[tuple[str, int, str], list[str]] = field(default_factory=dict)
+    result: Structure | None = None
     cotangents: list[Array | None] = field(default_factory=list)
     draws: dict[Draw, Array] = field(default_factory=dict)
     misfits: list[Misfit] = field(default_factory=list)
@@ -99,6 +104,7 @@ class Records:
     broken: bool = False
     opaque: set[str] = field(default_factory=set)
     untracked: set[Key] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, key: Key, array: Array) -> None:
         """Record a value, once."""
@@ -111,6 +117,12 @@ class Records:
         """Add to the share of a Cell in the gradient of a shared parameter (a Cell called twice adds twice)."""
         before = self.shares.get((name, path))
         self.shares[name, path] = gradient if before is None else before + gradient
+
+    def returns(self, result: Structure, found: Matched) -> None:
+        """Keep what the root returned, and how it differs from what the reference's does."""
+        self.result = result
+        self.misfits += [Misfit("", 0, "call", "", difference) for difference in found.differences]
+        self.notes += [f"the results are containers of another kind: {note}" for note in found.notes]
 
     def root(self, kind: str) -> list[Key]:
         """The keys of the root Cell's boundary of that kind, in order."""
@@ -138,8 +150,8 @@ class Run:
         jitter: seed of a random error, applied to every value at a boundary, as another order of operations might make
             it; None for none.
         jitter_units: how large that error may be, in units in the last place.
-        slots: what the reference calls the slots of each boundary, which are paired by position; empty for the
-            reference's first run.
+        slots: what the reference calls the slots of each boundary; empty for the reference's first run.
+        result: what the reference's root returns, its tensors taken out; None for its first run.
         inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
         moved: whether numbers and tables that may have been rounded to float32 are off by that; see `rounded_numbers`.
     """
@@ -153,7 +165,28 @@ class Run:
     jitter_units: float = 0.5
     inner: bool = True
     slots: Mapping[tuple[str, int, str], Sequence[str]] = field(default_factory=dict)
+    result: Structure | None = None
     moved: bool = False
+
+    def matched(self, result: Structure, *, is_port: bool = False) -> Matched:
+        """The root's result, matched with the reference's; with itself in the reference's first run."""
+        return matched(self.result or result, result, is_port=is_port)
+
+    def root_slots(self, own: Sequence[str], partners: Sequence[int | None]) -> list[str]:
+        """What the root's outputs are recorded as: by the reference's names, where they have partners there."""
+        theirs = self.slots.get(("", 0, OUTPUT))
+        if theirs is None:
+            return list(own)
+        return [additional(slot) if place is None else theirs[place] for slot, place in zip(own, partners, strict=True)]
+
+    def lacks_outputs(self, partners: Sequence[int | None]) -> bool:
+        """Whether an output of the reference has no partner: then no gradient is what it would be with all of them."""
+        return self.cotangents is not None and not set(range(len(self.cotangents))).issubset(partners)
+
+    def root_cotangents(self, partners: Sequence[int | None]) -> list[Array | None]:
+        """The cotangents given, in the order of outputs with these partners in the reference."""
+        given = list(self.cotangents or [])
+        return [None if place is None or place >= len(given) else given[place] for place in partners]
 
 
 @dataclass(frozen=True)
@@ -165,11 +198,16 @@ class Abilities:
             rounding is judged.
         gradients: whether it runs backward.
         cells: whether it is seen, and can be fed, at Cell boundaries; else only at its outputs.
+        own_precision: whether its outputs have the floating-point dtypes that the network gives them; else it was
+            converted to one dtype as a whole.
+        is_port: whether it was written by hand as Cells, whose conventions aren't torch's.
     """
 
     checks: tuple[tuple[str, str], ...]
     gradients: bool = True
     cells: bool = True
+    own_precision: bool = True
+    is_port: bool = False
 
 
 def native_abilities(working_dtype: str) -> Abilities:
@@ -191,10 +229,26 @@ class Side(Protocol):
         """Parameters by qualified name."""
 
 
-def surplus(run: Run, returned: int) -> list[Misfit]:
-    """What is wrong with a network that returns so many tensors: the reference returns fewer."""
-    theirs = len(run.slots.get(("", 0, OUTPUT), range(returned)))
-    return [Misfit("", 0, "call", "", f"returns {returned} tensors here, {theirs} there")] if returned > theirs else []
+def additional(slot: str) -> str:
+    """What an output is recorded as that the reference hasn't: by no name of the reference's."""
+    return f"{slot} (additional)"
+
+
+def output_slots(own: Sequence[str], reference: Sequence[str]) -> list[str]:
+    """What the reference calls the outputs of an inner Cell.
+
+    They are paired by name (keys and fields) where both have the same names; else by position: a Cell that hands its
+    results on in another container isn't wrong by that.
+    """
+    names = {_place(slot): slot for slot in reference}
+    if len(names) == len(reference) and {_place(slot) for slot in own} == names.keys():
+        return [names[_place(slot)] for slot in own]
+    return [reference[i] if i < len(reference) else additional(slot) for i, slot in enumerate(own)]
+
+
+def _place(slot: str) -> str:
+    """A slot, with the fields of objects written as the keys of dicts."""
+    return re.sub(r"\.(\w+)", r"['\1']", slot)
 
 
 def drawn_cotangents(outputs: Sequence[Array], working_dtype: np.dtype[Any], seed: int) -> list[Array | None]:
@@ -229,16 +283,16 @@ def reference_slot(slot: str, own: Sequence[str], reference: Sequence[str]) -> s
         own: the slots of the call, in order.
         reference: those of the same call of the reference.
     """
-    names = {_identifier(name): name for name in reference}
-    found = names.get(_identifier(slot))
+    names = {identifier(name): name for name in reference}
+    found = names.get(identifier(slot))
     if found is not None:
         return found
-    taken = {_identifier(name) for name in own}
+    taken = {identifier(name) for name in own}
     unpaired = [name for plain, name in names.items() if plain not in taken]
-    alone = [name for name in own if _identifier(name) not in names]
+    alone = [name for name in own if identifier(name) not in names]
     return dict(zip(alone, unpaired, strict=False)).get(slot, slot)
 
 
-def _identifier(slot: str) -> str:
+def identifier(slot: str) -> str:
     """The slot as a module that was made of a program names its parameter: `states_0` for `states[0]`."""
     return re.sub(r"\W+", "_", slot).strip("_")

@@ -8,10 +8,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...converter.capture.containers import structure
 from ...runtime.calling import as_array
 from ...runtime.ir.types import CellCall
 from .precision import jittered
-from .records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Key, Records, Run, fed, reference_slot
+from .records import (
+    INPUT,
+    INPUT_GRADIENT,
+    OUTPUT,
+    OUTPUT_GRADIENT,
+    Key,
+    Records,
+    Run,
+    fed,
+    output_slots,
+    reference_slot,
+)
 
 
 class Recorder:
@@ -24,6 +36,7 @@ class Recorder:
     Attributes:
         records: what was recorded.
         fed_outputs: outputs of Cells through which a gradient may go, where values are fed.
+        partners: for each output of the root, which of the reference's it is.
     """
 
     def __init__(self, run: Run, shared: Mapping[torch.nn.Module, Mapping[str, str]]) -> None:
@@ -34,6 +47,8 @@ class Recorder:
         self.slots: list[Sequence[str]] = []
         self.running: list[tuple[str, int]] = []
         self.fed_outputs: list[torch.Tensor] = []
+        self.partners: list[int | None] = []
+        self.output_names: list[str] = []
         self.generator = np.random.default_rng(run.jitter)
 
     def cell(self) -> tuple[str, int]:
@@ -56,11 +71,26 @@ class Recorder:
 
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor on its way into a Cell."""
-        return self._cross(number, INPUT, INPUT_GRADIENT, position, slot, tensor)
+        call = self.records.calls[number]
+        reference = self.run.slots.get((call.path, call.index, INPUT), [])
+        return self._cross(number, INPUT, INPUT_GRADIENT, reference_slot(slot, self.slots[number], reference), tensor)
+
+    def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
+        """Pair what a Cell returns with what it returns in the reference."""
+        call = self.records.calls[number]
+        if number:
+            reference = self.run.slots.get((call.path, call.index, OUTPUT), slots)
+            self.output_names = output_slots(slots, reference)
+            return
+        returned = structure(result)
+        found = self.run.matched(returned)
+        self.records.returns(returned, found)
+        self.partners = found.partners
+        self.output_names = self.run.root_slots(slots, found.partners)
 
     def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor on its way out of a Cell."""
-        crossed = self._cross(number, OUTPUT, OUTPUT_GRADIENT, position, slot, tensor)
+        crossed = self._cross(number, OUTPUT, OUTPUT_GRADIENT, self.output_names[position], tensor)
         if self.run.feed is not None and crossed.requires_grad:
             self.fed_outputs.append(crossed)
         return crossed
@@ -73,15 +103,8 @@ class Recorder:
             assert owner is module
             owner._parameters.update(originals)
 
-    def _cross(
-        self, number: int, kind: str, gradient_kind: str, position: int, slot: str, tensor: torch.Tensor
-    ) -> torch.Tensor:
+    def _cross(self, number: int, kind: str, gradient_kind: str, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         call = self.records.calls[number]
-        reference = self.run.slots.get((call.path, call.index, kind), [])
-        if kind == INPUT:
-            slot = reference_slot(slot, self.slots[number], reference)
-        elif position < len(reference):
-            slot = reference[position]
         key = Key(call.path, call.index, kind, slot)
         self._record(key, tensor)
         passed = self.passed_on(key, tensor)

@@ -11,8 +11,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import watch
+from ...converter.capture.checkpoints import kept_activations
 from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
+from ...converter.structure.depth import depth_of, leave_room
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
@@ -32,7 +34,6 @@ from .records import (
     Run,
     drawn_cotangents,
     native_abilities,
-    surplus,
 )
 from .rounded_numbers import move_held
 from .torch_modes import Draws, KeptGradients, StableSorts
@@ -62,6 +63,7 @@ class TorchSide:
         ignored: Collection[str] = (),
         rounded: Collection[str] = (),
     ) -> None:
+        leave_room(depth_of(module))
         self.name = name
         self.module = module
         self.watched = watched
@@ -99,15 +101,15 @@ class TorchSide:
             drawn = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
+            stack.enter_context(kept_activations())
             stack.enter_context(torch.enable_grad())
             with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), drawn:  # type: ignore[no-untyped-call]
                 result = self._called(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
-            records.misfits = surplus(run, len(outputs))
             if run.grads:
-                records.cotangents = self._cotangents(run, result, outputs)
-                records.broken = not _take(outputs, records.cotangents)
+                records.cotangents = self._cotangents(run, result, outputs, recorder.partners)
+                records.broken = run.lacks_outputs(recorder.partners) or not _take(outputs, records.cotangents)
                 if not records.broken:
                     self._backward(recorder, outputs, leaves)
             for name, buffer in named_buffers(self.module):
@@ -153,10 +155,12 @@ class TorchSide:
         args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, (self.args, self.kwargs))
         return args, kwargs, leaves
 
-    def _cotangents(self, run: Run, result: Any, outputs: list[torch.Tensor]) -> list[Array | None]:
+    def _cotangents(
+        self, run: Run, result: Any, outputs: list[torch.Tensor], partners: Sequence[int | None]
+    ) -> list[Array | None]:
         """One per output: given, or the gradient of the loss, or drawn; None for outputs without a gradient."""
         if run.cotangents is not None:
-            return list(run.cotangents)
+            return run.root_cotangents(partners)
         if self.loss is not None:
             return _loss_gradients(self.loss, result, outputs)
         return drawn_cotangents([as_array(out) for out in outputs], numpy_dtype(self.working_dtype), self.seed)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from ...converter.capture.checkpoints import kept_activations
 from ...converter.capture.copying import copied
 from ...converter.capture.refusals import eager_error
 from ...runtime.amp.scalers import DynamicLossScaler
@@ -92,7 +93,7 @@ class TorchSteps:
             if self.recipe.is_frozen(name):
                 parameter.requires_grad_(False)
         torch.manual_seed(self.seed)
-        with in_dtype(network, of_run, through=self.stored, train=True):
+        with in_dtype(network, of_run, through=self.stored, train=True), kept_activations():
             loop = _Loop(network, self.recipe, dtype, self.stored, jitter, draws or {}, units)
             batches = iter([_cast(batch, self.stored, of_run) for batch in self.batches])
             found = Training(held_by(network.network))

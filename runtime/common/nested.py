@@ -53,8 +53,8 @@ def refilled(container: Any, items: list[Any]) -> Any:
         copied = copy.copy(container)
         copied[:] = items
         return copied
-    if getattr(made, "holds_anything", True) is False and not all(isinstance(item, Tensor) for item in items):
-        return tuple(items)  # a ParameterTuple, of something else than Parameters
+    if hasattr(container, "refilled"):  # a ParameterTuple
+        return container.refilled(items)
     return made(*items) if hasattr(container, "_fields") else made(items)
 
 

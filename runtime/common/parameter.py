@@ -176,8 +176,6 @@ class ParameterTuple(tuple[Parameter, ...]):
         ValueError: two different Parameters have one name.
     """
 
-    holds_anything = False
-
     def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
         """Check the Parameters and their names."""
         listed = list(parameters)
@@ -193,6 +191,11 @@ class ParameterTuple(tuple[Parameter, ...]):
                     f"{parameter!r}: its name '{parameter.name}' already exists among the parameters; give it its own"
                 )
         return super().__new__(cls, listed)
+
+    def refilled(self, items: Iterable[Any]) -> tuple[Any, ...]:
+        """Other items in its place: a plain tuple unless all are Parameters."""
+        listed = tuple(items)
+        return ParameterTuple(listed) if all(isinstance(item, Parameter) for item in listed) else listed
 
     def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
         """Copies named `prefix.name`, filled by the initializer `init` unless that is "same"."""

@@ -31,6 +31,7 @@ from .session import (
     explained,
     has_doubles,
     options_of,
+    path_in_utf8,
     require_active,
 )
 
@@ -68,6 +69,7 @@ class IsolatedSession:
         *,
         optimized: bool = True,
     ) -> None:
+        path = None if isinstance(model, onnx.ModelProto) else path_in_utf8(model)
         self.model = model
         self.provider = chosen_provider(provider)
         self.seconds = seconds
@@ -81,9 +83,8 @@ class IsolatedSession:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed,
         )  # fmt: skip
         self._close = weakref.finalize(self, _ended, self._process, self._printed)
-        proto = isinstance(model, onnx.ModelProto)
         request = {
-            "path": None if proto else os.path.abspath(fspath(model)),
+            "path": None if path is None else os.path.abspath(path),
             "options": options_of(),
             "optimized": optimized,
             "providers": PROVIDERS[self.provider],

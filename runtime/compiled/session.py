@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from ..errors import UsageError
 from ..ir.types import BFLOAT16
 from ..lowering.graph import CELL, SOURCE
+from ..visible import encodable_name
 
 Array = np.ndarray[Any, Any]
 
@@ -272,9 +273,17 @@ def has_doubles(model: onnx.ModelProto | str | PathLike[str]) -> bool:
     return onnx.TensorProto.DOUBLE in dtypes
 
 
+def path_in_utf8(path: str | PathLike[str]) -> str:
+    """The path; `UsageError` unless ONNX Runtime can take it."""
+    given = fspath(path)
+    if encodable_name(given) != given:
+        raise UsageError(f"can't read {given}: its name isn't UTF-8, which ONNX Runtime needs; rename it")
+    return given
+
+
 def _source(model: onnx.ModelProto | str | PathLike[str]) -> bytes | str:
     if not isinstance(model, onnx.ModelProto):
-        return fspath(model)
+        return path_in_utf8(model)
     if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
         raise UsageError("the model exceeds 2 GB: write it to a file and give its path")
     return bytes(model.SerializeToString())

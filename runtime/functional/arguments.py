@@ -10,8 +10,9 @@ import numpy as np
 from ..common.elements import AS_MASKED
 from ..common.tensor import Tensor
 from ..errors import TracingError
-from ..ir.dims import Dim, SymbolicDim
-from ..tracing import Operand
+from ..ir.dims import Dim, SymbolicDim, product, symbol
+from ..ops import data_dependent, elementwise, shaping
+from ..tracing import Operand, Traced, current
 
 
 def integer(value: Any, name: str, *, of: str) -> Any:
@@ -77,6 +78,37 @@ def known(size: Dim, what: str) -> int:
     if isinstance(size, SymbolicDim):
         raise ValueError(f"{what} must be known, but it is {size}")
     return size
+
+
+def is_symbolic(x: Any) -> bool:
+    """Whether it is a tensor whose elements are known only when a program runs."""
+    return isinstance(x, Tensor) and isinstance(x._data, Traced)
+
+
+def coordinates(x: Any) -> Any:
+    """The coordinates of the elements other than zero, of a symbolic tensor: int64 (count, axes).
+
+    How many there are is a size that only the run tells; of one tensor it is one size.
+    """
+    trace = current()
+    assert trace is not None, "there are symbolic tensors while Python is traced"
+    return trace.once("nonzero", x, lambda: data_dependent.nonzero(x, symbols=(trace.builder.new_symbol(),)))
+
+
+def size_of_run(x: Any, name: str, *, of: str) -> Any:
+    """The size that a symbolic integer tensor of one element holds: it is known when the program runs."""
+    if x.dtype.kind not in "iu" or product(x.shape) != 1:
+        raise TypeError(f"For '{of}', '{name}' must be an int, but got a Tensor of {x.dtype} {tuple(x.shape)}")
+    trace = current()
+    assert trace is not None, "there are symbolic tensors while Python is traced"
+
+    def read() -> Any:
+        size = trace.builder.new_symbol("size")
+        number = shaping.reshape(elementwise.cast(x, dtype=np.dtype(np.int64)), shape=())
+        data_dependent.read_sizes(number, symbols=(size,))
+        return symbol(size)
+
+    return trace.once("size", x, read)
 
 
 def concrete(x: Any, what: str) -> np.ndarray[Any, Any]:

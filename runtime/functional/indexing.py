@@ -12,7 +12,8 @@ from ..ir.dims import product
 from ..ops import comparison, elementwise, embeddings, indexing, shaping
 from ..ops.common import broadcast_shapes, normalize_axis
 from ..tracing import Operand
-from .arguments import concrete, integer, require_integers
+from .arguments import concrete, coordinates, integer, is_symbolic, require_integers
+from .joining import part
 from .operands import as_tensor, pair
 from .spelling import Primitive, spelled, tensor_method
 
@@ -169,8 +170,12 @@ def masked_select(input: Any, mask: Any) -> Any:
     if chosen.dtype != bool_:
         raise RuntimeError(f"For 'masked_select', 'mask' must be a Tensor of bools, but got dtype {chosen.dtype}")
     shape = broadcast_shapes(tuple(x.shape), tuple(chosen.shape))
-    every = concrete(shaping.expand(chosen, shape=shape), "the mask of masked_select")
+    every = shaping.expand(chosen, shape=shape)
     flat = shaping.reshape(shaping.expand(x, shape=shape), shape=(product(shape),))
+    if is_symbolic(every):
+        found = coordinates(shaping.reshape(every, shape=(product(shape),)))
+        return indexing.take(flat, shaping.reshape(found, shape=(found.shape[0],)), axis=0)
+    every = concrete(every, "the mask of masked_select")
     return indexing.take(flat, wrapped(np.flatnonzero(every)), axis=0)
 
 
@@ -195,7 +200,13 @@ def masked_fill(input_x: Any, mask: Any, value: Any) -> Any:
 @spelled(method="nonzero", primitive="NonZero")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Coordinates of the elements other than zero: int64 (count, axes), or a vector for each axis if `as_tuple`."""
-    found = np.nonzero(np.atleast_1d(concrete(as_tensor(input, of="nonzero"), "the operand of nonzero")))
+    x = as_tensor(input, of="nonzero")
+    if is_symbolic(x):
+        all_found = coordinates(x if x.ndim else shaping.reshape(x, shape=(1,)))
+        columns = (part(all_found, 1, axis, axis + 1) for axis in range(max(x.ndim, 1)))
+        shape = (all_found.shape[0],)
+        return tuple(shaping.reshape(column, shape=shape) for column in columns) if as_tuple else all_found
+    found = np.nonzero(np.atleast_1d(concrete(x, "the operand of nonzero")))
     if as_tuple:
         return tuple(wrapped(places) for places in found)
     return wrapped(np.stack(found, axis=1).astype(np.int64))

@@ -13,7 +13,7 @@ from .. import checks
 from ..common.dtype import int32, int64
 from ..ops import comparison, elementwise, indexing, reduction, shaping, sorting
 from ..ops.common import normalize_axis
-from .arguments import integer, require_integers
+from .arguments import integer, is_symbolic, require_integers, size_of_run
 from .operands import as_tensor, numbers
 from .spelling import Primitive, also_named, spelled
 
@@ -58,10 +58,10 @@ def topk(input: Any, k: Any, dim: int | None = None, largest: bool = True, sorte
     """
     x = numbers(input, of="topk")
     checks.of_type(sorted, "sorted", bool, of="topk")
-    count = integer(k, "k", of="topk")
+    count = size_of_run(k, "k", of="topk") if is_symbolic(k) else integer(k, "k", of="topk")
     axis = -1 if dim is None else integer(dim, "dim", of="topk")
     size = x.shape[axis] if x.ndim else 1
-    if isinstance(size, int) and not 1 <= count <= size:
+    if isinstance(size, int) and isinstance(count, int) and not 1 <= count <= size:
         raise ValueError(f"For 'topk', 'k' must be between 1 and {size}, the size of axis {axis}, but got {count}")
     values, indices = sorting.topk(x, k=count, axis=axis, largest=largest, sorted=sorted)
     return values, elementwise.cast(indices, dtype=int32)

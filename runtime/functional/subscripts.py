@@ -13,8 +13,8 @@ from ..common.tensor import Tensor, wrapped
 from ..ir.dims import product
 from ..ops import elementwise, indexing, shaping
 from ..ops.common import broadcast_shapes, normalize_axis
-from ..tracing import Operand, Traced
-from .arguments import concrete, integer, integers, known
+from ..tracing import Operand
+from .arguments import concrete, coordinates, integer, integers, is_symbolic, known
 from .joining import part
 from .operands import as_tensor
 from .spelling import Primitive, spelled, tensor_method
@@ -78,6 +78,10 @@ def _true_places(mask: Any) -> list[Any]:
     """Coordinates of the true elements, one vector for each axis of the mask."""
     if not mask.ndim:
         raise IndexError("a mask of no dimensions can't be an index: needed bools for at least one axis")
+    if is_symbolic(mask):
+        found = coordinates(mask)
+        columns = (part(found, 1, axis, axis + 1) for axis in range(mask.ndim))
+        return [shaping.reshape(column, shape=(found.shape[0],)) for column in columns]
     return [wrapped(places) for places in np.nonzero(concrete(mask, "a mask as an index"))]
 
 
@@ -190,30 +194,25 @@ def written(x: Any, index: Any, value: Any) -> Any:
     """`x` with `value` at the elements that `x[index]` names."""
     v = as_tensor(value, "value", of="__setitem__")
     v = v if v.dtype == x.dtype else elementwise.cast(v, dtype=x.dtype)
-    if _is_symbolic(index) and index.dtype == bool_ and not v.ndim:
+    if is_symbolic(index) and index.dtype == bool_ and not v.ndim:
         mask = shaping.reshape(index, shape=(*index.shape, *(1,) * (x.ndim - index.ndim)))
         return elementwise.where(mask, v, x)
     size = known(product(x.shape), "the size of a tensor that is written to")
     numbered, items = np.arange(size).reshape(x.shape), _items(index, x.ndim)
-    if any(map(_is_symbolic, items)):
+    if any(map(is_symbolic, items)):
         places = getitem(wrapped(numbered), tuple(items))
     else:
         places = wrapped(numbered[tuple(concrete(i, "an index") if isinstance(i, Operand) else i for i in items)])
-    count = known(product(places.shape), "how many elements are written to")
+    count = product(places.shape)
     surplus = v.ndim - places.ndim
     if surplus > 0 and v.shape[:surplus] == (1,) * surplus:
         v = shaping.reshape(v, shape=tuple(v.shape[surplus:]))
     updates = shaping.reshape(shaping.expand(v, shape=places.shape), shape=(count,))
     flat, places = shaping.reshape(x, shape=(size,)), shaping.reshape(places, shape=(count,))
     return shaping.reshape(
-        indexing.scatter(flat, places, updates, axis=0) if count else flat,
+        indexing.scatter(flat, places, updates, axis=0) if not isinstance(count, int) or count else flat,
         shape=tuple(x.shape),
     )
-
-
-def _is_symbolic(item: Any) -> bool:
-    """Whether it is a tensor whose elements are known only when a program runs."""
-    return isinstance(item, Tensor) and isinstance(item._data, Traced)
 
 
 @spelled(

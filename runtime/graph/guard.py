@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from ..common.elements import AS_CHOICE
 from ..common.hooks import refuse_while_tracing
 from ..common.tensor import Tensor
 from ..errors import TracingError, UnknownSize, UnsupportedPython
@@ -118,7 +119,8 @@ class Guard:
         """
         code = frame.f_code
         if wanted in ("a condition", *code.co_names) and can_follow(code):
-            error = self.refusal(Unfollowed, f"{wanted} of a tensor was met", "trace it anew")
+            what = f"{wanted} needs the elements of a tensor, which are known only when the program runs"
+            error = self.refusal(Unfollowed, what, AS_CHOICE)
             assert isinstance(error, Unfollowed)
             error.code = code
             raise error
@@ -184,19 +186,19 @@ class Guard:
             "make Parameters, and Cells that hold some, in __init__",
         )
 
-    def undefined(self, error: NameError, one_sided: Mapping[str, str]) -> Exception:
-        """The error to raise for a variable without a value: ours, if it has one in one branch only."""
+    def require_defined(self, error: NameError, one_sided: Mapping[str, str]) -> None:
+        """Raise, for a variable without a value that has one in one branch only, an error that says so."""
         name = next((name for name in one_sided if f"'{name}'" in str(error)), None)
         if name is None:
-            return error
+            return
         frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(PACKAGE)]
         place = f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
-        return self.refusal(
+        raise self.refusal(
             UnsupportedPython,
             f"the local variable '{name}' {one_sided[name]}",
             "give it a value before",
             place,
-        )
+        ) from error
 
     def uses_enclosed(self, data: Traced) -> Exception:
         """The error to raise where a tensor of a branch or loop is used outside of it."""

@@ -7,7 +7,9 @@ the order in which Python printed.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..common.nested import mapped
+from ..common.parameter import Parameter
 from ..common.tensor import Tensor, created, wrapped
 from ..functional.tracking import line
 from ..ops import creation
@@ -70,6 +73,36 @@ class Repeated:
 Entry = Printed | Repeated
 
 
+_LOCK = threading.Lock()
+_print = builtins.print
+_traces = 0
+
+
+@contextlib.contextmanager
+def at_each_run() -> Iterator[None]:
+    """Within the context, `print` in traced code is noted, to be done when the program runs."""
+    global _print, _traces
+    with _LOCK:
+        if not _traces:
+            _print, builtins.print = builtins.print, _noted
+        _traces += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _traces -= 1
+            if not _traces:
+                builtins.print = _print
+
+
+def _noted(*items: Any, **options: Any) -> None:
+    """`print` while a trace runs, of this thread or another."""
+    if current() is None:
+        _print(*items, **options)
+    else:
+        print_when_run(items, options or None)
+
+
 def print_with(function: Any, *items: Any, **options: Any) -> None:
     """`print(...)` in traced code: at each run."""
     if current() is None or function is not builtins.print:
@@ -87,7 +120,7 @@ def print_when_run(items: Sequence[Any], options: Mapping[str, Any] | None) -> N
             return Text(*(piece if isinstance(piece, str) else mapped(piece, slot) for piece in leaf.pieces))
         if not isinstance(leaf, Tensor) or not isinstance(leaf._data, Traced):
             return leaf
-        values.append(wrapped(leaf._data))
+        values.append(wrapped((leaf.copy() if isinstance(leaf, Parameter) else leaf)._data))
         return _Slot(len(values) - 1)
 
     trace = current()
@@ -161,12 +194,19 @@ def write(entries: Iterable[Entry], outputs: Iterable[Tensor]) -> None:
         columns = [(printed, *_taken(printed, remaining)) for printed in entry.entries]
         for row in range(len(columns[0][1])):  # `reached` is there in each
             for printed, reached, values in columns:
-                _write(printed, reached[row], [value[row] for value in values])
+                _write(printed, reached[row], [wrapped(value.asnumpy()[row]) for value in values])
+
+
+def write_as_traced(entries: Iterable[Entry]) -> None:
+    """Print what traced code does, with tensors as the symbols that they are while it is traced."""
+    for entry in entries:
+        for printed in entry.entries if isinstance(entry, Repeated) else (entry,):
+            _print(*(_filled(item, [wrapped(x._data) for x in printed.values]) for item in printed.items))
 
 
 def _taken(entry: Printed, outputs: Iterator[Tensor]) -> tuple[Any, list[Any]]:
     reached = True if entry.reached is None else next(outputs).asnumpy()
-    return reached, [next(outputs).asnumpy() for _ in entry.values]
+    return reached, [next(outputs) for _ in entry.values]
 
 
 def _write(entry: Printed, reached: Any, values: Sequence[Any]) -> None:
@@ -174,7 +214,7 @@ def _write(entry: Printed, reached: Any, values: Sequence[Any]) -> None:
         return
     items = [_filled(item, values) for item in entry.items]
     if entry.options is not None:
-        builtins.print(*items, **entry.options)  # noqa: T201
+        _print(*items, **entry.options)
         return
     for item in items:
         sys.stdout.write(f"{line(item)}\n")
@@ -184,6 +224,6 @@ def _filled(item: Any, values: Sequence[Any]) -> Any:
     def fill(leaf: Any) -> Any:
         if isinstance(leaf, Text):
             return str(Text(*(piece if isinstance(piece, str) else mapped(piece, fill) for piece in leaf.pieces)))
-        return Tensor(values[leaf.number]) if isinstance(leaf, _Slot) else leaf
+        return values[leaf.number] if isinstance(leaf, _Slot) else leaf
 
     return mapped(item, fill)

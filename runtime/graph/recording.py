@@ -17,16 +17,17 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ir import types
 from ..ir.dims import answering, symbols_in
-from ..ir.types import CellCall, Source, Type, Value
+from ..ir.types import CellCall, Node, Source, Type, Value
 from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
 from ..tracing import Builder, Traced, tracing
 from .boundaries import crossing_in, crossing_out
+from .control.source import Unfollowed
 from .guard import Guard
 from .names import Names
 from .own_gradient import Pull, with_own_gradient
-from .printing import Entry, print_when_run
+from .printing import Entry, at_each_run, print_when_run, write_as_traced
 from .sources import running_line
 from .variables import Variables
 
@@ -40,13 +41,17 @@ Place = tuple[int, Source | None]
 
 @dataclass
 class Held:
-    """A Parameter that was met: its value at the beginning of the program, and now."""
+    """A Parameter that was met: its value at the beginning of the program, and now.
+
+    It was tracked as `tracked` says before the trace, and as `began` says when it was met.
+    """
 
     parameter: Parameter
     names: tuple[str, ...]
     first: Traced
     now: Traced
     tracked: tuple[Any, int]
+    began: tuple[Any, int | None]
 
 
 class Trace:
@@ -63,6 +68,8 @@ class Trace:
 
     Attributes:
         region: the branch or loop that is recorded now.
+        inputs: the values that the program is given.
+        made: what is made `once`.
         enclosed: values of branches and loops that were recorded.
         one_sided: why a variable may have no value, by name: it is defined in one branch only.
         printed: what each run of the program prints, in order.
@@ -86,6 +93,8 @@ class Trace:
         self.enclosed: set[Value] = set()
         self.one_sided: dict[str, str] = {}
         self.printed: list[Entry] = []
+        self.inputs: list[Value] = []
+        self.made: dict[Any, Any] = {}
         self._replaying = False
         self._cut = False
         self._outside = tape.current()
@@ -120,6 +129,12 @@ class Trace:
         """The Tensor (a tuple of several) of an operator without operands that are Tensors."""
         return tensor.apply(op, inputs, attributes)
 
+    def given(self, stem: str, type: Type) -> Traced:
+        """A value that the program is given: an input, or what a Parameter holds."""
+        made = self.builder.new_value(stem, type)
+        self.inputs.append(made.value)
+        return made
+
     def constant(self, array: Array) -> Traced:
         """An array as a constant of the program, the same for the same array."""
         if id(array) not in self._constants:
@@ -129,6 +144,21 @@ class Trace:
     def imported(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Operands of an operator as they are used in the branch or loop that is recorded, if one is."""
         return tuple(operands) if self.region is None else tuple(map(self.region.imported, operands))
+
+    def once(self, what: str, x: Tensor, make: Callable[[], Any]) -> Any:
+        """What `make` gives for a symbolic tensor, made once for what is computed in the same way.
+
+        So that two `x[x > 0]` have one size. What is made in a branch or loop stays there.
+        """
+        producers = {value: node for node in self.builder.nodes for value in node.outputs}
+        same = what, _meaning(x._data.value, producers, _DEEPEST_MEANING)
+        region = self.region
+        while (*same, region) not in self.made and region is not None:
+            region = region.outer
+        if (*same, region) not in self.made:
+            region = self.region
+            self.made[*same, region] = make()
+        return self.made[*same, region]
 
     def prints(self, items: Sequence[Any]) -> None:
         """`ops.Print` of what may be symbolic: at each run of the program."""
@@ -247,11 +277,12 @@ class Trace:
     def _hold(self, parameter: Parameter) -> Held:
         array = parameter._array
         names = self.names.of_parameter(parameter)
-        first = self.builder.new_value(names[0], Type(array.dtype, array.shape))
+        first = self.given(names[0], Type(array.dtype, array.shape))
         # a tape that began while tracing ends with it
         outside = self._outside is not None and parameter._tape is self._outside
         tracked = (parameter._tape, parameter._number) if outside else (None, 0)
-        held = Held(parameter, names, first, first, tracked)
+        began = parameter._tape, None if parameter._tape is None else parameter._number
+        held = Held(parameter, names, first, first, tracked, began)
         self.held[id(parameter)] = held
         return held
 
@@ -260,12 +291,17 @@ class Trace:
         """Within the context, Python is traced; what it changed unseen is refused at the end, and all is as it was."""
         answers = answering(self.guard.needs_number, self.guard.compares)
         try:
-            with tracing(self), tape.recording(None), answers:
+            with tracing(self), tape.recording(None), answers, at_each_run():
                 try:
                     yield
-                except NameError as error:
-                    raise self.guard.undefined(error, self.one_sided) from error
-                self.guard.finish(self._root)
+                    self.guard.finish(self._root)
+                except Unfollowed:
+                    raise
+                except Exception as error:
+                    write_as_traced(self.printed)
+                    if isinstance(error, NameError):
+                        self.guard.require_defined(error, self.one_sided)
+                    raise
         finally:
             self.restore()
 
@@ -300,26 +336,34 @@ class Trace:
         return parameters, buffers, live
 
 
+_DEEPEST_MEANING = 8
+"""Nodes one after the other in which a value is looked for that is computed in the same way."""
+
+
+def _meaning(value: Value, producers: Mapping[Value, Node], depth: int) -> Any:
+    """What is equal for values that the same nodes compute of the same values."""
+    node = producers.get(value)
+    if node is None or not depth or node.op in RANDOM_OPS:
+        return value
+    inputs = [None if x is None else _meaning(x, producers, depth - 1) for x in node.inputs]
+    if node.op == "boundary":
+        return inputs[0]
+    attributes = tuple(sorted((name, repr(item)) for name, item in node.attributes.items()))
+    return node.op, attributes, node.outputs.index(value), tuple(inputs)
+
+
 class _Builder(Builder):
     """A builder whose nodes come from the line of the user's that runs.
 
     Attributes:
         elsewhere: the source of what is recorded by a backward pass.
         fixed: the source of all that is recorded, if it isn't to be looked for.
-        given: the values that no node computes.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.elsewhere: Source | None = None
         self.fixed: tuple[Source | None] | None = None
-        self.given: list[Value] = []
-
-    def new_value(self, stem: str, type: Type) -> Traced:
-        """A value that no node computes."""
-        made = super().new_value(stem, type)
-        self.given.append(made.value)
-        return made
 
     def append(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Append a node."""

@@ -71,7 +71,7 @@ class Running:
 
     Random numbers are drawn here, by the kernels of the interpreter, so that `set_seed` makes them what they are in
     eager mode, and handed to ONNX Runtime. Where that can't be, since what is drawn depends on values that are
-    computed, the interpreter runs the program.
+    computed, or whether it is (in a branch or loop), the interpreter runs the program.
 
     Attributes:
         traced: the program, and the Parameters whose values it takes and gives.
@@ -84,7 +84,7 @@ class Running:
         self._draws = None if interpreted else _draws(traced.program)
         if self._draws is None and not interpreted:
             name = traced.program.calls[0].class_name
-            warnings.warn(f"{IN_INTERPRETER}: {name} draws numbers with computed probabilities", stacklevel=2)
+            warnings.warn(f"{IN_INTERPRETER}: {name} draws numbers that the run decides on", stacklevel=2)
         self.interpreted = self._draws is None
         self.program = traced.program if self._draws is None else _drawn_before(traced.program, self._draws)
         values = {n: item.value for kind in (self.program.parameters, self.program.buffers) for n, item in kind.items()}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MappingView
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -26,9 +28,12 @@ from .boundaries import parameter_names
 from .control.source import Unfollowed, follow, following
 from .dependencies import Dependencies
 from .objects import contents_of
-from .printing import Entry, outputs_of
+from .printing import Entry, outputs_of, write_as_traced
 from .recording import Trace
 from .sizes import Argument, is_input, tensor_arguments
+
+_MOST_TRIES = 2
+"""How often one function is found anew: it may be made by another one, which is followed from then on."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +111,15 @@ def run_trace(
     With `gives_all`, the program gives what arguments hold that Python writes to, and what it prints, too; otherwise a
     warning says that it doesn't. Functions that meet conditions on tensors are followed by their source.
     """
+    tried: Counter[CodeType] = Counter()
     while True:
         try:
             with following():
                 return _traced_once(function, args, keywords, arguments, gives_all=gives_all)
         except Unfollowed as met:
-            follow(met.code)
+            tried[met.code] += 1
+            if tried[met.code] > _MOST_TRIES or not follow(met.code):
+                raise
 
 
 def _traced_once(
@@ -136,7 +144,7 @@ def _traced_once(
         if isinstance(leaf, Parameter):
             return leaf
         array = leaf if isinstance(leaf, Tensor) else as_array(leaf)
-        inputs.append(run.builder.new_value(argument.identifier, Type(array.dtype, argument.shape)))
+        inputs.append(run.given(argument.identifier, Type(array.dtype, argument.shape)))
         taken.append(wrapped(inputs[-1]))
         given_as.append(leaf)
         return taken[-1]
@@ -159,6 +167,7 @@ def _traced_once(
         of = ", ".join(f"{inputs[i].value.name!r}" for i in written)
         warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=4)
     if run.printed and not gives_all:
+        write_as_traced(run.printed)
         warnings.warn("Python prints; the program doesn't (what `jit` and graph mode compile does)", stacklevel=4)
     parameters, buffers, live = run.stored()
     called_with = mapped((args, keywords), _as_constant)

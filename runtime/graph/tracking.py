@@ -14,6 +14,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped, zeros_like
 from ..errors import UsageError
 from ..ir.program import Program
+from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Value, is_floating
 from ..ops.random import RANDOM_OPS
 from ..subprograms import evaluated
@@ -36,7 +37,8 @@ class Tracking:
         wanted = [value for value in found if value is not None]
         used = [value for node in whole.nodes[count:] for value in node.inputs if value is not None]
         drawn = [value for node in whole.nodes if node.op in RANDOM_OPS for value in node.outputs]
-        self._kept = [value for value in dict.fromkeys((*used, *wanted, *drawn)) if value in made]
+        kept = [value for value in dict.fromkeys((*used, *wanted, *drawn)) if value in made]
+        self._kept = [*kept, *_telling(whole, count, kept)]
         self._seeds = whole.inputs[len(running.program.inputs) :]
         self._wanted = wanted
         self._backward_program = _backward(whole, count, self._kept)
@@ -117,6 +119,16 @@ def _require_kept(parameter: Parameter, updated: set[int]) -> None:
             f"Parameter '{parameter.name}' is differentiated outside of a compiled function that gives it a new value: "
             "ask for the gradient within the function, or compile the whole step"
         )
+
+
+def _telling(whole: Program, count: int, kept: Sequence[Value]) -> list[Value]:
+    """Values of the first `count` nodes whose shapes tell sizes that the others need, and that nothing else tells."""
+    found: list[Value] = []
+    known = input_symbols((*whole.inputs, *kept))
+    for name in sorted({name for node in whole.nodes[count:] for name in symbols_used(node)} - known):
+        values = (value for node in whole.nodes[:count] for value in node.outputs)
+        found += [value for value in values if name in input_symbols([value])][:1]
+    return found
 
 
 def _backward(whole: Program, count: int, kept: Sequence[Value]) -> Program:

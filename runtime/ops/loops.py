@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import trips
 from ..errors import ProgramError
 from ..ir.dims import symbol
 from ..ir.program import Program
@@ -68,6 +69,7 @@ def _(
     rows: list[tuple[Array, ...]] = []
     go_on, iteration = bool(going), 0
     while go_on and iteration < limit:
+        trips.count()
         again, *results = run(body, (np.asarray(iteration, np.int64), *state, *captured))
         state = tuple(results[:carried])
         rows.append(tuple(results[carried:]))
@@ -165,6 +167,7 @@ def _(*operands: Array, body: Program, carried: int, scanned: int, reverse: bool
     length = len(sliced[0])
     rows: list[tuple[Array, ...]] = []
     for i in reversed(range(length)) if reverse else range(length):
+        trips.count()
         results = run(body, (*state, *(x[i] for x in sliced), *captured))
         state = results[:carried]
         rows.append(results[carried:])

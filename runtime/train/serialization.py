@@ -146,6 +146,9 @@ def load_param_into_net(
 ) -> tuple[list[str], list[str]]:
     """Set the Parameters of a Cell to those of the same name in a dict; all are checked before any is changed.
 
+    Unless `strict_load`, what is left over is looked for under names with a prefix, with a warning: `fc.weight` as
+    `backbone.fc.weight`.
+
     Args:
         net: the Cell; the `requires_grad` of its Parameters stays.
         parameter_dict: Parameters by name; strings among them are left aside.
@@ -153,7 +156,8 @@ def load_param_into_net(
             floating-point numbers to floating-point numbers, integers to integers.
 
     Returns:
-        Names of the Parameters of `net` that the dict lacks, and names of the dict that `net` lacks.
+        Names of the Parameters of `net` that the dict lacks, and names of the dict that `net` lacks (those with a
+        prefix among them, as in MindSpore).
 
     Raises:
         TypeError: `net` isn't a Cell, or `parameter_dict` not a dict of Parameters by name.
@@ -171,19 +175,26 @@ def load_param_into_net(
                 f"{name!r}"
             )
     checks.of_type(strict_load, "strict_load", bool, of=of)
-    missing: list[str] = []
-    found: list[tuple[Parameter, Parameter]] = []
-    for parameter in net.get_parameters():
-        value = parameter_dict.get(parameter.name)
-        if isinstance(value, Parameter):
-            _check_fits(parameter, value, strict_load)
-            found.append((parameter, value))
-        else:
-            missing.append(parameter.name)
+    parameters = list(net.get_parameters())
+    given = {name: value for name, value in parameter_dict.items() if isinstance(value, Parameter)}
+    sources = {parameter.name: parameter.name for parameter in parameters if parameter.name in given}
+    missing = [parameter.name for parameter in parameters if parameter.name not in sources]
+    while not strict_load and (prefix := _prefix(missing, given)) is not None:
+        warnings.warn(f"load_param_into_net: values are taken from names with the prefix {prefix!r}", stacklevel=2)
+        sources |= {name: prefix + name for name in missing if prefix + name in given}
+        missing = [name for name in missing if name not in sources]
+    found = [(parameter, given[sources[parameter.name]]) for parameter in parameters if parameter.name in sources]
+    for parameter, value in found:
+        _check_fits(parameter, value, strict_load)
     for parameter, value in found:
         parameter.set_data(Tensor(value.asnumpy()))
-    names = {parameter.name for parameter, _ in found}
-    return missing, [name for name in parameter_dict if name not in names]
+    return missing, [name for name in parameter_dict if sources.get(name) != name]
+
+
+def _prefix(missing: Iterable[str], given: Iterable[str]) -> str | None:
+    """What stands before the first of the missing names that a given one ends with."""
+    endings = ((name, source) for name in missing for source in given if source.endswith(name))
+    return next((source.removesuffix(name) for name, source in endings), None)
 
 
 def _check_fits(parameter: Parameter, value: Parameter, strict: bool) -> None:

@@ -23,7 +23,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper
 from onnx.backend.test.case.node import collect_testcases
 
 from cellbridge.converter import from_onnx, to_onnx
-from cellbridge.converter.onnx_in import table, walk
+from cellbridge.converter.onnx_in import protos, schemas, table, walk
 from cellbridge.runtime import CellbridgeError, ConversionError
 from cellbridge.runtime.ir.verify import verify
 from tests.converter.test_onnx_in import model
@@ -222,6 +222,38 @@ def a_sparse_tensor_of_terabytes() -> ModelProto:
     return edited(edit)
 
 
+def sparse(shape: list[int], indices: Any, values: Any = (1.0,)) -> ModelProto:
+    """Adds a sparse initializer."""
+
+    def edit(graph: Any) -> None:
+        stored = onnx.numpy_helper.from_array(np.array(values, np.float32), "s")
+        places = onnx.numpy_helper.from_array(np.array(indices), "i")
+        graph.sparse_initializer.append(helper.make_sparse_tensor(stored, places, shape))
+
+    return edited(edit)
+
+
+SPARSE: dict[str, tuple[ModelProto, str]] = {
+    "an index far beyond": (sparse([4], [2**62]), r"of shape \[4\] has no element \[4611686018427387904\]"),
+    "an index beyond": (sparse([4], [4]), "has no element"),
+    "an index below": (sparse([4], [-1]), "has no element"),
+    "coordinates beyond": (sparse([2, 3], [[1, 3]]), r"has no element \[1, 3\]"),
+    "too few coordinates": (sparse([2, 3], [[1]]), "needs a vector of values and int64 indices"),
+    "too few indices": (sparse([4], [1], [1.0, 2.0]), "needs a vector of values"),
+    "indices that are fractions": (sparse([4], [1.0]), "needs a vector of values and int64 indices"),
+    "values of a matrix": (sparse([4], [1], [[1.0]]), "needs a vector of values"),
+    "no axes": (sparse([], [0]), "can't|too large|needs"),
+    "a negative size": (sparse([-4], [0]), "too large|negative"),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_tensors_that_do_not_fit(name: str) -> None:
+    hostile, message = SPARSE[name]
+    with limited(), pytest.raises(ConversionError, match=message):
+        from_onnx(hostile)
+
+
 # ---- attributes ----
 
 
@@ -319,6 +351,58 @@ text_case(
     "would take|pieces of a sequence",
     n=np.array([10**9 * 2]), z=np.array(0),
 )  # fmt: skip
+
+
+attribute_case(
+    "an axis beyond all tensors", SOFTMAX, "'axis' may be -64 to 63, given 64", lambda a: setattr(a, "i", 64)
+)
+text_case(
+    "batch_dims below all tensors",
+    "net (float[2, 2] x, int64[1, 1] i) => (float[a, b] y) { y = GatherND<batch_dims = -2147483648>(x, i) }",
+    "attribute 'batch_dims' may be 0 to 63, given -2147483648",
+)
+text_case(
+    "an attribute out of range by way of a function",
+    "net (float[2, 2] x, int64[1, 1] i) => (float[a, b] y) { y = f.g<d = -1>(x, i) }",
+    "attribute 'batch_dims' may be 0 to 63, given -1",
+)
+CASES["an attribute given twice"] = (
+    lambda: edited(lambda g: g.node[0].attribute.append(g.node[0].attribute[0]), SOFTMAX),
+    "an attribute is given twice",
+)
+
+
+def _with_function(name: str, function: str) -> None:
+    make, message = CASES[name]
+
+    def made() -> ModelProto:
+        hostile = make()
+        hostile.functions.append(onnx.parser.parse_function(function))
+        hostile.opset_import.append(helper.make_opsetid("f", 1))
+        return hostile
+
+    CASES[name] = made, message
+
+
+_with_function(
+    "an attribute out of range by way of a function",
+    '<domain: "f", opset_import: ["": 18]> g <d> (x, i) => (y) { y = GatherND<batch_dims: int = @d>(x, i) }',
+)
+
+
+def test_all_integers_of_operators_have_limits_that_their_defaults_keep() -> None:
+    for schema in onnx.defs.get_all_schemas_with_history():
+        for name, attribute in schema.attributes.items():
+            default = onnx.helper.get_attribute_value(attribute.default_value) if attribute.default_value.name else 0
+            low, high = schemas.LIMITS.get(name, schemas.OTHERS)
+            assert low < high, name
+            if attribute.default_value.name and isinstance(default, int) and schema.domain == "":
+                assert low <= default <= high, (schema.name, name)
+
+
+@pytest.mark.parametrize("name", schemas.LIMITS)
+def test_limits_are_of_attributes_that_there_are(name: str) -> None:
+    assert any(name in schema.attributes for schema in onnx.defs.get_all_schemas_with_history())
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -432,6 +516,44 @@ def test_metadata_are_data() -> None:
         assert len(from_onnx(edited(edit)).calls) == 1
 
 
+VECTORS = {
+    "an input": f"net (float[{2**28}] x) => (float[m] y) {{ y = Slice(x, a, b) }}",
+    "a reshaped one": f"net (float[{2**14}, {2**14}] x) => (float[m] y) {{ z = Reshape(x, r) y = Slice(z, a, b) }}",
+    "one of a length that is computed": f"""net (float[{2**28}, 1] x, float[1] o) => (float[m] y) {{
+        s = Shape(x) n = Slice(s, a, one) e = Expand(o, n) y = Slice(e, a, b)
+    }}""",
+    "one of a product": """net (float[n] x, float[1] o) => (float[m] y) {
+        p = Mul(k, k) e = Expand(o, p) y = Slice(e, a, b)
+    }""",
+    "one in a branch": f"""net (float[{2**28}] x, bool c) => (float[m] y) {{
+        y = If(c) <then_branch = t () => (float[m] p) {{ p = Slice(x, a, b) }},
+                   else_branch = e () => (float[m] q) {{ q = Slice(x, a, b) }}>
+    }}""",
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_long_vectors_are_no_shapes(name: str) -> None:
+    given = {"a": [0], "b": [5], "r": [-1], "one": [1], "k": [2**14]}
+    hostile = model(
+        VECTORS[name], **{key: np.array(value) for key, value in given.items() if f"{key}" in VECTORS[name]}
+    )
+    with limited(seconds=20, memory=2**29):
+        program = from_onnx(hostile)
+    assert program.outputs[0].shape == (5,)
+
+
+def test_a_window_is_no_larger_than_the_channels() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 5, 3, 3)).astype(np.float32)
+    for size in (1, 3, 7, 9, 11, 10**6 + 1):
+        made = model(f"net (float[2, 5, 3, 3] x) => (float[2, 5, 3, 3] y) {{ y = LRN<size = {size}, alpha = 7.0>(x) }}")
+        with limited():
+            (found,) = (from_onnx(made)(x),)
+        half = (size - 1) // 2
+        sums = np.stack([(x[:, max(0, c - half) : c + half + 1] ** 2).sum(1) for c in range(5)], 1)
+        np.testing.assert_allclose(found, x / (1 + 7.0 / size * sums) ** 0.75, rtol=1e-5)
+
+
 # ---- files ----
 
 
@@ -479,6 +601,22 @@ def test_external_data_beyond_the_file(tmp_path: Path, entries: Any, message: st
     (tmp_path / "w.bin").write_bytes(FLOATS.tobytes())
     onnx.save(external("w.bin", **entries), tmp_path / "model.onnx")
     with limited(), pytest.raises(ConversionError, match=message):
+        from_onnx(tmp_path / "model.onnx")
+
+
+def test_external_data_cut_off_after_it_was_read(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(FLOATS.tobytes())
+    onnx.save(external("w.bin"), tmp_path / "model.onnx")
+    program = from_onnx(tmp_path / "model.onnx")
+    (tmp_path / "w.bin").write_bytes(b"")
+    np.testing.assert_array_equal(program(FLOATS), 2 * FLOATS)
+
+
+def test_external_data_cut_off_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "w.bin").write_bytes(FLOATS.tobytes())
+    onnx.save(external("w.bin"), tmp_path / "model.onnx")
+    monkeypatch.setattr(protos, "require_room", lambda *_: (tmp_path / "w.bin").write_bytes(b"1234"))
+    with pytest.raises(ConversionError, match="was cut off while it was read"):
         from_onnx(tmp_path / "model.onnx")
 
 

@@ -1,6 +1,6 @@
 """Packages that people install, with real weights and real ONNX files: each is judged as its user would have it.
 
-What isn't installed is skipped. Some ask for releases of torch, NumPy and ONNX Runtime that aren't ours, so that they are
+What isn't installed is skipped. Some ask for other releases of torch, NumPy and ONNX Runtime than ours, so they are
 installed without what they ask for: see the command in the README.
 """
 

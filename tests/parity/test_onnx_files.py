@@ -234,22 +234,24 @@ def test_sizes_that_were_frozen_are_told(tmp_path: Path) -> None:
     first = written(tmp_path / "first.onnx", RESHAPED, y=FLOATS)
     report = compare_onnx(first, written(tmp_path / "same.onnx", RESHAPED, y=FLOATS))
     assert report.ok, str(report)
-    assert report.sizes == ["batch=1, time=1", "batch=3, time=7"]
+    assert report.sizes == ["batch=1, time=1", "batch=3, time=7", "batch=9, time=7"]
     batch = written(tmp_path / "batch.onnx", RESHAPED, shape=(2, -1), y=FLOATS)  # as many as are generated at first
     report = compare_onnx(first, batch)
     assert {(c.sizes, c.reason) for c in report.cells[""].failures} == {
         ("batch=1, time=1", "shape [2, 3], needed [1, 6]"),
-        ("batch=3, time=7", "shape [2, 63], needed [3, 42]"),
+        ("batch=5, time=7", "shape [2, 105], needed [5, 42]"),
+        ("batch=9, time=7", "shape [2, 189], needed [9, 42]"),
     }
     time = written(tmp_path / "time.onnx", RESHAPED, shape=(-1, 30), y=FLOATS)
     report = compare_onnx(first, time)
-    assert {c.sizes for c in report.cells[""].failures} == {"batch=1, time=1", "batch=3, time=7"}
+    assert {c.sizes for c in report.cells[""].failures} == {"batch=1, time=1", "batch=3, time=7", "batch=37, time=39"}
     assert all("doesn't run where" in c.reason for c in report.cells[""].failures)
     report = compare_onnx(time, first)
     assert report.ok
     assert [note.partition(":")[0] for note in report.notes] == [
         "not compared at batch=1, time=1",
         "not compared at batch=3, time=7",
+        "not compared at batch=37, time=39",
     ]
 
 
@@ -260,7 +262,7 @@ def test_results_of_another_number_or_dtype_are_told(tmp_path: Path, grads: bool
     two = written(tmp_path / "two.onnx", RESHAPED, h=FLOATS, y=FLOATS)
     integers = written(tmp_path / "integers.onnx", cast, y=TensorProto.INT64)
     for reference, candidate, reason in (
-        (one, two, "returns 2 tensors here, 1 there"),
+        (one, two, "returns {h: tensor, y: tensor} here, {h: tensor} there: ['y'] is additional"),
         (two, one, "nothing was recorded here"),
         (one, integers, "dtype int64, needed float32"),
         (integers, one, "needed int64"),
@@ -414,3 +416,47 @@ def test_files_are_not_overwritten_by_each_other(
     before = sorted(folder.iterdir())
     assert message in " ".join(refused(*arguments).split())
     assert sorted(folder.iterdir()) == before
+
+
+class CalledByKeywords(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 4)
+        self.head = nn.Linear(4, 3)
+
+    def forward(
+        self, input_ids: Tensor, mask: Tensor, state: dict[str, Tensor] | None = None, flag: bool = False
+    ) -> dict[str, Tensor]:
+        hidden = self.table(input_ids) * mask[..., None]
+        if state is not None:
+            hidden = hidden + state["bias"]
+        return {"logits": self.head(hidden), "hidden": hidden.tanh() if flag else hidden}
+
+
+def test_files_written_from_keyword_inputs(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    inputs = {
+        "input_ids": torch.randint(0, 11, (2, 3)),
+        "flag": True,
+        "state": {"bias": torch.randn(4)},
+        "mask": torch.rand(2, 3),
+    }
+    network = CalledByKeywords()
+    first, second = str(tmp_path / "first.onnx"), str(tmp_path / "second.onnx")
+    converter.to_onnx(converter.from_torch(network, (), inputs), first)
+    positional = network.forward(inputs["input_ids"], inputs["mask"], inputs["state"], True)
+    args = (inputs["input_ids"], inputs["mask"], inputs["state"], True)
+    assert positional["logits"].shape == (2, 3, 3)
+    converter.to_onnx(converter.from_torch(network, args), second)
+    assert check_onnx(first).ok
+    assert compare_onnx(first, first).ok
+    report = compare_onnx(first, changed(first, tmp_path / "wrong.onnx", other_bias))
+    assert not report.ok
+    assert report.cells["head"].status == "fail"
+    assert check_onnx(second).ok
+
+
+def other_bias(model: onnx.ModelProto) -> None:
+    for tensor in model.graph.initializer:
+        if tensor.name.startswith("head.bias"):
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) + np.float32(0.01), tensor.name))

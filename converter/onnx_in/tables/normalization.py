@@ -126,11 +126,16 @@ def lp_normalization(context: Context, input: Traced, *, axis: int = -1, p: int 
 def lrn(context: Context, X: Traced, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Any:
     """LRN-1..13(X) -> Y: divided by (bias + alpha / size * the sum of squares over `size` channels) ** beta"""
     n, c = X.shape[:2]
+    if size < 1:
+        raise ShapeError(f"size must be at least 1, given {size}")
     flat = shaping.reshape(X * X, shape=(n, 1, c, product(X.shape[2:])))
-    before = (size - 1) // 2
-    pads = ((before, size - 1 - before), (0, 0))
-    mean = average_pooling.avg_pool(flat, kernel=(size, 1), stride=(1, 1), padding=pads, count_include_pad=True)
-    total = shaping.reshape(mean, shape=tuple(X.shape)) * alpha + bias
+    before, after = (size - 1) // 2, size // 2
+    if isinstance(c, int):  # beyond the channels there are zeros
+        before, after = min(before, max(c - 1, 0)), min(after, max(c - 1, 0))
+    taken = before + 1 + after
+    pads = ((before, after), (0, 0))
+    mean = average_pooling.avg_pool(flat, kernel=(taken, 1), stride=(1, 1), padding=pads, count_include_pad=True)
+    total = shaping.reshape(mean, shape=tuple(X.shape)) * (alpha * (taken / size)) + bias
     return X / elementwise.pow(total, np.asarray(beta).astype(X.dtype))
 
 

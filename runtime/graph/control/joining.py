@@ -92,9 +92,7 @@ class Joining:
         """The place of an output that is a tensor or number in both."""
         dtype = _common_dtype(a, b)
         if dtype is None:
-            raise self._refusal(
-                f"{what} is {described(a)} in {self._when[0]} and {described(b)} in {self._when[1]}, of another dtype"
-            )
+            raise self._refusal(f"{what} is {described(a)} in {self._when[0]} and {described(b)} in {self._when[1]}")
         first, second = _data(a, dtype), _data(b, dtype)
         if len(first.shape) != len(second.shape) or any(
             x != y and 1 in (x, y) for x, y in zip(first.shape, second.shape, strict=True)
@@ -149,8 +147,9 @@ def described(value: Any) -> str:
         return "not defined"
     if _is_tensor(value):
         return f"a tensor of {shown(value.dtype)}{list(value.shape)}"
-    text = repr(value)
-    return text if len(text) < 60 else type(value).__name__
+    if isinstance(value, (str, bool, int, float, type(None))) and len(repr(value)) < 60:
+        return repr(value)
+    return f"a {type(value).__name__}"
 
 
 def number_dtype(value: Any) -> Any:

@@ -91,12 +91,14 @@ def _goes_on(signal: Any) -> Any:
 def attempted(trace: Trace, body: Callable[[], Any]) -> Any:
     """Run a body; if a tensor decides whether its loop goes on, as if it hadn't run."""
     state, recording = State(trace, (body,)), tape.current()
-    nodes, calls, printed = len(trace.builder.nodes), len(trace.calls), len(trace.printed)
+    nodes, calls, printed, made = len(trace.builder.nodes), len(trace.calls), len(trace.printed), dict(trace.made)
     entries = len(recording.entries) if recording else 0
     signal = body()
     if is_symbolic(signal):
         state.restore(state.changes())
+        trace.enclosed.update(value for node in trace.builder.nodes[nodes:] for value in node.outputs)
         del trace.builder.nodes[nodes:], trace.calls[calls:], trace.printed[printed:]
+        trace.made = made
         if recording:
             del recording.entries[entries:]
     return signal
@@ -272,6 +274,9 @@ class _Loop:
     def _record(self, region: Region, entered: list[Tensor], iteration: Tensor) -> Any:
         """Record the loop, and give everything the value that it has afterwards."""
         trace, builder = self._trace, self._trace.builder
+        for place, before, _ in region.changes.values():
+            if isinstance(before, Undefined) and isinstance(place, Variable):
+                trace.one_sided.setdefault(place.name, "is defined in a loop only, which may have no iteration")
         initials = [x for _, initial in self._carried.values() for x in leaves(initial) if isinstance(x, Tensor)]
         ends = [region.changes[key][2] if key in region.changes else None for key in self._carried]
         results = []
@@ -307,9 +312,6 @@ class _Loop:
         outputs = iter(as_tuple(made))
         for place, initial in self._carried.values():
             place.put(mapped(initial, lambda leaf: next(outputs) if isinstance(leaf, Tensor) else leaf))
-        for place, before, _ in region.changes.values():
-            if isinstance(before, Undefined) and isinstance(place, Variable):
-                trace.one_sided.setdefault(place.name, "is defined in a loop only, which may have no iteration")
         if printed:
             rows = tuple(
                 replace(entry, reached=next(outputs), values=tuple(next(outputs) for _ in entry.values))

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ... import tape
 from ...common.nested import mapped
-from ...common.tensor import Tensor, wrapped
+from ...common.tensor import Tensor, created, wrapped
 from ...errors import UnsupportedPython
+from ...ir.dims import symbol
 from ...ir.program import Program
-from ...ir.sizes import input_symbols, symbols_used
-from ...ir.types import CellCall, Node, Type, Value
+from ...ir.sizes import input_symbols, readings, symbols_used
+from ...ir.types import BOOL, CellCall, Node, Type, Value
+from ...ops import creation
 from ...tracing import Builder, Traced
 from ...tree import positional, sequence
 from .state import Changes, State
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 Imports = dict[tuple[int, int], tuple[Traced, Tensor]]
 """What comes in from outside and is tracked on a tape there: the value that stands for it within, and the tensor."""
+
+
+_DEEPEST = 50
 
 
 class Region:
@@ -46,6 +51,14 @@ class Region:
     def __init__(self, trace: Trace, state: State, imports: Imports) -> None:
         self.trace = trace
         self.outer = trace.region
+        self.depth: int = 1 if self.outer is None else self.outer.depth + 1
+        if self.depth > _DEEPEST:
+            raise trace.guard.refusal(
+                UnsupportedPython,
+                f"{_DEEPEST} conditions on tensors are nested: where a function calls itself under one, tracing both "
+                "branches never ends",
+                "write a loop",
+            )
         self.tape = tape.current()
         self.imports = imports
         self.result: Any = None
@@ -135,27 +148,25 @@ def operands(
     for region in listed:
         told = known | {s for node in region.nodes for s in _told(node, known)}
         for node in region.nodes:
-            for symbol in sorted(symbols_used(node) - told):
-                teller = _teller(trace, symbol)
-                if teller is not None:
-                    found.append(teller)
-                    told.add(symbol)
-                    known.add(symbol)
+            for name in sorted(symbols_used(node) - told):
+                found.append(_teller(trace, name))
+                told.add(name)
+                known.add(name)
     plain = {v: wrapped(Traced(trace.builder, v)) for v in found if v not in imported}
     return [Operand(v, imported[v] if v in imported else plain[v]) for v in dict.fromkeys(found)]
 
 
 def _told(node: Node, known: set[str]) -> set[str]:
-    from ...ir.sizes import readings
-
     return {reading.symbol for reading in readings(node, known)}
 
 
-def _teller(trace: Trace, symbol: str) -> Value | None:
-    """A value of outside whose shape tells a size."""
-    before = (value for node in trace.builder.nodes for value in node.outputs)
-    candidates = (*trace.builder.given, *before)
-    return next((value for value in candidates if symbol in input_symbols([value])), None)
+def _teller(trace: Trace, name: str) -> Value:
+    """A value of outside whose shape tells a size: one that is there, or else one that is made for it."""
+    for value in (*trace.inputs, *(value for node in trace.builder.nodes for value in node.outputs)):
+        if name in input_symbols([value]):
+            return value
+    made: Value = created(creation.full, shape=(symbol(name),), value=False, dtype=BOOL)._data.value
+    return made
 
 
 def assembled(

@@ -23,6 +23,7 @@ RETURNED = f"{MODULE}_returned"
 GO_ON, BREAK, RETURN = 0, 1, 2
 """What the body of a loop returns: the loop goes on, it is left, the function returns."""
 
+_FOLDS = ("all", "any", "max", "min")
 _SEES_VARIABLES = frozenset({"dir", "eval", "exec", "locals", "vars"})
 
 
@@ -83,16 +84,14 @@ class _Function:
                 kind = "global" if isinstance(statement, ast.Global) else "nonlocal"
                 self.elsewhere |= dict.fromkeys(statement.names, kind)
         self.own = bound_names(node.body) - self.elsewhere.keys()
-        declarations = [s for s in node.body if isinstance(s, (ast.Global, ast.Nonlocal))]
         docstring = node.body[:1] if ast.get_docstring(node, clean=False) is not None else []
         body = self.block(node.body[len(docstring) :], _Context())
         made = sorted(name for name in bound_names(body) if name.startswith(MODULE) and FUNCTION not in name)
         parameters = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
         local = [*sorted(self.own - parameters), *made]
-        start = [_import()]
         declared = [ast.AnnAssign(_store(name), ast.Constant(0), None, 1) for name in local]
-        moved = [s for s in body if s not in declarations]
-        node.body = [*docstring, *declarations, *_at(node.body[0], [*start, *declared]), *moved]
+        outside = [ast.Global([n]) if kind == "global" else ast.Nonlocal([n]) for n, kind in self.elsewhere.items()]
+        node.body = [*docstring, *_at(node.body[0], [*outside, _import(), *declared]), *body]
 
     # ---- statements ----
 
@@ -128,6 +127,12 @@ class _Function:
             return [statement]
         if isinstance(statement, ast.ClassDef):
             return [statement]
+        if isinstance(statement, (ast.Global, ast.Nonlocal)):
+            return _at(statement, [ast.Pass()])  # all stand at the beginning
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            if statement.value is None:
+                return _at(statement, [ast.Pass()])
+            return _at(statement, [ast.Assign([statement.target], self.expressions.visit(statement.value))])
         if isinstance(statement, ast.Raise):
             return [*_at(statement, [ast.Expr(_helper("raises"))]), self.expressions.visit(statement)]
         if isinstance(statement, (ast.With, ast.Try, ast.TryStar, ast.Match)):
@@ -292,10 +297,12 @@ class _Expressions(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         if _is_called(node, "super") and not node.args and not node.keywords and self._first:
-            node.args = [_load("__class__"), _load(self._first)]
-            return _in_place(node, node)
+            node.args = [_in_place(node, _load("__class__")), _in_place(node, _load(self._first))]
+            return node
         if _is_called(node, "bool") and len(node.args) == 1 and not node.keywords:
             return _in_place(node, _helper("truth_of", node.func, self.test(node.args[0])))
+        if any(_is_called(node, name) for name in _FOLDS) and node.args and not node.keywords:
+            return _in_place(node, _helper("folded", node.func, *map(self.visit, node.args)))
         if _is_called(node, "print"):
             node.args = [self._text(a) if isinstance(a, ast.JoinedStr) else self.visit(a) for a in node.args]
             node.keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
@@ -371,9 +378,23 @@ def _ends(block: Sequence[ast.stmt]) -> bool:
 
 
 def _in_place(old: ast.expr, new: ast.expr) -> Any:
-    return ast.fix_missing_locations(ast.copy_location(new, old))
+    _locate(new, old)
+    return new
 
 
-def _at(where: ast.AST, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+def _at(where: Any, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
     """Statements of our making, at the place of the user's."""
-    return [ast.fix_missing_locations(ast.copy_location(statement, where)) for statement in statements]
+    for statement in statements:
+        _locate(statement, where)
+    return [*statements]
+
+
+def _locate(made: ast.AST, where: Any) -> None:
+    """Let what is of our making in a tree stand at the beginning of a piece of the user's."""
+    if "lineno" in made._attributes:
+        if hasattr(made, "lineno"):
+            return
+        vars(made).update(lineno=where.lineno, end_lineno=where.lineno)
+        vars(made).update(col_offset=where.col_offset, end_col_offset=where.col_offset)
+    for child in ast.iter_child_nodes(made):
+        _locate(child, where)

@@ -101,20 +101,20 @@ class _InPlace:
 
 
 def can_follow(code: CodeType) -> bool:
-    """Whether the source of code, which met a condition on a tensor, can be followed and isn't yet."""
+    """Whether the source of code, which met a condition on a tensor, can be followed, and isn't: it is the original."""
     if is_ours(code):
         return False
     with _LOCK:
         file = _file_of(code)
         key = file.function_of(code) if file else None
-        if file is None or key is None or key in file.followed:
+        if file is None or key is None:
             return False
         node = _node(file.tree, key)
         return node is not None and can_be_rewritten(node)
 
 
-def follow(code: CodeType) -> None:
-    """Have the function followed that code is of, as soon as it is `following`."""
+def follow(code: CodeType) -> bool:
+    """Have the function followed that code is of, as soon as it is `following`; whether it was found."""
     with _LOCK:
         file = _file_of(code)
         key = file.function_of(code) if file else None
@@ -122,9 +122,10 @@ def follow(code: CodeType) -> None:
         assert key is not None, f"{code.co_qualname} was found before"
         if key not in file.followed:
             file.follow(key)
-        for function in gc.get_objects():
-            if type(function) is FunctionType and _original(file, function) is not None:
-                _FUNCTIONS.add(function)
+        functions = (item for item in gc.get_objects() if type(item) is FunctionType)
+        found = [f for f in functions if _original(file, f) is not None and f not in _FUNCTIONS]
+        _FUNCTIONS.update(found)
+        return bool(found)
 
 
 @contextlib.contextmanager

@@ -199,7 +199,7 @@ class State:
                 found[key] = place, before, now
         for number, held in self._trace.held.items():
             assigned = Assigned(held)
-            before = self._held.get(number) or wrapped(held.first)
+            before = self._held[number] if number in self._held else wrapped(held.first, *held.began)
             if not assigned.is_same(before, assigned.get()):
                 found["parameter", number] = assigned, before, assigned.get()
         return found
@@ -210,7 +210,7 @@ class State:
             place.put(before)
 
     def _look_at_function(self, function: Any) -> None:
-        function = getattr(function, "__func__", function)
+        function = getattr(function, "func", getattr(function, "__func__", function))
         if id(function) in self._seen or not isinstance(function, FunctionType):
             return
         self._seen.add(id(function))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...errors import UnsupportedPython
@@ -18,11 +19,13 @@ from .rewriting import GO_ON
 Later = Callable[[], Any]
 
 __all__ = [
-    "and_", "both", "branch", "chained", "either", "for_loop", "negation", "or_", "print_with", "raises", "range_of",
-    "text", "truth_of", "while_loop",
+    "and_", "both", "branch", "chained", "either", "folded", "for_loop", "negation", "or_", "print_with", "raises",
+    "range_of", "text", "truth_of", "while_loop",
 ]  # fmt: skip
 
 text = Text
+
+_FOLDED = (builtins.all, builtins.any, builtins.max, builtins.min)
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt,
@@ -74,6 +77,27 @@ def negation(value: Any) -> Any:
 def truth_of(function: Any, value: Any) -> Any:
     """`bool(value)`."""
     return truth(value) if function is builtins.bool else function(value)
+
+
+def folded(function: Any, *given: Any) -> Any:
+    """`all(items)`, `any(items)`, `max(...)` and `min(...)`, of tensors too."""
+    if function not in _FOLDED or (len(given) == 1 and not isinstance(given[0], (tuple, list, Iterator))):
+        return function(*given)
+    items = list(given[0]) if len(given) == 1 else list(given)
+    if not any(map(is_symbolic, items)):
+        return function(items)
+    if function in (builtins.all, builtins.any):
+        decide = both if function is builtins.all else either
+        return decide(items[0], *(functools.partial(_itself, item) for item in items[1:]))
+    best = items[0]
+    for item in items[1:]:
+        is_better = item > best if function is builtins.max else item < best
+        best = branch(is_better, functools.partial(_itself, item), functools.partial(_itself, best))
+    return best
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def chained(left: Any, *steps: Any) -> Any:

@@ -6,17 +6,12 @@ import numpy as np
 import pytest
 
 import cellbridge.runtime as ms
-from cellbridge.runtime import CellbridgeError, UnsupportedOperators, ops
+from cellbridge.runtime import UnsupportedOperators, ops
 from cellbridge.runtime.compiled.session import SessionError
 from cellbridge.runtime.ir.types import as_dtype, is_half
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.checks import assert_close, cotangents, inputs_of, one_node_program, run_kernel
 from tests.runtime.ops.test_all_ops import DIFFERENTIABLE
-
-FAILS: dict[str, tuple[type[CellbridgeError], str]] = {
-    "loop-never": (SessionError, "a gradient over no steps: ONNX Runtime's Scan doesn't take a sequence of length 0"),
-}
-"""Cases whose gradients ONNX Runtime doesn't compute, in any dtype, beside those with ops without an ONNX form."""
 
 FAILS_IN_BFLOAT16 = {
     "by_value-reduce_sum": "it stands for an ONNX operator as it is, and ONNX Runtime has no kernel of it in bfloat16",
@@ -61,10 +56,7 @@ def check_compiled_gradient(case: OpCase, dtype: str) -> None:
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
 def test_compiled_gradients_agree_with_the_interpreter(case: OpCase, dtype: str) -> None:
     name = str(case)
-    if name in FAILS:
-        with pytest.raises(FAILS[name][0]):
-            check_compiled_gradient(case, dtype)
-    elif dtype == "bfloat16" and name in FAILS_IN_BFLOAT16:
+    if dtype == "bfloat16" and name in FAILS_IN_BFLOAT16:
         with pytest.raises(SessionError, match="Could not find an implementation"):
             check_compiled_gradient(case, dtype)
     elif case.op in WITHOUT_FORM:

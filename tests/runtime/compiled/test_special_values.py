@@ -56,7 +56,6 @@ GAPS = {
     "batch_norm_train": "the weight is folded with the variance: infinity * 0 is NaN",
     "group_norm": "the weight is folded with the variance: infinity * 0 is NaN",
     "determinant": "of a matrix that holds infinity: another order of elimination",
-    "loop": "ONNX Runtime's Scan takes no sequence of length 0, as the gradient of no steps has",
     "scan": "ONNX Runtime's Scan takes no sequence of length 0",
     "nextafter": "what comes before infinity is computed by adding to it",
     "pow": "-infinity to the power of 0.5 is NaN in NumPy and torch, infinity in C; integers to the power of 2^63 - 1",

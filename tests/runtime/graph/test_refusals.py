@@ -108,8 +108,8 @@ def axis(self: Any, x: Any) -> Any:
     return x.sum(x.astype(ms.int32)[0, 0])  # here
 
 
-def mask_as_index(self: Any, x: Any) -> Any:
-    return x[x > 0]  # here
+def different_elements(self: Any, x: Any) -> Any:
+    return ops.unique(x)  # here
 
 
 ELEMENTS = [
@@ -126,7 +126,7 @@ ELEMENTS = [
     (assertion, "bool()", "ops.where"),
     (bound_of_range, "int", "size"),
     (axis, "int", "size"),
-    (mask_as_index, "mask", "where"),
+    (different_elements, "the operand of unique", "where"),
 ]
 
 

@@ -249,3 +249,34 @@ def test_training_goes_on_from_a_checkpoint_of_network_and_optimizer(tmp_path: P
     assert load_param_into_net(after, load_checkpoint(tmp_path / "step.ckpt")) == ([], [])
     losses += [after(x, y).asnumpy() for _ in range(3)]
     assert losses == expected
+
+
+def test_names_with_a_prefix_are_found() -> None:
+    net = network()
+    values = named(fc_weight=[[5.0, 6.0]]) | {
+        f"backbone.{name}": Parameter(Tensor(np.full(p.shape, 3.0, np.float32)))
+        for name, p in zip(NAMES, network().get_parameters(), strict=True)
+    }
+    with pytest.warns(UserWarning, match="prefix 'backbone.'"):
+        missing, unused = load_param_into_net(net, values)
+    assert missing == []
+    assert unused == [f"backbone.{name}" for name in NAMES]  # as MindSpore has it
+    assert net.fc.weight.asnumpy().tolist() == [[5.0, 6.0]]
+    assert net.fc.bias.asnumpy().tolist() == [3.0]
+    assert net.bn.moving_mean.asnumpy().tolist() == [3.0]
+
+
+def test_each_part_may_have_a_prefix_of_its_own() -> None:
+    net = network()
+    values = {f"{'head' if name.startswith('fc') else 'body'}.{name}": Parameter(p)
+              for name, p in zip(NAMES, network().get_parameters(), strict=True)}  # fmt: skip
+    with pytest.warns(UserWarning, match="prefix"):
+        assert load_param_into_net(net, values)[0] == []
+
+
+def test_a_value_under_a_prefix_must_fit_and_a_strict_load_takes_none() -> None:
+    net = network()
+    with pytest.warns(UserWarning, match="prefix"), pytest.raises(RuntimeError, match="shape"):
+        load_param_into_net(net, {"x.fc.weight": Parameter(Tensor([1.0]))})
+    strict = {"x.fc.weight": Parameter(Tensor([[1.0, 1.0]]))}
+    assert load_param_into_net(net, strict, strict_load=True) == (NAMES, ["x.fc.weight"])

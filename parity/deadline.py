@@ -1,0 +1,60 @@
+"""`--timeout`: what isn't done after so many seconds is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+from . import progress
+
+GRACE = 2.0  # seconds after which a call of native code that doesn't come back is ended together with the process
+STOPPED = 2  # the exit code
+
+
+class OutOfTime(BaseException):
+    """Raised in whatever runs when the time is up; no `Exception`, so that nothing takes it for an error of a model."""
+
+
+@contextlib.contextmanager
+def deadline(seconds: float | None) -> Iterator[None]:
+    """Raise `OutOfTime` in the block after `seconds`; None: never.
+
+    Native code that doesn't return to Python can't be interrupted: the process then ends, with the same message.
+    """
+    if seconds is None:
+        yield
+        return
+
+    def late(number: int, frame: FrameType | None) -> None:
+        raise OutOfTime(message(seconds))
+
+    def end() -> None:
+        sys.stderr.write(f"error: {message(seconds)}\n")
+        sys.stderr.flush()
+        os._exit(STOPPED)
+
+    last = threading.Timer(seconds + GRACE, end)
+    last.daemon = True
+    last.start()
+    can_alarm = hasattr(signal, "setitimer")
+    if can_alarm:
+        before = signal.signal(signal.SIGALRM, late)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        if can_alarm:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        last.cancel()
+
+
+def message(seconds: float) -> str:
+    """What is said of a run that was stopped: after how long, and in which stage."""
+    stage = f" It was at the stage {progress.current!r}." if progress.current else ""
+    return f"stopped after {seconds:g} s, as asked by --timeout.{stage}"

@@ -1,0 +1,40 @@
+"""What the packages show of themselves."""
+
+from __future__ import annotations
+
+import pydoc
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+from cellbridge import converter, parity, runtime
+
+ROOMS = (parity, converter, runtime)
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+def test_dir_lists_what_is_public(room: ModuleType) -> None:
+    assert set(dir(room)) == {*room.__all__, "__version__"}
+    assert all(hasattr(room, name) for name in dir(room))
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+def test_help_has_every_function(room: ModuleType) -> None:
+    text = pydoc.render_doc(room, renderer=pydoc.plaintext)
+    assert [name for name in room.__all__ if name not in text] == []
+
+
+def test_the_docstrings_list_names_that_exist() -> None:
+    for room in (parity, converter):
+        listed = [line.split()[0] for line in (room.__doc__ or "").splitlines() if line.startswith("    ")]
+        assert listed
+        assert set(listed) <= set(room.__all__)
+
+
+def test_dir_loads_nothing() -> None:
+    code = "import sys; from cellbridge import converter, parity, runtime; "
+    code += "[(dir(room), room.__version__) for room in (converter, parity, runtime)]; "
+    code += "assert not {'torch', 'onnx', 'onnxruntime'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,293 @@
+"""Nothing that stands in a file is run: the three rooms hold no way to, but for those that are listed with a reason.
+
+What is looked for: text that becomes code, modules loaded by name, formats that run what they hold, attributes, regular
+expressions and templates that aren't written where they are used.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("runtime", "converter", "parity")
+
+RUN_TEXT = {"exec", "eval", "compile", "__import__", "breakpoint"}  # of Python
+LOADING = {
+    "builtins", "cloudpickle", "code", "codeop", "ctypes", "dill", "imp", "importlib", "jinja2", "joblib", "marshal",
+    "pickle", "pty", "runpy", "shelve", "subprocess", "yaml", "logging.config",
+}  # fmt: skip
+CALLS = {
+    "CodeType", "CompilationUnit", "FunctionType", "GraphModule", "_make_nn_module", "format_map", "lambdify",
+    "load_library", "make_dataclass", "named_tuple", "namedtuple", "parse_expr", "parse_latex", "popen", "python_code",
+    "recompile", "register_custom_ops_library", "spawnl", "spawnv", "symbolic_trace", "sympify", "system",
+}  # fmt: skip
+"""What makes code of text, or classes or processes, whatever it is called on."""
+ATTRIBUTES = {"getattr", "setattr", "delattr"}
+GETTERS = {"attrgetter", "methodcaller"}
+PATTERNS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
+
+Found = tuple[str, str]  # place (file::function), what
+
+DTYPE = "a dtype: Options and Run take those of a list"
+OWN = "names that stand in our own source"
+USER = "the user's own Python, which the user asks for"
+EXPORTED = "names that torch.export has given in a graph of its own"
+EXCEPTIONS: dict[Found, str] = {
+    ("parity/model_file.py::_executed", "exec"): USER,
+    ("parity/model_file.py::_executed", "compile"): USER,
+    ("parity/model_file.py::", "import importlib"): USER,
+    ("parity/model_file.py::_UserFile.optional", "getattr"): USER,
+    ("parity/model_file.py::_UserFile.model", "getattr"): USER,
+    ("parity/differences/calls.py::_called", "getattr"): "reads attributes of the user's Cell that its source names",
+    ("parity/differences/calls.py::code_of", "getattr"): OWN,
+    ("parity/differences/general.py::_computing_in", "getattr"): OWN,
+    ("parity/differences/page.py::cell_class", "getattr"): OWN,
+    ("parity/differences/reading.py::read", "getattr"): OWN,
+    ("parity/recipe.py::Recipe.__post_init__", "getattr"): OWN,
+    ("parity/recipe.py::Recipe.made_in", "getattr"): OWN,
+    ("parity/results.py::Comparison.to_dict", "getattr"): OWN,
+    ("parity/training.py::_problems", "format"): OWN,
+    ("parity/weights/checkpoint_files.py::", "import pickle"): "for the errors that torch.load raises, nothing else",
+    ("parity/weights/scope.py::Scope.by_layer", "getattr"): OWN,
+    ("parity/engine.py::captured", "getattr"): DTYPE,
+    ("parity/engine.py::_cast", "getattr"): DTYPE,
+    ("parity/loss_network.py::autocast_dtype", "getattr"): DTYPE,
+    ("parity/loss_network.py::with_signature", "type(name, bases, ...)"): OWN,
+    ("parity/porting.py::compare_port", "getattr"): DTYPE,
+    ("parity/training.py::compare_training", "getattr"): DTYPE,
+    ("parity/sides/mindspore_cells.py::MindSpore.prepared", "getattr"): DTYPE,
+    ("parity/sides/torch_side.py::TorchSide.__init__", "getattr"): DTYPE,
+    ("parity/sides/torch_side.py::TorchSide.run", "getattr"): DTYPE,
+    ("parity/sides/torch_steps.py::_shaken", "getattr"): DTYPE,
+    ("parity/sides/training.py::TorchTraining.run", "getattr"): DTYPE,
+    ("converter/capture/functional.py::_Rewriter._in_place", "getattr"): "operators that torch.export has found",
+    ("converter/capture/hand_written_backward.py::dropped_backward_told", "format"): OWN,
+    ("converter/capture/known_numbers.py::known_settings", "type(name, bases, ...)"): "names of the module's classes",
+    ("converter/capture/libraries.py::_replaced", "getattr"): OWN,
+    ("converter/capture/libraries.py::_replaced", "setattr"): OWN,
+    ("converter/capture/prepare.py::prepare", "recompile"): "torch.export's own graph; `to_torch` makes names harmless",
+    ("converter/capture/prepare.py::_inline_regions", "getattr"): EXPORTED,
+    ("converter/capture/prepare.py::_inline_regions", "setattr"): EXPORTED,
+    ("converter/capture/translate.py::Translator.run", "getattr"): EXPORTED,
+    ("converter/cell_source/construct.py::Construct._call.text", "format"): OWN,
+    ("converter/cell_source/statements.py::named", "format"): OWN,
+    ("converter/cell_source/statements.py::_singular", "re.search"): "an identifier, which has no special characters",
+    ("converter/cell_source/layout.py::_joins_several", "re.findall"): OWN,
+    ("converter/cell_source/source.py::_not_told_in_eval_mode", "re.search"): OWN,
+    ("converter/cell_source/source.py::_imports", "re.search"): OWN,
+    ("converter/onnx_in/importing.py::inferred_types", "getattr"): OWN,
+    ("converter/onnx_in/protos.py::", "getattr"): OWN,
+    ("converter/onnx_in/tables/__init__.py::", "import importlib"): "the modules in its own folder",
+    ("converter/torch_out/code.py::_Text._call", "getattr"): "the name of a function of torch; it is compared, not run",
+    ("converter/torch_out/export.py::_Assembly._made", "setattr"): "attributes made harmless by Module.give_names",
+    ("converter/torch_out/functions.py::field", "getattr"): "identifiers: Structure.from_json refuses others",
+    (
+        "converter/torch_out/functions.py::named_tuple",
+        "named_tuple",
+    ): "runtime.tree.named_tuple takes identifiers alone",
+    (
+        "converter/torch_out/modules.py::_empty_cell",
+        "type(name, bases, ...)",
+    ): "an identifier made by naming.identifier",
+    ("converter/torch_out/recording.py::_Steps._node", "getattr"): "methods of Tensor that the forms of ops call",
+    ("converter/torch_out/tables/matrices.py::", "getattr"): OWN,
+    ("converter/torch_out/walk.py::stored", "getattr"): "attributes made harmless by Module.give_names",
+    ("runtime/compiled/session.py::", "import ctypes"): "copies an array that ONNX Runtime holds",
+    ("runtime/compiled/session.py::Session.explained", "re.search"): OWN,
+    ("runtime/errors.py::require_supported", "format"): OWN,
+    ("runtime/functional/random.py::_drawn", "getattr"): OWN,
+    ("runtime/functional/spelling.py::attach_methods", "setattr"): OWN,
+    ("runtime/functional/spelling.py::operator_class", "type(name, bases, ...)"): OWN,
+    ("runtime/functional/subscripts.py::", "import builtins"): "for slice, which an operator of that name hides",
+    ("runtime/ops/shaping.py::", "import builtins"): "for slice, which an operator of that name hides",
+    (
+        "runtime/recipes/creating.py::builtin_range",
+        "import builtins",
+    ): "for range, which an operator of that name hides",
+    ("runtime/graph/compiling.py::Jitted.__getattr__", "getattr"): USER,
+    ("runtime/graph/objects.py::_attributes", "getattr"): USER,
+    ("runtime/lazy.py::", "import importlib"): OWN,
+    ("runtime/lazy.py::lazily.getattr_", "getattr"): OWN,
+    ("runtime/lowering/model.py::", "import importlib"): "importlib.metadata, for the version",
+    ("runtime/nn/cell.py::Cell.add_flags", "setattr"): USER,
+    ("runtime/nn/layer/multihead_attention.py::MultiheadAttention.__init__", "setattr"): OWN,
+    ("runtime/nn/layer/rnns.py::_Recurrent.extend_repr", "getattr"): OWN,
+    ("runtime/nn/layer/structural_similarity.py::_Similarity.extend_repr", "getattr"): OWN,
+    ("runtime/nn/layer/transformer.py::_TransformerLayer.__init__", "setattr"): OWN,
+    ("runtime/ops/elementwise.py::_extremum_vjp.vjp", "getattr"): OWN,
+    ("runtime/ops/registry.py::Op._set", "getattr"): OWN,
+    ("runtime/ops/registry.py::Op._set", "setattr"): OWN,
+    ("runtime/ops/scanning.py::_bound", "getattr"): OWN,
+    ("runtime/tree.py::named_tuple", "namedtuple"): "each name is an identifier: it is checked in the line before",
+    ("runtime/tree.py::_unflatten", "named_tuple"): "the function above, which checks the names",
+}
+
+
+class _Finder(ast.NodeVisitor):
+    """Finds them in one file."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.within: list[str] = []
+        self.own: set[str] = set()
+        self.found: list[tuple[Found, int]] = []
+
+    def add(self, node: ast.AST, what: str) -> None:
+        self.found.append(((f"{self.file}::{'.'.join(self.within)}", what), getattr(node, "lineno", 0)))
+
+    def visit_Module(self, node: ast.Module) -> None:
+        """What the file defines or imports from this project under one of the names is something else."""
+        for inner in ast.walk(node):
+            if isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
+                self.own.add(inner.name)
+            elif isinstance(inner, ast.ImportFrom) and inner.level:
+                self.own |= {alias.asname or alias.name for alias in inner.names}
+        self.generic_visit(node)
+
+    def _scope(self, node: ast.FunctionDef | ast.ClassDef) -> None:
+        self.within.append(node.name)
+        self.generic_visit(node)
+        self.within.pop()
+
+    visit_FunctionDef = _scope  # noqa: N815
+    visit_ClassDef = _scope  # noqa: N815
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._imported(node, alias.name)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.level == 0:
+            self._imported(node, node.module or "")
+
+    def _imported(self, node: ast.AST, name: str) -> None:
+        for module in LOADING:
+            if name == module or name.startswith(f"{module}."):
+                self.add(node, f"import {module}")
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if node.id in RUN_TEXT and node.id not in self.own:
+            self.add(node, node.id)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        owner = ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+        own = not owner and name in self.own and name != "named_tuple"
+        if name in CALLS and not own:
+            self.add(node, name)
+        if name in ATTRIBUTES and not _is_written(*node.args[1:2]):
+            self.add(node, name)
+        if name in GETTERS and not _is_written(*node.args):
+            self.add(node, name)
+        if name == "type" and len(node.args) == 3:
+            self.add(node, "type(name, bases, ...)")
+        if owner == "re" and name in PATTERNS and not _is_written(*node.args[:1]):
+            self.add(node, f"re.{name}")
+        if name == "format" and isinstance(function, ast.Attribute) and not _is_written(function.value):
+            self.add(node, "format")
+        if owner == "torch" and name in ("load", "compile") and not _is(keywords.get("weights_only"), True):
+            self.add(node, f"torch.{name}")
+        if owner.startswith(("torch.jit", "torch.hub", "torch.package")):
+            self.add(node, f"{owner}.{name}")
+        if owner in ("np", "numpy") and name == "load" and not _is(keywords.get("allow_pickle"), False):
+            self.add(node, "np.load")
+        if "allow_pickle" in keywords and not _is(keywords["allow_pickle"], False):
+            self.add(node, "allow_pickle")
+        if "shell" in keywords and not _is(keywords["shell"], False):
+            self.add(node, "shell")
+        self.generic_visit(node)
+
+
+def _is_written(*nodes: ast.expr) -> bool:
+    """Whether each text stands there as it is used."""
+    return bool(nodes) and all(isinstance(node, ast.Constant) for node in nodes)
+
+
+def _is(node: ast.expr | None, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def executions(root: Path) -> Iterator[tuple[Found, int]]:
+    """Each place in the three rooms, and its line."""
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            finder = _Finder(path.relative_to(root).as_posix())
+            finder.visit(ast.parse(path.read_text(encoding="utf-8"), str(path)))
+            yield from finder.found
+
+
+def test_nothing_is_run_but_what_is_listed() -> None:
+    found = [(place, what, line) for (place, what), line in executions(ROOT) if (place, what) not in EXCEPTIONS]
+    assert [f"{place}:{line}: {what}" for place, what, line in found] == []
+
+
+def test_each_exception_is_there() -> None:
+    assert set(EXCEPTIONS) - {found for found, _ in executions(ROOT)} == set()
+    assert all(len(reason) > 10 for reason in EXCEPTIONS.values())
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("exec(text)", "exec"),
+        ("x = [eval]", "eval"),
+        ("def f(text):\n    return compile(text, '', 'eval')", "compile"),
+        ("__import__(name)", "__import__"),
+        ("from builtins import eval as run", "import builtins"),
+        ("import importlib.util", "import importlib"),
+        ("from importlib import import_module", "import importlib"),
+        ("import pickle", "import pickle"),
+        ("import subprocess as s", "import subprocess"),
+        ("os.system(f'ls {path}')", "system"),
+        ("fx.GraphModule(module, graph)", "GraphModule"),
+        ("graph_module.recompile()", "recompile"),
+        ("graph.python_code('self').src", "python_code"),
+        ("fx.symbolic_trace(module)", "symbolic_trace"),
+        ("sympy.sympify(text)", "sympify"),
+        ("namedtuple(name, fields)", "namedtuple"),
+        ("torch.load(path)", "torch.load"),
+        ("torch.load(path, weights_only=False)", "torch.load"),
+        ("np.load(path)", "np.load"),
+        ("read_array(file, allow_pickle=True)", "allow_pickle"),
+        ("run(command, shell=True)", "shell"),
+        ("getattr(module, name)", "getattr"),
+        ("getattr(module, f'_{name}')", "getattr"),
+        ("operator.methodcaller(name)", "methodcaller"),
+        ("type(name, (Module,), {})", "type(name, bases, ...)"),
+        ("re.search(text, line)", "re.search"),
+        ("template.format(name)", "format"),
+    ],
+)
+def test_a_planted_execution_is_found(tmp_path: Path, source: str, what: str) -> None:
+    file = tmp_path / "converter" / "planted.py"
+    file.parent.mkdir()
+    file.write_text(source)
+    assert what in {found for (_, found), _ in executions(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from .compiled import compile\ncompile(program)",
+        "re.compile('a+')",
+        "metric.eval()",
+        "getattr(module, 'name', None)",
+        "torch.load(path, weights_only=True)",
+        "np.load(path, allow_pickle=False)",
+        "'{}: {}'.format(a, b)",
+        "type(module)",
+        "def f(graph: fx.GraphModule) -> None: ...",
+        "ast.literal_eval(text)",
+    ],
+)
+def test_what_runs_nothing_is_let_through(tmp_path: Path, source: str) -> None:
+    file = tmp_path / "converter" / "planted.py"
+    file.parent.mkdir()
+    file.write_text(source)
+    assert list(executions(tmp_path)) == []
