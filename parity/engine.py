@@ -35,7 +35,7 @@ from .round_trip import FROM_IR, FROM_ONNX, ways_back
 from .sides.frameworks import Framework
 from .sides.interpreter_side import InterpreterSide
 from .sides.onnxruntime_side import ExportedSide, OnnxModelSide
-from .sides.precision import default_dtype, in_dtype
+from .sides.precision import Working, default_dtype, in_dtype
 from .sides.records import Abilities, Side
 from .sides.torch_side import TorchSide
 from .sizes import described, other_sizes, resized
@@ -148,6 +148,13 @@ def check(
     report.notes += eval_mode_notes(module, chosen.train) + notes
     if not (chosen.fail_fast and not report.ok):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
+    own = Working(module, getattr(torch, chosen.dtype)).replaced
+    if own in (torch.float16, torch.bfloat16) and chosen.dtype == "float32":
+        name = str(own).removeprefix("torch.")
+        report.notes.append(
+            f"the model is in {name}; it was compared, and is written to ONNX, in float32: --dtype {name} compares it "
+            "as it is, parity export --fp16 writes it in float16"
+        )
     if exported_dtype != chosen.dtype:
         report.notes.append(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"

@@ -37,11 +37,6 @@ OWN = "names that stand in our own source"
 USER = "the user's own Python, which the user asks for"
 EXPORTED = "names that torch.export has given in a graph of its own"
 EXCEPTIONS: dict[Found, str] = {
-    ("parity/hand_written.py::Audit._look_at", "getattr"): OWN,
-    ("runtime/onnxruntime_package.py::", "import importlib"): "loads ONNX Runtime, by a name of ours",
-    ("runtime/nn/cell_state.py::Stateful.register_buffer", "setattr"): "a name that the user's Cell gives",
-    ("runtime/nn/cell_state.py::Stateful.named_buffers", "getattr"): "names that register_buffer was given",
-    ("runtime/nn/cell_state.py::Stateful.state_dict", "getattr"): "names that register_buffer was given",
     ("parity/model_file.py::_executed", "exec"): USER,
     ("parity/model_file.py::_executed", "compile"): USER,
     ("parity/model_file.py::", "import importlib"): USER,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ...runtime.errors import ConversionError, UsageError
+from ...runtime.errors import ConversionError, UnsupportedOperators, UsageError
 from ...runtime.ir.dims import Dim, maximum, minimum, symbol
 
 LARGEST_PART = 2**16  # of a fraction by which a size is multiplied: for sizes below 2**37, floats are exact too
@@ -99,6 +100,63 @@ def require_axes(
                     f"dynamic_shapes: {axis!r} is no axis of a tensor of shape {list(tensor.shape)}, whose axes are "
                     f"the integers from 0 to {tensor.ndim - 1}"
                 )
+
+
+def completed(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Any:
+    """`dynamic_shapes` with None for each argument that a dict by name leaves out: its axes are fixed."""
+    if not isinstance(dynamic_shapes, dict):
+        return dynamic_shapes
+    try:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    except TypeError:  # the arguments don't fit: torch says how
+        return dynamic_shapes
+    return dynamic_shapes if dynamic_shapes.keys() - bound.keys() else {n: dynamic_shapes.get(n) for n in bound}
+
+
+def of_two(
+    args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The example inputs with axes of size 2 where they have 1 along one that may vary.
+
+    torch.export takes a size of 0 or 1 as fixed. Which sizes the program was captured at makes no difference to it.
+    """
+    given: Any = dict(kwargs) if isinstance(dynamic_shapes, dict) else (*args, *kwargs.values())
+    if isinstance(dynamic_shapes, dict):
+        positional = [name for name in dynamic_shapes if name not in kwargs]
+        given = dict(zip(positional, args, strict=False)) | given
+    doubled: dict[int, torch.Tensor] = {}
+    for tensor, spec in _with_specs(given, dynamic_shapes):
+        entries = spec.items() if isinstance(spec, dict) else enumerate(spec or ())
+        axes = [axis for axis, dim in entries if tensor.shape[axis] == 1 and _varies(dim)]
+        for axis in axes:
+            doubled[id(tensor)] = torch.cat([doubled.get(id(tensor), tensor)] * 2, axis)
+    if not doubled:
+        return args, kwargs
+
+    def resized(leaf: Any) -> Any:
+        return doubled.get(id(leaf), leaf)
+
+    return pytree.tree_map(resized, (args, kwargs))  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def told_of_two(doubled: bool) -> Iterator[None]:
+    """Within the context, errors about inputs that `of_two` doubled say so."""
+    try:
+        yield
+    except UnsupportedOperators:
+        raise
+    except (ConversionError, UsageError) as error:
+        if not doubled:
+            raise
+        raise type(error)(f"{error}\n  note: axes of size 1 that dynamic_shapes lets vary were given size 2") from error
+
+
+def _varies(dim: Any) -> bool:
+    """Whether an entry of `dynamic_shapes` says that a size may be 1 and 2, and is no other size's multiple."""
+    if isinstance(dim, torch.export.Dim):
+        return type(dim) is torch.export.Dim and dim.min <= 2 <= dim.max
+    return getattr(getattr(dim, "type", None), "name", "") == "DYNAMIC"
 
 
 def gathered(module: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any) -> Any:

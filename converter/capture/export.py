@@ -21,7 +21,7 @@ from . import tables  # noqa: F401  (fills the table)
 from .attributes import changes_told
 from .checkpoints import kept_activations
 from .containers import open_containers, structure
-from .dims import as_dim, gathered, require_axes, symbol_names, with_dims
+from .dims import as_dim, completed, gathered, of_two, require_axes, symbol_names, told_of_two, with_dims
 from .hand_written_backward import HandWritten, applied_by
 from .kept_state import refuse_state
 from .marks import Marker
@@ -81,11 +81,25 @@ def from_torch(
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
     keywords = dict(kwargs or {})
-    dynamic_shapes = with_dims(dynamic_shapes)
+    dynamic_shapes = completed(module, args, keywords, with_dims(dynamic_shapes))
     require_axes(module, args, keywords, dynamic_shapes)
+    example = args, keywords
+    args, keywords = of_two(args, keywords, dynamic_shapes)
     dynamic_shapes = gathered(module, args, dynamic_shapes)
     open_containers((args, keywords))
     require_harmless_keys(args, keywords)
+    with told_of_two(args is not example[0]):
+        return _captured(module, args, keywords, dynamic_shapes, train, differentiated)
+
+
+def _captured(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    dynamic_shapes: Any,
+    train: bool,
+    differentiated: Collection[str],
+) -> Program:
     marker = Marker()
     functions = HandWritten(differentiated)
     with in_mode(module, train):

@@ -145,6 +145,15 @@ def require_ready(module: torch.nn.Module) -> None:
             f"the model is compiled by torch.jit ({module.original_name}), which can't be traced: "
             "give the nn.Module that it was made of"
         )
+    scripted = {name: part for name, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)}
+    if scripted:
+        outer = [n for n in scripted if not any(n.startswith(f"{other}.") for other in scripted if other != n)]
+        shown = ", ".join(f"{name} ({scripted[name].original_name})" for name in outer)
+        raise UsageError(
+            f"Cells are compiled by torch.jit, which can't be traced: {shown}\n"
+            "  what to do: put the nn.Module that each was made of (by torch.jit.script or torch.jit.trace) in its "
+            "place, and load its state_dict"
+        )
     lazy = [n for n, x in module.named_parameters() if torch.nn.parameter.is_lazy(x)]
     if lazy:
         raise UsageError(

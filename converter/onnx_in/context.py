@@ -35,6 +35,7 @@ class Context:
         tensor: an imported value as a tensor of the program.
         run: a sub-graph (the value of an attribute) on operands; its outputs.
         draft: a sub-graph as a sub-program, with operands that are known or, given as types, its inputs; and its name.
+        choice: whether the first of two branches is taken, where the graph around doesn't fit both.
     """
 
     builder: Builder
@@ -46,6 +47,7 @@ class Context:
     tensor: Callable[[Imported], Traced]
     run: Callable[[GraphProto, tuple[Imported, ...]], tuple[Any, ...]]
     draft: Callable[[GraphProto, tuple[Type | Imported, ...], str], Draft]
+    choice: Callable[[], bool]
 
     def fresh(self) -> SymbolicDim:
         """A symbol for a size that only the run tells."""

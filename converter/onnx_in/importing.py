@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections import ChainMap
+from collections import ChainMap, Counter
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from ...runtime.errors import ConversionError, ShapeError, UsageError
+from ...runtime.ir.dims import SymbolicDim
 from ...runtime.ir.passes.mark_cells import mark_cells
 from ...runtime.ir.program import Program
+from ...runtime.ir.types import Type
 from ...runtime.ir.verify import verify
 from ...runtime.memory import require_room
 from ...runtime.tracing import Builder
@@ -20,6 +23,7 @@ from ...runtime.tree import TENSOR, Structure
 from ..structure.depth import leave_room
 from . import protos
 from .cells import CellPaths
+from .choices import Choices, tried
 from .functions import require_finite
 from .inferred import inferred_types
 from .origin import Origin, written_by_us
@@ -28,7 +32,7 @@ from .subprograms import MISSING
 from .walk import Scope, Walk, imported_opsets
 
 
-def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
+def from_onnx(model: str | PathLike[str] | ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Program:
     """Import an ONNX model: operators of the standard domain (opset 7 and up), sub-graphs and functions.
 
     Floating-point initializers become trainable parameters under their own names, so that a deployed model can be
@@ -40,6 +44,8 @@ def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
 
     Args:
         model: the path of a model, or the model. External data are read from the folder of the path.
+        shapes: of inputs by name, for sizes that the model leaves open. What they decide is decided on import, so that
+            a model may be read whose operators or branches depend on them.
 
     Returns:
         The program, in eval mode.
@@ -47,11 +53,22 @@ def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
     Raises:
         UnsupportedOperators: operators that can't be imported: all of them, with the names of their nodes.
         ConversionError: the model is malformed; the message names the node, initializer or input.
-        UsageError: the file can't be read.
+        UsageError: the file can't be read, or `shapes` don't fit its inputs.
     """
     if isinstance(model, ModelProto):
-        return _import(model, None)
-    path = Path(model)
+        return tried(functools.partial(_import, model, None, shapes or {}))
+    read = read_model(model)
+    return tried(functools.partial(_import, read, Path(model).parent, shapes or {}))
+
+
+def read_model(path: str | PathLike[str]) -> ModelProto:
+    """The model in a file, without its external data.
+
+    Raises:
+        ConversionError: the file is no ONNX model.
+        UsageError: it can't be read.
+    """
+    path = Path(path)
     if path.exists() and not path.is_file():
         raise UsageError(f"can't read {path}: it is no regular file")
     try:
@@ -59,15 +76,15 @@ def from_onnx(model: str | PathLike[str] | ModelProto) -> Program:
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror or error}") from error
     try:
-        read = ModelProto.FromString(data)
+        read: ModelProto = ModelProto.FromString(data)
     except DecodeError:
         read = ModelProto()
     if not read.HasField("graph"):
         raise ConversionError(f"{path} is no ONNX model, or is cut off")
-    return _import(read, path.parent)
+    return read
 
 
-def _import(model: ModelProto, folder: Path | None) -> Program:
+def _import(model: ModelProto, folder: Path | None, shapes: Mapping[str, Sequence[int]], choices: Choices) -> Program:
     opsets = imported_opsets(model.opset_import)
     if not model.HasField("graph"):
         raise ConversionError("the model has no graph")
@@ -80,30 +97,12 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     if len(functions) < len(model.functions):
         raise ConversionError("two functions of the model have the same domain, name and overload")
     types = functools.cache(lambda: inferred_types(model, symbols))
-    walk = Walk(builder, stored, cells, functions, types, folder, require_finite(graph.node, functions))
-    has_data = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+    walk = Walk(builder, stored, cells, functions, types, folder, require_finite(graph.node, functions), choices)
     scope = Scope(ChainMap(), opsets)
     inputs = []
-    for info in graph.input:
-        if info.name in has_data:
-            continue
-        protos.require_text(info.name)
-        if info.name in scope.values:
-            raise ConversionError(f"two inputs are named {info.name!r}")
-        declared = protos.declared_type(info.type, info.name, symbols, f"input {info.name!r}")
-        if declared is None:
-            kind = info.type.WhichOneof("value") or "nothing"
-            raise ConversionError(
-                f"input {info.name!r} is declared as {kind.removesuffix('_type')}: needed a tensor with known dtype "
-                "and number of dimensions"
-            )
-        if (sizes := declared.sizes) is not None:
-            try:
-                require_room(sizes, declared.dtype)
-            except ShapeError as error:
-                raise ConversionError(f"input {info.name!r}: {error}") from None
-        scope.values[info.name] = builder.new_value(info.name, declared)
-        inputs.append(scope.values[info.name].value)
+    for name, declared in input_types(graph, symbols, shapes).items():
+        scope.values[name] = builder.new_value(name, declared)
+        inputs.append(scope.values[name].value)
     outputs = walk.graph(graph, scope)
     walk.finish()
     assert MISSING not in outputs, "what is missing was listed"
@@ -132,6 +131,72 @@ def _import(model: ModelProto, folder: Path | None) -> Program:
     program = mark_cells(program)
     verify(program)
     return program
+
+
+def input_types(graph: GraphProto, symbols: protos.Symbols, shapes: Mapping[str, Sequence[int]]) -> dict[str, Type]:
+    """The types of the inputs that have no initializer, in order, with the sizes that `shapes` give.
+
+    Raises:
+        ConversionError: an input is no tensor, two have one name, or a declared shape is too large.
+        UsageError: `shapes` name what is no input, or sizes that it can't have.
+    """
+    has_data = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+    protos.require_text(*(info.name for info in graph.input))
+    infos = [info for info in graph.input if info.name not in has_data]
+    for name, count in Counter(info.name for info in infos).items():
+        if count > 1:
+            raise ConversionError(f"two inputs are named {name!r}")
+    declared = {info.name: _declared_input(info, symbols) for info in infos}
+    symbols.sizes |= given_sizes(declared, shapes)
+    found = {info.name: _declared_input(info, symbols) for info in infos}
+    for name, type in found.items():
+        if name in shapes and type.sizes not in (None, tuple(shapes[name])):
+            raise _misfit(name, declared[name], shapes[name])
+        if type.sizes is not None:
+            try:
+                require_room(type.sizes, type.dtype)
+            except ShapeError as error:
+                raise ConversionError(f"input {name!r}: {error}") from None
+    return found
+
+
+def _declared_input(info: ValueInfoProto, symbols: protos.Symbols) -> Type:
+    declared = protos.declared_type(info.type, info.name, symbols, f"input {info.name!r}")
+    if declared is None:
+        kind = info.type.WhichOneof("value") or "nothing"
+        raise ConversionError(
+            f"input {info.name!r} is declared as {kind.removesuffix('_type')}: needed a tensor with known dtype "
+            "and number of dimensions"
+        )
+    return declared
+
+
+def given_sizes(declared: Mapping[str, Type], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """What the symbols of declared inputs are where those have the given shapes.
+
+    Raises:
+        UsageError: there is no such input, or it can't have that shape.
+    """
+    found: dict[str, int] = {}
+    for name, shape in shapes.items():
+        if name not in declared:
+            raise UsageError(f"the model has no input {name!r}: it takes {', '.join(declared) or 'nothing'}")
+        type = declared[name]
+        if len(shape) != type.rank or any(size < 0 for size in shape):
+            raise _misfit(name, type, shape)
+        for dim, size in zip(type.shape, shape, strict=True):
+            if not isinstance(dim, SymbolicDim):
+                fits = dim == size
+            else:
+                solved = dim.solve(size)
+                fits = solved is None or found.setdefault(*solved) == solved[1]
+            if not fits:
+                raise _misfit(name, type, shape)
+    return found
+
+
+def _misfit(name: str, type: Type, shape: Sequence[int]) -> UsageError:
+    return UsageError(f"input {name!r} of the model is {type}, it can't have the shape {list(shape)}")
 
 
 def _called_as_told(program: Program, origin: Origin) -> Program:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, TensorProto, TypeProto
 
 from ...runtime.errors import ConversionError
-from ...runtime.ir.dims import Dim, parse, symbol
+from ...runtime.ir.dims import Dim, SymbolicDim, parse, substitute, symbol
 from ...runtime.ir.types import Type
 from ...runtime.memory import require_room
 
@@ -210,27 +211,56 @@ def graphs_of(graph: GraphProto) -> list[GraphProto]:
 
 
 class Symbols:
-    """Symbolic sizes by the names that the model gives them."""
+    """Symbolic sizes by the names that the model gives them, as identifiers: different names stay different.
+
+    Attributes:
+        sizes: of symbols that are known, such as those of an input whose shape was given.
+    """
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}
+        self.sizes: dict[str, Dim] = {}
+        self._names: dict[tuple[str, bool], str] = {}
 
     def dim(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
-        """A declared dimension; one without value and name, or of size -1, is called `unnamed`."""
+        """A declared dimension; one without value and name, or of size -1, is called `unnamed`.
+
+        So is one whose name tells nothing: exporters write "?", "-1" or "None" for any number of open dimensions.
+        """
+        return substitute(self._declared(proto, unnamed), self.sizes)
+
+    def _declared(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
         if proto.HasField("dim_value") and proto.dim_value != -1:
             if proto.dim_value < 0:
                 raise ConversionError(f"dimension {unnamed!r} has the size {proto.dim_value}")
             return int(proto.dim_value)
-        if not proto.dim_param:
-            return symbol(identifier(unnamed))
         require_text(proto.dim_param)
+        if _TELLS_NOTHING.fullmatch(proto.dim_param):
+            return self._symbol(unnamed, named=False)
         if len(proto.dim_param) > LONGEST_NAME:
             raise ConversionError(f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters")
         try:
             dim = parse(proto.dim_param)
         except ValueError:
-            return symbol(identifier(proto.dim_param))
-        return symbol(identifier(proto.dim_param)) if isinstance(dim, int) and dim < 0 else dim
+            return self._symbol(proto.dim_param)
+        if isinstance(dim, int):
+            return self._symbol(proto.dim_param) if dim < 0 else dim
+        return substitute(dim, {name: self._symbol(name) for name in dim.symbols()})
+
+    def _symbol(self, text: str, *, named: bool = True) -> SymbolicDim:
+        """The symbol for a name, or for a dimension without one; each has its own."""
+        if (text, named) not in self._names:
+            name, taken = identifier(text), set(self._names.values())
+            self._names[text, named] = next(c for c in _numbered(name) if c not in taken)
+        return symbol(self._names[text, named])
+
+
+_TELLS_NOTHING = re.compile(r"[^A-Za-z0-9]*|\s*-\s*\d+\s*|none", re.IGNORECASE)
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """The name, and what may be put in its place where it is taken."""
+    yield name
+    yield from (f"{name}_{number}" for number in itertools.count(2))
 
 
 def identifier(text: str) -> str:

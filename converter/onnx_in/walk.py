@@ -22,8 +22,10 @@ from ...runtime.ir.types import Source, Type
 from ...runtime.tracing import Builder, Traced
 from . import folding, protos
 from .cells import CellPaths
+from .choices import Choices
 from .context import Context
 from .functions import DEEPEST, MOST, body_of
+from .order import in_order
 from .schemas import require_valid
 from .stored import Stored
 from .subprograms import MISSING, Draft, Incomplete
@@ -78,6 +80,7 @@ class Walk:
         types: Callable[[], Mapping[str, Type]],
         folder: Path | None,
         size: int,
+        choices: Choices,
     ) -> None:
         """`size` is the number of nodes in the model, with functions put in line."""
         load_all()
@@ -87,6 +90,7 @@ class Walk:
         self.functions = functions
         self.types = types
         self.folder = folder
+        self.choices = choices
         self.missing: list[tuple[str, str, str]] = []
         self.left = itertools.count(MOST + size, -1)  # nodes that may still be imported, in sub-programs too
         self.within = False  # whether this is a sub-program, which has no Cells of its own
@@ -97,7 +101,7 @@ class Walk:
             self.define(scope, tensor.name, self.stored.initializer(tensor))
         for sparse in graph.sparse_initializer:
             self.define(scope, sparse.values.name, self.stored.sparse(sparse))
-        self.nodes(graph.node, scope)
+        self.nodes(in_order(graph.node), scope)
         return tuple(self.lookup(scope, output.name, "the outputs of the graph") for output in graph.output)
 
     def nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
@@ -211,6 +215,7 @@ class Walk:
             tensor=tensor,
             run=functools.partial(self.run, scope),
             draft=functools.partial(self.draft, scope),
+            choice=self.choices.answer,
         )
         names = translation.named(len(operands))
         taken = [

@@ -19,6 +19,12 @@ def cond(predicate: Tensor, then_branch: Body, else_branch: Body, operands: Sequ
     return _tuple((then_branch if predicate else else_branch)(*operands))
 
 
+def guard(x: Tensor, condition: Tensor, message: str) -> Tensor:
+    """`x`; an error where the condition doesn't hold."""
+    torch._assert_async(condition, message)
+    return x
+
+
 def loop(
     limit: Tensor, going: Tensor, operands: Sequence[Tensor], body: Body, carried: int, empty: Empty
 ) -> tuple[Tensor, ...]:

@@ -6,6 +6,7 @@ import errno
 import io
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -178,13 +179,42 @@ def shared(function: Function) -> Function:
     return function
 
 
+def _parsed_shapes(
+    ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of `--shape`, which can't stand beside `--inputs`."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, equals, sizes = text.rpartition("=")
+        parts = [size.strip() for size in sizes.split(",")] if sizes.strip() else []
+        if not equals or not name or not all(re.fullmatch("[0-9]{1,18}", part) for part in parts):
+            raise click.BadParameter(f"needed NAME=SIZES, such as x=1,3,96,128; given {text!r}", ctx, parameter)
+        if name in found:
+            raise click.BadParameter(f"{name!r} is given twice", ctx, parameter)
+        found[name] = tuple(map(int, parts))
+    if found and ctx.params.get("inputs"):
+        raise click.BadParameter("--inputs has arrays of certain shapes already", ctx, parameter)
+    return found
+
+
+shapes_option = click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=SIZES",
+    callback=_parsed_shapes,
+    help="The shape of an input of an ONNX file, x=1,3,96,128; may be repeated.",
+)
+
+
 def judging(function: Function) -> Function:
     """The options of the commands that judge."""
     glob = "GLOB"
     for decorate in (
         click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML."),
         click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md)."),
-        click.option("--inputs", metavar="FILE", help="Arrays by input name (.npz), for ONNX files."),
+        shapes_option,
+        click.option("--inputs", metavar="FILE", is_eager=True, help="Arrays by input name (.npz), for ONNX files."),
         click.option(
             "--provider",
             type=click.Choice(["cpu", "cuda"]),

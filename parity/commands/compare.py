@@ -27,14 +27,15 @@ def compare(
     json_file: str | None,
     junit_file: str | None,
     inputs: str | None,
+    shapes: dict[str, tuple[int, ...]],
     no_grad: bool,
     **options: Any,
 ) -> None:
     """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
 
-    Inputs are generated from the declared types, at several sizes of dynamic dimensions, or taken from --inputs. Cells
-    are compared one by one where both files have the same (both written by parity export, say), else the models as a
-    whole.
+    Inputs are generated from the declared types, at several sizes of dynamic dimensions or as --shape says, or taken
+    from --inputs. Cells are compared one by one where both files have the same (both written by parity export, say),
+    else the models as a whole. Where a file can't be read as a program, ONNX Runtime on both is compared.
     """
     read = {"REFERENCE": reference, "CANDIDATE": candidate, "--inputs": inputs}
     require_outputs({"--json": json_file, "--junit": junit_file}, read)
@@ -45,9 +46,11 @@ def compare(
                 "  what to do: judge a model file with parity run; two modules in Python, with "
                 "parity.compare(reference, candidate, args) or assert_parity"
             )
-    from ..onnx_files import compare_onnx
+    from ..onnx_comparison import compare_onnx
 
     options |= {"grads": not no_grad, "model": candidate}
     with TerminalProgress() as progress:
-        report = compare_onnx(reference, candidate, inputs=inputs, seed=seed, progress=progress, **options)
+        report = compare_onnx(
+            reference, candidate, inputs=inputs, shapes=shapes, seed=seed, progress=progress, **options
+        )
     finish(report, verbose, json_file, junit_file)

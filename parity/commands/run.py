@@ -35,6 +35,7 @@ def run(
     junit_file: str | None,
     onnx_file: str | None,
     inputs: str | None,
+    shapes: dict[str, tuple[int, ...]],
     no_grad: bool,
     train: bool,
     round_trip: bool,
@@ -47,7 +48,8 @@ def run(
     inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs), dynamic_shapes, and cell(),
     the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
 
-    Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are held against each other on it.
+    Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are held against each other on it, on generated
+    inputs of --shape, or on --inputs. One that can't be read as a program is compared as a whole, its Cells unknown.
 
     With --train-steps, steps of training are compared: losses, gradients, overflow decisions, clipped gradients,
     optimizer state, parameters and buffers. The loss is that of the file, else the mean of the squares of all
@@ -66,10 +68,13 @@ def run(
         from ..onnx_files import check_onnx
 
         with TerminalProgress() as progress:
-            report = check_onnx(model, inputs=inputs, seed=seed, model=model, progress=progress, **options)
+            report = check_onnx(
+                model, inputs=inputs, shapes=shapes, seed=seed, model=model, progress=progress, **options
+            )
         finish(report, verbose, json_file, junit_file)
-    if inputs is not None:
-        raise UsageError("--inputs is for ONNX files: a model file has inputs() of its own")
+    if inputs is not None or shapes:
+        option = "--inputs" if inputs is not None else "--shape"
+        raise UsageError(f"{option} is for ONNX files: a model file has inputs() of its own")
     with files.written_model(onnx_file) if onnx_file else nullcontext() as onnx_path:
         report = checked(model, seed, verbose, train=train, round_trip=round_trip, save_onnx=onnx_path, **options)
     finish(report, verbose, json_file, junit_file)

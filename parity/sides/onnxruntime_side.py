@@ -127,6 +127,7 @@ class OnnxModelSide:
         *,
         dtype: str = "float32",
         provider: str = "cpu",
+        optimized: bool = True,
         names: Sequence[str] = (),
     ) -> None:
         self.name = name
@@ -135,7 +136,9 @@ class OnnxModelSide:
         self.provider = provider
         self.abilities = Abilities((("rounding", dtype),), gradients=False, cells=False)
         self.inputs = self._paired(args, kwargs)
-        self.session = IsolatedSession(model, provider)  # it loads the model while the other sides run
+        self.session = IsolatedSession(
+            model, provider, optimized=optimized
+        )  # it loads the model while the other sides run
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """None that are known by name."""
@@ -144,7 +147,7 @@ class OnnxModelSide:
     def run(self, run: Run) -> Records:
         """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
         records = Records()
-        outputs = _tensors(self.session.run(self.inputs))
+        outputs = tensors_of(self.session.run(self.inputs))
         partners, records.notes = self._partners(run, list(outputs))
         count = len(run.slots.get(("", 0, OUTPUT), outputs))
         if len(outputs) > count:
@@ -236,7 +239,7 @@ def _as(array: Array, value: Value) -> Array:
     return array.astype(value.dtype, copy=False) if is_floating(array.dtype) else array
 
 
-def _tensors(outputs: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
+def tensors_of(outputs: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
     """Outputs by name; the items of a sequence by name and place."""
     return {
         name if len(items) == 1 else f"{name}[{i}]": item

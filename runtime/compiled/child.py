@@ -58,6 +58,8 @@ def _loaded(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.Infer
     options = ort.SessionOptions()
     for name, value in request["options"].items():
         setattr(options, name, value)
+    if not request["optimized"]:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     ort.set_default_logger_severity(options.log_severity_level)
     providers = [tuple(one) if isinstance(one, list) else one for one in request["providers"]]
     session = ort.InferenceSession(

@@ -55,13 +55,19 @@ class IsolatedSession:
         model: the model, or the path of its file.
         provider: "cpu" or "cuda".
         seconds: how long loading may take, and each run.
+        optimized: whether ONNX Runtime may change the graph before it runs it.
 
     Raises:
         UsageError: there is no such provider.
     """
 
     def __init__(
-        self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu", seconds: float = LONGEST
+        self,
+        model: onnx.ModelProto | str | PathLike[str],
+        provider: str = "cpu",
+        seconds: float = LONGEST,
+        *,
+        optimized: bool = True,
     ) -> None:
         path = None if isinstance(model, onnx.ModelProto) else path_in_utf8(model)
         self.model = model
@@ -80,6 +86,7 @@ class IsolatedSession:
         request = {
             "path": None if path is None else os.path.abspath(path),
             "options": options_of(),
+            "optimized": optimized,
             "providers": PROVIDERS[self.provider],
             "disabled": IN_FLOAT32 if has_doubles(model) else [],
             "memory": memory_size() if self.provider == "cpu" else None,  # CUDA reserves addresses for all memory
@@ -115,6 +122,11 @@ class IsolatedSession:
             name: [_array(name, one, next(remaining)) for one in items]
             for name, items in zip(names, answer["outputs"], strict=True)
         }
+
+    @property
+    def refused(self) -> bool:
+        """Whether ONNX Runtime was found not to take the model."""
+        return self._refused is not None
 
     def close(self) -> None:
         """End the process."""

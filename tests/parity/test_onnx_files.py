@@ -17,7 +17,9 @@ from torch import Tensor, nn
 
 from cellbridge import converter
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_files import check_onnx, compare_onnx, generated_inputs
+from cellbridge.parity.onnx_comparison import compare_onnx
+from cellbridge.parity.onnx_files import check_onnx
+from cellbridge.parity.onnx_inputs import generated_inputs
 from cellbridge.parity.results import NOT_COMPARED
 from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
 from cellbridge.parity.sides.records import Run

@@ -29,6 +29,7 @@ WITHOUT_FORM = {
     "gru_gradient": GRADIENTS,
     "gru_with_gates": GRADIENTS,
     "layer_norm_with_statistics": GRADIENTS,
+    "guard": "no module that is captured has it",
     "linear_recurrence": GRADIENTS,
     "loop": CONTROL,
     "lstm_gradient": GRADIENTS,

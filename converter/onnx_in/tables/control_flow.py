@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from ....runtime.errors import ShapeError
+from ....runtime.errors import ConversionError, ConversionWarning, ShapeError, UnsupportedOperators
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import BOOL, INT64, Type
-from ....runtime.ops import control_flow, loops, shaping
+from ....runtime.ops import comparison, control_flow, guard, loops, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.subprogram_rules import as_tuple
 from ....runtime.tracing import Traced
@@ -18,6 +19,14 @@ from ..subprograms import MISSING, Draft, Inexpressible, union
 from ..table import Unsupported, cast, onnx, require_few
 from ..values import Known, known
 
+OTHER_BRANCH = (
+    "an If of the model takes its other branch on these inputs, which doesn't fit what follows as the program was "
+    "read; read the model with the shapes of these inputs (--shape, or `shapes` of from_onnx)"
+)
+ONE_BRANCH = (
+    "of an If whose branches don't both fit the sizes and what follows, the {} branch was taken; that the condition "
+    "chooses it is checked when the program runs"
+)
 LONGEST = 256  # iterations of a loop that is put in line
 NO_LIMIT = 2**63 - 1
 
@@ -46,17 +55,52 @@ def if_(context: Context, cond: Any, *, then_branch: Any, else_branch: Any) -> A
     if chosen is not None:
         return context.run(then_branch if chosen else else_branch, ())
     try:
-        drafts = context.draft(then_branch, (), "then"), context.draft(else_branch, (), "else")
+        drafts = [_drafted(context, branch, name) for branch, name in ((then_branch, "then"), (else_branch, "else"))]
     except Inexpressible:
         raise Unsupported("branches that give sequences or optionals, by a condition that the run decides") from None
-    operands = union(*drafts)
-    branches = [draft.program(operands) for draft in drafts]
-    count = sum(_unlike(a, b) for a, b in zip(drafts[0].types, drafts[1].types, strict=True))
+    first, second = drafts
+    if isinstance(first, ConversionError) and isinstance(second, ConversionError):
+        raise first
+    if isinstance(first, ConversionError) or isinstance(second, ConversionError):
+        return _one_branch(context, cond, (then_branch, else_branch), not isinstance(first, ConversionError))
+    if [x.ndim for x in first.tensors] != [x.ndim for x in second.tensors]:
+        return _one_branch(context, cond, (then_branch, else_branch), context.choice())
+    operands = union(first, second)
+    branches = [first.program(operands), second.program(operands)]
+    count = sum(_unlike(a, b) for a, b in zip(first.types, second.types, strict=True))
     symbols = tuple(context.builder.new_symbol() for _ in range(count))
     return as_tuple(
         control_flow.cond(
             _scalar(context, cond, BOOL), *operands, then_branch=branches[0], else_branch=branches[1], symbols=symbols
         )
+    )
+
+
+def _drafted(context: Context, branch: Any, name: str) -> Draft | ConversionError:
+    """A branch as a sub-program, or why it can't be run on what there is: sizes that don't fit, say."""
+    try:
+        return context.draft(branch, (), name)
+    except UnsupportedOperators:
+        raise
+    except ConversionError as error:
+        return error
+
+
+def _one_branch(context: Context, cond: Any, branches: tuple[Any, Any], chosen: bool) -> Any:
+    """One of two branches in line; that the condition chooses it is checked when the program runs.
+
+    Exporters write `x.squeeze(1)` as an If whose branches give tensors of other ranks. What follows fits one of them.
+    """
+    warnings.warn(ConversionWarning(ONE_BRANCH.format("then" if chosen else "else")), stacklevel=2)
+    condition = _scalar(context, cond, BOOL)
+    holds = condition if chosen else comparison.logical_not(condition)
+    results = context.run(branches[0 if chosen else 1], ())
+    if MISSING in results:
+        return _missing(context)
+    guarded = [x for x in results if isinstance(x, Traced)] or results
+    return tuple(
+        guard.guard(context.tensor(x), holds, message=OTHER_BRANCH) if any(x is y for y in guarded) else x
+        for x in results
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim, maximum
 from ....runtime.ir.types import Type, is_floating
-from ....runtime.ops import contraction, convolution, elementwise, linear, matrix, shaping
+from ....runtime.ops import contraction, convolution, linear, matrix, shaping
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, onnx
@@ -74,6 +74,8 @@ def convolved(
     if weight.ndim != x.ndim:
         raise ShapeError(f"needed a weight of {x.ndim} dimensions, given {tuple(weight.shape)}")
     kernel = fixed(weight.shape[2:])
+    if not isinstance(x.shape[1], int):  # whether it has these channels, the run tells
+        x = shaping.reshape(x, shape=(x.shape[0], weight.shape[1] * group, *x.shape[2:]))
     if kernel_shape is not None and tuple(kernel_shape) != kernel:
         raise ShapeError(f"kernel_shape is {kernel_shape}, the weight has {kernel}")
     stride, dilation = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
@@ -137,6 +139,11 @@ def _for_output(whole: list[Any], wanted: list[Any], auto_pad: str, extra: tuple
 @onnx("MatMul")
 def matmul(context: Context, A: Traced, B: Traced) -> Any:
     """MatMul-1..13(A, B) -> Y"""
+    return product_of(context, A, B)
+
+
+def product_of(context: Context, A: Any, B: Any) -> Any:
+    """A product of matrices; when the program runs, if the sizes can't be told to fit before."""
     try:
         return linear.matmul(A, B)
     except ShapeError:
@@ -156,16 +163,16 @@ def gemm(
         raise ShapeError(f"needed matrices, given {A.value.type} and {B.value.type}")
     if transA:
         A = shaping.transpose(A, permutation=(1, 0))
-    simple = alpha == 1.0 and beta == 1.0 and transB and is_floating(A.dtype)
+    simple = alpha == 1.0 and beta == 1.0 and transB and is_floating(A.dtype) and A.shape[1] == B.shape[1]
     if simple and (C is None or (C.ndim == 1 and C.shape[0] == B.shape[0])):
         return linear.linear(A, B, C)
     if transB:
         B = shaping.transpose(B, permutation=(1, 0))
-    product: Any = linear.matmul(A, B)
+    product = product_of(context, A, B)
     product = product if alpha == 1.0 else product * _like(alpha, A)
     if C is None:
         return product
-    return elementwise.add(product, C if beta == 1.0 else C * _like(beta, C))
+    return context.broadcast("Add", product, C if beta == 1.0 else C * _like(beta, C))
 
 
 def _like(number: float, x: Traced) -> float | int:

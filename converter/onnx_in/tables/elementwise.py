@@ -120,7 +120,8 @@ def prelu(context: Context, X: Traced, slope: Traced) -> Any:
     if context.opset < 7 and slope.ndim == 1 and slope.shape != (1,):
         slope = aligned(X, slope, 1)
     zero = np.zeros((), X.dtype)
-    return elementwise.where(comparison.less(X, zero), elementwise.mul(X, slope), X)
+    scaled = context.broadcast("Mul", X, slope)
+    return context.broadcast("Where", comparison.less(X, zero), scaled, X, dtype=X.dtype)
 
 
 # ---- any number of operands ----
@@ -144,7 +145,7 @@ _enter_variadic("Min", "Min")
 @onnx("Mean")
 def mean(context: Context, *data: Traced) -> Any:
     """Mean-8..13(*data) -> mean"""
-    return functools.reduce(elementwise.add, data) / float(len(data))
+    return functools.reduce(functools.partial(context.broadcast, "Add"), data) / float(len(data))
 
 
 # ---- choice, bounds, dtypes ----

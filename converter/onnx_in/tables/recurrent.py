@@ -48,7 +48,10 @@ class _Layer:
         """The initial state of a direction, (batch, hidden)."""
         if initial is None:
             return self.context.full((self.x.shape[1], self.hidden), 0, self.x.dtype)
-        return self.part(shaping.transpose(initial, permutation=(1, 0, 2)) if self.layout else initial, number)
+        state = self.part(shaping.transpose(initial, permutation=(1, 0, 2)) if self.layout else initial, number)
+        needed = (self.x.shape[1], self.hidden)
+        # whether the sizes are the same may be known only when the program runs
+        return state if tuple(state.shape) == needed else shaping.reshape(state, shape=needed)
 
     def ordered(self, weight: Any) -> Any:
         """A weight or bias, whose rows are gates in ONNX's order, in the order of the ops."""

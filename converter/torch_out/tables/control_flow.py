@@ -43,3 +43,8 @@ def _empty(type: Type) -> tuple[tuple[int, ...], Any]:
 def _(context: Context, *tensors: Any, outputs: int, backward: Any, refusal: str) -> Any:
     result = context.call(control.own_gradient, tensors, outputs, backward, refusal)
     return tuple(result[i] for i in range(outputs))
+
+
+@torch_form("guard")
+def _(context: Context, x: Any, condition: Any, *, message: str) -> Any:
+    return context.call(control.guard, x, condition, message)

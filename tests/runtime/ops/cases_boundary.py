@@ -11,5 +11,7 @@ _X = np.random.default_rng(0).standard_normal((2, 3))
 
 CASES = [
     OpCase("boundary", (_X,), {"call": 0, "kind": "input", "slot": "[0]"}, torch.clone),
+    OpCase("guard", (_X, np.array(True)), {"message": "x"}, lambda x, condition: x.clone()),
+    OpCase("guard", (np.arange(3), np.array(True)), {"message": "x"}, lambda x, _: x, "integers", differentiable=False),
     OpCase("stop_gradient", (_X,), {}, torch.Tensor.detach, undifferentiated=(0,)),
 ]

@@ -1,0 +1,193 @@
+"""Operators of the domain com.microsoft that ONNX Runtime's optimizers put in place of several of the standard ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....runtime.ir.types import INT32, INT64
+from ....runtime.ops import (
+    comparison,
+    creation,
+    elementwise,
+    indexing,
+    normalization,
+    rectifier,
+    reduction,
+    self_gated,
+    shaping,
+    trigonometry,
+)
+from ....runtime.ops.common import normalize_axis
+from ....runtime.tracing import Traced
+from ..context import Context
+from ..table import Unsupported, cast, onnx
+from .convolution import convolved, gemm, product_of
+
+DOMAIN = "com.microsoft"
+
+# ---- activations ----
+
+
+@onnx("Gelu", domain=DOMAIN)
+def gelu(context: Context, X: Traced) -> Any:
+    """Gelu-1(X) -> Y"""
+    return self_gated.gelu(X, approximate="none")
+
+
+@onnx("BiasGelu", domain=DOMAIN)
+def bias_gelu(context: Context, A: Traced, B: Traced) -> Any:
+    """BiasGelu-1(A, B) -> C: Gelu of the sum"""
+    return self_gated.gelu(context.broadcast("Add", A, B), approximate="none")
+
+
+@onnx("FastGelu", domain=DOMAIN)
+def fast_gelu(context: Context, X: Traced, bias: Traced | None = None) -> Any:
+    """FastGelu-1(X, bias?) -> Y: Gelu by tanh"""
+    return self_gated.gelu(X if bias is None else context.broadcast("Add", X, bias), approximate="tanh")
+
+
+@onnx("QuickGelu", domain=DOMAIN)
+def quick_gelu(context: Context, X: Traced, *, alpha: float = 1.702) -> Any:
+    """QuickGelu-1(X) -> Y: X * sigmoid(alpha * X)"""
+    return X * elementwise.sigmoid(X * alpha)
+
+
+@onnx("BiasAdd", domain=DOMAIN)
+def bias_add(context: Context, X: Traced, bias: Traced, skip: Traced) -> Any:
+    """BiasAdd-1(X, bias, skip) -> Y"""
+    return context.broadcast("Add", context.broadcast("Add", X, bias), skip)
+
+
+def activated(x: Any, name: str, parameters: Sequence[float]) -> Any:
+    """A function that a fused operator ends with, by the name and the attributes of the standard operator."""
+    given = [*parameters, 0.0, 0.0]
+    match name:
+        case "":
+            return x
+        case "Relu":
+            return rectifier.relu(x)
+        case "Tanh":
+            return trigonometry.tanh(x)
+        case "Sigmoid":
+            return elementwise.sigmoid(x)
+        case "LeakyRelu":
+            return rectifier.leaky_relu(x, negative_slope=given[0])
+        case "HardSigmoid":
+            return elementwise.clamp(x * given[0] + given[1], minimum=0.0, maximum=1.0)
+        case "Clip":
+            return elementwise.clamp(x, minimum=given[0], maximum=given[1])
+    raise Unsupported(f"activation {name!r}")
+
+
+# ---- products ----
+
+
+@onnx("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
+def fused_matmul(
+    context: Context, A: Traced, B: Traced, *, alpha: float = 1.0, transA: int = 0, transB: int = 0,
+    transBatchA: int = 0, transBatchB: int = 0,
+) -> Any:  # fmt: skip
+    """FusedMatMul-1(A, B) -> Y: alpha * A @ B, of operands whose last two axes may be exchanged"""
+    if transBatchA or transBatchB:
+        raise Unsupported("batch axes that are exchanged")
+    first, second = (_exchanged(x) if turned and x.ndim > 1 else x for x, turned in ((A, transA), (B, transB)))
+    result = product_of(context, first, second)
+    return result if alpha == 1.0 else result * alpha
+
+
+def _exchanged(x: Traced) -> Any:
+    return shaping.transpose(x, permutation=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+@onnx("FusedGemm", domain=DOMAIN)
+def fused_gemm(
+    context: Context, A: Traced, B: Traced, C: Traced | None = None, *, alpha: float = 1.0, beta: float = 1.0,
+    transA: int = 0, transB: int = 0, activation: str = "", activation_alpha: float = 0.0,
+    activation_beta: float = 0.0, activation_gamma: float = 0.0,
+) -> Any:  # fmt: skip
+    """FusedGemm-1(A, B, C?) -> Y: Gemm, and an activation"""
+    y = gemm(context, A, B, C, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    return activated(y, activation, (activation_alpha, activation_beta))
+
+
+@onnx("FusedConv", domain=DOMAIN)
+def fused_conv(
+    context: Context, X: Traced, W: Traced, B: Traced | None = None, Z: Traced | None = None, *,
+    activation: str = "", activation_params: Any = (), auto_pad: str = "NOTSET", dilations: Any = None,
+    group: int = 1, kernel_shape: Any = None, pads: Any = None, strides: Any = None,
+) -> Any:  # fmt: skip
+    """FusedConv-1(X, W, B?, Z?) -> Y: Conv, plus Z, and an activation"""
+    y = convolved(X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides)
+    return activated(y if Z is None else context.broadcast("Add", y, Z), activation, activation_params)
+
+
+# ---- normalizations ----
+
+
+@onnx("SimplifiedLayerNormalization")
+def simplified_layer_normalization(
+    context: Context, X: Traced, scale: Traced, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Any:
+    """SimplifiedLayerNormalization-1(X, scale) -> Y: RMSNormalization, under the name that ONNX Runtime gives it"""
+    if context.uses(1):
+        raise Unsupported("the inverse of the root mean square as a result")
+    return elementwise.mul(
+        normalization.rms_norm(X, axes_count=X.ndim - normalize_axis(axis, X.ndim), eps=epsilon), scale
+    )
+
+
+@onnx("SkipLayerNormalization", domain=DOMAIN)
+def skip_layer_normalization(
+    context: Context, input: Traced, skip: Traced, gamma: Traced, beta: Traced | None = None,
+    bias: Traced | None = None, *, epsilon: float = 1e-12,
+) -> Any:  # fmt: skip
+    """SkipLayerNormalization-1(input, skip, gamma, beta?, bias?) -> output, mean?, inv_std_var?, sum?"""
+    total = _with_skip(context, input, skip, bias)
+    return normalization.layer_norm(total, gamma, beta, axes_count=1, eps=epsilon), None, None, total
+
+
+@onnx("SkipSimplifiedLayerNormalization", domain=DOMAIN)
+def skip_simplified_layer_normalization(
+    context: Context, input: Traced, skip: Traced, gamma: Traced, bias: Traced | None = None, *,
+    epsilon: float = 1e-12,
+) -> Any:  # fmt: skip
+    """SkipSimplifiedLayerNormalization-1(input, skip, gamma, bias?) -> output, mean?, inv_std_var?, sum?"""
+    total = _with_skip(context, input, skip, bias)
+    return normalization.rms_norm(total, gamma, axes_count=1, eps=epsilon), None, None, total
+
+
+def _with_skip(context: Context, x: Traced, skip: Traced, bias: Traced | None) -> Any:
+    if context.uses(1) or context.uses(2):
+        raise Unsupported("statistics as results")
+    total = context.broadcast("Add", x, skip)
+    return total if bias is None else context.broadcast("Add", total, bias)
+
+
+@onnx("EmbedLayerNormalization", domain=DOMAIN)
+def embed_layer_normalization(
+    context: Context, input_ids: Traced, segment_ids: Traced | None, word_embedding: Traced,
+    position_embedding: Traced, segment_embedding: Traced | None, gamma: Traced, beta: Traced,
+    mask: Traced | None = None, position_ids: Traced | None = None, *, epsilon: float = 1e-12,
+    mask_index_type: int = 0,
+) -> Any:  # fmt: skip
+    """EmbedLayerNormalization-1(input_ids, segment_ids?, word_embedding, position_embedding, segment_embedding?,
+    gamma, beta, mask?, position_ids?) -> output, mask_index?, embedding_sum?; mask_index counts the ones of the mask
+    """
+    batch, length = input_ids.shape
+    total = indexing.take(word_embedding, input_ids, axis=0)
+    if position_ids is None:
+        places = context.builder.create(creation.arange, stop=length, dtype=INT64)
+        position_ids = shaping.reshape(places, shape=(1, length))
+    total = context.broadcast("Add", total, indexing.take(position_embedding, position_ids, axis=0))
+    if segment_ids is not None and segment_embedding is not None:
+        total = context.broadcast("Add", total, indexing.take(segment_embedding, segment_ids, axis=0))
+    y = normalization.layer_norm(total, gamma, beta, axes_count=1, eps=epsilon)
+    if mask is None:
+        counts = context.full((batch,), 0, INT32)
+    else:
+        ones = comparison.equal(mask, np.ones((), mask.dtype))
+        counts = cast(reduction.reduce_sum(cast(ones, INT32), axes=(1,)), INT32)
+    return y, counts, total

@@ -1,0 +1,200 @@
+"""Attention as ONNX Runtime's optimizers write it: operators of the domain com.microsoft."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ....runtime.errors import ShapeError
+from ....runtime.ir.types import BOOL, INT64
+from ....runtime.ops import attention, comparison, creation, elementwise, indexing, shaping
+from ....runtime.tracing import Traced
+from ..context import Context
+from ..table import Unsupported, cast, onnx
+from .convolution import product_of
+from .fused import DOMAIN
+
+
+def _part(x: Any, axis: int, start: Any, stop: Any) -> Any:
+    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
+
+
+def _one(x: Any, axis: int, position: int) -> Any:
+    """One of what stands along an axis, without the axis."""
+    row = _part(x, axis, position, position + 1)
+    return shaping.reshape(row, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+def _heads(x: Any, count: Any) -> Any:
+    """(batch, length, features) as (batch, heads, length, features of a head)."""
+    batch, length, features = x.shape
+    split = shaping.reshape(x, shape=(batch, length, count, features // count))
+    return shaping.transpose(split, permutation=(0, 2, 1, 3))
+
+
+def _joined(x: Any) -> Any:
+    """The opposite of `_heads`."""
+    batch, count, length, size = x.shape
+    return shaping.reshape(shaping.transpose(x, permutation=(0, 2, 1, 3)), shape=(batch, length, count * size))
+
+
+def _with_past(past: Any, now: Any) -> Any:
+    return now if past is None else shaping.concat(_of_batch(past, now.shape[0]), now, axis=2)
+
+
+def _of_batch(x: Any, batch: Any) -> Any:
+    """`x` with a first axis of that size; whether it has it the run may tell."""
+    if x.shape[0] in (1, batch) or (isinstance(x.shape[0], int) and isinstance(batch, int)):
+        return x
+    return shaping.reshape(x, shape=(batch, *x.shape[1:]))
+
+
+def _attended(
+    context: Context, q: Any, k: Any, v: Any, mask: Any, bias: Any, causal: bool, fill: float, scale: float
+) -> Any:
+    """Attention of heads: masked scores get `fill` added to them, so that all of them may be masked."""
+    keys, queries = k.shape[2], q.shape[2]
+    added = bias
+    if mask is not None:
+        allowed = _four(_of_batch(mask, q.shape[0]), keys, q.shape[0], context)
+        added = _sum(context, added, _filled(allowed, fill, q.dtype))
+    if causal:
+        at = shaping.reshape(context.builder.create(creation.arange, stop=queries, dtype=INT64), shape=(queries, 1))
+        places = context.builder.create(creation.arange, stop=keys, dtype=INT64)
+        allowed = comparison.less_equal(places, at + (keys - queries))
+        added = _sum(context, added, _filled(allowed, fill, q.dtype))
+    given = None if scale == 0.0 else scale
+    return _joined(attention.scaled_dot_product_attention(q, k, v, added, causal=False, scale=given))
+
+
+def _sum(context: Context, first: Any, second: Any) -> Any:
+    return second if first is None else context.broadcast("Add", first, second)
+
+
+def _filled(allowed: Any, fill: float, dtype: np.dtype[Any]) -> Any:
+    return elementwise.where(allowed, np.zeros((), dtype), np.asarray(fill).astype(dtype))
+
+
+def _four(mask: Any, keys: Any, batch: Any, context: Context) -> Any:
+    """Which keys may be attended to, (batch, heads, queries, keys), of a mask of one to three dimensions."""
+    if mask.ndim == 1:
+        if mask.shape != (batch,):
+            raise Unsupported("a mask that says where sequences begin and end")
+        places = context.builder.create(creation.arange, stop=keys, dtype=INT64)
+        lengths = shaping.reshape(cast(mask, INT64), shape=(batch, 1, 1, 1))
+        return comparison.less(places, lengths)
+    allowed = mask if mask.dtype == BOOL else comparison.greater(mask, np.zeros((), mask.dtype))
+    if mask.ndim == 2:
+        return shaping.reshape(allowed, shape=(mask.shape[0], 1, 1, mask.shape[1]))
+    if mask.ndim == 3:
+        return shaping.reshape(allowed, shape=(mask.shape[0], 1, *mask.shape[1:]))
+    raise Unsupported(f"a mask of {mask.ndim} dimensions")
+
+
+@onnx("Attention", domain=DOMAIN)
+def attention_(
+    context: Context, input: Traced, weights: Traced, bias: Traced | None = None, mask_index: Traced | None = None,
+    past: Traced | None = None, attention_bias: Traced | None = None, past_sequence_length: Traced | None = None, *,
+    num_heads: int, unidirectional: int = 0, scale: float = 0.0, mask_filter_value: float = -10000.0,
+    qkv_hidden_sizes: Any = None, do_rotary: int = 0, rotary_embedding_dim: int = 0, past_present_share_buffer: int = 0,
+) -> Any:  # fmt: skip
+    """Attention-1(input, weights, bias?, mask_index?, past?, attention_bias?, past_sequence_length?) -> output,
+    present?; weights project to queries, keys and values at once
+    """
+    if do_rotary or past_present_share_buffer:
+        raise Unsupported("rotary positions, or a past that shares the memory of the present")
+    projected = product_of(context, input, weights)
+    projected = projected if bias is None else context.broadcast("Add", projected, bias)
+    third = projected.shape[-1] // 3
+    sizes = list(qkv_hidden_sizes or (third, third, third))
+    ends = (0, sizes[0], sizes[0] + sizes[1], sum(sizes))
+    q, k, v = (_heads(_part(projected, 2, ends[i], ends[i + 1]), num_heads) for i in range(3))
+    if past is not None:
+        k, v = (_with_past(_one(past, 0, i), x) for i, x in enumerate((k, v)))
+    y = _attended(context, q, k, v, mask_index, attention_bias, bool(unidirectional), mask_filter_value, scale)
+    if not context.uses(1):
+        return y
+    return y, shaping.concat(*(shaping.reshape(x, shape=(1, *x.shape)) for x in (k, v)), axis=0)
+
+
+@onnx("MultiHeadAttention", domain=DOMAIN)
+def multi_head_attention(
+    context: Context, query: Traced, key: Traced | None = None, value: Traced | None = None,
+    bias: Traced | None = None, key_padding_mask: Traced | None = None, attention_bias: Traced | None = None,
+    past_key: Traced | None = None, past_value: Traced | None = None, past_sequence_length: Traced | None = None,
+    cache_indirection: Traced | None = None, *, num_heads: int, unidirectional: int = 0, scale: float = 0.0,
+    mask_filter_value: float = -10000.0,
+) -> Any:  # fmt: skip
+    """MultiHeadAttention-1(query, key?, value?, bias?, key_padding_mask?, attention_bias?, past_key?, past_value?,
+    past_sequence_length?, cache_indirection?) -> output, present_key?, present_value?, qk?
+    """
+    if past_sequence_length is not None or cache_indirection is not None or context.uses(3):
+        raise Unsupported("a past in a buffer, or scores as a result")
+    q, k, v = _three(query, key, value, num_heads)
+    if bias is not None:
+        size = q.shape[1] * q.shape[3]
+        parts = [_part(bias, 0, 0, size), _part(bias, 0, size, 2 * size), _part(bias, 0, 2 * size, bias.shape[0])]
+        q, k, v = (
+            context.broadcast("Add", x, shaping.reshape(part, shape=(1, num_heads, 1, x.shape[3])))
+            for x, part in zip((q, k, v), parts, strict=True)
+        )
+    k, v = _with_past(past_key, k), _with_past(past_value, v)
+    y = _attended(context, q, k, v, key_padding_mask, attention_bias, bool(unidirectional), mask_filter_value, scale)
+    return (y, k, v) if context.uses(1) or context.uses(2) else y
+
+
+def _three(query: Any, key: Any, value: Any, heads: int) -> tuple[Any, Any, Any]:
+    """Queries, keys and values, (batch, heads, length, features), of what may be packed into one tensor."""
+    if query.ndim == 5:  # (batch, length, heads, 3, features)
+        q, k, v = (shaping.transpose(_one(query, 3, i), permutation=(0, 2, 1, 3)) for i in range(3))
+        return q, k, v
+    if key is None:
+        raise ShapeError("needed keys, or all in one tensor of 5 dimensions")
+    if key.ndim == 5:  # (batch, length, heads, 2, features)
+        k, v = (shaping.transpose(_one(key, 3, i), permutation=(0, 2, 1, 3)) for i in range(2))
+        return _heads(query, heads), k, v
+    if value is None:
+        raise ShapeError("needed values")
+    return _heads(query, heads), *(x if x.ndim == 4 else _heads(x, heads) for x in (key, value))
+
+
+@onnx("RotaryEmbedding", domain=DOMAIN)
+def rotary_embedding(
+    context: Context, input: Traced, position_ids: Traced, cos_cache: Traced, sin_cache: Traced, *,
+    interleaved: int = 0, num_heads: int = 0, rotary_embedding_dim: int = 0, is_packed_batching: int = 0,
+    scale: float = 1.0,
+) -> Any:  # fmt: skip
+    """RotaryEmbedding-1(input, position_ids, cos_cache, sin_cache) -> output; (batch, length, features), or by heads"""
+    flat = input.ndim == 3
+    if flat:
+        size = input.shape[2] // num_heads if num_heads else 2 * cos_cache.shape[1]
+        x = _heads(input, input.shape[2] // size)
+    else:
+        x = input
+    turned = rotary_embedding_dim or x.shape[3]
+    length = x.shape[2]
+    if position_ids.ndim == 1:  # where the sequence begins
+        places = context.builder.create(creation.arange, stop=length, dtype=INT64)
+        position_ids = shaping.reshape(context.broadcast("Add", places, position_ids), shape=(1, length))
+    half = turned // 2
+    cos, sin = (
+        shaping.reshape(table, shape=(table.shape[0], 1, length, half))
+        for table in (indexing.take(cache, position_ids, axis=0) for cache in (cos_cache, sin_cache))
+    )
+    if interleaved:
+        pairs = shaping.reshape(_part(x, 3, 0, turned), shape=(*x.shape[:3], half, 2))
+        first, second = (_one(pairs, 4, i) for i in (0, 1))
+    else:
+        first, second = _part(x, 3, 0, half), _part(x, 3, half, turned)
+    times = functools.partial(context.broadcast, "Mul")
+    results = [times(first, cos) - times(second, sin), times(first, sin) + times(second, cos)]
+    if interleaved:
+        spread = shaping.concat(*(shaping.reshape(r, shape=(*r.shape, 1)) for r in results), axis=4)
+        rotated = shaping.reshape(spread, shape=(*x.shape[:3], turned))
+    else:
+        rotated = shaping.concat(*results, axis=3)
+    if turned != x.shape[3]:
+        rotated = shaping.concat(rotated, _part(x, 3, turned, x.shape[3]), axis=3)
+    return _joined(rotated) if flat else rotated

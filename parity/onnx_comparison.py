@@ -1,0 +1,297 @@
+"""ONNX files held against each other: both in the interpreter, the candidate in ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..converter.exclusive import one_at_a_time
+from ..runtime.errors import CellbridgeError, UsageError
+from ..runtime.ir.dims import SymbolicDim, symbols_in
+from ..runtime.ir.program import Program
+from ..runtime.ir.types import Constant, Value, as_dtype, is_floating
+from ..runtime.tree import sequence
+from .affordable import require_affordable
+from .onnx_inputs import Shapes, declared_inputs, generated, generated_inputs, shapes_of
+from .onnx_reading import (
+    OnnxFile,
+    dtype_of,
+    in_order_of,
+    named_as,
+    read,
+    read_with_inputs,
+    require_as_many,
+    require_eval,
+    returning,
+    suited,
+)
+from .onnx_whole import whole
+from .options import Options, from_keywords
+from .progress import NoProgress, Progress
+from .results import FAIL, Comparison, Report
+from .sides.interpreter_side import InterpreterSide
+from .sides.onnxruntime_side import OnnxModelSide, output_names
+from .sides.records import Abilities, Array, Records, Run
+from .sizes import described, other_sizes
+from .trial import judged
+
+TINY = 2e-7  # numbers that converters to half precision make larger, so that they don't vanish
+
+
+@one_at_a_time
+def compare_onnx(
+    reference: str,
+    candidate: str,
+    *,
+    inputs: str | None = None,
+    shapes: Shapes | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Hold one ONNX file against another one that should compute the same.
+
+    Args:
+        reference: the file that is believed.
+        candidate: the other one; inputs and outputs are paired by name, else by position.
+        inputs: as for `check_onnx`, by the names of the reference.
+        shapes: likewise.
+        progress: told of stages.
+        **options: fields of `Options`.
+
+    Returns:
+        The report: both files in the interpreter, in float64 and in the working dtype, with gradients; and ONNX Runtime
+        on the candidate. Cells are compared where both files have the same, else the models as a whole; at other sizes
+        of the dynamic dimensions too, if the inputs are generated. Numbers such as
+        1 / sqrt(2) may be rounded to float32 in one file and not in the other. Where a file can't be read as a program,
+        ONNX Runtime on both is compared.
+
+    Raises:
+        UsageError: a file or the inputs can't be read or don't fit.
+        ConversionError: a model is malformed.
+    """
+    chosen, shown = from_keywords(Options, compare_onnx, options), progress or NoProgress()
+    require_eval(chosen)
+    shown.stage("read", None)
+    declared, theirs = declared_inputs(reference, shapes), declared_inputs(candidate)
+    require_as_many(declared, theirs)
+    fixed_first, arrays = read_with_inputs(reference, declared, inputs, chosen.seed)
+    open_sizes = inputs is None and any(symbols_in(value.shape) for value in declared)
+    if open_sizes:
+        given = shapes or {}
+        first, second = read(reference, given), read(candidate, named_as(theirs, declared, given))
+        if first.program is not None and second.program is not None:
+            try:
+                return _compared(first, second, declared, arrays, None, chosen, shown)
+            except CellbridgeError as error:  # what holds for some sizes only
+                not_open = f"{error}".partition("\n")[0]
+        else:
+            not_open = str(first.error or second.error).partition("\n")[0]
+    fixed = shapes_of(declared, arrays)
+    first, second = fixed_first, read(candidate, named_as(theirs, declared, fixed))
+    if first.program is None or second.program is None:
+        return whole(first, second, declared, arrays, chosen, shown)
+    report = _compared(first, second, declared, arrays, inputs, chosen, shown, fixed=True)
+    if open_sizes:
+        report.notes.append(f"not compared at other sizes, with which the files can't be read: {not_open}")
+    return report
+
+
+def _compared(
+    first: OnnxFile,
+    second: OnnxFile,
+    declared: list[Value],
+    arrays: list[Array],
+    inputs: str | None,
+    options: Options,
+    shown: Progress,
+    fixed: bool = False,
+) -> Report:
+    """Two files that can be read."""
+    assert first.program is not None
+    assert second.program is not None
+    if inputs is None:
+        sizes = dict(_sizes_of(first.program, arrays))
+        arrays = generated(first.program.inputs, options.seed, sizes, first.program)
+    programs = first.program, second.program
+    narrow = _narrower(*programs)
+    if narrow:
+        programs, arrays = _in_half(*programs, arrays, narrow)
+        notes = [f"one file computes in float32, the other in {narrow}, which is what rounding was judged in"]
+        options, runtime_dtype = replace(options, dtype=narrow), narrow
+    else:
+        options, runtime_dtype, notes = suited(options, programs[0])
+    names = output_names(first.path), output_names(second.path)
+    programs, how = _with_results(*programs, *names)
+    notes += how
+    others = _paired(*programs, arrays)
+    _require_same_dtypes(programs[1], others, first.path, second.path)
+    require_affordable(programs[0], arrays)
+    require_affordable(programs[1], others)
+    alike = _interface(programs[0]) == _interface(programs[1])
+    if not alike:
+        notes.append("the models were compared as a whole: their Cells or parameters are not the same")
+        programs = _without_parameters(programs[0]), _without_parameters(programs[1])
+    files = _Files(first.path, second.path, *programs, alike, bool(narrow), options, runtime_dtype, shown)
+    report = files.judged(arrays)
+    if inputs is None and not fixed and not (options.fail_fast and not report.ok):
+        files.judge_at_other_sizes(report, arrays)
+    report.notes += [*notes, *dict.fromkeys((*first.notes, *second.notes))]
+    return report
+
+
+def _with_results(
+    first: Program, second: Program, names: list[str], other_names: list[str]
+) -> tuple[tuple[Program, Program], list[str]]:
+    """Both programs, returning dicts of their outputs by name, or sequences where names don't pair them; and a note."""
+    pairs = ((first, names), (second, other_names))
+    distinct = all(len(program.outputs) == len(keys) == len(set(keys)) for program, keys in pairs)
+    if distinct and (set(names) == set(other_names) or len(names) != len(other_names)):
+        first, second = (returning(program, keys) for program, keys in pairs)
+        return (first, second), [f"outputs were paired by name: {', '.join(names)}"] if len(names) > 1 else []
+    first, second = (program.replace(result=sequence(len(program.outputs))) for program, _ in pairs)
+    how = f"outputs were paired by position: {', '.join(other_names)} with {', '.join(names)}"
+    return (first, second), [how] if len(names) > 1 else []
+
+
+def _narrower(first: Program, second: Program) -> str:
+    """The half precision that one of two programs computes in, and the other doesn't; empty if there is none."""
+    names = {dtype_of(first), dtype_of(second)}
+    halves = names & {"float16", "bfloat16"}
+    return halves.pop() if len(names) == 2 and len(halves) == 1 else ""
+
+
+def _in_half(
+    first: Program, second: Program, arrays: list[Array], narrow: str
+) -> tuple[tuple[Program, Program], list[Array]]:
+    """Both programs, and the inputs, in half precision."""
+    halves = first.astype(narrow), second.astype(narrow)
+    return halves, [x.astype(v.dtype) for v, x in zip(halves[0].inputs, arrays, strict=True)]
+
+
+def _with_weights_of(first: Program, second: Program) -> Program:
+    """`second` with the parameters of `first` where they are the same but for what converters make of tiny numbers."""
+    parameters = dict(second.parameters)
+    for name, parameter in parameters.items():
+        known = first.parameters.get(name)
+        if known is None or known.data.shape != parameter.data.shape:
+            continue
+        apart = np.abs(known.data.astype(np.float64) - parameter.data.astype(np.float64)).max(initial=0.0)
+        if apart <= TINY:
+            parameters[name] = replace(parameter, data=known.data)
+    return second.replace(parameters=parameters)
+
+
+def _sizes_of(program: Program, arrays: list[Array]) -> Iterator[tuple[str, int]]:
+    for value, array in zip(program.inputs, arrays, strict=True):
+        for dim, size in zip(value.shape, array.shape, strict=True):
+            if isinstance(dim, SymbolicDim) and (solved := dim.solve(size)):
+                yield solved
+
+
+class _InHalf(OnnxModelSide):
+    """A file that is compared in half precision, whatever its outputs are in."""
+
+    def run(self, run: Run) -> Records:
+        """Run once; see `OnnxModelSide`."""
+        records = super().run(run)
+        for key, array in records.values.items():
+            if is_floating(array.dtype):
+                records.values[key] = array.astype(as_dtype(self.abilities.checks[0][1]))
+        return records
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Two files and the programs read from them, ready to be compared on any inputs."""
+
+    reference: str
+    candidate: str
+    first: Program
+    second: Program
+    alike: bool
+    rounding_only: bool
+    options: Options
+    runtime_dtype: str
+    progress: Progress
+
+    def judged(self, arrays: list[Array]) -> Report:
+        """The candidate held against the reference."""
+        others = tuple(_paired(self.first, self.second, arrays))
+        believed, side = self._believed(arrays), self._side(arrays)
+        if not self.alike or self.rounding_only:
+            checks = tuple(check for check in side.abilities.checks if not self.rounding_only or check[0] == "rounding")
+            side.abilities = Abilities(checks, cells=self.alike)
+        if self.rounding_only:
+            side.program = _with_weights_of(self.first, self.second)
+        name, dtype, provider = f"{self.candidate} in onnxruntime", self.runtime_dtype, self.options.provider
+        kind = _InHalf if self.rounding_only else OnnxModelSide
+        runtime = kind(name, self.candidate, others, {}, dtype=dtype, provider=provider)
+        return judged(believed, [side, runtime], self.options, self.progress, rounded=[believed, side])
+
+    def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
+        """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
+        for sizes in other_sizes(self.first, arrays, None, [self.second]):
+            label = described(sizes)
+            resized = generated_inputs(self.first, self.options.seed, sizes)
+            forward = Run("float64", grads=False)
+            try:
+                self._believed(resized).run(forward)
+            except CellbridgeError as error:
+                report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
+                continue
+            try:
+                self._side(resized).run(forward)
+            except CellbridgeError as error:
+                reason = f"doesn't run where {self.reference} does: {error}".partition("\n")[0]
+                failed = Comparison(self.candidate, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
+                report.sizes.append(label)
+                report.cells[""].comparisons.append(failed)
+                continue
+            try:
+                report.join_sizes(self.judged(resized), label)
+            except UsageError as error:  # results of no element, say, or that aren't finite
+                report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
+
+    def _believed(self, arrays: list[Array]) -> InterpreterSide:
+        return self._interpreted(self.reference, self.first, arrays)
+
+    def _side(self, arrays: list[Array]) -> InterpreterSide:
+        return self._interpreted(self.candidate, self.second, _paired(self.first, self.second, arrays))
+
+    def _interpreted(self, name: str, program: Program, args: list[Array]) -> InterpreterSide:
+        dtype, seed = self.options.dtype, self.options.seed
+        return InterpreterSide(name, program, tuple(args), {}, working_dtype=dtype, seed=seed)
+
+
+def _paired(first: Program, second: Program, arrays: list[Array]) -> list[Array]:
+    """The same inputs in the order of another program."""
+    return in_order_of(list(second.inputs), list(first.inputs), arrays)
+
+
+def _require_same_dtypes(second: Program, others: list[Array], reference: str, candidate: str) -> None:
+    for value, array in zip(second.inputs, others, strict=True):
+        if value.dtype != array.dtype:
+            raise UsageError(
+                f"input {value.name!r} is {array.dtype.name} in {reference} and {value.dtype.name} in {candidate}\n"
+                "  what to do: compare files of one dtype; a model in half precision is held against the torch model "
+                "that it comes from by parity run --dtype float16"
+            )
+
+
+def _interface(program: Program) -> set[Any]:
+    """What must be the same in two programs for their Cells to be compared."""
+    marks = [node for node in program.nodes if node.op == "boundary"]
+    counts = {(number, kind): 0 for number in range(len(program.calls)) for kind in ("input", "output")}
+    for node in marks:
+        counts[node.attributes["call"], node.attributes["kind"]] += 1
+    calls = {(str(program.calls[number]), kind, count) for (number, kind), count in counts.items()}
+    return calls | set(program.parameters)
+
+
+def _without_parameters(program: Program) -> Program:
+    """The program with its parameters fixed: they have other names in the other one."""
+    constants = tuple(Constant(p.value, p.data) for p in program.parameters.values())
+    return program.replace(parameters={}, constants=program.constants + constants)

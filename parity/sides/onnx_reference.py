@@ -1,0 +1,90 @@
+"""An ONNX model as the reference: one that can't be read as a program is believed as ONNX Runtime runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ...runtime.compiled.isolated import IsolatedSession
+from ...runtime.ir.types import CellCall, is_floating
+from ...runtime.tree import TENSOR, Structure
+from .onnxruntime_side import OnnxModelSide, tensors_of
+from .records import OUTPUT, Array, Key, Records, Run
+
+
+class OnnxReferenceSide(OnnxModelSide):
+    """An ONNX model whose results in its own dtype stand for the truth: there is no other precision to run it in.
+
+    Its rounding error is estimated by runs whose inputs and weights are off by up to half a unit in the last place, as
+    another order of operations may make it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: onnx.ModelProto | str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        dtype: str = "float32",
+        provider: str = "cpu",
+        optimized: bool = True,
+    ) -> None:
+        super().__init__(name, model, args, kwargs, dtype=dtype, provider=provider, optimized=optimized)
+        self.optimized = optimized
+        self._results = tensors_of(self.session.run(self.inputs))
+
+    def run(self, run: Run) -> Records:
+        """The outputs under their names; in float64, those of its own dtype."""
+        results = self._results if run.jitter is None else self._jittered(run.jitter, run.jitter_units)
+        names = tuple(results)
+        records = Records(calls=[CellCall("", "whole model")])
+        records.result = Structure("dict", (TENSOR,) * len(names), names)
+        for name, array in results.items():
+            wide = run.dtype == "float64" and is_floating(array.dtype)
+            records.add(Key("", 0, OUTPUT, name), array.astype(np.float64) if wide else array)
+        return records
+
+    def _jittered(self, seed: int, units: float) -> dict[str, Array]:
+        generator = np.random.default_rng(seed)
+        inputs = {name: _off(array, generator, units) for name, array in self.inputs.items()}
+        model = self._weights_off(generator, units)
+        if model is None:
+            return tensors_of(self.session.run(inputs))
+        session = IsolatedSession(model, self.provider, optimized=self.optimized)
+        try:
+            return tensors_of(session.run(inputs))
+        finally:
+            session.close()
+
+    def _weights_off(self, generator: np.random.Generator, units: float) -> onnx.ModelProto | None:
+        """The model with other weights: its tensors of two dimensions and more; None for one that is too large."""
+        try:
+            model = onnx.ModelProto()
+            model.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else onnx.load(self.model))
+        except (OSError, ValueError):  # external data that onnx doesn't read
+            return None
+        if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
+            return None
+        constants = [a.t for node in model.graph.node if node.op_type == "Constant" for a in node.attribute]
+        for tensor in (*model.graph.initializer, *constants):
+            if len(tensor.dims) >= 2 and tensor.data_type in _FLOATING:
+                array = onnx.numpy_helper.to_array(tensor)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(_off(array, generator, units), tensor.name))
+        return model
+
+
+_FLOATING = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
+
+
+def _off(array: Array, generator: np.random.Generator, units: float) -> Array:
+    if array.dtype.kind != "f":
+        return array
+    eps = float(np.finfo(array.dtype).eps)
+    moved: Array = (array.astype(np.float64) * (1 + eps * generator.uniform(-units, units, array.shape))).astype(
+        array.dtype
+    )
+    return moved

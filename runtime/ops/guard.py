@@ -1,0 +1,47 @@
+"""`guard`: what was taken to hold when a program was made is checked when it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..ir.types import BOOL, INT64
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+
+
+@operator
+def guard(x: Tensor, condition: Tensor, *, message: str) -> Tensor:
+    """Identity of x; where the condition doesn't hold the run ends with an error.
+
+    Args:
+        x: any tensor.
+        condition: bool, without dimensions.
+        message: what the error says.
+    """
+
+
+@guard.infer
+def _(x: Type, condition: Type, *, message: str) -> Type:
+    require(condition == Type(BOOL, ()), f"needed a bool without dimensions as condition, given {condition}")
+    return x
+
+
+@guard.native_kernel
+def _(x: Array, condition: Array, *, message: str) -> Array:
+    if not condition:
+        raise ShapeError(message)
+    return x
+
+
+@guard.vjp
+def _(g: Tensor, y: Tensor, x: Tensor, condition: Tensor, *, message: str) -> Any:
+    return g, None
+
+
+@guard.onnx
+def _(graph: OnnxGraph, x: str, condition: str, *, message: str) -> Any:
+    # the only slice there is, else one that there is not: ONNX Runtime ends with an index out of range
+    position = graph.op("Where", condition, graph.constant(np.array(0), INT64), graph.constant(np.array(1), INT64))
+    return graph.op("Gather", graph.op("Unsqueeze", x, graph.constant(np.array([0]), INT64)), position, axis=0)

@@ -1,0 +1,97 @@
+"""`dynamic_shapes` as people write it: names, partial dicts, examples of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from cellbridge import parity
+from cellbridge.converter import from_torch
+from cellbridge.runtime.errors import CellbridgeError, UsageError
+from cellbridge.runtime.ir.dims import SymbolicDim
+
+
+class Masked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, *, scale: Tensor | None = None) -> Tensor:
+        y = self.fc(x)
+        y = y if mask is None else y * mask
+        return y if scale is None else y * scale
+
+
+X, MASK = torch.randn(3, 4), torch.rand(3, 1)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "dynamic_shapes"),
+    [
+        ({}, ({0: "batch"},)),
+        ({}, (["batch", None],)),
+        ({}, {"x": {0: "batch"}}),
+        ({}, {"x": {0: Dim("batch")}}),
+        ({}, ({0: Dim.DYNAMIC},)),
+        ({}, ({0: Dim.AUTO},)),
+        ({"mask": MASK}, {"x": {0: "batch"}, "mask": {0: "batch"}}),
+        ({"mask": MASK}, ({0: "batch"}, {0: "batch"})),
+        ({"mask": MASK, "scale": torch.rand(3, 1)}, {name: {0: "batch"} for name in ("x", "mask", "scale")}),
+        ({"mask": torch.rand(1)}, {"x": {0: "batch"}}),  # what is left out is fixed
+        ({"scale": torch.rand(1)}, {"x": {0: "batch"}}),
+    ],
+)
+@pytest.mark.parametrize("batch", [3, 1])
+def test_the_batch_varies_whatever_the_example_has(kwargs: dict[str, Tensor], dynamic_shapes: Any, batch: int) -> None:
+    if batch == 1 and Dim.AUTO in (spec.get(0) for spec in dynamic_shapes if isinstance(spec, dict)):
+        pytest.skip("AUTO is for torch to decide: a size of 1 is fixed")
+    fixed = {name for name in kwargs if isinstance(dynamic_shapes, dict) and name not in dynamic_shapes}
+    given = {name: x if name in fixed else x[:batch] for name, x in kwargs.items()}
+    module = Masked()
+    program = from_torch(module, (X[:batch],), given, dynamic_shapes=dynamic_shapes)
+    assert isinstance(program.inputs[0].shape[0], SymbolicDim)
+    other = {name: x if name in fixed else torch.cat([x, x]) for name, x in kwargs.items()}
+    x = torch.cat([X, X])
+    np.testing.assert_allclose(program(x, **other), module(x, **other).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_one_sample_with_a_dynamic_batch_is_compared() -> None:
+    report = parity.check(Masked(), (X[:1],), dynamic_shapes=({0: "batch"},))
+    assert report.ok, str(report)
+    assert report.sizes
+
+
+def test_a_model_for_one_sample_alone_is_refused() -> None:
+    class One(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.reshape(4)
+
+    with pytest.raises(CellbridgeError, match="were given size 2"):
+        from_torch(One(), (X[:1],), dynamic_shapes=({0: "batch"},))
+
+
+# ---- what else is said of a model ----
+
+
+def test_scripted_parts_are_refused_with_what_to_give_instead() -> None:
+    network = nn.Sequential(nn.Linear(4, 4), torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.ReLU())))
+    for convert in (lambda: from_torch(network, (X,)), lambda: parity.check(network, (X,))):
+        with pytest.raises(UsageError, match=r"compiled by torch.jit.*: 1 \(Sequential\)\n.*what to do"):
+            convert()
+    traced = nn.Sequential(torch.jit.trace(nn.Linear(4, 4), X))
+    with pytest.raises(UsageError, match=r"0 \(Linear\)"):
+        from_torch(traced, (X,))
+
+
+def test_a_half_model_that_is_written_in_float32_is_told() -> None:
+    report = parity.check(Masked().half(), (X.half(),))
+    assert report.ok, str(report)
+    (note,) = [note for note in report.notes if "float16" in note]
+    assert "written to ONNX, in float32" in note
+    assert not any("float16;" in note for note in parity.check(Masked(), (X,)).notes)
+    assert not any("in float32:" in note for note in parity.check(Masked().half(), (X.half(),), dtype="float16").notes)

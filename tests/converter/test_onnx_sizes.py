@@ -1,0 +1,176 @@
+"""Sizes of ONNX models: given on import, without names, decided by the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+import torch
+
+from cellbridge.converter import from_onnx, to_torch
+from cellbridge.runtime.compiled.session import run_model
+from cellbridge.runtime.errors import CellbridgeError, ConversionError, ConversionWarning, UsageError
+from cellbridge.runtime.ir.dims import symbol
+
+RNG = np.random.default_rng(0)
+
+
+def model(graph: str, opset: int = 20, **initializers: Any) -> onnx.ModelProto:
+    parsed = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]> {graph}')
+    for name, data in initializers.items():
+        parsed.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(data), name))
+    return parsed
+
+
+def with_dims(parsed: onnx.ModelProto, *names: str) -> onnx.ModelProto:
+    """The model with these names for the dimensions of its first input."""
+    for dim, name in zip(parsed.graph.input[0].type.tensor_type.shape.dim, names, strict=True):
+        dim.dim_param = name
+    return parsed
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+DOUBLED = "net (float[a, b] x) => (float[c, d] y) { y = Add(x, x) }"
+
+
+@pytest.mark.parametrize("name", ["?", "-1", " ", "*", "None", "..."])
+def test_names_that_tell_nothing_are_not_one_symbol(name: str) -> None:
+    program = from_onnx(with_dims(model(DOUBLED), name, name))
+    first, second = program.inputs[0].shape
+    assert first != second
+    assert program(floats(2, 3)).shape == (2, 3)
+
+
+def test_names_that_differ_in_signs_only_are_two_symbols() -> None:
+    program = from_onnx(with_dims(model(DOUBLED), "n.a", "n_a"))
+    assert program(floats(2, 3)).shape == (2, 3)
+    program = from_onnx(with_dims(model(DOUBLED), "n_a", "n.a + 1!"))
+    assert program(floats(2, 3)).shape == (2, 3)
+    with pytest.raises(UsageError, match="needed size n = 2"):
+        from_onnx(with_dims(model(DOUBLED), "n", "n"))(floats(2, 3))
+
+
+def test_given_shapes_are_decided_on_import() -> None:
+    graph = """net (float[n, k] x, float[n] z) => (float[n] y) {
+        shape = Shape(x)
+        one = Constant<value_ints = [1]>()
+        width = Gather(shape, one)
+        limit = Constant<value_ints = [4]>()
+        long = Less(limit, width)
+        flag = Squeeze(long)
+        y = If(flag) <then_branch = first () => (a) { a = Neg(z) }, else_branch = second () => (b) { b = Exp(z) }>
+    }"""
+    assert [v.shape for v in from_onnx(model(graph)).inputs] == [(symbol("n"), symbol("k")), (symbol("n"),)]
+    program = from_onnx(model(graph), shapes={"x": (2, 7)})
+    assert [v.shape for v in program.inputs] == [(2, 7), (2,)]  # n is one size everywhere
+    assert [node.op for node in program.nodes if node.op != "boundary"] == ["neg"]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ({"u": (1,)}, "no input 'u': it takes x, z"),
+        ({"x": (2,)}, r"'x' of the model is float32\[n, 4\], it can't have the shape \[2\]"),
+        ({"x": (2, 3)}, r"can't have the shape \[2, 3\]"),
+        ({"x": (-2, 4)}, r"can't have the shape \[-2, 4\]"),
+        ({"x": (2, 4), "z": (3,)}, r"'z' of the model is float32\[n\], it can't have the shape \[3\]"),
+    ],
+)
+def test_shapes_that_do_not_fit(shapes: Any, said: str) -> None:
+    graph = "net (float[n, 4] x, float[n] z) => (float[n, 4] y) { y = Neg(x) }"
+    with pytest.raises(UsageError, match=said):
+        from_onnx(model(graph), shapes=shapes)
+
+
+SQUEEZED = """net (float[n, k, t] x) => (float[n, k] y) {
+    shape = Shape(x)
+    two = Constant<value_ints = [2]>()
+    one = Constant<value_ints = [1]>()
+    last = Gather(shape, two)
+    alone = Equal(last, one)
+    z = If(alone) <
+        then_branch = squeezed () => (a) { a = Squeeze(x, two) },
+        else_branch = whole () => (b) { b = Identity(x) }
+    >
+    y = Gemm(z, w)
+}"""
+
+
+def test_one_branch_of_two_ranks_is_taken_and_checked_when_the_program_runs() -> None:
+    proto = model(SQUEEZED, w=floats(4, 3))
+    with pytest.warns(ConversionWarning, match="branch"):
+        program = from_onnx(proto)
+    x = floats(5, 4, 1)
+    np.testing.assert_allclose(program(x), run_model(proto, {"x": x})["y"], rtol=1e-6)
+    with pytest.raises(CellbridgeError):
+        program(floats(5, 4, 2))
+    module = to_torch(program)
+    np.testing.assert_allclose(module(torch.from_numpy(x)).detach().numpy(), program(x), rtol=1e-5)
+    with pytest.raises(RuntimeError):
+        module(torch.from_numpy(floats(5, 4, 2)))
+
+
+def test_the_branch_that_fits_what_follows_is_taken() -> None:
+    proto = model(
+        SQUEEZED.replace("Gemm(z, w)", "Conv(z, w)").replace("float[n, k] y", "float[n, k, t] y"), w=floats(2, 4, 1)
+    )
+    with pytest.warns(ConversionWarning):
+        program = from_onnx(proto)
+    x = floats(5, 4, 3)
+    np.testing.assert_allclose(program(x), run_model(proto, {"x": x})["y"], rtol=1e-5, atol=1e-6)
+    with pytest.raises(CellbridgeError, match="takes its other branch"):
+        program(floats(5, 4, 1))
+
+
+def test_where_no_branch_fits_the_first_reason_is_told() -> None:
+    graph = SQUEEZED.replace("Gemm(z, w)", "Conv(z, w)").replace("[n, k, t]", "[n, 4, t]")
+    with pytest.warns(ConversionWarning), pytest.raises(ConversionError, match="Conv"):
+        from_onnx(model(graph, w=floats(2, 7, 1)))
+
+
+def test_a_branch_that_these_sizes_do_not_fit_is_checked_away() -> None:
+    graph = """net (float[n, k] x, int64 rate) => (float[n, m] y) {
+        known = Constant<value_int = 16000>()
+        fast = Equal(rate, known)
+        y = If(fast) <
+            then_branch = first () => (a) { a = MatMul(x, w) },
+            else_branch = second () => (b) { b = MatMul(x, v) }
+        >
+    }"""
+    proto = model(graph, w=floats(4, 2), v=floats(8, 2))
+    with pytest.warns(ConversionWarning):
+        program = from_onnx(proto, shapes={"x": (3, 4)})
+    x, rate = floats(3, 4), np.array(16000)
+    np.testing.assert_allclose(program(x, rate), run_model(proto, {"x": x, "rate": rate})["y"], rtol=1e-5)
+    with pytest.raises(CellbridgeError, match="takes its other branch"):
+        program(x, np.array(8000))
+
+
+def test_states_of_sizes_that_are_called_otherwise() -> None:
+    graph = """net (float[t, n, 4] x, float[1, m, 3] h, float[1, m, 3] c) => (float[t, 1, n, 3] y) {
+        y = LSTM <hidden_size = 3> (x, w, r, b, , h, c)
+    }"""
+    proto = model(graph, w=floats(1, 12, 4), r=floats(1, 12, 3), b=floats(1, 24))
+    program = from_onnx(proto)
+    inputs = {"x": floats(5, 2, 4), "h": floats(1, 2, 3), "c": floats(1, 2, 3)}
+    np.testing.assert_allclose(program(*inputs.values()), run_model(proto, inputs)["y"], rtol=1e-5, atol=1e-6)
+    with pytest.raises(CellbridgeError):
+        program(inputs["x"], floats(1, 3, 3), floats(1, 3, 3))
+
+
+@pytest.mark.parametrize("expression", ["Mean(x, z)", "PRelu(x, z)", "Gemm(x, w, z)", "Add(x, z)", "Max(x, z)"])
+def test_whether_operands_broadcast_may_be_known_to_the_run_only(expression: str) -> None:
+    graph = f"net (float[n, 4] x, float[m, k] z) => (float[n, 4] y) {{ y = {expression} }}"
+    proto = model(graph, w=floats(4, 4)) if "w" in expression else model(graph)
+    program = from_onnx(proto)
+    x = floats(3, 4)
+    for z in (floats(3, 4), floats(1, 4), floats(3, 1)):
+        np.testing.assert_allclose(program(x, z), run_model(proto, {"x": x, "z": z})["y"], rtol=1e-5, atol=1e-6)
+    with pytest.raises(CellbridgeError):
+        program(x, floats(2, 4))
