@@ -31,7 +31,7 @@ def with_other_numbers(arguments: Any) -> Any:
             return x
         whole = x.detach().resolve_conj()
         real = torch.view_as_real(whole) if x.is_complex() else whole
-        found = torch.from_numpy(other_numbers(real.double().cpu().numpy())).to(real)
+        found = torch.from_numpy(np.asarray(other_numbers(real.double().cpu().numpy()))).to(real)
         return torch.view_as_complex(found) if x.is_complex() else found
 
     return pytree.tree_map_only(torch.Tensor, changed, arguments)
