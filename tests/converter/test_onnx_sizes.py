@@ -56,6 +56,33 @@ def test_names_that_differ_in_signs_only_are_two_symbols() -> None:
         from_onnx(with_dims(model(DOUBLED), "n", "n"))(floats(2, 3))
 
 
+@pytest.mark.parametrize("name", ["N%s%n", "N//2", "N*M", "N + M", "max(N, M)", "N-N", "2*3", "N % (M - 2)"])
+def test_an_expression_of_sizes_that_nothing_tells_is_one_symbol(name: str) -> None:
+    program = from_onnx(with_dims(model(DOUBLED), name, name))
+    first, second = program.inputs[0].shape
+    assert first == second == symbol(str(first))
+    assert program(floats(3, 3)).shape == (3, 3)
+    with pytest.raises(UsageError, match=r"needed size .* = 2"):
+        program(floats(2, 3))
+    assert from_onnx(with_dims(model(DOUBLED), name, "m"))(floats(2, 3)).shape == (2, 3)
+    assert from_onnx(with_dims(model(DOUBLED), name, name), shapes={"x": (5, 5)}).inputs[0].shape == (5, 5)
+
+
+def test_an_expression_of_sizes_that_an_input_tells_is_kept() -> None:
+    program = from_onnx(with_dims(model(DOUBLED), "2*n", "n//2"))
+    assert program.inputs[0].shape == (2 * symbol("n"), symbol("n") // 2)
+    assert program(floats(6, 1)).shape == (6, 1)
+    with pytest.raises(UsageError, match=r"needed size .* = 1, given 2"):
+        program(floats(6, 2))
+
+
+def test_a_symbol_for_an_expression_is_no_name_that_is_taken() -> None:
+    program = from_onnx(with_dims(model(DOUBLED), "N__2", "N//2"))
+    first, second = program.inputs[0].shape
+    assert first != second
+    assert program(floats(2, 3)).shape == (2, 3)
+
+
 def test_given_shapes_are_decided_on_import() -> None:
     graph = """net (float[n, k] x, float[n] z) => (float[n] y) {
         shape = Shape(x)
