@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from types import ModuleType
@@ -11,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ...runtime.errors import ConversionWarning
+from ..warning import warn
 from .kept_state import kept_tensors, newly_kept
 
 PLAIN = (bool, int, float, str)
@@ -52,17 +51,11 @@ def changes_told(root: torch.nn.Module) -> Iterator[list[tuple[str, str]]]:
         for module, held in attributes.items():
             restore_attributes(module, held)
     if changed:
-        warnings.warn(
-            f"forward changes attributes of modules, {', '.join(changed)}: the program is what the first call does",
-            ConversionWarning,
-            stacklevel=5,
-        )
+        warn(f"forward changes attributes of modules, {', '.join(changed)}: the program is what the first call does")
     if replaced:
-        warnings.warn(
+        warn(
             f"forward replaces buffers, {', '.join(replaced)}: call the module once before it is converted, "
-            "so that it holds them already",
-            ConversionWarning,
-            stacklevel=5,
+            "so that it holds them already"
         )
 
 

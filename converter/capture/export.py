@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -10,13 +9,14 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
-from ...runtime.errors import ConversionError, ConversionWarning, UsageError
+from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.verify import verify
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
 from ..exclusive import one_at_a_time
 from ..structure.depth import depth_of, leave_room
+from ..warning import warn
 from . import tables  # noqa: F401  (fills the table)
 from .attributes import changes_told
 from .checkpoints import kept_activations
@@ -161,7 +161,7 @@ def _program(
             states.update(spec.target, value)
         elif spec.kind is OutputKind.USER_INPUT_MUTATION:
             message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
-            warnings.warn(message, ConversionWarning, stacklevel=4)
+            warn(message)
         elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
             raise ConversionError(
                 f"the model changes {spec.target!r}, a parameter, in place\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 from torch.autograd.function import FunctionCtx, _SingleLevelFunction
 
-from ...runtime.errors import ConversionWarning
+from ..warning import warn
 from .cell_hooks import unwatched
 from .hand_written_marks import COTANGENT, OWN_GRADIENT
 
@@ -159,7 +158,7 @@ class HandWritten:
         for what, names in lost.items():
             if names:
                 message = f"{what.format(', '.join(names))}: the program's gradient is the derivative of its forward"
-                warnings.warn(message, ConversionWarning, stacklevel=4)
+                warn(message)
 
 
 def _is_floating(x: Any) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from ...runtime.errors import ConversionError, ConversionWarning, UsageError
+from ...runtime.errors import ConversionError, UsageError
+from ..warning import warn
 from .copying import copied
 from .other_numbers import with_other_numbers
 
@@ -72,7 +72,7 @@ def refuse_state(
             f"forward keeps tensors in Python attributes, {', '.join(line.partition(chr(10))[0] for line in listed)}: "
             f"the program forgets them, and whether the next call needs them can't be tried: {error}"
         )
-        warnings.warn(message, ConversionWarning, stacklevel=5)
+        warn(message)
         return
     if matters:
         name = places[0][1]

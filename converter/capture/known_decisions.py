@@ -7,12 +7,11 @@ import functools
 import linecache
 import re
 import sys
-import warnings
 from types import FrameType
 
 import torch
 
-from ...runtime.errors import ConversionWarning
+from ..warning import warn
 
 # as it stands in the layers of transformers: nothing else in the branch, and no other branch
 _GUARD = re.compile(
@@ -59,11 +58,7 @@ class KnownDecisions:
     def tell(self) -> None:
         """Warn of the checks that aren't part of what was captured, with a `ConversionWarning`."""
         if self.checks:
-            warnings.warn(
-                "the program doesn't check the values that the model's code does:\n  " + "\n  ".join(self.checks),
-                ConversionWarning,
-                stacklevel=5,
-            )
+            warn("the program doesn't check the values that the model's code does:\n  " + "\n  ".join(self.checks))
 
 
 def _line(frame: FrameType) -> str:

@@ -34,6 +34,9 @@ class Log:
         self.lines.append(f"input {number}.{position} {slot}")
         return tensor.clone()
 
+    def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
+        self.lines.append(f"returns {number} {' '.join(slots)}")
+
     def output(self, number: int, position: int, slot: str, tensor: Tensor) -> Tensor:
         self.lines.append(f"output {number}.{position} {slot}")
         return tensor * self.factor

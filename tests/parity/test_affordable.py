@@ -21,6 +21,7 @@ from cellbridge.parity import affordable, deadline, onnx_files
 from cellbridge.parity.affordable import MOST_TRIPS, memory_needed, require_affordable
 from cellbridge.parity.cli import main
 from cellbridge.parity.commands import command
+from cellbridge.parity.onnx_inputs import generated_inputs
 from cellbridge.runtime import CellbridgeError, UsageError
 from tests.converter.test_onnx_in import model
 
@@ -69,7 +70,7 @@ def test_inputs_that_do_not_fit_together_are_refused() -> None:
     inputs = ", ".join(f"float[{2**30}] x{i}" for i in range(64))
     hostile = model(f"net ({inputs}) => (float[{2**30}] y) {{ y = Relu(x0) }}")
     with pytest.raises(CellbridgeError, match="memory"):
-        onnx_files.generated_inputs(from_onnx(hostile), 0)
+        generated_inputs(from_onnx(hostile), 0)
 
 
 # ---- time ----
