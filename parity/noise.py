@@ -79,7 +79,9 @@ class Noise:
             return False
         run = replace(self.run, dtype="float64")
         for side in sides:
-            self._measure(side.run(replace(run, moved=True)), self._double_errors, truth=side.run(run))
+            exact = side.run(run)
+            for way in range(1, side.abilities.moves + 1):
+                self._measure(side.run(replace(run, moved=way)), self._double_errors, truth=exact)
         self.rounded_numbers = True
         return True
 

@@ -35,6 +35,7 @@ from .results import FAIL, Comparison, Report
 from .sides.interpreter_side import InterpreterSide
 from .sides.onnxruntime_side import OnnxModelSide, output_names
 from .sides.records import Abilities, Array, Records, Run
+from .sides.rounded_numbers import weights_of_one
 from .sizes import described, other_sizes
 from .trial import judged
 
@@ -65,7 +66,8 @@ def compare_onnx(
         The report: both files in the interpreter, in float64 and in the working dtype, with gradients; and ONNX Runtime
         on the candidate. Cells are compared where both files have the same, else the models as a whole; at other sizes
         of the dynamic dimensions too, if the inputs are generated. Numbers such as
-        1 / sqrt(2) may be rounded to float32 in one file and not in the other. Where a file can't be read as a program,
+        1 / sqrt(2), and weights that one file has multiplied by the scale of a batch norm, may be rounded to float32 in
+        one file and not, or otherwise, in the other. Where a file can't be read as a program,
         ONNX Runtime on both is compared.
 
     Raises:
@@ -256,14 +258,15 @@ class _Files:
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
     def _believed(self, arrays: list[Array]) -> InterpreterSide:
-        return self._interpreted(self.reference, self.first, arrays)
+        return self._interpreted(self.reference, self.first, arrays, self.second)
 
     def _side(self, arrays: list[Array]) -> InterpreterSide:
-        return self._interpreted(self.candidate, self.second, _paired(self.first, self.second, arrays))
+        return self._interpreted(self.candidate, self.second, _paired(self.first, self.second, arrays), self.first)
 
-    def _interpreted(self, name: str, program: Program, args: list[Array]) -> InterpreterSide:
+    def _interpreted(self, name: str, program: Program, args: list[Array], other: Program) -> InterpreterSide:
         dtype, seed = self.options.dtype, self.options.seed
-        return InterpreterSide(name, program, tuple(args), {}, working_dtype=dtype, seed=seed)
+        rounded = () if self.alike else weights_of_one(program, other)
+        return InterpreterSide(name, program, tuple(args), {}, working_dtype=dtype, seed=seed, rounded=rounded)
 
 
 def _paired(first: Program, second: Program, arrays: list[Array]) -> list[Array]:

@@ -71,7 +71,7 @@ class CellSide:
         parameters = [entry.parameter for entry in entries]
         values = {id(entry.parameter): _in(self.weights.value(entry), self.working_dtype) for entry in entries}
         watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, run)
-        with self.framework.prepared(self.cell, values, run.dtype, self.train, run.moved), watcher.watching():
+        with self.framework.prepared(self.cell, values, run.dtype, self.train, bool(run.moved)), watcher.watching():
             leaves, structure = pytree.tree_flatten((self.args, self.kwargs))
             places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (torch.Tensor, np.ndarray))]
             inputs = [self._input(leaves[i], as_dtype(run.dtype)) for i in places]

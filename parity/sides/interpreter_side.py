@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,11 +32,14 @@ from .records import (
     output_slots,
     reference_slot,
 )
-from .rounded_numbers import moved_program
+from .rounded_numbers import SAMPLES, moved_program
 
 
 class InterpreterSide:
-    """A program with the inputs it is run on."""
+    """A program with the inputs it is run on.
+
+    Its weights named in `rounded` may have been computed, and rounded to float32, otherwise; see `rounded_numbers`.
+    """
 
     def __init__(
         self,
@@ -47,15 +50,19 @@ class InterpreterSide:
         *,
         working_dtype: str = "float32",
         seed: int = 0,
+        rounded: Collection[str] = (),
     ) -> None:
         self.name = name
         self.program = program
         self.working_dtype = as_dtype(working_dtype)
         self.abilities = native_abilities(working_dtype, second_call=True)
+        self.rounded = rounded
+        if rounded:
+            self.abilities = replace(self.abilities, moves=SAMPLES)
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
-        self._programs: dict[tuple[str, bool], Program] = {}
-        self._gradients: dict[tuple[str, bool], GradientProgram] = {}
+        self._programs: dict[tuple[str, int], Program] = {}
+        self._gradients: dict[tuple[str, int], GradientProgram] = {}
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
@@ -105,15 +112,18 @@ class InterpreterSide:
         records.parameter_gradients |= {name: computed[value] for name, value in of_parameters.items()}
         return records
 
-    def _program(self, dtype: str, moved: bool) -> Program:
+    def _program(self, dtype: str, moved: int) -> Program:
         if (dtype, moved) not in self._programs:
+            for way in {way for _, way in self._programs} - {0, moved}:  # weights in float64, which were needed once
+                self._programs.pop((dtype, way), None)
+                self._gradients.pop((dtype, way), None)
             # the float64 truth keeps its digits where the network casts to float32: so does this side
             same = as_dtype(dtype) == self.working_dtype and dtype != "float64"
-            program = moved_program(self.program) if moved else self.program
+            program = moved_program(self.program, self.rounded, moved) if moved else self.program
             self._programs[dtype, moved] = split_shared(program if same else program.astype(dtype))
         return self._programs[dtype, moved]
 
-    def _gradient(self, dtype: str, moved: bool) -> GradientProgram:
+    def _gradient(self, dtype: str, moved: int) -> GradientProgram:
         if (dtype, moved) not in self._gradients:
             self._gradients[dtype, moved] = differentiate(self._program(dtype, moved), every_boundary=True)
         return self._gradients[dtype, moved]

@@ -160,7 +160,8 @@ class Run:
         inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
         second: run the network twice, forward, its state carried over, and record the second call: on inputs with other
             numbers ("varied") or on the same ("same"). None: a single call.
-        moved: whether numbers and tables that may have been rounded to float32 are off by that; see `rounded_numbers`.
+        moved: whether numbers and tables that may have been rounded to float32 are off by that, and in which of
+            `Abilities.moves` ways; 0 for not; see `rounded_numbers`.
     """
 
     dtype: str
@@ -173,7 +174,7 @@ class Run:
     inner: bool = True
     slots: Mapping[tuple[str, int, str], Sequence[str]] = field(default_factory=dict)
     result: Structure | None = None
-    moved: bool = False
+    moved: int = 0
     second: Literal["varied", "same"] | None = None
 
     def matched(self, result: Structure, *, is_port: bool = False) -> Matched:
@@ -210,6 +211,7 @@ class Abilities:
         own_precision: whether its outputs have the floating-point dtypes that the network gives them; else it was
             converted to one dtype as a whole.
         is_port: whether it was written by hand as Cells, whose conventions aren't torch's.
+        moves: in how many ways its numbers are moved, each by a rounding.
     """
 
     checks: tuple[tuple[str, str], ...]
@@ -218,6 +220,7 @@ class Abilities:
     own_precision: bool = True
     is_port: bool = False
     second_call: bool = False
+    moves: int = 1
 
 
 def native_abilities(working_dtype: str, *, second_call: bool = False) -> Abilities:

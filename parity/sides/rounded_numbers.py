@@ -3,7 +3,8 @@
 A file has 1 / sqrt(2), say, in float32, or divides by sqrt(2) instead; a port holds the scale of its attention as a
 tensor, and its module as a Python number; a table of positions is computed by torch here, and by NumPy there. That
 makes no wrong network, and is seen in float64. What such a rounding makes of the results is measured, by moving the
-numbers.
+numbers. Of two files, one may hold weights that the other has multiplied by the scale of a batch norm, each product
+rounded: what that makes is measured by moving the weights that are in one file alone, each up or down at random.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ SHORT = 12
 """Bits of a number that is written without rounding, such as 0.5 or 3."""
 MOVED = 1 + 2.0**-27
 """By how much other numbers are moved: `judge` allows many times what that makes in double precision."""
+SAMPLES = 4
+"""How often weights are moved: a result of few elements may be hit by little once."""
 
 
 def moved(array: Array) -> Array:
@@ -52,14 +55,39 @@ def moved_angle(angle: torch.Tensor) -> torch.Tensor:
     return angle if angle.requires_grad or not angle.is_floating_point() else angle * MOVED
 
 
-def moved_program(program: Program) -> Program:
-    """The same with its numbers moved. Tensors of a program are weights, and stay what they are."""
+def moved_program(program: Program, weights: Collection[str] = (), sample: int = 1) -> Program:
+    """The same with its numbers moved. Tensors of a program are weights, and stay what they are but for some.
+
+    Args:
+        program: a program.
+        weights: names of constants, tensors of float32 that are moved as well, each element up or down.
+        sample: seeds which go up, and which go down.
+    """
+    generator = np.random.default_rng(sample)
 
     def constant(held: Constant) -> Constant:
-        number = held.value.dtype == FLOAT32 and held.data.size == 1
-        return replace(held, data=moved(held.data)) if number else held
+        if held.value.dtype != FLOAT32:
+            return held
+        if held.data.size == 1:
+            return replace(held, data=moved(held.data))
+        if held.value.name not in weights:
+            return held
+        exact = held.data.astype(np.float64)
+        signs = generator.choice([-1.0, 1.0], exact.shape)
+        return replace(held, data=exact + signs * (moved(held.data) - exact))
 
     return program.replace(constants=tuple(map(constant, program.constants)))
+
+
+def weights_of_one(program: Program, other: Program) -> frozenset[str]:
+    """Names of the constants of a program, tensors of float32, whose elements the other holds in no order."""
+
+    def tensors(held: Program) -> dict[str, bytes]:
+        constants = [each for each in held.constants if each.value.dtype == FLOAT32 and each.data.size > 1]
+        return {each.value.name: np.sort(each.data, axis=None).tobytes() for each in constants}
+
+    theirs = set(tensors(other).values())
+    return frozenset(name for name, elements in tensors(program).items() if elements not in theirs)
 
 
 def move_held(module: torch.nn.Module, buffers: Collection[str]) -> None:

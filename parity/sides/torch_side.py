@@ -97,7 +97,7 @@ class TorchSide:
             before_inputs = self._inputs(dtype, grads=False)[:2] if run.second is not None else None
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
-                stack.enter_context(DoublePrecision(self.working_dtype, moved=run.moved))
+                stack.enter_context(DoublePrecision(self.working_dtype, moved=bool(run.moved)))
             if run.moved:
                 move_held(self.module, self.rounded)
             if before_inputs is not None:
