@@ -140,7 +140,7 @@ def generated(
             arrays.append(np.asarray(rng.standard_normal(shape)).astype(value.dtype))
         else:
             lengths = () if program is None else _tables(program, value)
-            arrays.append(rng.integers(0, min(lengths, default=2), shape).astype(value.dtype))
+            arrays.append(rng.integers(0, min(lengths, default=2), shape).astype(value.dtype, copy=False))
     return arrays
 
 

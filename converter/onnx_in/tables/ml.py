@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
-from ....runtime.ops import comparison, indexing, shaping
+from ....runtime.ir.types import FLOAT32, INT64
+from ....runtime.ops import activation, comparison, elementwise, indexing, linear, reduction, shaping, sorting
 from ....runtime.tracing import Traced
 from ..context import Context
-from ..table import cast, onnx
+from ..table import Unsupported, cast, onnx, require_few
 
 DOMAIN = "ai.onnx.ml"
 
@@ -27,3 +29,108 @@ def array_feature_extractor(context: Context, X: Traced, Y: Traced) -> Any:
 def binarizer(context: Context, X: Traced, *, threshold: float = 0.0) -> Any:
     """Binarizer-1(X) -> Y: whether above a threshold"""
     return cast(comparison.greater(X, np.asarray(threshold, X.dtype)), X.dtype)
+
+
+@onnx("Scaler", domain=DOMAIN)
+def scaler(context: Context, X: Traced, *, offset: Any = (), scale: Any = ()) -> Any:
+    """Scaler-1(X) -> Y: (X - offset) * scale, each one number or one for each feature"""
+    width = X.shape[-1] if X.ndim else 1
+    for name, numbers in (("offset", offset), ("scale", scale)):
+        if len(numbers) not in {1, width}:
+            raise ShapeError(f"{name} has {len(numbers)} numbers for {width} features")
+    return (cast(X, FLOAT32) - np.asarray(offset, FLOAT32)) * np.asarray(scale, FLOAT32)
+
+
+@onnx("Normalizer", domain=DOMAIN)
+def normalizer(context: Context, X: Traced, *, norm: str = "MAX") -> Any:
+    """Normalizer-1(X) -> Y: divided by the largest element, the sum of magnitudes or the length; not where that is 0"""
+    x, last = cast(X, FLOAT32), (X.ndim - 1,)
+    match norm:
+        case "MAX":
+            divisor = reduction.reduce_max(x, axes=last, keepdims=True)
+        case "L1":
+            divisor = reduction.reduce_sum(elementwise.abs(x), axes=last, keepdims=True)
+        case "L2":
+            divisor = elementwise.sqrt(reduction.reduce_sum(x * x, axes=last, keepdims=True))
+        case _:
+            raise ShapeError(f"norm must be MAX, L1 or L2, given {norm!r}")
+    zero, one = np.asarray(0, FLOAT32), np.asarray(1, FLOAT32)
+    return x / elementwise.where(comparison.equal(divisor, zero), one, divisor)
+
+
+@onnx("LinearRegressor", domain=DOMAIN)
+def linear_regressor(
+    context: Context, X: Traced, *, coefficients: Any = (), intercepts: Any = (), post_transform: str = "NONE",
+    targets: int = 1,
+) -> Any:  # fmt: skip
+    """LinearRegressor-1(X) -> Y"""
+    return _transformed(_scores(X, coefficients, intercepts, targets), post_transform)
+
+
+@onnx("LinearClassifier", domain=DOMAIN)
+def linear_classifier(
+    context: Context, X: Traced, *, classlabels_ints: Any = (), classlabels_strings: Any = (), coefficients: Any,
+    intercepts: Any = (), multi_class: int = 0, post_transform: str = "NONE",
+) -> Any:  # fmt: skip
+    """LinearClassifier-1(X) -> Y, Z: the class with the largest score, and the scores"""
+    if classlabels_strings:
+        raise Unsupported("classes that are strings: tensors hold numbers only")
+    classes = len(classlabels_ints)
+    width = X.shape[-1]
+    if classes < 2 or (classes == 2 and len(coefficients) == width):
+        raise Unsupported("two classes by the sign of one score")
+    scores = _scores(X, coefficients, intercepts, classes)
+    labels = indexing.take(np.asarray(classlabels_ints, INT64), sorting.argmax(scores, axis=1), axis=0)
+    return labels, _transformed(scores, post_transform)
+
+
+def _scores(x: Traced, coefficients: Any, intercepts: Any, count: int) -> Any:
+    """A linear layer by numbers in attributes."""
+    if x.ndim != 2:
+        raise Unsupported(f"an input of {x.ndim} dimensions instead of (batch, features)")
+    width = x.shape[1]
+    if not isinstance(width, int):
+        raise Unsupported("features of symbolic number")
+    if count < 1 or len(coefficients) != count * width or len(intercepts) not in (0, count):
+        raise ShapeError(
+            f"needed {count * width} coefficients for {width} features and {count} results and as many intercepts as "
+            f"results or none, given {len(coefficients)} and {len(intercepts)}"
+        )
+    weight = np.asarray(coefficients, FLOAT32).reshape(count, width)
+    bias = np.asarray(intercepts, FLOAT32) if intercepts else None
+    return linear.linear(cast(x, FLOAT32), weight, bias)
+
+
+def _transformed(scores: Any, how: str) -> Any:
+    match how:
+        case "NONE":
+            return scores
+        case "LOGISTIC":
+            return elementwise.sigmoid(scores)
+        case "SOFTMAX":
+            return activation.softmax(scores, axis=1)
+    raise Unsupported(f"post_transform {how!r}")
+
+
+@onnx("LabelEncoder", domain=DOMAIN)
+def label_encoder(
+    context: Context, X: Traced, *, default_float: float = -0.0, default_int64: int = -1, default_string: str = "",
+    keys_floats: Any = (), keys_int64s: Any = (), keys_strings: Any = (), values_floats: Any = (),
+    values_int64s: Any = (), values_strings: Any = (),
+) -> Any:  # fmt: skip
+    """LabelEncoder-2(X) -> Y: the value of the key that an element is, or the default"""
+    if keys_strings or values_strings:
+        raise Unsupported("labels that are strings: tensors hold numbers only")
+    keys = np.asarray(keys_floats or keys_int64s, X.dtype)
+    values = np.asarray(values_floats, FLOAT32) if values_floats else np.asarray(values_int64s, INT64)
+    default = np.asarray(default_float if values_floats else default_int64, values.dtype)
+    if keys.size != values.size or not keys.size:
+        raise ShapeError(f"needed as many keys as values, given {keys.size} and {values.size}")
+    require_few(keys.size, "labels")
+    labels = shaping.reshape(X, shape=(*X.shape, 1))
+    same = comparison.equal(labels, keys)
+    if keys.dtype == FLOAT32:
+        same = comparison.logical_or(same, comparison.logical_and(comparison.isnan(labels), np.isnan(keys)))
+    place = sorting.argmax(cast(same, INT64), axis=X.ndim)
+    found = indexing.take(values, place, axis=0)
+    return elementwise.where(reduction.reduce_any(same, axes=(X.ndim,)), found, default)
