@@ -13,6 +13,7 @@ from ..errors import UnknownSize, UnknownValue
 from ..ir.dims import Dim
 from ..tracing import Operand, Traced, current
 from .dtype import shown
+from .placeholder import Open
 
 if TYPE_CHECKING:
     from ..graph.recording import Trace
@@ -109,6 +110,8 @@ class Elements(Operand):
         data = self._data
         if isinstance(data, Traced):
             raise unknown_elements(data, what, instead)
+        if isinstance(data, Open):
+            data.refuse(what)
         array: Array = data
         return array
 
@@ -170,13 +173,15 @@ class Elements(Operand):
         _follow_source(self._data, "print", sys._getframe(1))
         if isinstance(self._data, Traced):
             return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, symbolic)"
+        if isinstance(self._data, Open):
+            return f"Tensor(shape={self._data.text}, dtype={shown(self.dtype)})"
         value = np.array2string(self._data, separator=", ")
         rows = "\n" if "\n" in value else ""  # several lines begin at the margin
         return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, value={rows}{value})"
 
     def __str__(self) -> str:
         _follow_source(self._data, "print", sys._getframe(1))
-        return repr(self) if isinstance(self._data, Traced) else str(self._data)
+        return repr(self) if isinstance(self._data, (Traced, Open)) else str(self._data)
 
     def __format__(self, spec: str) -> str:
         _follow_source(self._data, "print", sys._getframe(1))

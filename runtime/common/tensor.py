@@ -18,6 +18,7 @@ from ..precision import dtype_for, overruled_dtype, taken, taking_in
 from ..tracing import Traced, current
 from .dtype import bool_, float32, int64, to_dtype
 from .elements import AS_STACK, Array, Data, Elements, plain, unknown_elements
+from .placeholder import Open
 
 
 class Tensor(Elements):
@@ -27,11 +28,14 @@ class Tensor(Elements):
         input_data: a tensor, array, number, or (nested) list or tuple. Python integers become int64, Python floats
             float32; arrays keep their dtype and are copied.
         dtype: the dtype wanted; that of the data if not given.
-        shape: with `init`, the shape.
+        shape: with `init`, the shape. With `dtype` alone, that of a placeholder without elements, for
+            `Cell.set_inputs` and `jit(input_signature=)`: None stands for a size that is open, and in place of the
+            shape for one of any number of axes. As an attribute it has -1 there, and is (-2,).
         init: an initializer (`common.initializer`) that fills `shape`.
 
     Raises:
-        TypeError: `input_data` can't be a tensor.
+        TypeError: `input_data` can't be a tensor, or `shape` a shape.
+        ValueError: a placeholder has no dtype, or is used where elements are needed.
     """
 
     _tape: tape.Tape | None = None
@@ -43,6 +47,11 @@ class Tensor(Elements):
             from .initializer import initializer
 
             input_data = initializer(init, shape, float32 if dtype is None else dtype)
+        elif input_data is None and dtype is not None:
+            self._data = Open.of(shape, to_dtype(dtype))
+            return
+        elif input_data is None and shape is not None:
+            raise ValueError(f"For 'Tensor', a placeholder of shape {shape} needs a 'dtype' too, but got None")
         self._data = as_data(input_data, dtype)
 
     # ---- what it holds ----
@@ -123,6 +132,8 @@ def as_data(value: Any, dtype: Any = None) -> Data:
     """The array for what a tensor can be made of; see `Tensor`."""
     wanted = None if dtype is None else to_dtype(dtype)
     if isinstance(value, Tensor):
+        if isinstance(value._data, Open):
+            value._data.refuse("a tensor made of another one")
         return value._data if wanted is None else value._data.astype(wanted, copy=False)
     if isinstance(value, (np.ndarray, np.generic)):
         array = in_native_order(np.array(value, dtype=wanted))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import bool_, int64
+from ..common.placeholder import Open
 from ..common.tensor import Tensor, wrapped
 from ..ir.dims import product
 from ..ops import elementwise, indexing, shaping
@@ -29,6 +30,8 @@ def getitem(self: Any, index: Any) -> Any:
     Raises:
         IndexError: an int is out of bounds, there are more indices than axes, or an index is of another kind.
     """
+    if isinstance(self._data, Open):
+        self._data.refuse("an index")
     items = _items(index, self.ndim)
     if any(isinstance(item, Operand) for item in items):
         # An int beside tensors is one of them, as in NumPy.

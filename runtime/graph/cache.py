@@ -13,6 +13,7 @@ from .. import tape
 from ..calling import result_of
 from ..common.tensor import Tensor, wrapped
 from ..errors import ConversionError
+from .declared import Declared
 from .printing import write
 from .running import Running
 from .signature import Shapes, Signature, Sizes, fit, generalized, is_symbolic
@@ -97,7 +98,8 @@ class Cache:
 
     The first call is traced with the sizes that it has. When a later call differs in sizes alone, those that differ
     become symbolic, and from then on any will do; equal ones share a symbol, and a size of 1 stays what it is. Where
-    that is refused, because Python decided on a size, each combination of sizes has a program of its own.
+    that is refused, because Python decided on a size, each combination of sizes has a program of its own. Where inputs
+    are declared with open sizes, those are symbolic at once.
     """
 
     def __init__(self) -> None:
@@ -122,18 +124,40 @@ class Cache:
         """The programs that are kept, the latest last."""
         return tuple(compiled.running.traced for compiled in self._kept)
 
-    def call(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function as it was compiled, or compile it."""
+    def call(
+        self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], declared: Declared | None = None
+    ) -> Any:
+        """Call a function as it was compiled, or compile it; `declared` are the inputs that it takes."""
         signature = Signature.of(args, kwargs)
+        shapes = () if declared is None else declared.shapes(function, args, kwargs)
         sizes = signature.sizes
         usable = [compiled for compiled in self._kept if compiled.is_for(signature)]
         compiled = next((c for c in reversed(usable) if fit(c.shapes, sizes)), None)
         if compiled is None:
-            compiled = self._widened(function, args, kwargs, signature, usable) or self._compiled(
-                function, args, kwargs, signature, sizes
+            compiled = (
+                self._open(function, args, kwargs, signature, shapes)
+                or self._widened(function, args, kwargs, signature, usable)
+                or self._compiled(function, args, kwargs, signature, sizes)
             )
         self._runs += 1
         return compiled.call(signature)
+
+    def trace(self, function: Function, args: tuple[Any, ...], declared: Declared) -> None:
+        """Compile a function for what is declared, if that can be: `args` are placeholders."""
+        self._open(function, args, {}, Signature.of(args, {}), declared.shapes(function, args, {}))
+
+    def _open(
+        self, function: Function, args: Any, kwargs: Any, signature: Signature, wanted: tuple[Shapes, ...]
+    ) -> Compiled | None:
+        """A program for the first of the wanted shapes for which there is one and that are symbolic."""
+        for shapes in wanted:
+            if not is_symbolic(shapes) or (signature.key, shapes) in self._refused:
+                continue
+            try:
+                return self._compiled(function, args, kwargs, signature, shapes)
+            except MUST_BE_NUMBERS:
+                self._refused.add((signature.key, shapes))
+        return None
 
     def _widened(
         self, function: Function, args: Any, kwargs: Any, signature: Signature, usable: list[Compiled]

@@ -10,21 +10,23 @@ from typing import Any
 
 from ..precision import overruling
 from ..tracing import current
+from .boundaries import parameter_names
 from .cache import Cache, CacheInfo
+from .declared import Declared
 from .traced import TracedProgram
 
 Function = Callable[..., Any]
 
 _WITHOUT_EFFECT = frozenset(
     {
-        "backend", "capture_mode", "compile_once", "dynamic", "fullgraph", "hash_args", "input_signature",
-        "jit_config", "jit_level", "mode",
+        "backend", "capture_mode", "compile_once", "dynamic", "fullgraph", "hash_args", "jit_config", "jit_level",
+        "mode",
     }
 )  # fmt: skip
 """What scripts say about how to compile; there is one way here."""
 
 
-def jit(function: Function | None = None, **settings: Any) -> Any:
+def jit(function: Function | None = None, *, input_signature: Any = None, **settings: Any) -> Any:
     """Compile a function, a method or a Cell: it is traced when it is called, and runs in ONNX Runtime.
 
     It gives the same results as without. What it compiles is kept by the function, by dtypes, ranks and Python values
@@ -38,35 +40,50 @@ def jit(function: Function | None = None, **settings: Any) -> Any:
 
     Args:
         function: the function, method or Cell; without it, a decorator is returned.
-        **settings: `mode`, `jit_level`, `input_signature` and others that scripts give; they change nothing.
+        input_signature: what it will be called with, a tuple or list of Tensors (or one), or a dict of some by the
+            names of parameters. Sizes that placeholders leave open, `Tensor(shape=[None, 3], dtype=ms.float32)`, are
+            symbolic from the first call on. Without it, what `Cell.set_inputs` declares counts.
+        **settings: `mode`, `jit_level` and others that scripts give; they change nothing.
 
     Returns:
         What is called in its place: a `Jitted`.
 
     Raises:
-        TypeError: `function` can't be called, or a setting is unknown. Calls raise `TracingError` for what can't be
-            traced and `UnsupportedOperators` for what ONNX Runtime can't do.
+        TypeError: `function` can't be called, a setting is unknown, or `input_signature` doesn't fit it. Calls raise
+            `TracingError` for what can't be traced, `UnsupportedOperators` for what ONNX Runtime can't do, and
+            `TypeError` (types, dtypes) and `ValueError` (shapes) for inputs other than declared.
+        ValueError: `input_signature` names a parameter that there isn't.
     """
     if unknown := sorted(settings.keys() - _WITHOUT_EFFECT):
-        raise TypeError(f"For 'jit', the argument '{unknown[0]}' is unknown: known are {sorted(_WITHOUT_EFFECT)}")
+        known = sorted({"input_signature", *_WITHOUT_EFFECT})
+        raise TypeError(f"For 'jit', the argument '{unknown[0]}' is unknown: known are {known}")
     if function is None:
-        return functools.partial(jit, **settings)
+        return functools.partial(jit, input_signature=input_signature, **settings)
     if not callable(function) or inspect.isclass(function):
         raise TypeError(f"For 'jit', 'function' must be a function, method or Cell, but got {function!r}")
-    return function if isinstance(function, Jitted) else Jitted(function)
+    if isinstance(function, Jitted) and input_signature is None:
+        return function
+    return Jitted(function._function if isinstance(function, Jitted) else function, input_signature)
+
+
+_SIGNATURE = "jit(input_signature=)"
 
 
 class Jitted:
     """A function that runs compiled; made by `jit`. Attributes are those of the function or Cell."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, input_signature: Any = None) -> None:
         self._function = function
+        self._input_signature = input_signature
         self._cache = Cache()
+        self._declared: Declared | None = None
+        if input_signature is not None and next(iter(_parameters(function)), "") != "self":
+            self._declared = Declared.of(function, input_signature, of=_SIGNATURE)
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
-        return _called(self._cache, self._function, args, kwargs)
+        return _called(self._cache, self._function, args, kwargs, self._declared)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """The method of an object, with programs of its own."""
@@ -74,10 +91,13 @@ class Jitted:
             return self
         method = types.MethodType(self._function, instance)
         cache = _cache_of(method, "jit")
+        declared: Declared | None = None
+        if self._input_signature is not None:
+            declared = Declared.of(method, self._input_signature, of=_SIGNATURE)
 
         @functools.wraps(method)
         def bound(*args: Any, **kwargs: Any) -> Any:
-            return _called(cache, method, args, kwargs)
+            return _called(cache, method, args, kwargs, declared)
 
         bound.cache_info = lambda: cache.info  # type: ignore[attr-defined]
         return bound
@@ -122,7 +142,28 @@ def _cache_of(owner: Any, variant: Hashable) -> Cache:
     return caches.setdefault(variant, Cache())
 
 
-def _called(cache: Cache, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def trace_declared(cell: Any, declared: Declared) -> None:
+    """Compile a Cell in graph mode for the inputs that it declares, if those are all."""
+    args = declared.arguments(cell)
+    if args is not None:
+        _cache_of(cell, None).trace(cell, args, declared)
+
+
+def _called(
+    cache: Cache, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], declared: Declared | None = None
+) -> Any:
     if current() is not None or overruling():
         return function(*args, **kwargs)
-    return cache.call(function, args, kwargs)
+    return cache.call(function, args, kwargs, declared or _declared_by_cell(function))
+
+
+def _declared_by_cell(function: Function) -> Declared | None:
+    """What `set_inputs` declared for a Cell that is called, or whose `construct` is."""
+    if getattr(function, "__name__", "") == "construct":
+        function = getattr(function, "__self__", function)
+    declared: Declared | None = getattr(function, "__dict__", {}).get("_declared")
+    return declared
+
+
+def _parameters(function: Function) -> list[str]:
+    return parameter_names(function, 0)[1]

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .. import checks
+from .. import checks, context
 from ..common.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ class Stateful:
         _cells: dict[str, Cell]
 
         def cells_and_names(self, cells: Any = None, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
+            """See `Cell`."""
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
             """See `Cell`."""
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -105,15 +108,32 @@ class Stateful:
         return missing, left_over
 
     def set_inputs(self, *inputs: Any, **kwargs: Any) -> None:
-        """Note what the Cell will be called with, for `get_inputs`: sizes may be open without that here.
+        """Declare what the Cell will be called with: one program serves all sizes that are left open.
+
+        A placeholder, `Tensor(shape=[None, 3], dtype=ms.float32)`, leaves sizes open. In graph mode, and where
+        `construct` is jitted, a call is checked against what is declared. In graph mode the Cell is traced at once, if
+        all inputs are declared and their number of axes is; where its code decides on a size that is open, a call is
+        compiled for the sizes that it has, as without. In eager mode sizes are always open.
+
+        Args:
+            *inputs: one for each argument: Tensors, tuples, lists and dicts of them, or what isn't a tensor.
+            **kwargs: some of the arguments, by the names of parameters of `construct`.
 
         Raises:
-            ValueError: both positional and keyword inputs are given.
+            TypeError: `construct` doesn't take so many inputs.
+            ValueError: both positional and keyword inputs are given, or `construct` has no parameter of a name.
         """
+        from ..graph.compiling import trace_declared
+        from ..graph.declared import Declared
+
         if inputs and kwargs:
             raise ValueError("For 'set_inputs', inputs are given by position or by keyword, but got both")
+        declared = Declared.of(self, kwargs or inputs, of="set_inputs")
         self.__dict__["_noted_inputs"] = kwargs or inputs
+        self.__dict__["_declared"] = declared
+        if context.compiles():
+            trace_declared(self, declared)
 
     def get_inputs(self) -> Any:
-        """What `set_inputs` noted; None for nothing."""
+        """What `set_inputs` declared; None for nothing."""
         return self.__dict__.get("_noted_inputs")

@@ -28,6 +28,11 @@ FUNCTIONS = {
     "tolist": lambda w, x: x * torch.tensor(x[0].tolist()) * w,
     "a tensor of an item": lambda w, x: x * torch.tensor([w.item(), 1.0, 2.0]) + w,
     "full of an item": lambda w, x: x * torch.full_like(x, w.item() * 3) * w,
+    "detach of a parameter": lambda w, x: x * w.detach() * w,
+    "detach of what is computed of a parameter": lambda w, x: x * (w * 2).detach() * w,
+    "detach of an input": lambda w, x: (x.detach() + x) * w,
+    "detach between changes of shape": lambda w, x: x.reshape(6).detach().reshape(2, 3) * x * w,
+    "detach of a result": lambda w, x: (x * w).detach() * w + x,
 }
 
 
@@ -41,6 +46,7 @@ def test_gradients_stop_at_python_numbers(function):
         "program": program,
         "torch and back": from_torch(to_torch(program), (X,)),
         "ONNX and back": from_onnx(to_onnx(program, optimize=False)),
+        "optimized ONNX and back": from_onnx(to_onnx(program)),
     }
     for name, way in ways.items():
         grads = way.value_and_grad(X)[1]

@@ -10,6 +10,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from ...ir.types import Type, as_dtype, is_half
+from ...ops.boundary import STOP_GRADIENT
 from ..deferred import Array, Deferred, array_of, type_of
 from ..graph import Emitted, Graph, node_proto
 
@@ -40,12 +41,17 @@ def fold(graph: Graph, results: set[str]) -> None:
 
     That is done by onnx's reference implementation, when the tensor is written: a transposed weight is a view, and no
     second set of weights is ever held. Where a model would grow (a table that is also used transposed, a large tensor
-    expanded from a small one), the nodes stay.
+    expanded from a small one), the nodes stay. So do those that let no gradient pass to a parameter.
     """
     known: dict[str, Tensor] = dict(graph.initializers)
+    of_parameters = set(graph.sources)
     folded: list[Emitted] = []
     for node in graph.nodes:
         if node.inputs and all(name in known for name in node.inputs if name) and _is_folded(node, known):
+            if not of_parameters.isdisjoint(node.inputs):
+                if STOP_GRADIENT in node.metadata:
+                    continue
+                of_parameters.update(node.outputs)
             computed = _computed(node, known, graph.opset)
             if computed is not None:
                 known.update(computed)

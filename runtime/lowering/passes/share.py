@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.boundary import STOP_GRADIENT
 from ..graph import Emitted, Graph
 from ..nodes import Subgraph
 
@@ -28,7 +29,8 @@ def share(graph: Graph, results: set[str]) -> None:
             kept.append(node)
             continue
         attributes = tuple((name, _hashable(value)) for name, value in sorted(node.attributes.items()))
-        same = first.setdefault((node.op_type, node.inputs, len(node.outputs), attributes), node)
+        stops = STOP_GRADIENT in node.metadata
+        same = first.setdefault((node.op_type, node.inputs, len(node.outputs), attributes, stops), node)
         if same is node:
             kept.append(node)
         else:

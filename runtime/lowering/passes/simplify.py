@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.types import Type
+from ...ops.boundary import STOP_GRADIENT
 from ..graph import Emitted, Graph
 
 RESHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
@@ -44,8 +45,10 @@ def _merged(graph: Graph, node: Emitted, producers: dict[str, Emitted]) -> Emitt
 
 
 def _unchanged(graph: Graph, node: Emitted) -> str | None:
-    """The input that the node hands on as it is; None if it changes it."""
+    """The input that the node hands on as it is; None if it changes it, or lets no gradient pass."""
     kind = node.op_type
+    if STOP_GRADIENT in node.metadata:
+        return None
     if kind == "Identity" or (kind in ("Concat", "Max", "Min", "Sum") and len(node.inputs) == 1):
         return node.inputs[0]
     if kind == "Transpose" and list(node.attributes["perm"]) == sorted(node.attributes["perm"]):

@@ -1,0 +1,173 @@
+"""`Declared`: the inputs that `set_inputs` and `input_signature` declare, with open sizes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..common.parameter import Parameter
+from ..common.placeholder import OPEN_SIZE, Open
+from ..common.tensor import Tensor
+from ..ir.dims import Dim, SymbolicDim, symbol
+from .boundaries import parameter_names
+from .signature import Shapes
+from .sizes import is_input
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Inputs of a function or Cell.
+
+    Attributes:
+        inputs: what stands for each, by the name of its parameter.
+        is_whole: whether there are no others.
+        source: what declared them, for messages: `set_inputs`.
+    """
+
+    inputs: Mapping[str, Any]
+    is_whole: bool
+    source: str
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], inputs: Any, *, of: str) -> Declared:
+        """The inputs of a function, from a tuple or list of all of them, a dict of some, or a Tensor, the only one.
+
+        Raises:
+            TypeError: the function doesn't take so many, or `inputs` is none of these.
+            ValueError: it has no parameter of a name.
+        """
+        if isinstance(inputs, Mapping):
+            _, parameters = parameter_names(function, 0)
+            if unknown := [name for name in inputs if name not in parameters]:
+                raise ValueError(f"For '{of}', the inputs must be among {parameters}, but got {unknown[0]!r}")
+            return cls(dict(inputs), False, of)
+        if isinstance(inputs, Tensor):
+            inputs = (inputs,)
+        if not isinstance(inputs, (tuple, list)):
+            raise TypeError(f"For '{of}', inputs must be Tensors, but got {type(inputs).__name__}: {inputs!r}")
+        try:
+            inspect.signature(getattr(function, "construct", function)).bind(*inputs)
+        except TypeError as error:
+            raise TypeError(f"For '{of}', got {len(inputs)} inputs, but the call would fail: {error}") from None
+        names, _ = parameter_names(function, len(inputs))
+        return cls(dict(zip(names, inputs, strict=True)), True, of)
+
+    def arguments(self, function: Callable[..., Any]) -> tuple[Any, ...] | None:
+        """The declared inputs as positional arguments; None if there are others, or a number of axes is open."""
+        if any(isinstance(x, Tensor) and _is_of_open_rank(x) for x in _leaves(tuple(self.inputs.values()))):
+            return None
+        if self.is_whole:
+            return tuple(self.inputs.values())
+        try:
+            bound = inspect.signature(getattr(function, "construct", function)).bind(**self.inputs)
+        except TypeError:
+            return None
+        return None if bound.kwargs else bound.args
+
+    def shapes(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Shapes, ...]:
+        """The shapes to trace a call with, the most general ones first, for its tensors in flat order.
+
+        First each open size has a symbol of its own, then those that are equal in the call share one. A size of 1
+        stays what it is: it broadcasts.
+
+        Raises:
+            TypeError: there are other inputs, or an input has another type or dtype.
+            ValueError: an input has another shape.
+        """
+        names, _ = parameter_names(function, len(args))
+        given = {**dict(zip(names, args, strict=True)), **kwargs}
+        if self.is_whole and given.keys() - self.inputs.keys():
+            raise TypeError(f"For '{self.source}', inputs are {list(self.inputs)}, but the call has {list(given)}")
+        apart, shared = (
+            tuple(
+                shape
+                for name, value in given.items()
+                for shape in self._shapes(self.inputs.get(name), value, name, symbols)
+            )
+            for symbols in (_Symbols(are_shared=False), _Symbols(are_shared=True))
+        )
+        return (apart,) if apart == shared else (apart, shared)
+
+    def _shapes(self, declared: Any, given: Any, name: str, symbols: _Symbols) -> Iterator[tuple[Dim, ...]]:
+        if isinstance(declared, Tensor):
+            self._check(declared, given, name)
+        if is_input(given):
+            if not isinstance(given, Parameter):
+                is_open = isinstance(declared, Tensor) and isinstance(declared._data, Open)
+                yield symbols.shape(declared._data if is_open else None, given.shape)
+        elif isinstance(given, (tuple, list, Mapping)):
+            items = given.items() if isinstance(given, Mapping) else enumerate(given)
+            if isinstance(declared, (tuple, list, Mapping)) and (
+                isinstance(declared, Mapping) is not isinstance(given, Mapping) or len(declared) != len(given)
+            ):
+                raise TypeError(f"For '{self.source}', the input {name} must be like {declared!r}, but got {given!r}")
+            for key, item in items:
+                yield from self._shapes(_part(declared, key), item, f"{name}[{key!r}]", symbols)
+
+    def _check(self, declared: Tensor, given: Any, name: str) -> None:
+        if not is_input(given):
+            raise TypeError(f"For '{self.source}', the input {name} must be a Tensor, but got {type(given).__name__}")
+        if declared.dtype != given.dtype:
+            raise TypeError(
+                f"For '{self.source}', the input {name} must have dtype {declared.dtype}, but got {given.dtype}"
+            )
+        is_open = isinstance(declared._data, Open)
+        if not (declared._data.takes(given.shape) if is_open else tuple(declared.shape) == tuple(given.shape)):
+            shape = declared._data.text if is_open else list(declared.shape)
+            raise ValueError(
+                f"For '{self.source}', the input {name} must have shape {shape}, but got {list(given.shape)}"
+            )
+
+
+@dataclass
+class _Symbols:
+    """The symbols for open sizes; of a placeholder, equal sizes are those of the same axis."""
+
+    are_shared: bool
+
+    def __post_init__(self) -> None:
+        self._by_size: dict[int, SymbolicDim] = {}
+        self._count = 0
+
+    def shape(self, declared: Open | None, sizes: tuple[int, ...]) -> tuple[Dim, ...]:
+        """The shape of an input: symbols where sizes are open."""
+        if declared is None:
+            return tuple(sizes)
+        rank_is_open = declared.is_of_open_rank
+        opened = [rank_is_open or declared.shape[axis] == OPEN_SIZE for axis in range(len(sizes))]
+        return tuple(
+            self._dim(size if size >= 0 else OPEN_SIZE - axis) if is_open and size != 1 else size
+            for axis, (size, is_open) in enumerate(zip(sizes, opened, strict=True))
+        )
+
+    def _dim(self, size: int) -> Dim:
+        if self.are_shared and size in self._by_size:
+            return self._by_size[size]
+        made = self._by_size[size] = symbol(f"size_{self._count}")
+        self._count += 1
+        return made
+
+
+def _part(declared: Any, key: Any) -> Any:
+    if isinstance(declared, Mapping):
+        return declared.get(key)
+    return declared[key] if isinstance(declared, (tuple, list)) else None
+
+
+def _leaves(item: Any) -> Iterator[Any]:
+    if isinstance(item, (tuple, list)):
+        for part in item:
+            yield from _leaves(part)
+    elif isinstance(item, Mapping):
+        for part in item.values():
+            yield from _leaves(part)
+    else:
+        yield item
+
+
+def _is_of_open_rank(x: Tensor) -> bool:
+    return isinstance(x._data, Open) and x._data.is_of_open_rank
