@@ -18,7 +18,8 @@ def shapes_alone() -> Iterator[None]:
     """Within the context, these operators are traced as a whole, by the shapes of their results.
 
     Torch would run recurrent layers step by step, and so fix the number of steps at that of the example inputs; and it
-    doesn't know the shapes within connectionist temporal classification, where lengths are tensors.
+    doesn't know the shapes within connectionist temporal classification, where lengths are tensors, nor those of least
+    squares, of which one depends on the ranks of the matrices.
     """
     held = {operator: dict(operator.py_kernels) for operator in RESULTS}
     try:
@@ -49,8 +50,31 @@ def _of_ctc_loss(
     return log_probs.new_empty(() if reduction else log_probs.shape[1:-1])
 
 
+def _of_lstsq(
+    self: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The solution (..., n) or (..., n, k), residuals, ranks and singular values, as far as the driver gives them.
+
+    The residuals of "gelsd" and "gelss" are there if each matrix has full rank, which isn't known: they count as there.
+    """
+    *matrices, m, n = self.shape
+    is_vector = b.ndim == 1 or (b.ndim == self.ndim - 1 and b.shape == self.shape[:-1])
+    columns = [1] if is_vector else [b.shape[-1]]
+    batch = matrices if is_vector else list((self[..., 0, 0] + b[..., 0, 0]).shape)
+    by_values = driver in ("gelsd", "gelss")
+    real = self.real.dtype if self.is_complex() else self.dtype
+    residuals = [*batch, *columns] if (by_values or driver == "gels") and m > n else [0]
+    return (
+        self.new_empty([*batch, n] if is_vector else [*batch, n, *columns]),
+        self.new_empty(residuals, dtype=real),
+        self.new_empty([0] if driver == "gels" else matrices, dtype=torch.int64),
+        self.new_empty([*matrices, min(m, n)] if by_values else [0], dtype=real),
+    )
+
+
 RESULTS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((_ATEN.lstm.input, _ATEN.gru.input, _ATEN.rnn_tanh.input, _ATEN.rnn_relu.input), _of_layer),
+    _ATEN.linalg_lstsq.default: _of_lstsq,
     **dict.fromkeys((_ATEN.ctc_loss.IntList, _ATEN.ctc_loss.Tensor), _of_ctc_loss),
 }
 """What gives the shapes, by operator; each has a translation, or these empty tensors would stand for its results."""

@@ -126,6 +126,38 @@ def test_pseudoinverses(check: Check) -> None:
     )
 
 
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+def test_least_squares(check: Check, driver: str) -> None:
+    def solved(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+        vector = b[..., 0].contiguous()
+        return (
+            linalg.lstsq(a, b, driver=driver).solution,
+            linalg.lstsq(c.mT.contiguous(), b[:, :3], driver=driver).solution,
+            linalg.lstsq(c, vector, driver=driver).solution,
+        )
+
+    check(solved, _square(torch.float64), _matrices(2, 4, 3), _matrices(2, 4, 3), tolerance=1e-9)
+
+
+def test_what_else_least_squares_give(check: Check) -> None:
+    def given(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+        _, none, rank, no_values = linalg.lstsq(a, b)
+        _, _, of_wide, values = linalg.lstsq(a.mT.contiguous(), b[:, :3], driver="gelsd")
+        of_vector = linalg.lstsq(a, b[..., 0], driver="gels").residuals
+        low = a.detach() @ a.detach()[0].mT  # rank 3 of 4
+        return (
+            *linalg.lstsq(a, b, driver="gels"), of_vector, none, rank, no_values, of_wide, values,
+            linalg.lstsq(low, b).rank, linalg.lstsq(low, b.detach(), rcond=1e-8).solution,
+        )  # fmt: skip
+
+    check(given, _matrices(2, 4, 3), _matrices(2, 4, 2), tolerance=1e-9)
+
+
+def test_residuals_that_depend_on_ranks_are_refused() -> None:
+    with pytest.raises(CellbridgeError, match=r"residuals by 'gelsd'.*full rank"):
+        from_torch(Function(lambda a: linalg.lstsq(a, a, driver="gelsd").residuals), (_matrices(4, 3),))
+
+
 @pytest.mark.parametrize("order", [0.5, 1, 1.5, 2, 3, float("inf"), 0, -1, -2.5, float("-inf")])
 def test_norms_of_every_order(check: Check, order: float) -> None:
     check(lambda x: linalg.vector_norm(x, order, dim=1), _matrices(3, 4))

@@ -86,11 +86,9 @@ def _of_linear(
     dtype: Any,
 ) -> Any:  # fmt: skip
     """The cross entropy of a linear layer's results, computed in `dtype`; torch has no gradient of the weights."""
-    x, linear_weight, bias, weight = (
-        operand if operand is None else cast(operand, dtype) for operand in (x, linear_weight, bias, weight)
-    )
-    log_p = activation.log_softmax(linear.linear(x, linear_weight, bias), axis=1)
-    weight = weight if weight is None else boundary.stop_gradient(weight)
+    bias = None if bias is None else cast(bias, dtype)
+    weight = None if weight is None else boundary.stop_gradient(cast(weight, dtype))
+    log_p = activation.log_softmax(linear.linear(cast(x, dtype), cast(linear_weight, dtype), bias), axis=1)
     return cast(_hard(context, log_p, target, weight, how, ignored, 0.0)[0], context.dtype)
 
 

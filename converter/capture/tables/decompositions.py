@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....runtime.ops import boundary, matrix_functions, orthogonal, spectral
+import numpy as np
+
+from ....runtime.ops import boundary, comparison, matrix_functions, orthogonal, reduction, shaping, spectral
 from ....runtime.ops.complex_numbers import Complex
-from ....runtime.ops.matrices import adjoint, each, identity_like, lower, on_numbers
+from ....runtime.ops.matrices import adjoint, each, identity_like, lower, matmul, on_numbers, squares
 from ....runtime.tracing import Traced
 from ..complex_table import of_complex
-from ..table import Context, cast
+from ..table import Context, Unsupported, cast
 from .linear_algebra import of_any, zeros
 
 
@@ -101,6 +103,50 @@ def pinv(
     if hermitian:  # only a triangle is read, but the gradient is, as ATen's, that by the whole matrix
         symmetric = lower(self) + adjoint(lower(self, -1))
         x = self + each(symmetric - self, boundary.stop_gradient)
+    return _pseudo_inverse(x, *bounds)
+
+
+@of_any("aten.linalg_lstsq.default")
+def lstsq(context: Context, self: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor
+    residuals, Tensor rank, Tensor singular_values)
+
+    By the pseudoinverse, as ATen's gradient; "gels" takes every singular value into account, as for it the matrices
+    have full rank.
+    """
+    _, residuals, rank, _ = context.types
+    assert residuals is not None
+    assert rank is not None
+    if context.used[1] and driver in ("gelsd", "gelss") and residuals.shape != (0,):
+        raise Unsupported(f"with the residuals by {driver!r}, which are there only if the matrices have full rank")
+    if rcond is not None and rcond < 0:
+        raise Unsupported("a negative rcond")
+    share = 0.0 if driver == "gels" else rcond
+    bound = None if share is None else context.builder.constant(share, context.dtype)
+    columns = (
+        each(b, lambda part: shaping.reshape(part, shape=(*part.shape, 1))) if len(context.shape) < self.ndim else b
+    )
+    solution = matmul(_pseudo_inverse(self, None, bound), columns)
+    results = [each(solution, lambda part: shaping.reshape(part, shape=context.shape)), *[None] * 3]
+    if context.used[1]:
+        of_columns = reduction.reduce_sum(squares(matmul(self, solution) - columns), axes=(-2,))
+        empty = residuals.shape == (0,)
+        results[1] = (
+            zeros(context, (0,), residuals.dtype) if empty else shaping.reshape(of_columns, shape=residuals.shape)
+        )
+    if context.used[2] or context.used[3]:
+        if not all(isinstance(size, int) for size in self.shape[-2:]):
+            raise Unsupported("with ranks or singular values of matrices of symbolic size")
+        _, values, _ = factors(spectral.svd, each(self, boundary.stop_gradient), "nrn")
+        least = np.finfo(values.dtype).eps * max(self.shape[-2:]) if rcond is None else rcond
+        counted = comparison.greater(values, reduction.reduce_max(values, axes=(-1,), keepdims=True) * float(least))
+        ranks = reduction.reduce_sum(cast(counted, rank.dtype), axes=(-1,))
+        results[2] = zeros(context, (0,), rank.dtype) if driver == "gels" else ranks
+        results[3] = values if driver in ("gelsd", "gelss") else zeros(context, (0,), values.dtype)
+    return tuple(results)
+
+
+def _pseudo_inverse(x: Any, *bounds: Traced | None) -> Any:
     if isinstance(x, Complex):
         return Complex.of_pair(matrix_functions.pseudo_inverse(x.pair(), *bounds, paired=True))
     return matrix_functions.pseudo_inverse(x, *bounds)
