@@ -71,9 +71,9 @@ def runnable(path: str, values: Sequence[Value], inputs: str | None, seed: int) 
                 refused.append("its outputs have no element")
     if len(refused) == len(tried):
         shown = ", ".join(f"{value.name} {value.type}" for value in values)
+        first = f"  at {described(tried[0])}: {refused[0]}\n" if tried else ""
         raise UsageError(
-            f"{path} runs at none of the {len(tried)} sizes that were tried for its inputs: {shown}\n"
-            f"  at {described(tried[0])}: {refused[0]}\n"
+            f"{path} runs at none of the {len(tried)} sizes that were tried for its inputs: {shown}\n{first}"
             f"  what to do: give the shapes, --shape {_example(values)}, or arrays by input name, --inputs arrays.npz"
         )
 
@@ -83,7 +83,12 @@ def _default(names: Sequence[str]) -> Sizes:
 
 
 def _fits(values: Sequence[Value], sizes: Sizes) -> bool:
-    return all(math.prod(evaluate(dim, sizes) for dim in value.shape) <= LARGEST for value in values)
+    """Whether there are inputs of these sizes, and not too large ones."""
+    try:
+        shapes = [[evaluate(dim, sizes) for dim in value.shape] for value in values]
+    except ZeroDivisionError:
+        return False
+    return all(min(shape, default=0) >= 0 and math.prod(shape) <= LARGEST for shape in shapes)
 
 
 def _example(values: Sequence[Value]) -> str:

@@ -9,6 +9,7 @@ from ...runtime.errors import UsageError, require_supported
 from ...runtime.ir.program import Program, require_program
 from .bodies import Bodies
 from .classes import Classes
+from .expressions import identifier
 from .helpers import HELPERS, with_needed
 from .network import Network
 
@@ -23,7 +24,8 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
     Modules of one class that differ in numbers only are one class with arguments; those that compute different things
     are numbered. Its weights are those that `to_cell_checkpoint` writes. Batch norm and dropout follow `set_train`,
     whichever mode the program was captured in; what that mode doesn't tell (in eval mode, the rate of a Dropout and the
-    momentum of batch norm) has torch's default.
+    momentum of batch norm) has torch's default. A backward that was written by hand isn't written: its Cells have the
+    derivative, and the docstring of the module names them.
 
     Args:
         program: what `from_torch` gives.
@@ -47,7 +49,9 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
     require_supported(bodies.missing, "the program can't be written as Cells: {} of ops without a form")
     text = "\n\n\n".join([*(HELPERS[name] for name in with_needed(bodies.helpers)), *classes.texts])
     unknown = [] if program.train else _not_told_in_eval_mode(text)
-    docstring = _docstring(classes.last, has_weights=bool(bodies.arrays()), unknown=unknown)
+    docstring = _docstring(
+        classes.last, has_weights=bool(bodies.arrays()), unknown=unknown, by_hand=_with_backward_by_hand(program)
+    )
     return f"{docstring}\n\n{_imports(text, target)}\n\n\n{text}\n"
 
 
@@ -61,8 +65,17 @@ def _not_told_in_eval_mode(text: str) -> list[str]:
     return [words for pattern, words in kinds.items() if re.search(pattern, text)]
 
 
-def _docstring(name: str, *, has_weights: bool, unknown: list[str]) -> str:
+def _with_backward_by_hand(program: Program) -> list[str]:
+    """Names of the classes of Cells in which a gradient isn't the derivative."""
+    calls = [program.calls[node.cell] for node in program.nodes if node.op == "own_gradient"]
+    return list(dict.fromkeys(identifier(call.class_name, "Network") for call in calls))
+
+
+def _docstring(name: str, *, has_weights: bool, unknown: list[str], by_hand: list[str]) -> str:
     lines = [f"{name} as Cells, written from a captured program: the first draft of a port."]
+    if by_hand:
+        lines += ["", "Their backward was written by hand, and is the derivative here; give these Cells a bprop:"]
+        lines += [f"- {words}" for words in by_hand]
     if unknown:
         lines += ["", "It was captured in eval mode, which doesn't tell what only training uses. Set before training:"]
         lines += [f"- {words}" for words in unknown]

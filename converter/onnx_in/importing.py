@@ -146,6 +146,7 @@ def input_types(graph: GraphProto, symbols: protos.Symbols, shapes: Mapping[str,
     for name, count in Counter(info.name for info in infos).items():
         if count > 1:
             raise ConversionError(f"two inputs are named {name!r}")
+    symbols.name_unsolved([_declared_input(info, symbols) for info in infos])
     declared = {info.name: _declared_input(info, symbols) for info in infos}
     symbols.sizes |= given_sizes(declared, shapes)
     found = {info.name: _declared_input(info, symbols) for info in infos}

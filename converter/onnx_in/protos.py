@@ -6,7 +6,7 @@ import itertools
 import keyword
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -215,10 +215,12 @@ class Symbols:
 
     Attributes:
         sizes: of symbols that are known, such as those of an input whose shape was given.
+        opaque: symbols in place of expressions whose own symbols no shape tells.
     """
 
     def __init__(self) -> None:
         self.sizes: dict[str, Dim] = {}
+        self.opaque: dict[Dim, SymbolicDim] = {}
         self._names: dict[tuple[str, bool], str] = {}
 
     def dim(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
@@ -226,7 +228,22 @@ class Symbols:
 
         So is one whose name tells nothing: exporters write "?", "-1" or "None" for any number of open dimensions.
         """
-        return substitute(self._declared(proto, unnamed), self.sizes)
+        dim = self._declared(proto, unnamed)
+        try:
+            return substitute(self.opaque.get(dim, dim), self.sizes)
+        except ZeroDivisionError:
+            raise ConversionError(f"dimension {unnamed!r}: its size {dim} divides by 0 at the sizes given") from None
+
+    def name_unsolved(self, inputs: Iterable[Type]) -> None:
+        """Give a symbol of its own to each dimension of the inputs that the shapes of the inputs don't tell.
+
+        To ONNX, `N//2` or `N%s` is but a name, and nothing need have the size `N`.
+        """
+        dims = [dim for declared in inputs for dim in declared.shape if isinstance(dim, SymbolicDim)]
+        known = {solved[0] for dim in dims if (solved := dim.solve(0))}
+        for dim in dims:
+            if not dim.symbols() <= known:
+                self.opaque[dim] = self._symbol(str(dim))
 
     def _declared(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
         if proto.HasField("dim_value") and proto.dim_value != -1:
@@ -243,7 +260,7 @@ class Symbols:
         except ValueError:
             return self._symbol(proto.dim_param)
         if isinstance(dim, int):
-            return self._symbol(proto.dim_param) if dim < 0 else dim
+            return dim if proto.dim_param.strip().isdecimal() else self._symbol(proto.dim_param)
         return substitute(dim, {name: self._symbol(name) for name in dim.symbols()})
 
     def _symbol(self, text: str, *, named: bool = True) -> SymbolicDim:

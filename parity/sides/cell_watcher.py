@@ -199,7 +199,8 @@ class Watcher:
         if given is not None:
             if is_floating(array.dtype) == is_floating(given.dtype):
                 # a Cell computes in its own dtype, and its imprecision isn't that of the Cells behind it
-                passed = given.astype(array.dtype if key.kind == INPUT else as_dtype(self.run.dtype))
+                wider = max(array.dtype, as_dtype(self.run.dtype), key=lambda dtype: dtype.itemsize)
+                passed = given.astype(array.dtype if key.kind == INPUT else wider)
                 passed = passed if layout is None else layout.there(passed)
             elif recorded.shape == given.shape and np.array_equal(recorded.astype(float), given.astype(float)):
                 recorded = given  # a mask of ones and zeros is as good as one of bools

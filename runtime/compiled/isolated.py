@@ -152,7 +152,9 @@ class IsolatedSession:
         if given != self._types[name]:
             raise UsageError(f"input {name!r} of the model is a {self._types[name]}, given {given}")
         if _packed(element_type):
-            raise UsageError(f"input {name!r} of the model is a {given}: ONNX Runtime is given no elements of 4 bits")
+            raise UsageError(
+                f"input {name!r} of the model is a {given}: ONNX Runtime is given no elements of less than 8 bits"
+            )
         stored = STORED[array.dtype.itemsize]
         return {"name": name, "stored": stored, "shape": list(array.shape), "element_type": element_type}
 

@@ -362,7 +362,8 @@ class Unsupported(nn.Module):
 
     def forward(self, x: Tensor) -> Any:
         y = self.inner(x).sin() + 1
-        return y, torch.nn.functional.interpolate(x[None, None], scale_factor=0.5, mode="bilinear", antialias=True)
+        image = x[None, None].to(torch.uint8)
+        return y, torch.nn.functional.interpolate(image, scale_factor=0.5, mode="bilinear", antialias=True)
 
 
 def test_all_unsupported_operators_are_listed() -> None:

@@ -160,8 +160,9 @@ def test_all_operators_missing_in_branches_are_listed() -> None:
     class Unknown(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             def resized(x: Tensor) -> Tensor:
-                smooth = nn.functional.interpolate(x[None, None] * 2, size=(3, 3), mode="bilinear", antialias=True)
-                return smooth.sum((0, 1)) + 1
+                image = (x[None, None] * 2).to(torch.uint8)
+                smooth = nn.functional.interpolate(image, size=(3, 3), mode="bilinear", antialias=True)
+                return smooth.float().sum((0, 1)) + 1
 
             def hashed(x: Tensor) -> Tensor:
                 return torch.hash_tensor(x).float() + x

@@ -56,6 +56,33 @@ def test_names_that_differ_in_signs_only_are_two_symbols() -> None:
         from_onnx(with_dims(model(DOUBLED), "n", "n"))(floats(2, 3))
 
 
+@pytest.mark.parametrize("name", ["N%s%n", "N//2", "N*M", "N + M", "max(N, M)", "N-N", "2*3", "N % (M - 2)"])
+def test_an_expression_of_sizes_that_nothing_tells_is_one_symbol(name: str) -> None:
+    program = from_onnx(with_dims(model(DOUBLED), name, name))
+    first, second = program.inputs[0].shape
+    assert first == second == symbol(str(first))
+    assert program(floats(3, 3)).shape == (3, 3)
+    with pytest.raises(UsageError, match=r"needed size .* = 2"):
+        program(floats(2, 3))
+    assert from_onnx(with_dims(model(DOUBLED), name, "m"))(floats(2, 3)).shape == (2, 3)
+    assert from_onnx(with_dims(model(DOUBLED), name, name), shapes={"x": (5, 5)}).inputs[0].shape == (5, 5)
+
+
+def test_an_expression_of_sizes_that_an_input_tells_is_kept() -> None:
+    program = from_onnx(with_dims(model(DOUBLED), "2*n", "n//2"))
+    assert program.inputs[0].shape == (2 * symbol("n"), symbol("n") // 2)
+    assert program(floats(6, 1)).shape == (6, 1)
+    with pytest.raises(UsageError, match=r"needed size .* = 1, given 2"):
+        program(floats(6, 2))
+
+
+def test_a_symbol_for_an_expression_is_no_name_that_is_taken() -> None:
+    program = from_onnx(with_dims(model(DOUBLED), "N__2", "N//2"))
+    first, second = program.inputs[0].shape
+    assert first != second
+    assert program(floats(2, 3)).shape == (2, 3)
+
+
 def test_given_shapes_are_decided_on_import() -> None:
     graph = """net (float[n, k] x, float[n] z) => (float[n] y) {
         shape = Shape(x)
@@ -174,3 +201,39 @@ def test_whether_operands_broadcast_may_be_known_to_the_run_only(expression: str
         np.testing.assert_allclose(program(x, z), run_model(proto, {"x": x, "z": z})["y"], rtol=1e-5, atol=1e-6)
     with pytest.raises(CellbridgeError):
         program(x, floats(2, 4))
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(
+    "node",
+    [
+        "Conv<{0}, strides = [2, 3]>(x, w)",
+        "Conv<{0}, strides = [2, 1]>(x, w)",
+        "Conv<{0}, strides = [3, 3]>(x, small)",
+        "MaxPool<{0}, strides = [2, 2], kernel_shape = [3, 4]>(x)",
+        "AveragePool<{0}, strides = [2, 3], kernel_shape = [3, 2]>(x)",
+        "AveragePool<{0}, strides = [2, 3], kernel_shape = [3, 4], count_include_pad = 1>(x)",
+        "LpPool<{0}, strides = [2, 2], kernel_shape = [3, 3]>(x)",
+    ],
+)
+def test_same_padding_with_strides_along_open_axes(node: str, auto_pad: str) -> None:
+    made = node.format(f'auto_pad = "{auto_pad}"')
+    graph = f"net (float[n, 2, h, v] x) => (float[n, c, p, q] y) {{ y = {made} }}"
+    read = model(graph, w=floats(4, 2, 3, 5), small=floats(4, 2, 1, 1))
+    program = from_onnx(read)
+    for sizes in ((7, 8), (6, 9), (1, 5)):
+        x = floats(2, 2, *sizes)
+        np.testing.assert_allclose(program(x), run_model(read, {"x": x})["y"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_shortcut_beside_same_padding_along_open_axes() -> None:
+    graph = """net (float[n, 2, h, v] x) => (float[n, 4, p, q] y) {
+        a = Conv<auto_pad = "SAME_UPPER", strides = [2, 2]>(x, w)
+        b = Conv<auto_pad = "SAME_UPPER", strides = [2, 2]>(x, small)
+        y = Add(a, b)
+    }"""
+    made = model(graph, w=floats(4, 2, 3, 3), small=floats(4, 2, 1, 1))
+    program, x = from_onnx(made), floats(1, 2, 7, 8)
+    assert program.outputs[0].shape[2] == (symbol("h") + 1) // 2
+    np.testing.assert_allclose(program(x), run_model(made, {"x": x})["y"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(to_torch(program)(torch.from_numpy(x)).detach(), program(x), rtol=1e-4, atol=1e-5)

@@ -134,6 +134,34 @@ def test_cosine_similarity_does_not_overflow_in_half_precision(dtype: torch.dtyp
     assert_matches_torch(Function(torch.no_grad()(F.cosine_similarity)), x, x.roll(1, 1), dtype=dtype)
 
 
+OPTIONS = nn.LinearCrossEntropyOptions(batch_chunk_size=2, allow_retain_graph=True)
+LINEAR_LOSSES: dict[str, Case] = {
+    "mean": (F.linear_cross_entropy, (A, data(5, 3), LABELS)),
+    "bias, weights": (
+        lambda x, w, t, b, c: F.linear_cross_entropy(x, w, t, linear_bias=b, weight=c.detach(), options=OPTIONS),
+        (A, data(3, 3), LABELS, data(3), WEIGHT),
+    ),
+    "in parts": (lambda x, w, t: F.linear_cross_entropy(x, w, t, options=OPTIONS), (A, data(5, 3), LABELS)),
+    "sum": (
+        lambda x, w, t: F.linear_cross_entropy(x, w, t, reduction="sum", ignore_index=1, options=OPTIONS),
+        (A, data(5, 3), LABELS.clamp(0)),
+    ),
+    "of each": (
+        lambda x, w, t, b, c: F.linear_cross_entropy(
+            x, w, t, linear_bias=b, weight=c.detach(), reduction="none", options=OPTIONS
+        ),
+        (A, data(3, 3), LABELS, data(3), WEIGHT),
+    ),
+    "of one": (lambda x, w, t: F.linear_cross_entropy(x, w, t, options=OPTIONS), (A[0], data(5, 3), torch.tensor(2))),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_cross_entropy_of_a_linear_layer_agrees_with_torch(dtype: torch.dtype) -> None:
+    modules: dict[str, nn.Module] = {name: Function(loss) for name, (loss, _) in LINEAR_LOSSES.items()}
+    assert_matches_torch(Each(modules), {name: args for name, (_, args) in LINEAR_LOSSES.items()}, dtype=dtype)
+
+
 def test_batch_may_vary() -> None:
     batch = torch.export.Dim("batch", min=2, max=64)
 

@@ -167,6 +167,18 @@ RESIZES: list[Case] = [
     function("trilinear", lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), VOLUME),
     function("bicubic", lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), IMAGE),
     function("bicubic, corners", lambda x: F.interpolate(x, size=(4, 9), mode="bicubic", align_corners=True), IMAGE),
+    function("antialiased", lambda x: F.interpolate(x, size=(3, 11), mode="bilinear", antialias=True), IMAGE),
+    function("antialiased, fraction", lambda x: F.interpolate(
+        x, scale_factor=(0.43, 1.3), mode="bilinear", antialias=True), IMAGE),
+    function("antialiased, corners", lambda x: F.interpolate(
+        x, size=(1, 3), mode="bilinear", antialias=True, align_corners=True), IMAGE),
+    function("antialiased, bicubic", lambda x: F.interpolate(x, size=(2, 4), mode="bicubic", antialias=True), IMAGE),
+    function("antialiased, bicubic, fraction", lambda x: F.interpolate(
+        x, scale_factor=(1.7, 0.6), mode="bicubic", antialias=True), IMAGE),
+    function("antialiased, bicubic, corners", lambda x: F.interpolate(
+        x, size=(3, 9), mode="bicubic", antialias=True, align_corners=True), IMAGE),
+    function("antialiased, by the overload of two scales", lambda x: torch.ops.aten._upsample_bilinear2d_aa(
+        x, (3, 5), False, 0.7, 0.8), IMAGE),
     ("upsample", lambda: nn.UpsamplingBilinear2d(scale_factor=2), (IMAGE,)),
     ("pixel shuffle", lambda: nn.PixelShuffle(2), (IMAGE,)),
     ("pixel shuffle, no batch", lambda: nn.PixelShuffle(2), (IMAGE[0],)),
@@ -257,7 +269,11 @@ def test_agrees_with_torch(family: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(
     ("module", "args", "reason"),
     [
-        (Function(lambda x: F.interpolate(x, size=5, mode="bilinear", antialias=True)), (IMAGE,), "antialias"),
+        (
+            Function(lambda x: F.interpolate(x.to(torch.uint8), size=5, mode="bilinear", antialias=True).float()),
+            (IMAGE,),
+            "antialias=True of uint8",
+        ),
     ],
 )
 def test_what_is_not_covered_is_refused(module: nn.Module, args: tuple[Any, ...], reason: str) -> None:

@@ -58,6 +58,11 @@ ON_IMAGES: dict[str, nn.Module] = {
     "nearest, half as large": OfX(lambda x: F.interpolate(x, scale_factor=0.5)),
     "bilinear, one and a half times as large": OfX(lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear")),
     "bilinear to a fixed size": OfX(lambda x: F.interpolate(x, size=(9, 11), mode="bilinear")),
+    "antialiased to a fixed size": OfX(lambda x: F.interpolate(x, size=(3, 11), mode="bicubic", antialias=True)),
+    "antialiased, half as large": OfX(lambda x: F.interpolate(x, scale_factor=0.5, mode="bilinear", antialias=True)),
+    "antialiased, corners": OfX(
+        lambda x: F.interpolate(x, size=(1, 3), mode="bilinear", antialias=True, align_corners=True)
+    ),
     "bilinear to the size of another": OfX(
         lambda x: F.interpolate(F.max_pool2d(x, 2), size=x.shape[2:], mode="bilinear", align_corners=True)
     ),

@@ -495,3 +495,31 @@ def test_a_file_that_crashes_onnx_runtime_is_an_error(tmp_path: Path) -> None:
     side.session._process.kill()
     with pytest.raises(UsageError, match=r"ONNX Runtime ended with signal 9 \(SIGKILL\) while it loaded this file"):
         side.run(Run("float32", grads=False))
+
+
+def named(path: Path, *names: str) -> str:
+    """A file whose input has dimensions of these names."""
+    made = model(f"net (float[{', '.join('nm'[: len(names)])}] x) => (float[a] y) {{ y = Tanh(x) }}")
+    for dim, name in zip(made.graph.input[0].type.tensor_type.shape.dim, names, strict=True):
+        dim.dim_param = name
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    onnx.save(made, path)
+    return str(path)
+
+
+@pytest.mark.parametrize("names", [("N%s%n",), ("N//2",), ("n", "2*n + 1")])
+def test_dimensions_whose_names_are_expressions(names: tuple[str, ...], tmp_path: Path) -> None:
+    result = invoked("run", named(tmp_path / "net.onnx", *names))
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("name", ["n - 500000", "3 % (n - 2)"])
+def test_sizes_of_no_tensor_are_asked_for(name: str, tmp_path: Path) -> None:
+    path = named(tmp_path / "net.onnx", "n", name)
+    assert "what to do: give the shapes, --shape x=" in refused("run", path)
+
+
+def test_sizes_that_an_expression_can_not_have(tmp_path: Path) -> None:
+    path = named(tmp_path / "net.onnx", "n", "3 % (n - 2)")
+    assert "'x' of the model is float32[n, " in refused("run", path, "--shape", "x=5,1")
+    assert "divides by 0 at the sizes given" in refused("run", path, "--shape", "x=2,1", exit_code=3)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ir.types import INT64, is_floating
-from ....runtime.ops import activation, comparison, elementwise, indexing, reduction, shaping
+from ....runtime.ops import activation, boundary, comparison, elementwise, indexing, linear, reduction, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast
+from ..table import Context, Unsupported, aten, cast
 from .loss import MEAN, NONE, SUM, reduced
 
 
@@ -45,6 +45,53 @@ def nll_loss_forward(
     output, Tensor total_weight)
     """
     return _hard(context, self, target, weight, reduction, ignore_index, 0.0)
+
+
+@aten("torch_nn._linear_cross_entropy_batch_chunked.default")
+def linear_cross_entropy(
+    context: Context, input: Traced, linear_weight: Traced, target: Traced, linear_bias: Any, weight: Any,
+    reduction: str, ignore_index: int, label_smoothing: float, batch_chunk_size: int, acc_policy: str, acc_dtype: Any,
+    *computed: bool,
+) -> Any:  # fmt: skip
+    """_linear_cross_entropy_batch_chunked(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias,
+    Tensor? weight, str reduction, SymInt ignore_index, float label_smoothing, SymInt batch_chunk_size, str acc_policy,
+    ScalarType acc_dtype, bool allow_retain_graph, bool compute_input_grad, bool compute_linear_weight_grad, bool
+    compute_linear_bias_grad) -> (Tensor, Tensor, Tensor, Tensor)
+
+    The loss of `torch.nn.functional.linear_cross_entropy` with `options`, which torch computes for one part of the
+    batch after the other, together with its gradients: the other results.
+    """
+    if label_smoothing or any(context.used[1:]):
+        raise Unsupported("for its gradients, or with label smoothing")
+    how = {"mean": MEAN, "sum": SUM}[reduction]
+    return _of_linear(context, input, linear_weight, target, linear_bias, weight, how, ignore_index, acc_dtype), *(
+        (None,) * 3
+    )
+
+
+@aten("torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default")
+def linear_cross_entropy_of_each(
+    context: Context, input: Traced, linear_weight: Traced, target: Traced, linear_bias: Any, weight: Any,
+    ignore_index: int, batch_chunk_size: int, acc_policy: str, acc_dtype: Any,
+) -> Any:  # fmt: skip
+    """_linear_cross_entropy_batch_chunked_no_reduction(Tensor input, Tensor linear_weight, Tensor target, Tensor?
+    linear_bias, Tensor? weight, SymInt ignore_index, SymInt batch_chunk_size, str acc_policy, ScalarType acc_dtype) ->
+    Tensor
+    """
+    return _of_linear(context, input, linear_weight, target, linear_bias, weight, NONE, ignore_index, acc_dtype)
+
+
+def _of_linear(
+    context: Context, x: Traced, linear_weight: Traced, target: Traced, bias: Any, weight: Any, how: int, ignored: int,
+    dtype: Any,
+) -> Any:  # fmt: skip
+    """The cross entropy of a linear layer's results, computed in `dtype`; torch has no gradient of the weights."""
+    x, linear_weight, bias, weight = (
+        operand if operand is None else cast(operand, dtype) for operand in (x, linear_weight, bias, weight)
+    )
+    log_p = activation.log_softmax(linear.linear(x, linear_weight, bias), axis=1)
+    weight = weight if weight is None else boundary.stop_gradient(weight)
+    return cast(_hard(context, log_p, target, weight, how, ignored, 0.0)[0], context.dtype)
 
 
 def _class_axis(x: Traced) -> int:

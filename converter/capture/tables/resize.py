@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ....runtime.ir.dims import Dim
+from ....runtime.ir.types import FLOAT64, INT64, at_least_float32, is_floating
+from ....runtime.ops import comparison, creation, elementwise, linear, reduction, shaping
 from ....runtime.ops import resize as ops
-from ....runtime.ops import shaping
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten
+from ..table import Context, Unsupported, aten, cast, operands
 
 
 def _enter(name: str, mode: str, *, has_corners: bool) -> None:
@@ -55,12 +57,82 @@ _enter("upsample_trilinear3d", "linear", has_corners=True)
 _enter("upsample_bicubic2d", "bicubic", has_corners=True)
 
 
-@aten("aten._upsample_bilinear2d_aa.vec", "aten._upsample_bicubic2d_aa.vec")
-def upsample_antialiased(context: Context, *operands: Any) -> Any:
-    """_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) ->
-    Tensor
-    """
-    raise Unsupported("antialias=True")
+# ---- antialiased: the kernel of the interpolation is stretched where the image shrinks ----
+
+
+def _enter_antialiased(name: str, kernel: Callable[[Any], Any]) -> None:
+    """Enter both overloads of an antialiased upsampling; `kernel` gives the weights at distances of 0 and more."""
+
+    def default(
+        context: Context, self: Traced, output_size: Any, align_corners: bool, scales_h: float | None = None,
+        scales_w: float | None = None,
+    ) -> Any:  # fmt: skip
+        """_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
+        scales_w=None) -> Tensor
+        """
+        return _antialiased(context, self, align_corners, (scales_h, scales_w), kernel)
+
+    def vec(context: Context, input: Traced, output_size: Any, align_corners: bool, scale_factors: Any) -> Any:
+        """_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors)
+        -> Tensor
+        """
+        return _antialiased(context, input, align_corners, scale_factors or (None, None), kernel)
+
+    aten(f"aten.{name}.default")(default)
+    aten(f"aten.{name}.vec")(vec)
+
+
+def _antialiased(context: Context, x: Traced, align_corners: bool, scales: Any, kernel: Callable[[Any], Any]) -> Any:
+    """The products of each image with a matrix of weights for its rows and one for its columns."""
+    if not is_floating(x.dtype):
+        raise Unsupported(f"antialias=True of {x.dtype.name}, which ATen computes in whole numbers")
+    dtype, whole = at_least_float32(x.dtype), align_corners
+    rows, columns = (
+        None if new == old and (whole or scale in (None, 1.0)) else _weights(context, old, new, scale, whole, kernel)
+        for old, new, scale in zip(x.shape[2:], context.shape[2:], scales, strict=True)
+    )
+    result = cast(x, dtype)
+    if columns is not None:
+        result = linear.matmul(result, cast(shaping.transpose(columns, permutation=(1, 0)), dtype))
+    if rows is not None:
+        result = linear.matmul(cast(rows, dtype), result)
+    return cast(result, context.dtype)
+
+
+def _weights(
+    context: Context, old: Dim, new: Dim, scale: float | None, align_corners: bool, kernel: Callable[[Any], Any]
+) -> Any:
+    """The weights (new, old), each row of sum 1, as ATen's `_compute_indices_weights_aa` has them, in float64."""
+    before, after = operands(context, FLOAT64, old, new)
+    if align_corners:  # the only element of a size of 1 is at the start
+        step = (before - 1.0) / elementwise.maximum(after - 1.0, 1.0) * elementwise.minimum(after - 1.0, 1.0)
+    else:
+        step = before / after if scale is None else operands(context, FLOAT64, 1.0 / scale)[0]
+    to, of = (
+        cast(context.builder.create(creation.arange, stop=size, dtype=INT64), FLOAT64) + 0.5 for size in (new, old)
+    )
+    centers = shaping.reshape(to * step, shape=(new, 1))
+    weights = kernel(elementwise.abs(shaping.reshape(of, shape=(1, old)) - centers) / elementwise.maximum(step, 1.0))
+    return weights / reduction.reduce_sum(weights, axes=(1,), keepdims=True)
+
+
+def _triangle(distance: Any) -> Any:
+    return elementwise.maximum(1.0 - distance, 0.0)
+
+
+def _cubic(distance: Any) -> Any:
+    """R. Keys, "Cubic convolution interpolation for digital image processing" (1981), with a = -1/2."""
+    near = (1.5 * distance - 2.5) * distance * distance + 1.0
+    far = ((-0.5 * distance + 2.5) * distance - 4.0) * distance + 2.0
+    outside = elementwise.where(comparison.less(distance, 2.0), far, distance * 0.0)
+    return elementwise.where(comparison.less(distance, 1.0), near, outside)
+
+
+_enter_antialiased("_upsample_bilinear2d_aa", _triangle)
+_enter_antialiased("_upsample_bicubic2d_aa", _cubic)
+
+
+# ---- between channels and pixels ----
 
 
 @aten("aten.pixel_shuffle.default")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import arithmetic, lookups, networks, normalization, random, recurrent, shapes
+from . import arithmetic, gradients, lookups, networks, normalization, random, recurrent, shapes
 from .table import FORMS, Cannot, Operation, Several
 
 GRADIENTS = "it stands in gradient programs only"
@@ -37,7 +37,6 @@ WITHOUT_FORM = {
     "max_pool_gradient": GRADIENTS,
     "mish_with_gate": GRADIENTS,
     "nonzero": FOUND_SIZE,
-    "own_gradient": "it comes from a Cell written by hand, whose source there is",
     "read_sizes": FOUND_SIZE,
     "resize_gradient": GRADIENTS,
     "rms_norm_with_statistics": GRADIENTS,
@@ -108,6 +107,7 @@ __all__ = [
     "Operation",
     "Several",
     "arithmetic",
+    "gradients",
     "lookups",
     "networks",
     "normalization",

@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim, maximum
 from ....runtime.ir.types import Type, is_floating
-from ....runtime.ops import contraction, convolution, linear, matrix, shaping
+from ....runtime.ops import contraction, convolution, linear, matrix, padding, shaping
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, onnx
@@ -20,7 +20,10 @@ def window_padding(
     auto_pad: str, pads: Any, sizes: tuple[Dim, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> Padding:  # fmt: skip
-    """The padding of windows: as given, or such that there are ceil(size / stride) of them ("SAME")."""
+    """The padding of windows: as given, or such that there are ceil(size / stride) of them ("SAME").
+
+    Its widths are symbolic only for "SAME" with strides along axes of symbolic sizes.
+    """
     rank = len(kernel)
     if auto_pad not in AUTO:
         raise ShapeError(f"auto_pad must be one of {', '.join(AUTO)}, given {auto_pad!r}")
@@ -33,13 +36,28 @@ def window_padding(
     result = []
     for size, k, s, d in zip(sizes, kernel, stride, dilation, strict=True):
         total = maximum(((size + s - 1) // s - 1) * s + d * (k - 1) + 1 - size, 0)
-        if not isinstance(total, int):
-            if s != 1:
-                raise Unsupported(f"auto_pad {auto_pad} with strides along an axis of symbolic size")
+        if s == 1:
             total = d * (k - 1)
         small = total // 2
         result.append((small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small))
     return tuple(result)
+
+
+def is_symbolic(pads: Padding) -> bool:
+    """Whether the run tells how wide the padding is."""
+    return not all(isinstance(width, int) for pair in pads for width in pair)
+
+
+def widened(x: Any, pads: Padding, value: float = 0.0) -> Any:
+    """The tensor with the padding of windows around it."""
+    before, after = zip(*pads, strict=True)
+    return padding.pad(x, before=(0, 0, *before), after=(0, 0, *after), value=value)
+
+
+def same_sized(y: Any, x: Any, stride: tuple[int, ...]) -> Any:
+    """What was computed of windows of `x` with "SAME" padding, with sizes that are written as ceil(size / stride)."""
+    sizes = ((size + s - 1) // s for size, s in zip(x.shape[2:], stride, strict=True))
+    return shaping.reshape(y, shape=(*y.shape[:2], *sizes))
 
 
 def per_axis(given: Any, rank: int, what: str) -> tuple[int, ...]:
@@ -79,8 +97,12 @@ def convolved(
     if kernel_shape is not None and tuple(kernel_shape) != kernel:
         raise ShapeError(f"kernel_shape is {kernel_shape}, the weight has {kernel}")
     stride, dilation = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
-    padding = window_padding(auto_pad, pads, tuple(x.shape[2:]), kernel, stride, dilation)
-    return convolution.conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=group)
+    padded = window_padding(auto_pad, pads, tuple(x.shape[2:]), kernel, stride, dilation)
+    options = {"stride": stride, "dilation": dilation, "groups": group}
+    if is_symbolic(padded):
+        y = convolution.conv(widened(x, padded), weight, bias, padding=((0, 0),) * rank, **options)
+        return same_sized(y, x, stride)
+    return convolution.conv(x, weight, bias, padding=padded, **options)
 
 
 @onnx("Conv")
@@ -113,27 +135,27 @@ def conv_transpose(
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         wanted = [size * s for size, s in zip(X.shape[2:], stride, strict=True)]
     if wanted is None:
-        padding = window_padding(auto_pad, pads, tuple(X.shape[2:]), kernel, stride, dilation)
+        padded = window_padding(auto_pad, pads, tuple(X.shape[2:]), kernel, stride, dilation)
     else:
-        padding, extra = _for_output(whole, wanted, auto_pad, extra)
+        padded, extra = _for_output(whole, wanted, auto_pad, extra)
     return convolution.conv_transpose(
-        X, W, B, stride=stride, padding=padding, output_padding=extra, dilation=dilation, groups=group
+        X, W, B, stride=stride, padding=padded, output_padding=extra, dilation=dilation, groups=group
     )
 
 
 def _for_output(whole: list[Any], wanted: list[Any], auto_pad: str, extra: tuple[int, ...]) -> tuple[Padding, Any]:
     """The padding that cuts the whole result down to the sizes wanted, and the padding that makes up what lacks."""
-    padding, added = [], []
+    pads, added = [], []
     for size, target, more in zip(whole, wanted, extra, strict=True):
         total = size - target
         if isinstance(total, int) and total < 0:
-            padding.append((0, 0))
+            pads.append((0, 0))
             added.append(more - total)
             continue
         small = total // 2
-        padding.append((small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small))
+        pads.append((small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small))
         added.append(more)
-    return tuple(padding), tuple(added)
+    return tuple(pads), tuple(added)
 
 
 @onnx("MatMul")

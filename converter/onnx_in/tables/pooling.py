@@ -25,7 +25,7 @@ from ....runtime.ops import (
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, onnx
-from .convolution import Padding, per_axis, spatial_rank, window_padding
+from .convolution import Padding, is_symbolic, per_axis, same_sized, spatial_rank, widened, window_padding
 from .shaping import unknown_shape
 
 
@@ -53,18 +53,18 @@ def max_pool(
 ) -> Any:  # fmt: skip
     """MaxPool-1..22(X) -> Y, Indices?"""
     kernel, stride, padded, dilation = _geometry(X, auto_pad, dilations, kernel_shape, pads, strides)
-    if not _is_narrow(kernel, padded, dilation):
+    symbolic, x = is_symbolic(padded), X
+    if symbolic or not _is_narrow(kernel, padded, dilation):
         if context.uses(1):
-            raise Unsupported("indices with padding of more than half a window")
+            raise Unsupported(f"indices with padding of {'symbolic width' if symbolic else 'more than half a window'}")
         lowest = -math.inf if X.dtype.kind in "fV" else int(np.iinfo(X.dtype).min)
-        before, after = zip(*padded, strict=True)
-        X = padding.pad(X, before=(0, 0, *before), after=(0, 0, *after), value=lowest)
+        X = widened(X, padded, lowest)
         padded = ((0, 0),) * len(kernel)
     values, places = max_pooling.max_pool(
         X, kernel=kernel, stride=stride, padding=padded, dilation=dilation, ceil_mode=bool(ceil_mode)
     )
     if not context.uses(1):
-        return values, None
+        return same_sized(values, x, stride) if symbolic else values, None
     sizes = tuple(X.shape[2:])
     if storage_order:
         places = _column_major(context, places, sizes)
@@ -93,6 +93,13 @@ def average_pool(
 ) -> Any:  # fmt: skip
     """AveragePool-7..22(X) -> Y"""
     kernel, stride, padded, dilation = _geometry(X, auto_pad, dilations, kernel_shape, pads, strides)
+    if is_symbolic(padded):
+        unpadded = ((0, 0),) * len(kernel)
+        total = _convolved(widened(X, padded), kernel, stride, unpadded, dilation)
+        if count_include_pad:
+            return same_sized(total / np.asarray(math.prod(kernel), X.dtype), X, stride)
+        there = context.full((1, 1, *X.shape[2:]), 1.0, X.dtype)
+        return same_sized(total / _convolved(widened(there, padded), kernel, stride, unpadded, dilation), X, stride)
     if _is_narrow(kernel, padded, dilation) and set(dilation) == {1}:
         return average_pooling.avg_pool(
             X, kernel=kernel, stride=stride, padding=padded, ceil_mode=bool(ceil_mode),
@@ -145,7 +152,12 @@ def lp_pool(
     """LpPool-2..22(X) -> Y"""
     kernel, stride, padded, dilation = _geometry(X, auto_pad, dilations, kernel_shape, pads, strides)
     power = np.asarray(float(p)).astype(X.dtype)
-    total, _ = _summed(elementwise.pow(elementwise.abs(X), power), kernel, stride, padded, dilation, bool(ceil_mode))
+    powers = elementwise.pow(elementwise.abs(X), power)
+    if is_symbolic(padded):
+        total = _convolved(widened(powers, padded), kernel, stride, ((0, 0),) * len(kernel), dilation)
+        total = same_sized(total, X, stride)
+    else:
+        total, _ = _summed(powers, kernel, stride, padded, dilation, bool(ceil_mode))
     return elementwise.pow(total, np.asarray(1.0 / p).astype(X.dtype))
 
 

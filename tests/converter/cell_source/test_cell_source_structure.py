@@ -203,3 +203,23 @@ def test_what_has_no_form_is_one_error_that_names_all() -> None:
 def test_unknown_target() -> None:
     with pytest.raises(UsageError, match="target must be one of 'cellbridge', 'mindspore', given 'jax'"):
         to_cell_source(from_torch(nn.ReLU(), (X,)), target="jax")
+
+
+class Rounding(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+class StraightThrough(torch.nn.Module):
+    def forward(self, x):
+        return Rounding.apply(x)
+
+
+def test_cells_whose_backward_was_written_by_hand_are_named() -> None:
+    source = to_cell_source(from_torch(torch.nn.Sequential(StraightThrough()), (torch.randn(2, 3),)))
+    assert "give these Cells a bprop:\n- StraightThrough\n" in source

@@ -172,8 +172,7 @@ class TorchNet(torch.nn.Module):
 
     def forward(self, x):
         y = self.fc(x)
-        # to the size that it has: it stays as it is
-        y = torch.nn.functional.interpolate(y[None, None], size=y.shape, mode="bilinear", antialias=True)[0, 0]
+        y = y + 0 * torch.hash_tensor(y).float()  # no program has it; y stays as it is
         a, b = y.split(1, dim=1)
         return torch.cat((a + b, a - b), dim=1).abs()
 

@@ -1,0 +1,15 @@
+"""Tensors whose gradient is written by hand: the source computes them, and its docstring names the Cells."""
+
+from __future__ import annotations
+
+from ..expressions import ATOM, Expression, several
+from .table import Operation, Several, form
+
+
+@form("own_gradient")
+def _(op: Operation) -> Expression | Several:
+    count = op["outputs"]
+    if count == 1:
+        return op.x(0)
+    passed = several([op.x(i).text for i in range(count)])
+    return Several(Expression(passed, ATOM), (None,) * count)
