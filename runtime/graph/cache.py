@@ -71,6 +71,7 @@ class Compiled:
         parameters = self.running.traced.parameters.values()
         tensors = [x for x in (*signature.tensors, *parameters) if isinstance(x, Tensor)]
         if recording is not None and any(x.number_on(recording) is not None for x in tensors):
+            self.running.traced.require_gradient()
             outputs = self.tracking.run(recording, signature.tensors, arrays)
         else:
             outputs = [wrapped(array) for array in self.running.run(arrays)]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from .. import tape
 from ..common.elements import AS_CHOICE
-from ..common.hooks import refuse_while_tracing
 from ..common.tensor import Tensor
 from ..errors import TracingError, UnknownSize, UnsupportedPython
 from ..ir.dims import SymbolicDim, Use
@@ -53,11 +53,13 @@ class Guard:
 
     Attributes:
         objects: what was there before, as it was.
+        backward_hooks: a Cell that has some and was called where no gradient is computed; empty for none.
     """
 
     def __init__(self, trace: Trace, variables: Variables) -> None:
         self._trace = trace
         self.objects = Objects(variables)
+        self.backward_hooks = ""
         self._made: set[int] = set()
         self._refused: TracingError | None = None
 
@@ -87,8 +89,12 @@ class Guard:
         if id(cell) not in self._made:
             self.objects.add(cell, path)
         self.objects.watch(type(cell).construct)
-        if cell.has_hooks and any(not made_by_us(hook.function) for hook in cell.hooks()):
-            refuse_while_tracing(f"the Cell {cell.cls_name}{f' {path!r}' if path else ''} has hooks")
+        name = f"{cell.cls_name}{f' {path!r}' if path else ''}"
+        for hook in cell.hooks():
+            if not made_by_us(hook.function):
+                self.objects.note_hook(hook.function, name)
+        if tape.current() is None and any(not made_by_us(hook.function) for hook in cell.backward_hooks()):
+            self.backward_hooks = self.backward_hooks or name
 
     @contextlib.contextmanager
     def around(self, function: Callable[..., Any]) -> Iterator[None]:
@@ -134,9 +140,10 @@ class Guard:
         if not self.objects.knows(cell) and self._trace.region is None:
             return
         kept = " to a tensor that was computed while tracing" if isinstance(value, Tensor) else ""
+        kind = "buffer" if name in cell.__dict__.get("_buffer_names", ()) else "attribute"
         raise self.refusal(
             UnsupportedPython,
-            f"attribute '{name}' of {cell.cls_name} was set{kept}: a program changes no Python object",
+            f"{kind} '{name}' of {cell.cls_name} was set{kept}: a program changes no Python object",
             "hold what changes in a Parameter, made in __init__ (what is assigned to it in construct is its value "
             "after the run), and return what is computed",
         )

@@ -176,6 +176,15 @@ class Objects:
             if not isinstance(leaf, Tensor):
                 self._note(leaf, f"the argument {name}")
 
+    def note_hook(self, function: Any, cell: str) -> None:
+        """Note what a hook of a Cell holds, and the object whose method it is."""
+        while isinstance(function, functools.partial):
+            for item in (*function.args, *function.keywords.values()):
+                self._note(item, f"a hook of {cell}")
+            function = function.func
+        self._note(function, f"a hook of {cell}")
+        self._note(getattr(function, "__self__", None), f"a hook of {cell}")
+
     def add(self, cell: Cell, path: str) -> None:
         """Note what a Cell holds, if it isn't noted yet."""
         if id(cell.__dict__) in self._noted:

@@ -47,6 +47,7 @@ class TracedProgram:
         written: which inputs Python wrote to.
         printed: what Python printed. Where there is any of the two, the program gives a triple: what Python returned, a
             tuple of what inputs hold afterwards that were written to, and one of what is printed.
+        backward_hooks: a Cell whose backward hooks the gradient of the program wouldn't call; empty for none.
     """
 
     program: Program
@@ -54,6 +55,16 @@ class TracedProgram:
     dependencies: Dependencies
     written: tuple[int, ...] = ()
     printed: tuple[Entry, ...] = ()
+    backward_hooks: str = ""
+
+    def require_gradient(self) -> None:
+        """Refuse, with `UnsupportedPython`, where Cells have backward hooks, which a program can't call."""
+        if self.backward_hooks:
+            raise UnsupportedPython(
+                f"the Cell {self.backward_hooks} has backward hooks, but its gradient isn't computed within what is "
+                "traced\n  what to do: trace the gradient too (graph mode does; `jit` a function that calls `grad` or "
+                "`value_and_grad`), or run it in eager mode: set_context(mode=PYNATIVE_MODE), and no jit"
+            )
 
 
 def trace(
@@ -185,7 +196,10 @@ def _traced_once(
     verify(program)
     dependencies = Dependencies(run.guard.objects, (held.parameter for held in run.held.values()))
     further = (written, tuple(run.printed)) if gives_all else ((), ())
-    return TracedProgram(program, live, dependencies, *further)
+    traced = TracedProgram(program, live, dependencies, *further, run.guard.backward_hooks)
+    if not gives_all:
+        traced.require_gradient()
+    return traced
 
 
 def warn_of_writing(names: Sequence[str], *, stacklevel: int) -> None:

@@ -41,6 +41,11 @@ class Hookable:
         for kind in (self._forward_pre_hooks, self._forward_hooks, self._backward_pre_hooks, self._backward_hooks):
             yield from kind.values()
 
+    def backward_hooks(self) -> Iterator[Hook]:
+        """Those of them that see gradients."""
+        yield from self._backward_pre_hooks.values()
+        yield from self._backward_hooks.values()
+
     def register_forward_pre_hook(
         self, hook_fn: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> HookHandle:

@@ -256,13 +256,41 @@ def test_gradients_that_are_replaced_or_cut_are_so_in_programs() -> None:
         np.testing.assert_allclose(ms.grad(ms.jit(function))(Tensor(X)), ms.grad(function)(Tensor(X)), rtol=1e-5)
 
 
-def test_hooks_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("kind", "hook"),
+    [
+        ("forward_pre", lambda cell, inputs: (inputs[0] * 10,)),
+        ("forward", lambda cell, inputs, output: output * 100),
+        ("backward_pre", lambda cell, arrived: (arrived[0] * 3,)),
+        (
+            "backward",
+            lambda cell, gradients, arrived: [g if g is None else g * 5 + arrived[0].sum() for g in gradients],
+        ),
+    ],
+)
+def test_hooks_act_in_both_modes(kind: str, hook: Any) -> None:
     net = Net()
-    net.fc.register_forward_hook(lambda *_: None)
-    net(Tensor(X))
+    without = ms.grad(net)(Tensor(X)).asnumpy()
+    handle = getattr(net.fc, f"register_{kind}_hook")(hook)
+
+    def results() -> list[Any]:
+        step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 1e-3))
+        weights = list(net.trainable_params())
+        _, (by_x, by_weights) = ms.value_and_grad(net, 0, weights)(Tensor(X))
+        before = [w.asnumpy() for w in weights]
+        found = [net(Tensor(X)), by_x, *by_weights, step(Tensor(X)), *weights]
+        found = [x.asnumpy() for x in found]
+        for weight, array in zip(weights, before, strict=True):
+            weight.set_data(Tensor(array))
+        return found
+
+    eager = results()
     ms.set_context(mode=ms.GRAPH_MODE)
-    with pytest.raises(UnsupportedPython, match="PYNATIVE_MODE"):
-        net(Tensor(X))
+    for compiled, expected in zip(results(), eager, strict=True):
+        np.testing.assert_allclose(compiled, expected, rtol=1e-4, atol=1e-5)
+    assert not np.allclose(ms.grad(net)(Tensor(X)).asnumpy(), without)
+    handle.remove()
+    np.testing.assert_allclose(ms.grad(net)(Tensor(X)).asnumpy(), without, rtol=1e-5, atol=1e-6)
 
 
 def test_copies_have_programs_of_their_own() -> None:

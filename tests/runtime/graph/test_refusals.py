@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import random
 import types
@@ -471,20 +472,65 @@ def test_statements_of_functions_are_looked_at_too() -> None:
 # ---- hooks ----
 
 
-def _registered(kind: str) -> nn.Cell:
-    cell = Outer(lambda self, x: x)
+@pytest.mark.parametrize("kind", ["backward_pre", "backward"])
+def test_a_program_has_no_backward_hooks(kind: str) -> None:
+    cell = Outer(lambda self, x: x * x)
     getattr(cell.inner, f"register_{kind}_hook")(lambda *_: None)
-    return cell
-
-
-@pytest.mark.parametrize("kind", ["forward_pre", "forward", "backward_pre", "backward"])
-def test_hooks_of_cells_are_for_eager_mode(kind: str) -> None:
-    cell = _registered(kind)
-    with pytest.raises(UnsupportedPython, match=r"Cell Inner 'inner' has hooks[\s\S]*PYNATIVE_MODE"):
+    with pytest.raises(UnsupportedPython, match=r"Cell Inner 'inner' has backward hooks[\s\S]*PYNATIVE_MODE"):
         trace(cell, (Tensor(X),))
-    with pytest.raises(UnsupportedPython, match=r"Cell Inner has hooks"):
-        trace(cell.inner, (Tensor(X),))
-    cell(Tensor(X))
+    jitted = ms.jit(cell)
+    np.testing.assert_array_equal(jitted(Tensor(X)).asnumpy(), cell(Tensor(X)).asnumpy())
+    with pytest.raises(UnsupportedPython, match="has backward hooks"):
+        ms.grad(jitted)(Tensor(X))
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.count = 0
+
+    def notes(self, cell: Any, inputs: Any, output: Any) -> None:
+        self.seen.append(output)
+
+    def __call__(self, cell: Any, inputs: Any, output: Any) -> None:
+        self.count += 1
+
+
+def _appends(seen: list[Any], *_: Any) -> None:
+    seen.append(1)
+
+
+def _sets(cell: Any, *_: Any) -> None:
+    cell.last = 1
+
+
+def _converts(cell: Any, inputs: Any, output: Any) -> None:
+    output.asnumpy()
+
+
+_kept: list[Any] = []
+
+
+def _keeps(*_: Any) -> None:
+    _kept.append(1)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Recorder().notes, Recorder, lambda: functools.partial(_appends, []), lambda: _keeps]
+)
+def test_a_hook_that_changes_python_objects_is_refused(make: Any) -> None:
+    cell = Outer(lambda self, x: x)
+    cell.inner.register_forward_hook(make())
+    with pytest.raises(UnsupportedPython, match="traced Python changed"):
+        trace(cell, (Tensor(X),))
+
+
+@pytest.mark.parametrize(("hook", "error"), [(_sets, UnsupportedPython), (_converts, UnknownValue)])
+def test_a_hook_is_traced_as_construct_is(hook: Any, error: type[Exception]) -> None:
+    cell = Outer(lambda self, x: x)
+    cell.inner.register_forward_hook(hook)
+    with pytest.raises(error):
+        trace(cell, (Tensor(X),))
 
 
 def test_hooks_of_parameters_are_for_eager_mode() -> None:

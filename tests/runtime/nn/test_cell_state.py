@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cellbridge.runtime as ms
-from cellbridge.runtime import Tensor, nn
+from cellbridge.runtime import Tensor, UnsupportedPython, nn
 
 
 class Mean(nn.Cell):
@@ -28,6 +28,31 @@ def test_buffers_are_attributes_that_no_gradient_trains():
     first, _ = net.buffers()
     np.testing.assert_array_equal(first.asnumpy(), [0.5, 0.5])
     assert list(net.buffers(recurse=False)) == []
+
+
+def test_a_buffer_that_construct_sets_is_refused_where_it_is_traced():
+    net = Mean()
+    with pytest.raises(UnsupportedPython, match=r"(?s)buffer 'mean' of Mean was set .* hold .* in a Parameter"):
+        ms.jit(net)(Tensor(np.ones((3, 2), np.float32)))
+    np.testing.assert_array_equal(net.mean.asnumpy(), [0, 0])
+
+
+def test_a_buffer_is_read_anew_once_it_is_changed_outside_of_what_is_traced():
+    class Shifted(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("shift", Tensor([1.0]))
+
+        def construct(self, x):
+            return x + self.shift
+
+    net = Shifted()
+    jitted = ms.jit(net)
+    assert jitted(Tensor([1.0])).asnumpy() == 2
+    net.shift = Tensor([5.0])
+    assert jitted(Tensor([1.0])).asnumpy() == 6
+    net.load_state_dict({"shift": Tensor([7.0])})
+    assert jitted(Tensor([1.0])).asnumpy() == 8
 
 
 def test_state_dicts_are_loaded():
