@@ -55,6 +55,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/weights/scope.py::Scope.by_layer", "getattr"): OWN,
     ("parity/engine.py::captured", "getattr"): DTYPE,
     ("parity/engine.py::_cast", "getattr"): DTYPE,
+    ("parity/engine.py::check", "getattr"): DTYPE,
     ("parity/hand_written.py::Audit._look_at", "getattr"): OWN,
     ("parity/loss_network.py::autocast_dtype", "getattr"): DTYPE,
     ("parity/loss_network.py::with_signature", "type(name, bases, ...)"): OWN,

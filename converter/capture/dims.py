@@ -114,16 +114,17 @@ def completed(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[st
 
 
 def of_two(
-    args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The example inputs with axes of size 2 where they have 1 along one that may vary.
 
     torch.export takes a size of 0 or 1 as fixed. Which sizes the program was captured at makes no difference to it.
     """
-    given: Any = dict(kwargs) if isinstance(dynamic_shapes, dict) else (*args, *kwargs.values())
-    if isinstance(dynamic_shapes, dict):
-        positional = [name for name in dynamic_shapes if name not in kwargs]
-        given = dict(zip(positional, args, strict=False)) | given
+    try:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    except TypeError:  # the arguments don't fit: torch says how
+        return args, kwargs
+    given: Any = bound if isinstance(dynamic_shapes, dict) else tuple(bound.values())
     doubled: dict[int, torch.Tensor] = {}
     for tensor, spec in _with_specs(given, dynamic_shapes):
         entries = spec.items() if isinstance(spec, dict) else enumerate(spec or ())

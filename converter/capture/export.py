@@ -84,8 +84,8 @@ def from_torch(
     dynamic_shapes = completed(module, args, keywords, with_dims(dynamic_shapes))
     require_axes(module, args, keywords, dynamic_shapes)
     example = args, keywords
-    args, keywords = of_two(args, keywords, dynamic_shapes)
     dynamic_shapes = gathered(module, args, dynamic_shapes)
+    args, keywords = of_two(module, args, keywords, dynamic_shapes)
     open_containers((args, keywords))
     require_harmless_keys(args, keywords)
     with told_of_two(args is not example[0]):

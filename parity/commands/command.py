@@ -25,7 +25,8 @@ EXIT_CODES = """\b
 Exit codes:
   0    parity holds (or what was asked for is done)
   1    parity fails
-  2    the command line or the model file is wrong, or time (--timeout) or memory was too short
+  2    the command line or the model file is wrong, or time (--timeout) or
+       memory was too short
   3    the model can't be converted
   70   a fault of parity itself: please report it
   130  interrupted (Ctrl-C)

@@ -62,9 +62,9 @@ def test_calls_are_told_in_order() -> None:
             model(X)
     assert log.lines == [
         "enter 0 (root)", "input 0.0 x",
-        "enter 1 act", "input 1.0 input", "output 1.0 result", "leave 1",
-        "enter 2 act@1", "input 2.0 input", "output 2.0 result", "leave 2",
-        "output 0.0 ['y']", "output 0.1 ['z'][0]", "leave 0",
+        "enter 1 act", "input 1.0 input", "returns 1 result", "output 1.0 result", "leave 1",
+        "enter 2 act@1", "input 2.0 input", "returns 2 result", "output 2.0 result", "leave 2",
+        "returns 0 ['y'] ['z'][0]", "output 0.0 ['y']", "output 0.1 ['z'][0]", "leave 0",
     ]  # fmt: skip
     assert log.calls[1:] == [CellCall("act", "ReLU", 0, 0), CellCall("act", "ReLU", 1, 0)]
 

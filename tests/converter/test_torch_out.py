@@ -118,6 +118,9 @@ class Seen:
         self.tensors.append((number, f"input {slot}", tensor.detach().clone()))
         return tensor.clone()
 
+    def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
+        pass
+
     def output(self, number: int, position: int, slot: str, tensor: Tensor) -> Tensor:
         self.tensors.append((number, f"output {slot}", tensor.detach().clone()))
         return tensor.clone()

@@ -99,6 +99,7 @@ def test_the_defaults(engine: Engine) -> None:
     assert type(given.pop("module")).__name__ == "Linear"
     assert [tuple(argument.shape) for argument in given.pop("args")] == [(4, 3)]
     del given["progress"]
+    assert list(given.pop("more_inputs")) == []
     assert given == {
         "kwargs": {},
         "loss": None,

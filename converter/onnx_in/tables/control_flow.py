@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from ....runtime.errors import ConversionError, ConversionWarning, ShapeError, UnsupportedOperators
+from ....runtime.errors import ConversionError, ShapeError, UnsupportedOperators
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import BOOL, INT64, Type
 from ....runtime.ops import comparison, control_flow, guard, loops, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.subprogram_rules import as_tuple
 from ....runtime.tracing import Traced
+from ...warning import warn
 from ..context import Context
 from ..subprograms import MISSING, Draft, Inexpressible, union
 from ..table import Unsupported, cast, onnx, require_few
@@ -22,10 +22,6 @@ from ..values import Known, known
 OTHER_BRANCH = (
     "an If of the model takes its other branch on these inputs, which doesn't fit what follows as the program was "
     "read; read the model with the shapes of these inputs (--shape, or `shapes` of from_onnx)"
-)
-ONE_BRANCH = (
-    "of an If whose branches don't both fit the sizes and what follows, the {} branch was taken; that the condition "
-    "chooses it is checked when the program runs"
 )
 LONGEST = 256  # iterations of a loop that is put in line
 NO_LIMIT = 2**63 - 1
@@ -91,7 +87,10 @@ def _one_branch(context: Context, cond: Any, branches: tuple[Any, Any], chosen: 
 
     Exporters write `x.squeeze(1)` as an If whose branches give tensors of other ranks. What follows fits one of them.
     """
-    warnings.warn(ConversionWarning(ONE_BRANCH.format("then" if chosen else "else")), stacklevel=2)
+    warn(
+        f"of an If whose branches don't both fit the sizes and what follows, the {'then' if chosen else 'else'} branch "
+        "was taken; that the condition chooses it is checked when the program runs"
+    )
     condition = _scalar(context, cond, BOOL)
     holds = condition if chosen else comparison.logical_not(condition)
     results = context.run(branches[0 if chosen else 1], ())
