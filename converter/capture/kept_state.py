@@ -15,6 +15,7 @@ from ...runtime.errors import ConversionError, UsageError
 from ..warning import warn
 from .copying import copied
 from .other_numbers import with_other_numbers
+from .refusals import raise_if_eager_fails
 
 DEEPEST = 4  # levels of containers and objects that are looked into
 
@@ -59,10 +60,12 @@ def refuse_state(
 ) -> None:
     """Raise `ConversionError` if what a call keeps in these attributes changes what the next call gives.
 
-    Of a module that can't be copied that can't be tried: a `ConversionWarning` says so.
+    Of a module that can't be copied that can't be tried: a `ConversionWarning` says so. One that doesn't run on its
+    inputs is a `UsageError`.
     """
     if not places:
         return
+    raise_if_eager_fails(module, args, kwargs)
     modules = dict(module.named_modules())
     listed = [_described(modules[path], path, name) for path, name in places]
     try:

@@ -170,7 +170,7 @@ def test_a_table_that_is_used_twice_is_not_stored_twice() -> None:
     class Tied(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.table = nn.Parameter(torch.randn(2000, 300))
+            self.table = nn.Parameter(torch.randn(2000, 300) / 300**0.5)
 
         def forward(self, ids: Any) -> Any:
             return nn.functional.embedding(ids, self.table) @ self.table.T

@@ -14,7 +14,7 @@ import numpy as np
 
 from cellbridge.converter import from_onnx
 from cellbridge.parity.affordable import memory_needed
-from cellbridge.parity.onnx_files import generated_inputs
+from cellbridge.parity.onnx_inputs import generated_inputs
 from cellbridge.parity.weights.checkpoints import convert
 from cellbridge.runtime import Parameter, Tensor, load, load_checkpoint, save_checkpoint
 from cellbridge.runtime.compiled.isolated import IsolatedSession
