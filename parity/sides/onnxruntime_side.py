@@ -135,10 +135,10 @@ class OnnxModelSide:
         self.model = model
         self.provider = provider
         self.abilities = Abilities((("rounding", dtype),), gradients=False, cells=False)
-        self.inputs = self._paired(args, kwargs)
-        self.session = IsolatedSession(
-            model, provider, optimized=optimized
-        )  # it loads the model while the other sides run
+        graph = (model if isinstance(model, onnx.ModelProto) else _graph_only(model)).graph
+        self.inputs = self._paired(graph, args, kwargs)
+        self.resolutions = resolutions(graph)
+        self.session = IsolatedSession(model, provider, optimized=optimized)  # it loads while the other sides run
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """None that are known by name."""
@@ -153,12 +153,11 @@ class OnnxModelSide:
         if len(outputs) > count:
             reason = f"returns {len(outputs)} tensors here ({', '.join(outputs)}), {count} there"
             records.misfits.append(Misfit("", 0, "call", "", reason))
-        known = resolutions((self.model if isinstance(self.model, onnx.ModelProto) else _graph_only(self.model)).graph)
         for slot, (name, array) in zip(run.root_slots(list(outputs), partners), outputs.items(), strict=True):
             key = Key("", 0, OUTPUT, slot)
             records.add(key, array)
-            if name in known:
-                records.resolutions[key] = known[name]
+            if name in self.resolutions:
+                records.resolutions[key] = self.resolutions[name]
         return records
 
     def _partners(self, run: Run, names: Sequence[str]) -> tuple[list[int | None], list[str]]:
@@ -182,9 +181,8 @@ class OnnxModelSide:
         how = "; ".join(f"{how} {', '.join(which)}" for how, which in hows.items() if which)
         return found, [f"outputs of {self.name} were paired {how}"]
 
-    def _paired(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Array]:
+    def _paired(self, graph: onnx.GraphProto, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Array]:
         """The arguments by input name: keyword arguments by their name, the others by position."""
-        graph = (self.model if isinstance(self.model, onnx.ModelProto) else _graph_only(self.model)).graph
         initializers = {tensor.name for tensor in graph.initializer}
         needed = [value for value in graph.input if value.name not in initializers]
         leaves, _ = tree.flatten((args, dict(kwargs)))
