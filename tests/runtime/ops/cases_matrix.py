@@ -157,7 +157,13 @@ CASES = [
     OpCase("householder_qr", (_TALL,), {}, torch.geqrf, differentiable=False),
     _case("matrix_exp", (_BATCH,), torch.linalg.matrix_exp),
     _case("matrix_exp", (np.stack([_MATRIX * 20, _MATRIX * 1e-3]),), torch.linalg.matrix_exp, "large and small"),
+    *(
+        _case("matrix_exp", (_MATRIX[None] * s,), torch.linalg.matrix_exp, str(s))
+        for s in (1e-17, 1e-9, 1e-5, 5e-3, 0.04)
+    ),
+    _case("matrix_exp", (_BATCH[..., :1, :1],), torch.linalg.matrix_exp, "single"),
     _case("matrix_exp", (_COMPLEX,), torch.linalg.matrix_exp, "complex", paired=True),
+    _case("matrix_exp", (_COMPLEX[:, :1, :1],), torch.linalg.matrix_exp, "complex single", paired=True),
     _case("pseudo_inverse", (_TALL,), torch.linalg.pinv, "tall"),
     _case("pseudo_inverse", (_WIDE,), torch.linalg.pinv, "wide"),
     _case("pseudo_inverse", (_COMPLEX,), torch.linalg.pinv, "complex", paired=True),
