@@ -40,6 +40,8 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/model_file.py::_executed", "exec"): USER,
     ("parity/model_file.py::_executed", "compile"): USER,
     ("parity/model_file.py::", "import importlib"): USER,
+    ("converter/capture/holders.py::_Snapshot.restore", "delattr"): USER,
+    ("converter/capture/holders.py::_Snapshot.restore", "setattr"): USER,
     ("parity/model_file.py::_UserFile.optional", "getattr"): USER,
     ("parity/model_file.py::_UserFile.model", "getattr"): USER,
     ("parity/differences/calls.py::_called", "getattr"): "reads attributes of the user's Cell that its source names",
