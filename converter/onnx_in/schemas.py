@@ -55,6 +55,29 @@ def require_valid(domain: str, operator: str, version: int, proto: AttributeProt
         raise ConversionError(f"{where}: attribute {name!r} may be {low} to {high}, given {wrong}")
 
 
+def require_inputs(domain: str, operator: str, version: int, given: Sequence[bool], where: str) -> None:
+    """Raise `ConversionError` unless the inputs are there that the operator's schema needs.
+
+    What onnx defines no schema of passes. Some inputs were attributes in earlier versions, so that a translation alone
+    can't tell.
+    """
+    needed = _needed_inputs(domain, operator, version)
+    absent = [name for at, name in enumerate(needed) if name and (at >= len(given) or not given[at])]
+    if absent:
+        raise ConversionError(f"{where}: needed the operands {', '.join(filter(None, needed))}; given no {absent[0]}")
+
+
+@functools.cache
+def _needed_inputs(domain: str, operator: str, version: int) -> tuple[str, ...]:
+    """The names of an operator's inputs up to a variadic one, empty for those that may be left out."""
+    try:
+        schema = onnx.defs.get_schema(operator, version, domain)
+    except onnx.defs.SchemaError:
+        return ()
+    option = onnx.defs.OpSchema.FormalParameterOption
+    return tuple(p.name if p.option == option.Single else "" for p in schema.inputs)
+
+
 @functools.cache
 def _kinds(domain: str, operator: str, version: int) -> Mapping[str, int]:
     """The types of an operator's attributes by name; empty for an operator that onnx doesn't define."""

@@ -390,6 +390,21 @@ def test_hostile_models_are_refused(name: str) -> None:
     assert len(str(raised.value)) < 10_000, "nobody reads it all"
 
 
+def test_inputs_that_an_operator_needs_are_asked_for() -> None:
+    """Each is left out in turn: of some operators, an earlier version has an attribute instead."""
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    for schema in (s for s in onnx.defs.get_all_schemas() if s.domain in ("", "ai.onnx.ml")):
+        needed = [i for i, parameter in enumerate(schema.inputs) if parameter.option == single]
+        for at in needed:
+            names = ["" if i == at else "x" for i in range(len(needed))]
+            node = helper.make_node(schema.name, names, ["y"], domain=schema.domain)
+            values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
+            opsets = [helper.make_opsetid("", onnx.defs.onnx_opset_version()), helper.make_opsetid("ai.onnx.ml", 5)]
+            graph = helper.make_graph([node], "g", values[:1], values[1:])
+            with pytest.raises(ConversionError, match=f"given no {schema.inputs[at].name}|operator"):
+                from_onnx(helper.make_model(graph, opset_imports=opsets))
+
+
 def field(number: int, content: bytes) -> bytes:
     """A field of a protobuf message: bytes, or a message within it."""
     length = len(content)
