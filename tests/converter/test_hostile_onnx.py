@@ -16,6 +16,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper
 from cellbridge.converter import from_onnx
 from cellbridge.converter.onnx_in import protos, schemas, walk
 from cellbridge.runtime import CellbridgeError, ConversionError
+from cellbridge.runtime.interpreter import execute
 from tests.converter.test_onnx_in import model
 from tests.fuzz.models import LOOPS, functions
 from tests.limits import limited
@@ -364,6 +365,40 @@ _with_function(
     "an attribute out of range by way of a function",
     '<domain: "f", opset_import: ["": 18]> g <d> (x, i) => (y) { y = GatherND<batch_dims: int = @d>(x, i) }',
 )
+
+
+def tf_idf(**changes: Any) -> ModelProto:
+    """Counts of the words 2 and 3, and of the pair 5, 4, among six; with other attributes."""
+    attributes: dict[str, Any] = {
+        "mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1,
+        "ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "pool_int64s": [2, 3, 5, 4],
+    }  # fmt: skip
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], **{**attributes, **changes})
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, [6])]
+    return helper.make_model(
+        helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])])
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ngram_counts": [0, 2**31 - 1]}, "ngram_counts must rise"), ({"ngram_counts": [-1, 2]}, "ngram_counts must rise"),
+        ({"ngram_indexes": [0, 1, -1]}, "needed 3 ngram_indexes"), ({"ngram_indexes": [0]}, "needed 3 ngram_indexes"),
+        ({"weights": [1.0]}, "needed 3 weights"), ({"mode": "x"}, "needed the mode TF, IDF or TFIDF, given 'x'"),
+        ({"min_gram_length": -5}, "needed min_gram_length"),
+    ],
+)  # fmt: skip
+def test_pools_of_words(changes: dict[str, Any], message: str) -> None:
+    with limited(seconds=5), pytest.raises(ConversionError, match=message):
+        from_onnx(tf_idf(**changes))
+
+
+def test_words_are_skipped_as_far_as_there_are_words() -> None:
+    program = from_onnx(tf_idf(max_skip_count=2**31 - 1, max_gram_length=2**31 - 1))
+    with limited(seconds=5):
+        (counts,) = execute(program, [np.array([5, 2, 4, 3, 3, 4])])
+    np.testing.assert_array_equal(counts, [1, 2, 2])
 
 
 def test_all_integers_of_operators_have_limits_that_their_defaults_keep() -> None:
