@@ -383,7 +383,8 @@ def tf_idf(**changes: Any) -> ModelProto:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"ngram_counts": [0, 2**31 - 1]}, "ngram_counts must rise"), ({"ngram_counts": [-1, 2]}, "ngram_counts must rise"),
+        ({"ngram_counts": [0, 2**31 - 1]}, "ngram_counts must rise"),
+        ({"ngram_counts": [-1, 2]}, "ngram_counts must rise"),
         ({"ngram_indexes": [0, 1, -1]}, "needed 3 ngram_indexes"), ({"ngram_indexes": [0]}, "needed 3 ngram_indexes"),
         ({"weights": [1.0]}, "needed 3 weights"), ({"mode": "x"}, "needed the mode TF, IDF or TFIDF, given 'x'"),
         ({"min_gram_length": -5}, "needed min_gram_length"),
@@ -392,6 +393,24 @@ def tf_idf(**changes: Any) -> ModelProto:
 def test_pools_of_words(changes: dict[str, Any], message: str) -> None:
     with limited(seconds=5), pytest.raises(ConversionError, match=message):
         from_onnx(tf_idf(**changes))
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ('Resize(x, "", c)', "needed 4 scales or sizes, given 1000"),
+        ('Resize <mode = "linear"> (x, "", c)', "needed 4 scales or sizes, given 1000"),
+        ("Pad(x, n)", "needed 8 pads, given 1000"),
+        ("Tile(x, n)", "needed 4 repeats, given 1000"),
+    ],
+)
+def test_a_message_counts_what_is_too_much(node: str, message: str) -> None:
+    made = model(f"net (float[1, 1, 2, 4] x, float[1000] c, int64[1000] n) => (float[1, 1, 2, 4] y) {{ y = {node} }}")
+    program = from_onnx(made)
+    inputs = [np.ones(tuple(v.shape), v.dtype) for v in program.inputs]
+    with pytest.raises(CellbridgeError, match=message) as raised:
+        execute(program, inputs)
+    assert len(str(raised.value)) < 1000
 
 
 def test_words_are_skipped_as_far_as_there_are_words() -> None:
