@@ -158,7 +158,9 @@ class _Marking:
         crossed: list[Value] = []
         inside = [self._now(value) for value in leaving]
         for position, (value, here) in enumerate(zip(leaving, inside, strict=True)):
-            crossed.append(self._cross(value, here, number, "output", "result" if len(inside) == 1 else f"[{position}]"))
+            crossed.append(
+                self._cross(value, here, number, "output", "result" if len(inside) == 1 else f"[{position}]")
+            )
         self.current = outside | {value: self.current[value] for value in leaving}
         return crossed
 
