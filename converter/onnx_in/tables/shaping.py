@@ -168,9 +168,10 @@ def split(context: Context, input: Traced, split: Any = None, *, axis: int = 0, 
     """Split-2..18(input, split?) -> *outputs"""
     if split is None or isinstance(split, Known):
         count = num_outputs or len(context.outputs)
-        return context.by_value("Split", input, split, axis=axis, num_outputs=0 if split is not None else count)
+        options: dict[str, Any] = {} if split is not None else {"num_outputs": count}
+        return context.by_value("Split", input, split, axis=axis, **options)
     types = tuple(unknown_shape(context, input, input.ndim)[0] for _ in context.outputs)
-    return context.by_value("Split", input, split, types=_or_declared(context, types), axis=axis, num_outputs=0)
+    return context.by_value("Split", input, split, types=_or_declared(context, types), axis=axis)
 
 
 @onnx("Pad", values=("pads", "constant_value", "axes", "value"))
