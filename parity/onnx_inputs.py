@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from onnx import GraphProto, TensorShapeProto
 
-from ..converter.onnx_in.importing import input_types, read_model
+from ..converter.onnx_in.importing import read_model
+from ..converter.onnx_in.inputs import Input, Shapes, made_of, read_inputs, shapes_by_arrays, without_rank
 from ..converter.onnx_in.protos import Symbols
 from ..runtime.compiled.isolated import IsolatedSession, SessionEnded
 from ..runtime.compiled.session import SessionError
@@ -16,11 +20,9 @@ from ..runtime.ir.dims import evaluate, symbols_in
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import BOOL, FLOAT64, Value, is_floating
 from ..runtime.memory import require_room
-from .input_files import read_arrays
+from .input_files import array_shapes, read_arrays
 from .sides.records import Array
 from .sizes import Sizes, described
-
-Shapes = Mapping[str, Sequence[int]]
 
 SIZES = (2, 5, 3, 7)  # of open dimensions, in the order in which the inputs name them
 OTHER_SIZES = ((2, 64), (1, 64), (2, 224), (1, 224), (1, 256), (1, 512), (1, 1024), (1, 16000))
@@ -29,13 +31,85 @@ LARGEST = 2**24  # elements of a generated input
 PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
 
-def declared_inputs(path: str, shapes: Shapes | None = None) -> list[Value]:
-    """What a file declares of its inputs, with the sizes that `shapes` give; see `input_types` for what is raised."""
-    types = input_types(read_model(path).graph, Symbols(), shapes or {})
-    return [Value(name, type) for name, type in types.items()]
+RANKS = (2, 1, 3, 4, 0)  # of inputs that declare none
 
 
-def runnable(path: str, values: Sequence[Value], inputs: str | None, seed: int) -> Iterator[list[Array]]:
+@dataclass(frozen=True)
+class Declared:
+    """What a file declares of its inputs.
+
+    Attributes:
+        inputs: by name.
+        values: the tensors that they are made of, in flat order.
+        ranked: whether it declares the number of dimensions of each.
+    """
+
+    inputs: Mapping[str, Input]
+    values: list[Value]
+    ranked: bool = True
+
+    def arguments(self, arrays: Sequence[Array]) -> tuple[Any, ...]:
+        """The inputs made of these arrays: tensors, lists for sequences, None for optionals that hold nothing."""
+        return made_of(self.inputs, arrays)
+
+    def shapes(self, arrays: Sequence[Array]) -> dict[str, Sequence[int] | None]:
+        """The shapes of arrays by name; None of optionals that hold nothing."""
+        absent = {name: None for name, one in self.inputs.items() if one.tensors is None}
+        return {**{value.name: array.shape for value, array in zip(self.values, arrays, strict=True)}, **absent}
+
+    def structure(self, arrays: Sequence[Array]) -> Shapes:
+        """Of these shapes, those that decide more than sizes: what there is of sequences and optionals."""
+        structured = [one for one in self.inputs.values() if one.is_sequence or one.is_optional]
+        names = {name for one in structured if one.is_sequence for name in one.tensors or {}}
+        return {name: shape for name, shape in self.shapes(arrays).items() if shape is None or name in names}
+
+
+def declared_inputs(path: str, shapes: Shapes | None = None, inputs: str | None = None) -> Declared:
+    """What a file declares of its inputs, with the sizes that `shapes` or the arrays in the file `inputs` give.
+
+    Raises:
+        UsageError, ConversionError: see `read_inputs`; or ONNX Runtime runs at no number of dimensions that was tried
+            for inputs that declare none.
+    """
+    graph, given = read_model(path).graph, dict(shapes or {})
+    if inputs is not None:
+        given |= shapes_by_arrays(graph, array_shapes(inputs))
+    open_ranks = without_rank(graph, given)
+    if not open_ranks:
+        return _declared(graph, given)
+    for rank in RANKS:
+        for proto in open_ranks:
+            proto.tensor_type.shape.CopyFrom(TensorShapeProto(dim=[TensorShapeProto.Dimension()] * rank))
+        declared = _declared(graph, given)
+        try:
+            arrays = next(runnable(path, declared, None, 0))
+            IsolatedSession(path).run(feed(declared, arrays))
+        except UsageError:
+            continue
+        return replace(declared, ranked=False)
+    names = ", ".join(value.name for value in declared.values)
+    raise UsageError(
+        f"{path} declares no number of dimensions for all of its inputs ({names}), and runs with none of those that "
+        f"were tried\n  what to do: give the shapes, --shape NAME=2,3, or arrays by input name, --inputs arrays.npz"
+    )
+
+
+def _declared(graph: GraphProto, shapes: Shapes) -> Declared:
+    inputs = read_inputs(graph, Symbols(), shapes)
+    types = {name: type for one in inputs.values() for name, type in (one.tensors or {}).items()}
+    return Declared(inputs, [Value(name, type) for name, type in types.items()])
+
+
+def feed(declared: Declared, arrays: Sequence[Array]) -> dict[str, Any]:
+    """What ONNX Runtime is given for these arrays."""
+    return dict(zip(declared.inputs, declared.arguments(arrays), strict=True))
+
+
+def _symbols(values: Sequence[Value]) -> list[str]:
+    return list(dict.fromkeys(name for value in values for name in sorted(symbols_in(value.shape))))
+
+
+def runnable(path: str, declared: Declared, inputs: str | None, seed: int) -> Iterator[list[Array]]:
     """Inputs that ONNX Runtime runs a file on, in order: those of the .npz file `inputs`, or generated ones.
 
     Sizes that are left open are small ones, each its own, then such as models of images, sounds or texts need.
@@ -43,10 +117,11 @@ def runnable(path: str, values: Sequence[Value], inputs: str | None, seed: int) 
     Raises:
         UsageError: arrays don't fit, or the file runs at none of the sizes.
     """
+    values = declared.values
     if inputs is not None:
         yield read_arrays(inputs, values)
         return
-    names = list(dict.fromkeys(name for value in values for name in sorted(symbols_in(value.shape))))
+    names = _symbols(values)
     if not names:
         yield generated(values, seed, {})
         return
@@ -56,7 +131,7 @@ def runnable(path: str, values: Sequence[Value], inputs: str | None, seed: int) 
     for sizes in tried:
         arrays = generated(values, seed, sizes)
         try:
-            results = session.run({value.name: array for value, array in zip(values, arrays, strict=True)})
+            results = session.run(feed(declared, arrays))
         except SessionError as error:
             if session.refused:  # what is wrong is said where the file is read, or run
                 yield arrays
@@ -65,7 +140,7 @@ def runnable(path: str, values: Sequence[Value], inputs: str | None, seed: int) 
             if isinstance(error, SessionEnded):
                 session = IsolatedSession(path)
         else:
-            if all(array.size for items in results.values() for array in items):
+            if all(array.size for items in results.values() for array in items.values()):
                 yield arrays
             else:
                 refused.append("its outputs have no element")
@@ -118,9 +193,8 @@ def generated_inputs(program: Program, seed: int, sizes: Mapping[str, int] | Non
 
     Symbolic dimensions get `sizes`; if not given, small ones, each its own.
     """
-    names = list(dict.fromkeys(name for value in program.inputs for name in sorted(symbols_in(value.shape))))
     if sizes is None:
-        sizes = _default(names)
+        sizes = _default(_symbols(program.inputs))
     return generated(program.inputs, seed, sizes, program)
 
 
@@ -142,11 +216,6 @@ def generated(
             lengths = () if program is None else _tables(program, value)
             arrays.append(rng.integers(0, min(lengths, default=2), shape).astype(value.dtype, copy=False))
     return arrays
-
-
-def shapes_of(values: Sequence[Value], arrays: Sequence[Array]) -> dict[str, tuple[int, ...]]:
-    """The shapes of arrays by the names of the inputs."""
-    return {value.name: array.shape for value, array in zip(values, arrays, strict=True)}
 
 
 def _tables(program: Program, indices: Value) -> Iterator[int]:

@@ -31,7 +31,7 @@ from .stored import Stored
 from .subprograms import MISSING, Draft, Incomplete
 from .table import TABLE, Translation, Unsupported
 from .tables import load_all
-from .values import Imported, Known, Optional, Sequence, known
+from .values import Imported, Known, Optional, Pieces, Sequence, known
 
 STANDARD = ("", "ai.onnx")
 LATEST = onnx.defs.onnx_opset_version()
@@ -226,7 +226,7 @@ class Walk:
             for name, x in zip(names, operands, strict=True)
         ]  # fmt: skip
         for name, x in zip(names, taken, strict=True):
-            if isinstance(x, Sequence | Optional) and name not in translation.values:
+            if isinstance(x, Sequence | Pieces | Optional) and name not in translation.values:
                 raise Unsupported("an operand is a sequence or optional, a tensor is needed")
         required = len([n for n in translation.operands if n not in translation.attributes]) - translation.variadic
         if len(taken) < required or (not translation.variadic and any(x is None for x in taken[:required])):
@@ -313,7 +313,7 @@ def _shown(value: Any) -> str:
     """What an error says of an operand."""
     if isinstance(value, Known | Traced):
         return str(Type(value.dtype, tuple(value.shape)))
-    return "nothing" if value is None else "a sequence" if isinstance(value, Sequence) else "an optional"
+    return "nothing" if value is None else "a sequence" if isinstance(value, Sequence | Pieces) else "an optional"
 
 
 def _type_of(value: Any) -> onnx.TypeProto | None:

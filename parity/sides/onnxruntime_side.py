@@ -12,7 +12,7 @@ from ...converter.onnx_out import naming
 from ...converter.onnx_out.export import to_onnx
 from ...runtime import tree
 from ...runtime.calling import as_array
-from ...runtime.compiled.isolated import IsolatedSession
+from ...runtime.compiled.isolated import Given, IsolatedSession
 from ...runtime.compiled.session import run_model
 from ...runtime.errors import UsageError
 from ...runtime.ir.passes.cut_boundaries import isolated_program
@@ -181,25 +181,24 @@ class OnnxModelSide:
         how = "; ".join(f"{how} {', '.join(which)}" for how, which in hows.items() if which)
         return found, [f"outputs of {self.name} were paired {how}"]
 
-    def _paired(self, graph: onnx.GraphProto, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Array]:
+    def _paired(self, graph: onnx.GraphProto, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Given]:
         """The arguments by input name: keyword arguments by their name, the others by position."""
         initializers = {tensor.name for tensor in graph.initializer}
         needed = [value for value in graph.input if value.name not in initializers]
-        leaves, _ = tree.flatten((args, dict(kwargs)))
-        named = {name: value for name, value in kwargs.items() if tree.is_tensor(value)}
-        if len(leaves) != len(needed):
+        element_types = {value.name: element_type(value.type) for value in needed}
+        structured = any(not value.type.HasField("tensor_type") for value in needed)
+        given: Sequence[Any] = (*args, *kwargs.values()) if structured else tree.flatten((args, dict(kwargs)))[0]
+        named = {name: value for name, value in kwargs.items() if structured or tree.is_tensor(value)}
+        if len(given) != len(needed):
             raise UsageError(
-                f"the ONNX model takes {len(needed)} inputs ({', '.join(v.name for v in needed)}), given {len(leaves)}"
+                f"the ONNX model takes {len(needed)} inputs ({', '.join(v.name for v in needed)}), given {len(given)}"
             )
         if set(named) == {value.name for value in needed}:
-            leaves = [named[value.name] for value in needed]
-        elif sorted(map(identifier, self.names)) == sorted(identifier(value.name) for value in needed):
-            by_name = dict(zip(map(identifier, self.names), leaves, strict=True))
-            leaves = [by_name[identifier(value.name)] for value in needed]
-        return {
-            value.name: _in_element_type(as_array(leaf), value.type.tensor_type.elem_type)
-            for value, leaf in zip(needed, leaves, strict=True)
-        }
+            given = [named[value.name] for value in needed]
+        elif not structured and sorted(map(identifier, self.names)) == sorted(identifier(v.name) for v in needed):
+            by_name = dict(zip(map(identifier, self.names), given, strict=True))
+            given = [by_name[identifier(value.name)] for value in needed]
+        return {name: _given(one, kind) for (name, kind), one in zip(element_types.items(), given, strict=True)}
 
 
 def output_names(model: str | PathLike[str]) -> list[str]:
@@ -216,8 +215,24 @@ def _graph_only(path: str | PathLike[str]) -> onnx.ModelProto:
         raise UsageError(f"{path} is not an ONNX model: {error}") from error
 
 
-def _in_element_type(array: Array, element_type: int) -> Array:
-    dtype = as_dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
+def element_type(proto: onnx.TypeProto) -> int:
+    """The type of the elements of a tensor, or of the tensors of a sequence or optional; 0 where there are none."""
+    while (kind := proto.WhichOneof("value")) in ("optional_type", "sequence_type"):
+        proto = getattr(proto, kind).elem_type
+    return proto.tensor_type.elem_type
+
+
+def _given(value: Any, kind: int) -> Given:
+    """An argument as ONNX Runtime takes it."""
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        return [_in_element_type(as_array(one), kind) for one in value]
+    return _in_element_type(as_array(value), kind)
+
+
+def _in_element_type(array: Array, kind: int) -> Array:
+    dtype = as_dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)) if kind else array.dtype
     return array.astype(dtype) if is_floating(array.dtype) and is_floating(dtype) else array
 
 
@@ -237,10 +252,6 @@ def _as(array: Array, value: Value) -> Array:
     return array.astype(value.dtype, copy=False) if is_floating(array.dtype) else array
 
 
-def tensors_of(outputs: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
+def tensors_of(outputs: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
     """Outputs by name; the items of a sequence by name and place."""
-    return {
-        name if len(items) == 1 else f"{name}[{i}]": item
-        for name, items in outputs.items()
-        for i, item in enumerate(items)
-    }
+    return {f"{name}{at}": item for name, items in outputs.items() for at, item in items.items()}
