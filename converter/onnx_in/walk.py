@@ -26,7 +26,7 @@ from .choices import Choices
 from .context import Context
 from .functions import DEEPEST, MOST, body_of
 from .order import in_order
-from .schemas import require_inputs, require_valid
+from .schemas import require_complete, require_valid
 from .stored import Stored
 from .subprograms import MISSING, Draft, Incomplete
 from .table import TABLE, Translation, Unsupported
@@ -150,7 +150,9 @@ class Walk:
         for proto in node.attribute:
             if (attribute := protos.referred(proto, scope.given)) is not None:
                 require_valid(domain, node.op_type, scope.opsets[domain], attribute, proto.name, where)
-        require_inputs(domain, node.op_type, scope.opsets[domain], [x is not None for x in operands], where)
+        attributes = {proto.name for proto in node.attribute if protos.referred(proto, scope.given) is not None}
+        inputs = [x is not None for x in operands]
+        require_complete(domain, node.op_type, scope.opsets[domain], inputs, attributes, where)
         try:
             if translation is None:
                 body = body_of(node, domain, scope.opsets[domain], [_type_of(x) for x in operands])

@@ -459,6 +459,13 @@ def test_inputs_that_an_operator_needs_are_asked_for() -> None:
                 from_onnx(helper.make_model(graph, opset_imports=opsets))
 
 
+def test_attributes_that_an_operator_needs_are_asked_for() -> None:
+    """TopK's K is an attribute up to version 9."""
+    made = model("net (float[3] x) => (float[3] y, int64[3] i) { y, i = TopK(x) }", opset=9)
+    with pytest.raises(ConversionError, match="needed the attribute 'k'"):
+        from_onnx(made)
+
+
 def field(number: int, content: bytes) -> bytes:
     """A field of a protobuf message: bytes, or a message within it."""
     length = len(content)
