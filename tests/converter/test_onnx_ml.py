@@ -80,7 +80,7 @@ def test_label_encoder() -> None:
         ("y = ai.onnx.ml.Scaler<offset = [1.0, 2.0], scale = [1.0]>(x)", "offset has 2 numbers for 3 features"),
         ('y = ai.onnx.ml.Normalizer<norm = "L3">(x)', "MAX, L1 or L2, given 'L3'"),
         ("y = ai.onnx.ml.LinearRegressor<coefficients = [1.0, 2.0]>(x)", "needed 3 coefficients"),
-        ('y = ai.onnx.ml.LinearRegressor<coefficients = [1.0, 2.0, 3.0], post_transform = "PROBIT">(x)', "'PROBIT'"),
+        ('y = ai.onnx.ml.LinearRegressor<coefficients = [1.0, 2.0, 3.0], post_transform = "RELU">(x)', "'RELU'"),
         (
             'y, z = ai.onnx.ml.LinearClassifier<coefficients = [1.0, 2.0, 3.0], classlabels_strings = ["a", "b"]>(x)',
             "classes that are strings",

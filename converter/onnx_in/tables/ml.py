@@ -64,7 +64,7 @@ def linear_regressor(
     targets: int = 1,
 ) -> Any:  # fmt: skip
     """LinearRegressor-1(X) -> Y"""
-    return _transformed(_scores(X, coefficients, intercepts, targets), post_transform)
+    return after_transform(_scores(X, coefficients, intercepts, targets), post_transform)
 
 
 @onnx("LinearClassifier", domain=DOMAIN)
@@ -81,7 +81,7 @@ def linear_classifier(
         raise Unsupported("two classes by the sign of one score")
     scores = _scores(X, coefficients, intercepts, classes)
     labels = indexing.take(np.asarray(classlabels_ints, INT64), sorting.argmax(scores, axis=1), axis=0)
-    return labels, _transformed(scores, post_transform)
+    return labels, after_transform(scores, post_transform)
 
 
 def _scores(x: Traced, coefficients: Any, intercepts: Any, count: int) -> Any:
@@ -101,7 +101,8 @@ def _scores(x: Traced, coefficients: Any, intercepts: Any, count: int) -> Any:
     return linear.linear(cast(x, FLOAT32), weight, bias)
 
 
-def _transformed(scores: Any, how: str) -> Any:
+def after_transform(scores: Any, how: str) -> Any:
+    """Scores of several targets or classes, shape (batch, count), after a `post_transform`."""
     match how:
         case "NONE":
             return scores
@@ -109,7 +110,33 @@ def _transformed(scores: Any, how: str) -> Any:
             return elementwise.sigmoid(scores)
         case "SOFTMAX":
             return activation.softmax(scores, axis=1)
+        case "SOFTMAX_ZERO":
+            return _softmax_but_zeros(scores)
+        case "PROBIT":
+            return _probit(scores)
     raise Unsupported(f"post_transform {how!r}")
+
+
+def _softmax_but_zeros(scores: Any) -> Any:
+    """A softmax in which what is 0 stays that."""
+    highest = reduction.reduce_max(scores, axes=(1,), keepdims=True)
+    counts = comparison.greater(elementwise.abs(scores), np.asarray(1e-7, scores.dtype))
+    shares = elementwise.where(counts, elementwise.exp(scores - highest), scores * elementwise.exp(-highest))
+    total = reduction.reduce_sum(
+        elementwise.where(counts, shares, np.asarray(0, scores.dtype)), axes=(1,), keepdims=True
+    )
+    return shares / total
+
+
+def _probit(scores: Any) -> Any:
+    """sqrt(2) times the inverse of erf by Winitzki's approximation, as ONNX Runtime computes it."""
+    a, dtype = 0.147, scores.dtype
+    x = scores * 2.0 - 1.0
+    log = elementwise.log((1.0 - x) * (1.0 + x))
+    half = log * 0.5 + 2.0 / (3.14159 * a)
+    size = elementwise.sqrt(elementwise.sqrt(half * half - log * (1.0 / a)) - half)
+    negative = comparison.less(x, np.asarray(0, dtype))
+    return elementwise.where(negative, -size, size) * 1.41421356
 
 
 @onnx("LabelEncoder", domain=DOMAIN)
