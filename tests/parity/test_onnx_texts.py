@@ -91,5 +91,5 @@ def test_texts_from_a_file_of_arrays(tmp_path: Path) -> None:
     np.savez(arrays, x=np.array([["left"] * 9]))
     assert not compare_onnx(path, other, inputs=arrays).ok
     np.savez(arrays, x=np.zeros((1, 9), np.float32))
-    with pytest.raises(UsageError, match="x must be text .*, given float32"):
+    with pytest.raises(UsageError, match=r"x must be text .*, given float32"):
         check_onnx(path, inputs=arrays)

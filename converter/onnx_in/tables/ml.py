@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
-from ....runtime.ir.types import FLOAT32, INT64
+from ....runtime.ir.types import FLOAT32, INT64, is_floating
 from ....runtime.ops import activation, comparison, elementwise, indexing, linear, reduction, shaping, sorting
 from ....runtime.tracing import Traced
+from .. import protos
 from ..context import Context
 from ..table import Unsupported, cast, onnx, require_few
 
@@ -143,20 +145,29 @@ def _probit(scores: Any) -> Any:
 def label_encoder(
     context: Context, X: Traced, *, default_float: float = -0.0, default_int64: int = -1, default_string: str = "",
     keys_floats: Any = (), keys_int64s: Any = (), keys_strings: Any = (), values_floats: Any = (),
-    values_int64s: Any = (), values_strings: Any = (),
+    values_int64s: Any = (), values_strings: Any = (), keys_tensor: Any = None, values_tensor: Any = None,
+    default_tensor: Any = None,
 ) -> Any:  # fmt: skip
-    """LabelEncoder-2(X) -> Y: the value of the key that an element is, or the default"""
-    if keys_strings or values_strings:
+    """LabelEncoder-2..4(X) -> Y: the value of the key that an element is, or the default"""
+    tensors = {"keys": keys_tensor, "values": values_tensor, "default": default_tensor}
+    texts = [t for t in tensors.values() if t is not None and t.data_type == TensorProto.STRING]
+    if keys_strings or values_strings or texts:
         raise Unsupported("labels that are strings: tensors hold numbers only")
-    keys = np.asarray(keys_floats or keys_int64s, X.dtype)
-    values = np.asarray(values_floats, FLOAT32) if values_floats else np.asarray(values_int64s, INT64)
-    default = np.asarray(default_float if values_floats else default_int64, values.dtype)
+    given = {n: protos.array_of(t, context.folder, n).reshape(-1) for n, t in tensors.items() if t is not None}
+    keys = given.get("keys", np.asarray(keys_floats or keys_int64s)).astype(X.dtype)
+    lists = np.asarray(values_floats, FLOAT32) if values_floats else np.asarray(values_int64s, INT64)
+    values = given.get("values", lists)
+    default = np.asarray(default_float if is_floating(values.dtype) else default_int64, values.dtype)
+    if "default" in given:
+        if given["default"].size != 1:
+            raise ShapeError(f"needed one default, given {given['default'].size}")
+        default = given["default"].astype(values.dtype).reshape(())
     if keys.size != values.size or not keys.size:
         raise ShapeError(f"needed as many keys as values, given {keys.size} and {values.size}")
     require_few(keys.size, "labels")
     labels = shaping.reshape(X, shape=(*X.shape, 1))
     same = comparison.equal(labels, keys)
-    if keys.dtype == FLOAT32:
+    if is_floating(keys.dtype):
         same = comparison.logical_or(same, comparison.logical_and(comparison.isnan(labels), np.isnan(keys)))
     place = sorting.argmax(cast(same, INT64), axis=X.ndim)
     found = indexing.take(values, place, axis=0)
