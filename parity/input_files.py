@@ -67,8 +67,9 @@ def _read(archive: zipfile.ZipFile, path: str, value: Value) -> Array:
     name = f"{value.name}.npy"
     with archive.open(name) as file:
         shape, dtype = _declared(file)
-    if dtype != value.dtype:
-        raise UsageError(f"{path}: {value.name} must be {value.dtype}, given {dtype}")
+    if dtype != value.dtype and not (value.dtype == object and dtype.kind == "U"):
+        needed = "text (NumPy's str)" if value.dtype == object else value.dtype
+        raise UsageError(f"{path}: {value.name} must be {needed}, given {dtype}")
     sizes = value.type.sizes
     if len(shape) != value.type.rank or (sizes is not None and shape != sizes):
         raise UsageError(f"{path}: {value.name} must be {value.type}, given {dtype}{list(shape)}")

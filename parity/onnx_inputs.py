@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +13,8 @@ import numpy as np
 from onnx import GraphProto, TensorShapeProto
 
 from ..converter.onnx_in.importing import read_model
-from ..converter.onnx_in.inputs import Input, Shapes, made_of, read_inputs, shapes_by_arrays, without_rank
-from ..converter.onnx_in.protos import Symbols
+from ..converter.onnx_in.inputs import TEXT, Input, Shapes, made_of, read_inputs, shapes_by_arrays, without_rank
+from ..converter.onnx_in.protos import Symbols, graphs_of
 from ..runtime.compiled.isolated import IsolatedSession, SessionEnded
 from ..runtime.compiled.session import SessionError
 from ..runtime.errors import UsageError
@@ -27,6 +29,7 @@ from .sizes import Sizes, described
 SIZES = (2, 5, 3, 7)  # of open dimensions, in the order in which the inputs name them
 OTHER_SIZES = ((2, 64), (1, 64), (2, 224), (1, 224), (1, 256), (1, 512), (1, 1024), (1, 16000))
 """Sizes of counts (of samples, of states) and of extents (in space or time), where a model doesn't run at `SIZES`."""
+OTHER_TEXT = "a text"
 LARGEST = 2**24  # elements of a generated input
 PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
@@ -42,11 +45,13 @@ class Declared:
         inputs: by name.
         values: the tensors that they are made of, in flat order.
         ranked: whether it declares the number of dimensions of each.
+        texts: what its nodes know of strings, of which inputs of strings are generated.
     """
 
     inputs: Mapping[str, Input]
     values: list[Value]
     ranked: bool = True
+    texts: tuple[str, ...] = ()
 
     def arguments(self, arrays: Sequence[Array]) -> tuple[Any, ...]:
         """The inputs made of these arrays: tensors, lists for sequences, None for optionals that hold nothing."""
@@ -95,9 +100,20 @@ def declared_inputs(path: str, shapes: Shapes | None = None, inputs: str | None 
 
 
 def _declared(graph: GraphProto, shapes: Shapes) -> Declared:
-    inputs = read_inputs(graph, Symbols(), shapes)
+    inputs = read_inputs(graph, Symbols(), shapes, texts=True)
     types = {name: type for one in inputs.values() for name, type in (one.tensors or {}).items()}
-    return Declared(inputs, [Value(name, type) for name, type in types.items()])
+    texts = tuple(_texts(graph)) if TEXT in {type.dtype for type in types.values()} else ()
+    return Declared(inputs, [Value(name, type) for name, type in types.items()], texts=texts)
+
+
+def _texts(graph: GraphProto) -> Iterator[str]:
+    """The strings in tensors and attributes of the graph's nodes, as far as they are UTF-8."""
+    attributes = [attribute for one in graphs_of(graph) for node in one.node for attribute in node.attribute]
+    tensors = [tensor for one in graphs_of(graph) for tensor in one.initializer]
+    tensors += [attribute.t for attribute in attributes]
+    for data in itertools.chain(*(a.strings for a in attributes), *(tensor.string_data for tensor in tensors)):
+        with contextlib.suppress(UnicodeDecodeError):
+            yield data.decode()
 
 
 def feed(declared: Declared, arrays: Sequence[Array]) -> dict[str, Any]:
@@ -123,13 +139,13 @@ def runnable(path: str, declared: Declared, inputs: str | None, seed: int) -> It
         return
     names = _symbols(values)
     if not names:
-        yield generated(values, seed, {})
+        yield generated(values, seed, {}, texts=declared.texts)
         return
     session = IsolatedSession(path)
     refused: list[str] = []
     tried = [sizes for sizes in (_default(names), *_other_sizes(values, names)) if _fits(values, sizes)]
     for sizes in tried:
-        arrays = generated(values, seed, sizes)
+        arrays = generated(values, seed, sizes, texts=declared.texts)
         try:
             results = session.run(feed(declared, arrays))
         except SessionError as error:
@@ -199,16 +215,25 @@ def generated_inputs(program: Program, seed: int, sizes: Mapping[str, int] | Non
 
 
 def generated(
-    values: Sequence[Value], seed: int, sizes: Mapping[str, int], program: Program | None = None
+    values: Sequence[Value],
+    seed: int,
+    sizes: Mapping[str, int],
+    program: Program | None = None,
+    texts: Sequence[str] = (),
 ) -> list[Array]:
-    """Random arrays for declared inputs at these sizes; `program` tells which tables indices are for."""
+    """Random arrays for declared inputs at these sizes; `program` tells which tables indices are for.
+
+    Strings are some of `texts`, and one that is none of them.
+    """
     rng = np.random.default_rng(seed)
     arrays: list[Array] = []
     shapes = [tuple(evaluate(dim, sizes) for dim in value.shape) for value in values]
     require_room((sum(math.prod(shape) for shape in shapes),), FLOAT64)
     for value, shape in zip(values, shapes, strict=True):
         require_room(shape, FLOAT64)
-        if value.dtype == BOOL:
+        if value.dtype == TEXT:
+            arrays.append(rng.choice(np.array([*texts, OTHER_TEXT], np.str_), shape))
+        elif value.dtype == BOOL:
             arrays.append(_indices(rng, 2, shape).astype(BOOL))
         elif is_floating(value.dtype):
             arrays.append(np.asarray(rng.standard_normal(shape)).astype(value.dtype))

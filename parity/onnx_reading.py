@@ -10,6 +10,7 @@ from typing import Any
 
 from ..converter.onnx_in.importing import from_onnx
 from ..converter.onnx_in.inputs import Shapes, renamed
+from ..converter.onnx_in.protos import NoNumbers
 from ..runtime.errors import ConversionError, ShapeError, UnsupportedOperators, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import Value, is_floating
@@ -68,9 +69,9 @@ def read(path: str, shapes: Shapes) -> OnnxFile:
 
 
 def _inexpressible(error: BaseException | None) -> bool:
-    """Whether an error tells of operators that there are not here, or of sizes that can't be told to fit."""
+    """Whether an error tells of what there is not here: operators, texts, sizes that can't be told to fit."""
     while error is not None:
-        if isinstance(error, (UnsupportedOperators, ShapeError)):
+        if isinstance(error, (UnsupportedOperators, ShapeError, NoNumbers)):
             return True
         error = error.__cause__
     return False

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 
 from ...runtime.errors import ConversionError, ShapeError, UsageError
@@ -24,6 +25,7 @@ Shapes = Mapping[str, Sequence[int] | None]
 """Of inputs by name; of the items of a sequence `s` as `s[0]`, `s[1]`, ..., or all of them as `s`. None is an optional
 that holds nothing."""
 
+TEXT = np.dtype(object)
 LENGTH = 2  # of a sequence of which no shapes are given
 ABSENT = Structure("constant")
 
@@ -63,11 +65,12 @@ class Input:
         return Optional(value) if self.is_optional else value
 
 
-def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes) -> dict[str, Input]:
+def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes, *, texts: bool = False) -> dict[str, Input]:
     """The inputs that have no initializer, in order, with the sizes that `shapes` give.
 
     A sequence has as many items as `shapes` name, else two; each has sizes of its own, whatever the names of its
-    dimensions. An optional holds a value, unless its shape is None.
+    dimensions. An optional holds a value, unless its shape is None. With `texts`, tensors of strings are of the dtype
+    `TEXT`, which no program has.
 
     Raises:
         ConversionError: an input is something else, two have one name, or a declared shape is too large.
@@ -82,7 +85,7 @@ def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes) -> d
     given = _shapes_of_tensors(forms, shapes)
 
     def declared() -> dict[str, Type]:
-        return {name: _declared(name, proto, symbols, given.get(name)) for name, proto in protos_of.items()}
+        return {name: _declared(name, proto, symbols, given.get(name), texts) for name, proto in protos_of.items()}
 
     symbols.name_unsolved(declared().values())
     before = declared()
@@ -225,7 +228,12 @@ def _shapes_of_tensors(forms: Mapping[str, _Form], shapes: Shapes) -> dict[str, 
     return given
 
 
-def _declared(name: str, proto: TypeProto, symbols: protos.Symbols, given: Sequence[int] | None) -> Type:
+def _declared(name: str, proto: TypeProto, symbols: protos.Symbols, given: Sequence[int] | None, texts: bool) -> Type:
+    if texts and proto.tensor_type.elem_type == TensorProto.STRING:
+        numbers = TypeProto()
+        numbers.CopyFrom(proto)
+        numbers.tensor_type.elem_type = TensorProto.FLOAT
+        return _declared(name, numbers, symbols, given, texts).with_dtype(TEXT)
     declared = protos.declared_type(proto, name, symbols, f"input {name!r}")
     if declared is not None:
         return declared

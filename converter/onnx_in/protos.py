@@ -26,6 +26,10 @@ SMALL = 2**20  # ... or so many in all
 LONGEST_NAME = 1000  # characters of the name of a dimension
 
 
+class NoNumbers(ConversionError):
+    """A tensor has elements that a program can't have: texts, complex numbers."""
+
+
 def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
     """The NumPy dtype of an ONNX element type; `ConversionError` for strings, complex numbers and unknown types."""
     try:
@@ -34,7 +38,7 @@ def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
         raise ConversionError(f"{where}: {element_type} is no ONNX element type") from None
     if dtype.kind in "OSUTc":
         name = TensorProto.DataType.Name(element_type).lower()
-        raise ConversionError(f"{where}: tensors of {name} aren't supported")
+        raise NoNumbers(f"{where}: tensors of {name} aren't supported")
     return dtype
 
 

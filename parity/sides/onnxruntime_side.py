@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import onnx
 
 from ...converter.onnx_out import naming
@@ -22,6 +24,9 @@ from ...runtime.lowering.precomputed import Precomputed
 from .interpreter_side import replayed
 from .records import OUTPUT, Abilities, Array, Key, Misfit, ParameterInfo, Records, Run, identifier
 from .resolution import resolutions
+
+MOST_TEXTS = 4  # in a note
+LONGEST_TEXT = 40
 
 
 class ExportedSide:
@@ -147,8 +152,10 @@ class OnnxModelSide:
     def run(self, run: Run) -> Records:
         """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
         records = Records()
-        outputs = tensors_of(self.session.run(self.inputs))
+        results = self.session.run(self.inputs)
+        outputs = tensors_of(results)
         partners, records.notes = self._partners(run, list(outputs))
+        records.notes += legend(results)
         count = len(run.slots.get(("", 0, OUTPUT), outputs))
         if len(outputs) > count:
             reason = f"returns {len(outputs)} tensors here ({', '.join(outputs)}), {count} there"
@@ -232,6 +239,8 @@ def _given(value: Any, kind: int) -> Given:
 
 
 def _in_element_type(array: Array, kind: int) -> Array:
+    if array.dtype.kind == "U":
+        return array
     dtype = as_dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)) if kind else array.dtype
     return array.astype(dtype) if is_floating(array.dtype) and is_floating(dtype) else array
 
@@ -253,5 +262,30 @@ def _as(array: Array, value: Value) -> Array:
 
 
 def tensors_of(outputs: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
-    """Outputs by name; the items of a sequence by name and place."""
-    return {f"{name}{at}": item for name, items in outputs.items() for at, item in items.items()}
+    """Outputs by name; the items of a sequence by name and place; of texts, the numbers that stand for them."""
+    return {
+        f"{name}{at}": item if item.dtype.kind != "U" else _numbers_of(item)
+        for name, items in outputs.items()
+        for at, item in items.items()
+    }
+
+
+def _numbers_of(texts: Array) -> Array:
+    """For each text a number, which is another one for another text."""
+    found = {text: _number_of(text) for text in np.unique(texts).tolist()}
+    numbers = np.array([found[text] for text in texts.reshape(-1).tolist()], np.int64)
+    return numbers.reshape(texts.shape)
+
+
+def _number_of(text: str) -> int:
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=6)  # float64 holds 48 bits exactly
+    return int.from_bytes(digest.digest())
+
+
+def legend(outputs: Mapping[str, Mapping[str, Array]]) -> list[str]:
+    """A note on the numbers that stand for texts, if there are any."""
+    items = [item for found in outputs.values() for item in found.values() if item.dtype.kind == "U"]
+    texts = list(dict.fromkeys(text for item in items for text in item.reshape(-1).tolist()))
+    shown = ", ".join(f"{_number_of(text)} for {text[:LONGEST_TEXT]!r}" for text in texts[:MOST_TEXTS])
+    more = f" and {len(texts) - MOST_TEXTS} others" if len(texts) > MOST_TEXTS else ""
+    return [f"texts were compared by numbers that stand for them: {shown}{more}"] if texts else []

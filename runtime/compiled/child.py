@@ -115,11 +115,12 @@ def _structured(kind: str, values: list[Any]) -> Any:
 def _items(result: Any) -> dict[str, Any]:
     """A result's tensors by place: one, the items of a sequence, the columns of a table of maps; none of None."""
     if isinstance(result, dict):
-        return {f"[{key!r}]": np.asarray(value) for key, value in result.items()}
+        return _items([result])
     if isinstance(result, list) and result and isinstance(result[0], dict):
         if any(row.keys() != result[0].keys() for row in result):
             raise ValueError("the maps of a sequence have not the same keys")
-        return {f"[{key!r}]": np.array([row[key] for row in result]) for key in result[0]}
+        columns = {f"[{key!r}]": np.array([row[key] for row in result]) for key in result[0]}
+        return {**columns, ".keys": np.array([*result[0]])}
     if isinstance(result, list):
         return {f"[{i}]" if len(result) > 1 else "": np.asarray(item) for i, item in enumerate(result)}
     return {} if result is None else {"": np.asarray(result)}

@@ -105,7 +105,8 @@ class IsolatedSession:
 
         Returns:
             By name, the arrays of the output by their place in it: `""` of a tensor, `[0]` of an item of a sequence (of
-            more than one), `['key']` of what the maps of a sequence have there. Texts are NumPy strings.
+            more than one), `['key']` of what the maps of a sequence have there and `.keys` of their keys. Texts are
+            NumPy strings.
 
         Raises:
             SessionError: ONNX Runtime fails to load or run the model.
