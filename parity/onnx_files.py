@@ -63,8 +63,10 @@ def check_onnx(
         arrays = generated(file.program.inputs, chosen.seed, {}, file.program)
     chosen, runtime_dtype, notes = suited(chosen, file.program)
     args = tuple(arrays)
-    require_affordable(file.program, args)
-    interpreter = InterpreterSide("interpreter", file.program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
+    require_affordable(file.program, args, grads=chosen.grads)
+    interpreter = InterpreterSide(
+        "interpreter", file.program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed, second_call=False
+    )
     runtime = OnnxModelSide("onnxruntime", path, args, {}, dtype=runtime_dtype, provider=chosen.provider)
     reference: Side = interpreter
     sides: list[Side] = [runtime]

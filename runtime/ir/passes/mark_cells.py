@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -117,7 +118,9 @@ class _Marking:
         self.nodes: list[Node] = []
         self.names = {value.name for value in (*program.inputs, *program.constant_data, *program.producers)}
         self.indices: dict[str, int] = {}
+        self.numbers: Counter[str] = Counter()
         self.current: dict[Value, Value] = {}  # what each value is called where we are
+        self.before: list[tuple[Value, Value]] = []  # what it was called before, change by change
         results = (*program.outputs, *program.updates.values())
         self.uses: dict[Value, int] = {}
         for value in (*results, *(v for node in program.nodes for v in node.inputs if v is not None)):
@@ -142,7 +145,7 @@ class _Marking:
         index = self.indices.get(call.path, 0)
         self.indices[call.path] = index + 1
         self.calls.append(CellCall(call.path, call.class_name, index, parent))
-        outside = dict(self.current)
+        began = len(self.before)
         for position, value in enumerate(entering):
             self._cross(value, number, "input", _identifier(value.name, position))
         for item in call.body:
@@ -154,20 +157,29 @@ class _Marking:
         results = list(dict.fromkeys(leaving))
         for position, value in enumerate(results):
             self._cross(value, number, "output", "result" if len(results) == 1 else f"[{position}]")
-        self.current = outside | {value: self.current[value] for value in results if value in self.current}
+        crossed = {value: self._now(value) for value in results}
+        while len(self.before) > began:
+            value, name = self.before.pop()
+            self.current[value] = name
+        for value, name in crossed.items():
+            self._call_it(value, name)
 
     def _cross(self, value: Value, number: int, kind: str, slot: str) -> None:
         here = self._now(value)
         crossed = Value(self._name(f"{value.name}_{kind}"), value.type)
         attributes = {"call": number, "kind": kind, "slot": slot}
         self.nodes.append(Node("boundary", (here,), attributes, (crossed,), number))
-        self.current[value] = crossed
+        self._call_it(value, crossed)
+
+    def _call_it(self, value: Value, name: Value) -> None:
+        self.before.append((value, self._now(value)))
+        self.current[value] = name
 
     def _name(self, stem: str) -> str:
-        name, count = stem, 0
+        name = stem
         while name in self.names:
-            count += 1
-            name = f"{stem}_{count}"
+            self.numbers[stem] += 1
+            name = f"{stem}_{self.numbers[stem]}"
         self.names.add(name)
         return name
 
