@@ -93,6 +93,7 @@ class Walk:
         self.choices = choices
         self.missing: list[tuple[str, str, str]] = []
         self.left = itertools.count(MOST + size, -1)  # nodes that may still be imported, in sub-programs too
+        self.budget = folding.Budget()
         self.within = False  # whether this is a sub-program, which has no Cells of its own
 
     def graph(self, graph: GraphProto, scope: Scope) -> tuple[Any, ...]:
@@ -191,7 +192,7 @@ class Walk:
         ]
         if translation.folds and tensors and all(isinstance(x, Known) and not self.stored.trains(x) for x in tensors):
             apply = functools.partial(self.apply, translation, node, attributes=attributes, scope=scope)
-            folded = folding.fold(node.op_type, operands, attributes, apply)
+            folded = folding.fold(node.op_type, operands, attributes, apply, self.budget)
             if folded is not None:
                 return folded
         return self.apply(translation, node, operands, self.builder, attributes=attributes, scope=scope)
