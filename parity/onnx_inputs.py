@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from onnx import GraphProto, TensorShapeProto
 
@@ -29,6 +30,7 @@ from .sizes import Sizes, described
 SIZES = (2, 5, 3, 7)  # of open dimensions, in the order in which the inputs name them
 OTHER_SIZES = ((2, 64), (1, 64), (2, 224), (1, 224), (1, 256), (1, 512), (1, 1024), (1, 16000))
 """Sizes of counts (of samples, of states) and of extents (in space or time), where a model doesn't run at `SIZES`."""
+POWERS = np.dtype(ml_dtypes.float8_e8m0fnu)  # of two, in which 0 and what is negative is NaN
 OTHER_TEXT = "a text"
 LARGEST = 2**24  # elements of a generated input
 PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
@@ -237,6 +239,8 @@ def generated(
             arrays.append(_indices(rng, 2, shape).astype(BOOL))
         elif is_floating(value.dtype):
             arrays.append(np.asarray(rng.standard_normal(shape)).astype(value.dtype))
+        elif value.dtype == POWERS:
+            arrays.append(np.exp2(rng.standard_normal(shape)).astype(value.dtype))
         else:
             lengths = () if program is None else _tables(program, value)
             arrays.append(_indices(rng, min(lengths, default=2), shape).astype(value.dtype, copy=False))

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -533,3 +534,11 @@ def test_sizes_that_an_expression_can_not_have(tmp_path: Path) -> None:
     path = named(tmp_path / "net.onnx", "n", "3 % (n - 2)")
     assert "'x' of the model is float32[n, " in refused("run", path, "--shape", "x=5,1")
     assert "divides by 0 at the sizes given" in refused("run", path, "--shape", "x=2,1", exit_code=3)
+
+
+def test_generated_powers_of_two_are_numbers() -> None:
+    dtype = np.dtype(ml_dtypes.float8_e8m0fnu)
+    (array,) = generated([Value("x", Type(dtype, (1000,)))], 0, {})
+    assert array.dtype == dtype
+    assert np.isfinite(array.astype(np.float32)).all()
+    assert len(np.unique(array.astype(np.float32))) > 5
