@@ -158,8 +158,8 @@ def _compared(
     notes += how
     others = _paired(*programs, arrays)
     _require_same_dtypes(programs[1], others, first.path, second.path)
-    require_affordable(programs[0], arrays)
-    require_affordable(programs[1], others)
+    require_affordable(programs[0], arrays, grads=options.grads)
+    require_affordable(programs[1], others, grads=options.grads)
     alike = _interface(programs[0]) == _interface(programs[1])
     if not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")

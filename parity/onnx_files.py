@@ -76,8 +76,10 @@ def _checked(path: str, declared: Declared, inputs: str | None, chosen: Options,
         arrays = generated(file.program.inputs, chosen.seed, {}, file.program)
     chosen, runtime_dtype, notes = suited(chosen, file.program)
     args = tuple(arrays)
-    require_affordable(file.program, args)
-    interpreter = InterpreterSide("interpreter", file.program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
+    require_affordable(file.program, args, grads=chosen.grads)
+    interpreter = InterpreterSide(
+        "interpreter", file.program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed, second_call=False
+    )
     runtime = OnnxModelSide(
         "onnxruntime", path, declared.arguments(args), {}, dtype=runtime_dtype, provider=chosen.provider
     )

@@ -236,15 +236,23 @@ def generated(
         if value.dtype == TEXT:
             arrays.append(rng.choice(np.array([*texts, OTHER_TEXT], np.str_), shape))
         elif value.dtype == BOOL:
-            arrays.append(rng.integers(0, 2, shape).astype(BOOL))
+            arrays.append(_indices(rng, 2, shape).astype(BOOL))
         elif is_floating(value.dtype):
             arrays.append(np.asarray(rng.standard_normal(shape)).astype(value.dtype))
         elif value.dtype == POWERS:
             arrays.append(np.exp2(rng.standard_normal(shape)).astype(value.dtype))
         else:
             lengths = () if program is None else _tables(program, value)
-            arrays.append(rng.integers(0, min(lengths, default=2), shape).astype(value.dtype, copy=False))
+            arrays.append(_indices(rng, min(lengths, default=2), shape).astype(value.dtype, copy=False))
     return arrays
+
+
+def _indices(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> Array:
+    """Random integers from 0 to `count - 1`, not all equal if they can differ: a mask of ones masks nothing."""
+    found = np.asarray(rng.integers(0, count, shape))
+    if count > 1 and found.size > 1 and (found == found.flat[0]).all():
+        found.flat[-1] = (found.flat[-1] + 1) % count
+    return found
 
 
 def _tables(program: Program, indices: Value) -> Iterator[int]:

@@ -17,9 +17,9 @@ from ..runtime import tree
 from ..runtime.calling import as_array
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
+from .deviations import size
 from .engine import as_arguments
 from .eval_mode import eval_mode_notes
-from .judge import size
 from .loss_network import Loss, loss_program
 from .notes import warnings_as_notes
 from .options import Options, from_keywords

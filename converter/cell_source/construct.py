@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...runtime.errors import ConversionError
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
 from ...runtime.ops.random import RANDOM_OPS
@@ -108,7 +109,11 @@ class Construct:
         sizes = []
         for name in sorted(self.scope.sizes):
             seen = self.interface.size(name)
-            assert seen is not None, f"size {name} is neither passed nor seen"
+            if seen is None:
+                raise ConversionError(
+                    f"the size {name}, which only the run tells, is needed in a Cell that isn't given it: it can't be "
+                    "written as source"
+                )
             sizes.append(f"{name} = {seen_size(signature.names[seen[0]], *seen[1:])}")
         lines = named(self.statements, self.scope.places, names, [*self.interface.symbols, *self.scope.sizes])
         return Written(signature.parameters, [*signature.unpacking, *sizes, *with_loops(lines, self._lists())])

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
-from ...runtime.tree import Structure
+from ...runtime.tree import Structure, is_call
 from ..structure.interfaces import Interface
 from .expressions import RESERVED, free_name, identifier, quoted
 
@@ -35,6 +36,8 @@ def signature_of(interface: Interface) -> Signature:
 
 def signature_of_root(program: Program, interface: Interface) -> Signature:
     """The signature of the whole network: as the original was called."""
+    if not is_call(program.arguments):
+        raise ConversionError("the program doesn't say how it is called: its arguments aren't a tuple and a dict")
     positional, keywords = program.arguments.children
     slots = iter(interface.slots)
     found = Signature()

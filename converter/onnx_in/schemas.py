@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -53,6 +53,42 @@ def require_valid(domain: str, operator: str, version: int, proto: AttributeProt
     wrong = next((value for value in integers if not low <= value <= high), None)
     if wrong is not None:
         raise ConversionError(f"{where}: attribute {name!r} may be {low} to {high}, given {wrong}")
+
+
+def require_complete(
+    domain: str, operator: str, version: int, inputs: Sequence[bool], attributes: Collection[str], where: str
+) -> None:
+    """Raise `ConversionError` unless the inputs and attributes are there that the operator's schema needs.
+
+    What onnx defines no schema of passes. Some inputs were attributes in earlier versions, so that a translation alone
+    can't tell.
+
+    Args:
+        domain: empty for the standard one.
+        operator: of the domain.
+        version: of the domain.
+        inputs: for each input of the node, whether it is given.
+        attributes: the names of those that the node has.
+        where: what the message begins with.
+    """
+    needed, needed_attributes = _needed(domain, operator, version)
+    absent = [name for at, name in enumerate(needed) if name and (at >= len(inputs) or not inputs[at])]
+    if absent:
+        raise ConversionError(f"{where}: needed the operands {', '.join(filter(None, needed))}; given no {absent[0]}")
+    if missing := [name for name in needed_attributes if name not in attributes]:
+        raise ConversionError(f"{where}: needed the attribute {missing[0]!r}")
+
+
+@functools.cache
+def _needed(domain: str, operator: str, version: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of an operator's inputs, empty for those that may be left out, and of the attributes that it needs."""
+    try:
+        schema = onnx.defs.get_schema(operator, version, domain)
+    except onnx.defs.SchemaError:
+        return (), ()
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    attributes = sorted(name for name, attribute in schema.attributes.items() if attribute.required)
+    return tuple(p.name if p.option == single else "" for p in schema.inputs), tuple(attributes)
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from .choices import Choices
 from .context import Context
 from .functions import DEEPEST, MOST, body_of
 from .order import in_order
-from .schemas import require_valid
+from .schemas import require_complete, require_valid
 from .stored import Stored
 from .subprograms import MISSING, Draft, Incomplete
 from .table import TABLE, Translation, Unsupported
@@ -93,6 +93,7 @@ class Walk:
         self.choices = choices
         self.missing: list[tuple[str, str, str]] = []
         self.left = itertools.count(MOST + size, -1)  # nodes that may still be imported, in sub-programs too
+        self.budget = folding.Budget()
         self.within = False  # whether this is a sub-program, which has no Cells of its own
 
     def graph(self, graph: GraphProto, scope: Scope) -> tuple[Any, ...]:
@@ -150,6 +151,9 @@ class Walk:
         for proto in node.attribute:
             if (attribute := protos.referred(proto, scope.given)) is not None:
                 require_valid(domain, node.op_type, scope.opsets[domain], attribute, proto.name, where)
+        attributes = {proto.name for proto in node.attribute if protos.referred(proto, scope.given) is not None}
+        inputs = [x is not None for x in operands]
+        require_complete(domain, node.op_type, scope.opsets[domain], inputs, attributes, where)
         try:
             if translation is None:
                 body = body_of(node, domain, scope.opsets[domain], [_type_of(x) for x in operands])
@@ -188,7 +192,7 @@ class Walk:
         ]
         if translation.folds and tensors and all(isinstance(x, Known) and not self.stored.trains(x) for x in tensors):
             apply = functools.partial(self.apply, translation, node, attributes=attributes, scope=scope)
-            folded = folding.fold(node.op_type, operands, attributes, apply)
+            folded = folding.fold(node.op_type, operands, attributes, apply, self.budget)
             if folded is not None:
                 return folded
         return self.apply(translation, node, operands, self.builder, attributes=attributes, scope=scope)

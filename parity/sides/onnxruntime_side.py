@@ -225,7 +225,7 @@ def _graph_only(path: str | PathLike[str]) -> onnx.ModelProto:
 def element_type(proto: onnx.TypeProto) -> int:
     """The type of the elements of a tensor, or of the tensors of a sequence or optional; 0 where there are none."""
     while (kind := proto.WhichOneof("value")) in ("optional_type", "sequence_type"):
-        proto = getattr(proto, kind).elem_type
+        proto = proto.optional_type.elem_type if kind == "optional_type" else proto.sequence_type.elem_type
     return proto.tensor_type.elem_type
 
 

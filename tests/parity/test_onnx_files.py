@@ -25,7 +25,7 @@ from cellbridge.parity.results import NOT_COMPARED
 from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
 from cellbridge.parity.sides.records import Run
 from cellbridge.runtime.errors import UsageError
-from cellbridge.runtime.ir.types import Type, Value
+from cellbridge.runtime.ir.types import Type, Value, as_dtype
 from tests.converter.test_onnx_in import model
 from tests.limits import limited
 
@@ -98,6 +98,15 @@ def test_the_command_says_so(path: str) -> None:
     result = invoked("run", path)
     assert result.exit_code == 0, result.output
     assert "Parity holds" in result.output
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64"])
+def test_generated_masks_mask_something(dtype: str) -> None:
+    mask = [Value("mask", Type(as_dtype(dtype), (1, 2)))]
+    for seed in range(20):
+        (array,) = generated(mask, seed, {})
+        assert array.dtype == dtype
+        assert sorted(array.ravel().tolist()) == [0, 1]
 
 
 def test_inputs_are_generated_of_the_declared_types(path: str) -> None:

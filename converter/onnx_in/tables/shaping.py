@@ -22,6 +22,7 @@ def unknown_shape(context: Context, x: Any, rank: Any) -> tuple[Type | None, ...
     """A type of known rank (an integer) whose sizes the run decides; nothing where the rank isn't known either."""
     if not isinstance(rank, int):
         return ()
+    Type(x.dtype, (0,) * rank)  # whether there is one of that rank, before each size gets a symbol
     return (Type(x.dtype, tuple(context.fresh() for _ in range(rank))),)
 
 
