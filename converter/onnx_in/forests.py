@@ -15,7 +15,8 @@ Array = np.ndarray[Any, Any]
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
 MEMBER, LEAF = 6, 7
-MOST_WEIGHTS = 2**26  # numbers of the table of what leaves add
+SMALL, LARGEST = 2**20, 2**26  # elements of a table that is small, or that is large however much is in it
+SPARSEST = 1000  # elements of a table between the two to each one that the file gives
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,9 @@ def forest(
         Unsupported: there is more than can be put in line.
     """
     size = len(modes)
-    if not 1 <= count <= MOST_WEIGHTS // max(size, 1):
-        if count < 1:
-            raise ShapeError(f"needed one result or more, given {count}")
+    if count < 1:
+        raise ShapeError(f"needed one result or more, given {count}")
+    if size * count > min(LARGEST, max(SMALL, SPARSEST * amounts.size)):
         raise Unsupported(f"{size} nodes with {count} results each")
     for what, numbers, limit in (("node", roots, size), ("node", yes, size), ("node", no, size)):
         _require_below(numbers, limit, what)
@@ -132,7 +133,7 @@ def _members(modes: Array, membership: Array | None) -> tuple[Array, Array]:
         raise ShapeError(f"{asking.size} nodes ask for membership, values are given for {ends.size}")
     sets = np.split(values, ends + 1)[: ends.size]
     longest = max(len(one) for one in sets)
-    if asking.size * longest > MOST_WEIGHTS:
+    if asking.size * longest > min(LARGEST, max(SMALL, SPARSEST * values.size)):
         raise Unsupported(f"{asking.size} sets of up to {longest} values")
     table = np.full((asking.size, longest), np.nan, values.dtype)
     for row, one in enumerate(sets):
