@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
 from .copying import copied
+from .holders import unchanged
 from .places import innermost, source_of
 
 LONGEST_LINE = 400  # of what torch says: all that it knows of a tensor takes thousands of characters
@@ -137,7 +138,7 @@ def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
         return
     torch.compiler.reset()  # what torch keeps of a traced torch.cond doesn't run
     try:
-        with torch.enable_grad():  # as it is traced: the model may take gradients of its own
+        with unchanged(module), torch.enable_grad():  # as it is traced: the model may take gradients of its own
             alone(*args, **kwargs)
     except Exception as error:
         raise eager_error(error, alone, args, kwargs) from error

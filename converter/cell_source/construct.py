@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...runtime.errors import ConversionError
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
 from ...runtime.ops.random import RANDOM_OPS
@@ -111,7 +112,11 @@ class Construct:
         written = self.network.size_names
         for name in sorted(self.scope.sizes):
             seen = self.interface.size(name)
-            assert seen is not None, f"size {name} is neither passed nor seen"
+            if seen is None:
+                raise ConversionError(
+                    f"the size {name}, which only the run tells, is needed in a Cell that isn't given it: it can't be "
+                    "written as source"
+                )
             sizes.append(f"{written[name]} = {seen_size(signature.names[seen[0]], *seen[1:])}")
         kept = {written[name] for name in (*self.interface.symbols, *self.scope.sizes)} | self.scope.helpers
         lines = named(self.statements, self.scope.places, names, kept)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
-from ...runtime.tree import Structure
+from ...runtime.tree import Structure, is_call
 from ..structure.interfaces import Interface
 from .expressions import RESERVED, free_name, identifier, quoted
 
@@ -35,6 +36,8 @@ def signature_of(interface: Interface, sizes: Sequence[str], taken: Iterable[str
 
 def signature_of_root(program: Program, interface: Interface, taken: Collection[str] = ()) -> Signature:
     """The signature of the whole network: as the original was called, but for names that are `taken`."""
+    if not is_call(program.arguments):
+        raise ConversionError("the program doesn't say how it is called: its arguments aren't a tuple and a dict")
     positional, keywords = program.arguments.children
     slots = iter(interface.slots)
     found = Signature()
