@@ -17,7 +17,7 @@ def test_right_port_passes(name: str, train: bool) -> None:
     assert report.ok, failure_text(report)
     compared = [c for each in report.cells.values() for c in each.comparisons]
     assert {c.check for c in compared} == {"meaning", "rounding"}
-    assert {c.feeding for c in compared} == {"isolated", "end to end"}
+    assert {c.feeding for c in compared} == {"isolated", "end to end", "second call"}
     assert {"output", "parameter gradient", "parameter"} <= {c.kind for c in compared}
     trained = {name for name, p in module.named_parameters() if p.requires_grad}
     assert {c.tensor for c in compared if c.kind == "parameter gradient"} == trained
