@@ -121,7 +121,7 @@ def _held(
             not_open = str(first.error or second.error).partition("\n")[0]
     first, second = fixed_first, read(candidate, fixed)
     if first.program is None or second.program is None:
-        return whole(first, second, declared, theirs, arrays, chosen, shown)
+        return whole(first, second, declared, theirs, arrays, chosen, shown, generated=inputs is None)
     report = _compared(first, second, declared, theirs, arrays, inputs, chosen, shown, fixed=True)
     if open_sizes:
         report.notes.append(f"not compared at other sizes, with which the files can't be read: {not_open}")

@@ -285,7 +285,7 @@ def _number_of(text: str) -> int:
 def legend(outputs: Mapping[str, Mapping[str, Array]]) -> list[str]:
     """A note on the numbers that stand for texts, if there are any."""
     items = [item for found in outputs.values() for item in found.values() if item.dtype.kind == "U"]
-    texts = list(dict.fromkeys(text for item in items for text in item.reshape(-1).tolist()))
+    texts = sorted({text for item in items for text in item.reshape(-1).tolist()})
     shown = ", ".join(f"{_number_of(text)} for {text[:LONGEST_TEXT]!r}" for text in texts[:MOST_TEXTS])
     more = f" and {len(texts) - MOST_TEXTS} others" if len(texts) > MOST_TEXTS else ""
     return [f"texts were compared by numbers that stand for them: {shown}{more}"] if texts else []

@@ -184,7 +184,7 @@ def test_two_of_them_are_compared_output_by_output(unreadable: str, tmp_path: Pa
     # by name, wherever they stand
     assert compare_onnx(unreadable, other(unreadable, tmp_path / "exchanged.onnx", outputs_exchanged)).ok
     report = compare_onnx(unreadable, other(unreadable, tmp_path / "weight.onnx", a_weight))
-    assert [c.tensor for c in report.cells[""].failures] == ["z"]
+    assert {c.tensor for c in report.cells[""].failures} == {"z"}
     assert invoked("compare", unreadable, str(tmp_path / "weight.onnx")).exit_code == 1
 
 
