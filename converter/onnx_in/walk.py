@@ -152,7 +152,7 @@ class Walk:
             if (attribute := protos.referred(proto, scope.given)) is not None:
                 require_valid(domain, node.op_type, scope.opsets[domain], attribute, proto.name, where)
         attributes = {proto.name for proto in node.attribute if protos.referred(proto, scope.given) is not None}
-        inputs = [x is not None for x in operands]
+        inputs = [_kind_of(x) for x in operands]
         require_complete(domain, node.op_type, scope.opsets[domain], inputs, attributes, where)
         try:
             if translation is None:
@@ -310,6 +310,13 @@ class Walk:
     def finish(self) -> None:
         """Raise `UnsupportedOperators` listing all that couldn't be imported, if anything."""
         require_supported(self.missing, "the model can't be imported: {} of operators without a translation")
+
+
+def _kind_of(value: Any) -> str:
+    """What a value is, in the words of onnx's schemas; empty if there is none."""
+    if value is None:
+        return ""
+    return "seq" if isinstance(value, Sequence) else "optional" if isinstance(value, Optional) else "tensor"
 
 
 def _shown(value: Any) -> str:

@@ -255,7 +255,7 @@ text_case(
     "a sequence of sequences",
     "net (float[3] x) => (float[3] y) "
     "{ s = SequenceConstruct(x) t = SequenceConstruct(s) y = ConcatFromSequence<axis = 0>(t) }",
-    "needed a tensor, given a sequence",
+    "needed a tensor as operand 1, given a sequence",
 )
 text_case("an operand left out", "net (float[3] x) => (float[3] y) { y = Max(x, , x) }", "left out among")
 text_case("an attribute left out", "net (float[3] x) => (float[3] y) { y = Concat(x, x) }", "the attribute 'axis'")
@@ -463,6 +463,13 @@ def test_attributes_that_an_operator_needs_are_asked_for() -> None:
     """TopK's K is an attribute up to version 9."""
     made = model("net (float[3] x) => (float[3] y, int64[3] i) { y, i = TopK(x) }", opset=9)
     with pytest.raises(ConversionError, match="needed the attribute 'k'"):
+        from_onnx(made)
+
+
+@pytest.mark.parametrize("operator", ["Relu", "RandomUniformLike", "EyeLike", "ConstantOfShape", "Shape"])
+def test_a_sequence_is_no_tensor(operator: str) -> None:
+    made = model(f"net (seq(float[3]) s) => (float[n] y) {{ y = {operator}(s) }}")
+    with pytest.raises(ConversionError, match="needed a tensor as operand 1, given a sequence"):
         from_onnx(made)
 
 

@@ -263,7 +263,7 @@ def test_all_missing_operators_are_listed() -> None:
         ("net (float[3] x, int64[3] z) => (float[3] y) { y = Add(x, z) }", "one dtype"),
         ("net (string[3] x) => (string[3] y) { y = Identity(x) }", "tensors of string"),
         ("net (map(int64, float[1]) x) => (float[3] y) { y = Relu(x) }", "declared as map"),
-        ("net (seq(float[3]) x) => (float[3] y) { y = Relu(x) }", "an operand is a sequence"),
+        ("net (seq(float[3]) x) => (float[3] y) { y = Relu(x) }", "needed a tensor as operand 1, given a sequence"),
         ("net (float[3] x) => (float[3] y) { y = Transpose<perm = [0, 1]>(x) }", "permutation"),
         ("net (float[3] x) => (float[3] y) { y = Add(x) }", "needed the operands A, B"),
         ("net (float[3] x) => (float[3] y) { y = Relu(x, x) }", "2 operands"),
