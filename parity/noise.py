@@ -27,14 +27,16 @@ class Noise:
     reference in float64 is run again with a jitter, and its errors count too. So does what a side in float64 makes of
     its numbers' rounding to float32, where it was read from a file or written by hand.
 
+    It may begin `unmeasured`, as if there were no errors: what passes so needs no run.
+
     Attributes:
-        first: records of the first run.
+        first: records of the first run; the truth before there is one.
         samples: how many runs have been made in the working dtype.
         double_samples: how many jittered runs have been made in float64.
         rounded_numbers: whether meaning may be off by what a rounding of numbers makes of it.
     """
 
-    def __init__(self, reference: Side, truth: Records, run: Run) -> None:
+    def __init__(self, reference: Side, truth: Records, run: Run, *, unmeasured: bool = False) -> None:
         self.reference = reference
         self.truth = truth
         self.run = run
@@ -43,7 +45,9 @@ class Noise:
         self.rounded_numbers = False
         self._errors: dict[Key | tuple[str, str], float] = {}
         self._double_errors: dict[Key | tuple[str, str], float] = {}
-        self.first = self._sample(None)
+        self.first = truth
+        if not unmeasured:
+            self.sample()
 
     def error(self, key: Key | tuple[str, str], check: str = "rounding") -> float:
         """Largest error at a boundary, or of `("parameter", name)`, `("update", name)`, or a share `(name, path)`.
@@ -59,7 +63,10 @@ class Noise:
         """Make one more run; False if enough have been made."""
         if self.samples >= MOST_SAMPLES:
             return False
-        self._sample(self.samples)
+        if self.samples:
+            self._sample(self.samples)
+        else:
+            self.first = self._sample(None)
         return True
 
     def sample_double(self) -> bool:

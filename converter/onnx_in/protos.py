@@ -27,6 +27,10 @@ LONGEST_NAME = 1000  # characters of the name of a dimension
 MOST_WORK = 3 * 10**6  # characters times operators of the expressions that dimensions are, all together
 
 
+class NoNumbers(ConversionError):
+    """A tensor has elements that a program can't have: texts, complex numbers."""
+
+
 def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
     """The NumPy dtype of an ONNX element type; `ConversionError` for strings, complex numbers and unknown types."""
     try:
@@ -35,7 +39,7 @@ def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
         raise ConversionError(f"{where}: {element_type} is no ONNX element type") from None
     if dtype.kind in "OSUTc":
         name = TensorProto.DataType.Name(element_type).lower()
-        raise ConversionError(f"{where}: tensors of {name} aren't supported")
+        raise NoNumbers(f"{where}: tensors of {name} aren't supported")
     return dtype
 
 

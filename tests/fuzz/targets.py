@@ -14,7 +14,7 @@ import numpy as np
 
 from cellbridge.converter import from_onnx
 from cellbridge.parity.affordable import memory_needed
-from cellbridge.parity.onnx_inputs import generated_inputs
+from cellbridge.parity.onnx_inputs import declared_inputs, feed, generated_inputs
 from cellbridge.parity.weights.checkpoints import convert
 from cellbridge.runtime import Parameter, Tensor, load, load_checkpoint, save_checkpoint
 from cellbridge.runtime.compiled.isolated import IsolatedSession
@@ -47,7 +47,7 @@ def onnx_file(random: Random, folder: Path) -> None:
     str(program)
     inputs = _run(program)
     if in_session and inputs is not None:
-        IsolatedSession(path, seconds=20).run({v.name: x for v, x in zip(program.inputs, inputs, strict=True)})
+        IsolatedSession(path, seconds=20).run(feed(declared_inputs(str(path)), inputs))
 
 
 def _run(program: Program) -> list[Any] | None:
