@@ -394,6 +394,19 @@ def test_arrays_that_can_not_be(path: str, tmp_path: Path, content: bytes, messa
     assert message in " ".join(refused("run", path, "--inputs", str(arrays)).split())
 
 
+def test_a_header_without_end(path: str, tmp_path: Path) -> None:
+    """A header says how long it is, up to 4 GB, which a few megabytes of zeros in an archive can be."""
+    arrays, length = tmp_path / "inputs.npz", 2**28
+    with zipfile.ZipFile(arrays, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("scale.npy", b"")
+        with archive.open("tokens.npy", "w") as file:
+            file.write(b"\x93NUMPY\x02\x00" + length.to_bytes(4, "little"))
+            for _ in range(16):
+                file.write(bytes(2**24))
+    with limited(memory=2**26):
+        assert "not an .npz file of arrays" in invoked("run", path, "--inputs", str(arrays)).output
+
+
 def test_a_bomb_of_arrays(path: str, tmp_path: Path) -> None:
     arrays = tmp_path / "inputs.npz"
     with zipfile.ZipFile(arrays, "w", zipfile.ZIP_DEFLATED) as archive:
