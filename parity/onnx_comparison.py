@@ -75,7 +75,8 @@ def compare_onnx(
         of the dynamic dimensions too, if the inputs are generated. Numbers such as
         1 / sqrt(2), and weights that one file has multiplied by the scale of a batch norm, may be rounded to float32 in
         one file and not, or otherwise, in the other. Where a file can't be read as a program,
-        ONNX Runtime on both is compared.
+        ONNX Runtime on both is compared. Of a float file and a quantized one, the former is the reference, whichever
+        is given first; see docs/quantized.md.
 
     Raises:
         UsageError: a file or the inputs can't be read or don't fit.
