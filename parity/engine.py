@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal
 
@@ -21,9 +20,10 @@ from ..converter.capture.wrappers import looking_through
 from ..converter.exclusive import one_at_a_time
 from ..converter.onnx_out.export import to_onnx
 from ..converter.onnx_out.naming import input_names
-from ..runtime.errors import CellbridgeError, ConversionError, ConversionWarning, UsageError
+from ..runtime.errors import ConversionError, ConversionWarning, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.tracing import Operand
+from .conversions import ONNXRUNTIME_DTYPES, Conversions, require_sides, torch_side, wanted
 from .eval_mode import eval_mode_notes
 from .hand_written import audited
 from .notes import warnings_as_notes
@@ -31,19 +31,13 @@ from .options import Options, from_keywords
 from .porting import compare_port, framework_of
 from .progress import NoProgress, Progress
 from .results import Report
-from .round_trip import FROM_IR, FROM_ONNX, ways_back
-from .sides.frameworks import Framework
+from .round_trip import ways_back
+from .several_inputs import Arguments, JudgedOn, judged_over_all
 from .sides.interpreter_side import InterpreterSide
-from .sides.onnxruntime_side import ExportedSide, OnnxModelSide
+from .sides.onnxruntime_side import OnnxModelSide
 from .sides.precision import Working, default_dtype, in_dtype
-from .sides.records import Abilities, Side
-from .sides.torch_side import TorchSide
-from .sizes import described, other_sizes, resized
+from .sides.records import Side
 from .trial import judged
-
-INTERPRETER, ONNXRUNTIME = "interpreter", "onnxruntime"
-# the dtype that ONNX Runtime is judged in, for each working dtype
-ONNXRUNTIME_DTYPES = {"float32": "float32", "float64": "float32", "float16": "float16", "bfloat16": "float32"}
 
 
 @one_at_a_time
@@ -62,7 +56,7 @@ def check(
     external_data: bool | Literal["auto"] = "auto",
     round_trip: bool = False,
     sides: Sequence[str] = (),
-    more_inputs: Iterable[tuple[tuple[Any, ...], dict[str, Any]]] = (),
+    more_inputs: Iterable[Arguments] = (),
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -106,21 +100,12 @@ def check(
         assert framework is not None
         return compare_port(module, cell, args, keywords, framework, chosen, shown, cells, weights)
 
-    def with_more(report: Report, judged_on: Callable[[tuple[Any, ...], dict[str, Any]], Report]) -> Report:
-        for number, arguments in enumerate(more_inputs, 2):
-            if chosen.fail_fast and not report.ok:
-                break
-            shown.stage(f"input {number}", None)
-            open_containers(arguments)
-            try:
-                report.join_input(judged_on(*arguments))
-            except CellbridgeError as error:
-                raise UsageError(f"input number {number} of the model can't be judged: {error}") from error
-        return report
+    def over_all(judged_on: JudgedOn) -> Report:
+        return judged_over_all((args, keywords), more_inputs, judged_on, chosen, shown)
 
-    _require_sides(sides, round_trip, framework)
+    require_sides(sides, round_trip, framework)
     if framework is not None and set(sides) == {framework.name} and save_onnx is None:
-        return with_more(port(args, keywords), port)
+        return over_all(port)
     shown.stage("capture", None)
     try:
         with warnings_as_notes() as notes:
@@ -128,7 +113,7 @@ def check(
     except ConversionError as error:
         if framework is None or save_onnx is not None:
             raise
-        report = with_more(port(args, keywords), port)
+        report = over_all(port)
         report.notes.append(f"only the port was judged: {error}".partition("\n")[0])
         return report
     exported_dtype = ONNXRUNTIME_DTYPES[chosen.dtype]
@@ -136,15 +121,15 @@ def check(
     if round_trip:
         shown.stage("convert back", None)
         back = ways_back(program)
-    conversions = _Conversions(module, program, back, opset, sides, chosen, shown)
+    conversions = Conversions(module, program, back, opset, sides, chosen, shown)
 
     def judged_on(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         report = conversions.judged(args, keywords)
-        if framework is not None and _wanted(framework.name, sides) and not (chosen.fail_fast and not report.ok):
+        if framework is not None and wanted(framework.name, sides) and not (chosen.fail_fast and not report.ok):
             report.join(port(args, keywords))
         return report
 
-    report = with_more(judged_on(args, keywords), judged_on)
+    report = over_all(judged_on)
     report.notes += eval_mode_notes(module, chosen.train) + notes
     if not (chosen.fail_fast and not report.ok):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
@@ -163,76 +148,6 @@ def check(
         shown.stage("write ONNX", None)
         to_onnx(program, save_onnx, opset=opset, external_data=external_data)
     return report
-
-
-@dataclass(frozen=True)
-class _Conversions:
-    """What a module became, ready to be judged on any inputs.
-
-    Attributes:
-        module: the reference.
-        program: what it was captured as; judged in the interpreter and in ONNX Runtime.
-        back: torch modules made of the program, by the names of the sides that they are.
-        opset: of the ONNX model.
-        sides: names of those to judge; all of them if none is given.
-    """
-
-    module: torch.nn.Module
-    program: Program
-    back: Mapping[str, torch.nn.Module]
-    opset: int | None
-    sides: Sequence[str]
-    options: Options
-    progress: Progress
-
-    def judged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
-        """All of them, held against the module."""
-        options, dtype = self.options, self.options.dtype
-        real_args, real_kwargs = _as_reals((args, kwargs))
-        made = [
-            _torch_side(name, network, real_args, real_kwargs, options, from_onnx=name == FROM_ONNX)
-            for name, network in self.back.items()
-        ]
-        sides: list[Side] = [
-            InterpreterSide(INTERPRETER, self.program, args, kwargs, working_dtype=dtype, seed=options.seed),
-            ExportedSide(
-                ONNXRUNTIME,
-                self.program,
-                args,
-                kwargs,
-                dtype=ONNXRUNTIME_DTYPES[dtype],
-                provider=options.provider,
-                opset=self.opset,
-            ),
-            *made,
-        ]
-        reference = _torch_side("torch", self.module, args, kwargs, options)
-        return judged(reference, [s for s in sides if _wanted(s.name, self.sides)], options, self.progress)
-
-    def judge_at_other_sizes(
-        self, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
-    ) -> None:
-        """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
-        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        for sizes in other_sizes(self.program, tensors, dynamic_shapes):
-            label = described(sizes)
-            try:
-                report.join_sizes(self.judged(*resized(self.program, args, kwargs, sizes)), label)
-            except UsageError as error:
-                report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
-
-
-def _wanted(side: str, sides: Sequence[str]) -> bool:
-    return not sides or side in sides
-
-
-def _require_sides(sides: Sequence[str], round_trip: bool, framework: Framework | None) -> None:
-    """Raise `UsageError` if one of these sides isn't there to be judged."""
-    there = [INTERPRETER, ONNXRUNTIME]
-    there += [FROM_IR, FROM_ONNX] if round_trip else []
-    there += [framework.name] if framework is not None else []
-    if unknown := [side for side in sides if side not in there]:
-        raise UsageError(f"there is no side {unknown[0]!r} to judge: there are {', '.join(there)}")
 
 
 def captured(
@@ -273,6 +188,7 @@ def compare(
     *,
     cells: Mapping[str, str] | None = None,
     weights: Mapping[Any, Any] | None = None,
+    more_inputs: Iterable[Arguments] = (),
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -287,6 +203,7 @@ def compare(
         kwargs: keyword inputs.
         cells: for a Cell, what isn't paired rightly by itself: paths of modules by paths of Cells.
         weights: for a Cell, what isn't carried over rightly by itself; see `parity.weights.overrides`.
+        more_inputs: further positional and keyword inputs; as for `check`.
         progress: told of stages.
         **options: fields of `Options`.
 
@@ -299,13 +216,30 @@ def compare(
     """
     chosen = from_keywords(Options, compare, options)
     args, keywords = as_arguments(args, kwargs)
+    shown = progress or NoProgress()
     framework = framework_of(candidate)
-    if framework is not None:
-        if not isinstance(reference, torch.nn.Module):
-            raise UsageError(f"a Cell is compared with a torch module, given {type(reference).__name__}")
-        shown = progress or NoProgress()
-        return compare_port(reference, candidate, args, keywords, framework, chosen, shown, cells, weights)
-    if cells is not None or weights is not None:
+    _require_comparable(reference, framework is not None, cells is not None or weights is not None, candidate)
+
+    def judged_on(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
+        if framework is not None:
+            return compare_port(reference, candidate, args, keywords, framework, chosen, shown, cells, weights)
+        believed = _side("reference", reference, args, keywords, chosen)
+        side = _side("candidate", candidate, args, keywords, chosen, reference)
+        rounded = [one for one in (believed, side) if one.abilities.gradients]
+        return judged(believed, [side], chosen, shown, rounded)
+
+    more = (as_arguments(*arguments) for arguments in more_inputs)
+    report = judged_over_all((args, keywords), more, judged_on, chosen, shown)
+    if framework is None and isinstance(reference, torch.nn.Module):
+        report.notes += eval_mode_notes(reference, chosen.train)
+    return report
+
+
+def _require_comparable(reference: Any, is_port: bool, explained: bool, candidate: Any) -> None:
+    """Raise `UsageError` unless these can be compared; `explained` if Cells or weights of a port were."""
+    if is_port and not isinstance(reference, torch.nn.Module):
+        raise UsageError(f"a Cell is compared with a torch module, given {type(reference).__name__}")
+    if explained and not is_port:
         raise UsageError(
             f"`cells` and `weights` are for a Cell as the candidate, given {type(candidate).__name__}: "
             "other Cells are paired by path"
@@ -315,13 +249,6 @@ def compare(
             "the reference must be a torch module or a program: the truth is computed in float64, which "
             "an ONNX model can't be run in; give the ONNX model as the candidate"
         )
-    believed = _side("reference", reference, args, keywords, chosen)
-    side = _side("candidate", candidate, args, keywords, chosen, reference)
-    rounded = [one for one in (believed, side) if one.abilities.gradients]
-    report = judged(believed, [side], chosen, progress or NoProgress(), rounded)
-    if isinstance(reference, torch.nn.Module):
-        report.notes += eval_mode_notes(reference, chosen.train)
-    return report
 
 
 def as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -347,7 +274,7 @@ def _side(
     name: str, network: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options, reference: Any = None
 ) -> Side:
     if isinstance(network, torch.nn.Module):
-        return _torch_side(name, network, args, kwargs, options)
+        return torch_side(name, network, args, kwargs, options)
     if isinstance(network, Program):
         return InterpreterSide(name, network, args, kwargs, working_dtype=options.dtype, seed=options.seed)
     if isinstance(network, (str, PathLike, onnx.ModelProto)):
@@ -363,43 +290,6 @@ def _input_names(reference: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if isinstance(reference, Program):
         return input_names(reference)
     return [slot for _, slot in sorted(input_slots(reference, args, kwargs))]
-
-
-def _as_reals(arguments: Any) -> Any:
-    """Arguments as modules that are made of programs take them: complex tensors as pairs of reals."""
-    return pytree.tree_map_only(
-        torch.Tensor, lambda x: torch.view_as_real(x.resolve_conj()) if x.is_complex() else x, arguments
-    )
-
-
-def _torch_side(
-    name: str,
-    module: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    options: Options,
-    *,
-    from_onnx: bool = False,
-) -> TorchSide:
-    """The side of a module.
-
-    One made of an ONNX model (`from_onnx`) is seen at its own boundary only, and not in double precision: a number that
-    is an attribute, such as eps, has the digits of float32 there.
-    """
-    side = TorchSide(
-        name,
-        module,
-        args,
-        kwargs,
-        train=options.train,
-        loss=options.loss,
-        working_dtype=options.dtype,
-        seed=options.seed,
-        watched=[""] if from_onnx else None,
-    )
-    if from_onnx:
-        side.abilities = Abilities((("rounding", ONNXRUNTIME_DTYPES[options.dtype]),), cells=False)
-    return side
 
 
 def _cast(tree: Any, dtype: str) -> Any:

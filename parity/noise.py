@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .judge import ROUNDING_FACTOR, epsilon, reference_error
+from ..runtime.ir.types import is_floating
+from .deviations import differing, reference_error
+from .judge import ROUNDING_FACTOR, epsilon
 from .sides.records import Array, Key, Records, Run, Side
 
 MOST_SAMPLES = 12
@@ -25,14 +27,16 @@ class Noise:
     reference in float64 is run again with a jitter, and its errors count too. So does what a side in float64 makes of
     its numbers' rounding to float32, where it was read from a file or written by hand.
 
+    It may begin `unmeasured`, as if there were no errors: what passes so needs no run.
+
     Attributes:
-        first: records of the first run.
+        first: records of the first run; the truth before there is one.
         samples: how many runs have been made in the working dtype.
         double_samples: how many jittered runs have been made in float64.
         rounded_numbers: whether meaning may be off by what a rounding of numbers makes of it.
     """
 
-    def __init__(self, reference: Side, truth: Records, run: Run) -> None:
+    def __init__(self, reference: Side, truth: Records, run: Run, *, unmeasured: bool = False) -> None:
         self.reference = reference
         self.truth = truth
         self.run = run
@@ -41,7 +45,9 @@ class Noise:
         self.rounded_numbers = False
         self._errors: dict[Key | tuple[str, str], float] = {}
         self._double_errors: dict[Key | tuple[str, str], float] = {}
-        self.first = self._sample(None)
+        self.first = truth
+        if not unmeasured:
+            self.sample()
 
     def error(self, key: Key | tuple[str, str], check: str = "rounding") -> float:
         """Largest error at a boundary, or of `("parameter", name)`, `("update", name)`, or a share `(name, path)`.
@@ -57,7 +63,10 @@ class Noise:
         """Make one more run; False if enough have been made."""
         if self.samples >= MOST_SAMPLES:
             return False
-        self._sample(self.samples)
+        if self.samples:
+            self._sample(self.samples)
+        else:
+            self.first = self._sample(None)
         return True
 
     def sample_double(self) -> bool:
@@ -89,6 +98,7 @@ class Noise:
         alone = len(self.truth.calls) == 1  # fed or not, such a network is run as a whole
         units, reached = jitter_of(self.samples, wide=self.run.feed is None or alone)
         records = self.reference.run(replace(self.run, jitter=jitter, jitter_units=units))
+        _share_integers(records, self.truth)
         self._measure(records, self._errors, reached)
         self.samples += 1
         return records
@@ -98,7 +108,7 @@ class Noise:
         truth: Records | None = None,
     ) -> None:  # fmt: skip
         for key, value, expected in _pairs(records, truth or self.truth):
-            if value.shape == expected.shape:
+            if value.shape == expected.shape and is_floating(expected.dtype):  # integers are compared exactly
                 errors[key] = max(errors.get(key, 0.0), reference_error(value, expected) / factor)
 
 
@@ -111,6 +121,16 @@ def jitter_of(sample: int, *, wide: bool) -> tuple[float, float]:
     if not wide or sample < MOST_SAMPLES // 2:
         return 0.5, 1.0
     return 0.5 * ROUNDING_FACTOR, ROUNDING_FACTOR / 2
+
+
+def _share_integers(records: Records, truth: Records) -> None:
+    """Let records hold the truth's arrays of integers where their own are equal: each once in memory."""
+    for key, value in records.values.items():
+        expected = truth.values.get(key)
+        if expected is None or is_floating(value.dtype):
+            continue
+        if (value.dtype, value.shape) == (expected.dtype, expected.shape) and not differing(value, expected)[0]:
+            records.values[key] = expected
 
 
 def _pairs(records: Records, truth: Records) -> Iterator[tuple[Key | tuple[str, str], Array, Array]]:

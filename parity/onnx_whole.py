@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..runtime.compiled.session import SessionError
-from ..runtime.ir.types import Value
-from .onnx_inputs import declared_inputs
+from .onnx_inputs import Declared
 from .onnx_reading import OnnxFile, in_order_of, returning, suited
 from .options import Options
 from .progress import Progress
@@ -22,28 +21,29 @@ NOT_OPTIMIZED = "onnxruntime without optimizations"
 
 
 def whole(
-    first: OnnxFile, second: OnnxFile, declared: list[Value], arrays: list[Array], options: Options, shown: Progress
-) -> Report:
+    first: OnnxFile, second: OnnxFile, ours: Declared, theirs: Declared, arrays: list[Array], options: Options,
+    shown: Progress,
+) -> Report:  # fmt: skip
     """Two files, one of which can't be read as a program, compared by what ONNX Runtime makes of them."""
     unread = first if first.program is None else second
     assert unread.error is not None, "it can be read"
-    _, dtype, notes = suited(options, first.program or second.program, declared)
+    _, dtype, notes = suited(options, first.program or second.program, ours.values)
     options = replace(options, grads=False, dtype=dtype)
     alone = first is second
     how: dict[str, Any] = {"dtype": dtype, "provider": options.provider}
-    others = in_order_of(declared_inputs(second.path), declared, arrays)
+    others = theirs.arguments(in_order_of(theirs.values, ours.values, arrays))
     try:
         reference: Side
         if first.program is None:
             name = NOT_OPTIMIZED if alone else first.path
-            reference = OnnxReferenceSide(name, first.path, tuple(arrays), {}, optimized=not alone, **how)
+            reference = OnnxReferenceSide(name, first.path, ours.arguments(arrays), {}, optimized=not alone, **how)
         else:
             names = output_names(first.path)
             named = len(set(names)) == len(first.program.outputs)
             believed = returning(first.program, names) if named else first.program
             reference = InterpreterSide(first.path, believed, tuple(arrays), {}, working_dtype=dtype, seed=options.seed)
         name = "onnxruntime" if alone else f"{second.path} in onnxruntime"
-        report = judged(reference, [OnnxModelSide(name, second.path, tuple(others), {}, **how)], options, shown)
+        report = judged(reference, [OnnxModelSide(name, second.path, others, {}, **how)], options, shown)
     except SessionError as error:
         raise unread.error from error
     reason = f"Cells unknown: {unread.unknown}; the model was compared as a whole, its outputs in ONNX Runtime"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,19 +13,17 @@ from torch.utils import _pytree as pytree
 from ..converter.capture.refusals import require_ready
 from ..converter.capture.wrappers import looking_through
 from ..converter.exclusive import one_at_a_time
-from ..runtime import tree
-from ..runtime.calling import as_array
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
+from .batches import arranged, arrays_of, example_batches, first_batches
+from .deviations import size
 from .engine import as_arguments
 from .eval_mode import eval_mode_notes
-from .judge import size
 from .loss_network import Loss, loss_program
 from .notes import warnings_as_notes
 from .options import Options, from_keywords
 from .progress import NoProgress, Progress
 from .recipe import Recipe
-from .sides.precision import is_inexact
 from .sides.program_steps import COMPILED, INTERPRETER, ProgramSteps
 from .sides.quantities import Training
 from .sides.torch_steps import Batch, TorchSteps
@@ -43,6 +41,7 @@ def check_training(
     *,
     loss: Loss | None = None,
     dynamic_shapes: Any = None,
+    more_inputs: Iterable[Batch] = (),
     dtype: str = "float32",
     rtol: float | None = None,
     atol: float | None = None,
@@ -54,10 +53,10 @@ def check_training(
 ) -> TrainingReport:
     """Train a module on torch, in the interpreter and compiled, and compare every step.
 
-    All begin with the module's weights and get the same batches and random draws. The first batch is the example
-    inputs; in the others each floating-point number is shrunk by a factor drawn from [1/2, 1), so that zeros, signs and
-    bounds stay, and integers are as they are. Where axes may vary, a step more is made at each of some other sizes. The
-    module is left as it was.
+    All begin with the module's weights and get the same batches and random draws. The first batches are the example
+    inputs and `more_inputs`; the others are made of these in turn: each floating-point number is shrunk by a factor
+    drawn from [1/2, 1), so that zeros, signs and bounds stay, and integers are as they are. Where axes may vary, a step
+    more is made at each of some other sizes. The module is left as it was.
 
     Args:
         module: the reference.
@@ -65,6 +64,7 @@ def check_training(
         kwargs: keyword example inputs.
         loss: from the module's result to a scalar; None for the mean of squares of all floating-point outputs.
         dynamic_shapes: axes that may vary, as for `converter.from_torch`.
+        more_inputs: positional and keyword inputs of further batches, as far as the steps take them.
         dtype: "float32" or "float64"; "float16" or "bfloat16" is what torch's autocast computes in, with parameters in
             float32.
         rtol: in place of the computed bar.
@@ -93,7 +93,9 @@ def check_training(
     shown.stage("capture", None)
     with warnings_as_notes() as notes:
         program, refused = _captured(module, args, keywords, dynamic_shapes, loss=loss, dtype=dtype)
-    batches = example_batches((args, keywords), chosen.batches, seed)
+    given, left_over = first_batches((args, keywords), (as_arguments(*one) for one in more_inputs), chosen.batches)
+    given[1:] = [arranged(program, given[0], batch, number) for number, batch in enumerate(given[1:], 2)]
+    batches = example_batches(given, chosen.batches, seed)
     steps = chosen.steps
 
     def try_out(batch: Batch) -> None:
@@ -103,7 +105,7 @@ def check_training(
     elsewhere, others_refused = _at_other_sizes(program, (args, keywords), dynamic_shapes, try_out)
     chosen = replace(chosen, steps=steps + len(elsewhere))
     batches += [batch for batch in elsewhere.values() for _ in range(chosen.accumulate)]
-    arrays = [[as_array(leaf) for leaf in pytree.tree_leaves(b) if tree.is_tensor(leaf)] for b in batches]
+    arrays = [arrays_of(batch) for batch in batches]
     sides = [ProgramSteps(n, program, arrays, chosen, dtype, provider) for n in (INTERPRETER, COMPILED)]
     reference = TorchSteps(module, loss, batches, chosen, dtype, seed)
     unscaled = replace(chosen, loss_scale=1.0)
@@ -115,6 +117,7 @@ def check_training(
         model or type(module).__name__, [side.name for side in sides], options.dtype, chosen.steps, str(chosen)
     )
     report.notes += eval_mode_notes(module, True) + notes + refused + others_refused
+    report.notes += _of_several(given, left_over, chosen)
     if elsewhere:
         places = [f"step {number} at {label}" for number, label in enumerate(elsewhere, steps + 1)]
         report.notes.append(f"made at other sizes than those of the example inputs: {', '.join(places)}")
@@ -146,18 +149,14 @@ def check_training(
     return report
 
 
-def example_batches(example: Batch, count: int, seed: int) -> list[Batch]:
-    """The example inputs, and `count - 1` batches made of them; see `check_training`."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def shrunk(tensor: torch.Tensor) -> torch.Tensor:
-        if not is_inexact(tensor):
-            return tensor
-        factor = 0.5 + 0.5 * torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
-        return (tensor.detach().cpu() * factor).to(tensor.dtype)
-
-    others: list[Batch] = [pytree.tree_map_only(torch.Tensor, shrunk, example) for _ in range(count - 1)]
-    return [example, *others]
+def _of_several(given: list[Batch], left_over: bool, recipe: Recipe) -> Iterator[str]:
+    """A note on which batches are the inputs, where there are several."""
+    if left_over:
+        yield (
+            f"of the inputs, the first {len(given)} were trained on, one a batch: more steps (--train-steps) take more"
+        )
+    elif len(given) > 1:
+        yield f"trained on all {len(given)} inputs, one a batch; the other batches, if any, are made of them"
 
 
 def _require_scalable(module: torch.nn.Module, recipe: Recipe) -> None:

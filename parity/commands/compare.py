@@ -10,6 +10,7 @@ import click
 from ...runtime.errors import UsageError
 from ..progress import TerminalProgress
 from .command import EXIT_CODES, Command, judging
+from .conversion import compared
 from .outcome import file_of, finish, require_outputs
 
 
@@ -33,25 +34,39 @@ def compare(
 ) -> None:
     """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
 
-    Inputs are generated from the declared types, at several sizes of dynamic dimensions or as --shape says, or taken
-    from --inputs. Cells are compared one by one where both files have the same (both written by parity export, say),
-    else the models as a whole. Where a file can't be read as a program, ONNX Runtime on both is compared. A file with
-    quantizers is held against one without in steps of them (docs/quantized.md).
+    Or REFERENCE is a model file, as for parity run: then the ONNX file is compared with the torch model at its outputs,
+    on all inputs of the model file.
+
+    Inputs of ONNX files are generated from the declared types, at several sizes of dynamic dimensions or as --shape
+    says, or taken from --inputs. Cells are compared one by one where both files have the same (both written by parity
+    export, say), else the models as a whole. Where a file can't be read as a program, ONNX Runtime on both is compared.
+    A file with quantizers is held against one without in steps of them (docs/quantized.md).
     """
-    read = {"REFERENCE": reference, "CANDIDATE": candidate, "--inputs": inputs}
+    read = {"REFERENCE": file_of(reference), "CANDIDATE": candidate, "--inputs": inputs}
     require_outputs({"--json": json_file, "--junit": junit_file}, read)
-    for given in (reference, candidate):
-        if Path(file_of(given)).suffix == ".py":
-            raise UsageError(
-                f"parity compare takes two ONNX files, given {given}\n"
-                "  what to do: judge a model file with parity run; two modules in Python, with "
-                "parity.compare(reference, candidate, args) or assert_parity"
-            )
+    options |= {"grads": not no_grad, "model": candidate}
+    if _is_model_file(candidate):
+        raise UsageError(
+            f"CANDIDATE must be an ONNX file, given {candidate}\n"
+            "  what to do: judge a model file with parity run; an ONNX file against it with parity compare MODEL.py "
+            "MODEL.onnx; two modules in Python, with parity.compare(reference, candidate, args) or assert_parity"
+        )
+    if _is_model_file(reference):
+        if inputs is not None or shapes:
+            option = "--inputs" if inputs is not None else "--shape"
+            raise UsageError(f"{option} is for ONNX files: the model file {reference} has inputs() of its own")
+        if not Path(candidate).is_file():  # said before torch and the model are loaded
+            raise UsageError(f"no such file: {candidate}")
+        finish(compared(reference, candidate, seed, verbose, **options), verbose, json_file, junit_file)
     from ..onnx_comparison import compare_onnx
 
-    options |= {"grads": not no_grad, "model": candidate}
     with TerminalProgress() as progress:
         report = compare_onnx(
             reference, candidate, inputs=inputs, shapes=shapes, seed=seed, progress=progress, **options
         )
     finish(report, verbose, json_file, junit_file)
+
+
+def _is_model_file(target: str) -> bool:
+    """Whether it is path/model.py, path/model.py:factory or package.module:factory."""
+    return Path(file_of(target)).suffix == ".py" or (file_of(target) != target and not Path(target).exists())

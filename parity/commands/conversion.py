@@ -42,8 +42,32 @@ def checked(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), *
             )
 
 
+def compared(reference: str, onnx_file: str, seed: int, verbose: bool, **options: Any) -> Report:
+    """The report on an ONNX file held against a model file."""
+    with TerminalProgress() as progress:
+        progress.stage("load", None)
+        user_file = load(reference, seed)
+        from ..engine import compare
+
+        with quiet(verbose):
+            return compare(
+                user_file.module,
+                onnx_file,
+                user_file.args,
+                user_file.kwargs,
+                more_inputs=user_file.more_inputs,
+                loss=user_file.loss,
+                seed=seed,
+                progress=progress,
+                **options,
+            )
+
+
 def converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), dtype: str | None = None) -> Program:
-    """The program of a model file, in the dtypes that it has or in `dtype`; what differs in it is told on stderr."""
+    """The program of a model file, captured on the first of its inputs, in the dtypes that it has or in `dtype`.
+
+    What differs in it is told on stderr.
+    """
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, seed), dynamic)

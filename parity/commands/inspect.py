@@ -19,7 +19,8 @@ from .conversion import converted
 def inspect(model: str, seed: int, verbose: bool, ir: bool, shapes: dict[str, tuple[int, ...]]) -> None:
     """Show the Cells of MODEL as converted, their parameters and ops.
 
-    MODEL is a model file or an ONNX file, as for `parity run`.
+    MODEL is a model file or an ONNX file, as for `parity run`. Where inputs() yields several, it is converted as the
+    first are: that program is judged on all of them by parity run.
     """
     from rich.console import Console
 

@@ -45,16 +45,17 @@ def run(
     """Compare MODEL in torch with its conversions, Cell by Cell.
 
     MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
-    inputs(), a tuple of arguments or a dict of keyword arguments; optionally loss(outputs), dynamic_shapes, and cell(),
-    the port of the model, which is judged too (cells and weights say which of its Cells and Parameters are which).
+    inputs(), a tuple of arguments or a dict of keyword arguments, or several of them, yielded; optionally
+    loss(outputs), dynamic_shapes, and cell(), the port of the model, which is judged too (cells and weights say which
+    of its Cells and Parameters are which).
 
     Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are held against each other on it, on generated
     inputs of --shape, or on --inputs. One that can't be read as a program is compared as a whole, its Cells unknown.
 
     With --train-steps, steps of training are compared: losses, gradients, overflow decisions, clipped gradients,
     optimizer state, parameters and buffers. The loss is that of the file, else the mean of the squares of all
-    floating-point outputs. The first batch is inputs(), the others are made of it. With --dtype float16 or bfloat16,
-    torch trains under autocast.
+    floating-point outputs. The first batches are inputs(), the others are made of them. With --dtype float16 or
+    bfloat16, torch trains under autocast.
     """
     outputs = {"--json": json_file, "--junit": junit_file, "--save-onnx": onnx_file}
     require_outputs(outputs, {"MODEL": file_of(model), "--inputs": inputs})

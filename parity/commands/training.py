@@ -217,6 +217,7 @@ def trained(
                 user_file.kwargs,
                 loss=user_file.loss,
                 dynamic_shapes=user_file.dynamic_shapes,
+                more_inputs=user_file.more_inputs,
                 dtype=dtype,
                 rtol=options["rtol"],
                 atol=options["atol"],

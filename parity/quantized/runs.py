@@ -60,10 +60,10 @@ def measured(
     apart = _session(cut(form, shown), provider)
     try:
         for sample in samples:
-            numbers = dict(sample) | {name: arrays[0] for name, arrays in floats.run(sample).items()}
-            codes = {name: arrays[0] for name, arrays in whole.run(sample, list(kinds)).items()}
+            numbers = dict(sample) | _tensors(floats.run(sample))
+            codes = _tensors(whole.run(sample, list(kinds)))
             rounded = {each.codes: _rounded(each, numbers[each.tensor]) for each in shown}
-            alone = apart.run({**_taken(apart, sample), **rounded}) if apart is not None else {}
+            alone = _tensors(apart.run({**_taken(apart, sample), **rounded}))
             for each in shown:
                 _compare(found[each.codes], each, numbers[each.tensor], codes[each.codes], alone.get(each.tensor))
     finally:
@@ -72,7 +72,7 @@ def measured(
     return found
 
 
-def _compare(found: Apart, each: Quantized, numbers: Array, codes: Array, alone: list[Array] | None) -> None:
+def _compare(found: Apart, each: Quantized, numbers: Array, codes: Array, alone: Array | None) -> None:
     if not numbers.size:
         return
     numbers = numbers.astype(np.float64)
@@ -90,10 +90,10 @@ def _compare(found: Apart, each: Quantized, numbers: Array, codes: Array, alone:
             at = tuple(int(i) for i in np.unravel_index(int(np.argmax(steps)), steps.shape))
             found.end_to_end, found.index = float(steps.max()), at
             found.values = float(numbers[at]), float(quantizer.numbers(codes)[at])
-    if alone is not None and alone[0].shape == numbers.shape:
+    if alone is not None and alone.shape == numbers.shape:
         scale = quantizer.aligned(quantizer.scale, numbers.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
-            moved = np.abs(alone[0].astype(np.float64) - numbers) / scale
+            moved = np.abs(alone.astype(np.float64) - numbers) / scale
         found.isolated = max(found.isolated, float(np.nan_to_num(moved).max()))
 
 
@@ -105,6 +105,11 @@ def _rounded(each: Quantized, numbers: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         codes = np.clip(np.round(numbers.astype(np.float64) / scale) + zero, low, high)
     return np.asarray(np.nan_to_num((codes - zero) * scale), np.float32)
+
+
+def _tensors(results: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
+    """Outputs by name; of what isn't a tensor, nothing."""
+    return {name: next(iter(parts.values())) for name, parts in results.items() if len(parts) == 1}
 
 
 def _session(model: onnx.ModelProto, provider: str) -> IsolatedSession:

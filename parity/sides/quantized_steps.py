@@ -57,7 +57,7 @@ class CodesOfFloat64:
         self.notes: list[str] = []
         self.misfits: list[Misfit] = []
 
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, list[Array]] | None:
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, dict[str, Array]] | None:
         """The outputs, each computed by ONNX Runtime from the codes of float64; None where they can't be had."""
         if not self.codes:
             return None
@@ -69,8 +69,8 @@ class CodesOfFloat64:
             return None
         moved = 0
         for name, expected in given.items():
-            self._require_few(name, as_written[_made(name)][0], expected)
-            (made,) = results.pop(_made(name))
+            self._require_few(name, next(iter(as_written[_made(name)].values())), expected)
+            (made,) = results.pop(_made(name)).values()
             moved += self._moved(name, made, expected)
         elements = "1 element" if moved == 1 else f"{moved} elements"
         self.notes.append(
@@ -79,7 +79,7 @@ class CodesOfFloat64:
         )
         return results
 
-    def _run(self, cut: onnx.ModelProto, inputs: Mapping[str, Array], optimized: bool) -> dict[str, list[Array]]:
+    def _run(self, cut: onnx.ModelProto, inputs: Mapping[str, Array], optimized: bool) -> dict[str, dict[str, Array]]:
         session = IsolatedSession(cut, self.provider, optimized=optimized)
         try:
             return session.run(inputs)

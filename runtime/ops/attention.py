@@ -262,9 +262,8 @@ def _attention_vjp(
             of_result, kept = of_result * factor, weights * factor
         of_result = unbroadcast(of_result, weights)
         gv = unbroadcast(_transposed(kept) @ g_y, v)
-        # the sum over keys of of_result * weights; g_y * y is smaller
-        alike = len(y.shape) == len(weights.shape) and y.shape[:-2] == weights.shape[:-2]
-        more = reduction.reduce_sum(g_y * y if alike else of_result * weights, axes=(-1,), keepdims=True)
+        # not the sum of g_y * y over features, equal but for rounding: of one key, nothing is to be left
+        more = reduction.reduce_sum(of_result * weights, axes=(-1,), keepdims=True)
         g_weights, offset = summed(g_weights, of_result), summed(offset, more)
     gq, gk, g_mask = _through_softmax(g_weights, offset, weights, q, k, mask, scale)
     return gq, gk, gv, g_mask, None

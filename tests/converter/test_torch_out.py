@@ -373,7 +373,7 @@ def test_sizes_that_depend_on_data(name: str) -> None:
     module = to_torch(from_torch(Function(function), (x, mask)))
     for other in (mask, torch.ones(6, dtype=torch.bool), torch.arange(6) == 2):
         for actual, expected in zip(leaves(module(x, other)), leaves(function(x, other)), strict=True):
-            torch.testing.assert_close(actual, expected)
+            torch.testing.assert_close(actual, expected, equal_nan=True)  # the variance of one row
 
 
 def test_a_size_found_in_one_cell_is_told_to_another() -> None:

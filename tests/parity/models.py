@@ -140,6 +140,21 @@ class MaskWhenTraced(nn.Module):
         return self.attend(self.value(x), mask)
 
 
+class OneKey(nn.Module):
+    """Attention of every sequence to itself, with learned biases; of one element, its weight is 1, its gradient 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = nn.Linear(32, 32), nn.Linear(32, 32), nn.Linear(32, 32)
+        self.bias = nn.Parameter(torch.randn(1, 4, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (cell(x).unflatten(-1, (4, 8)).transpose(1, 2) for cell in (self.query, self.key, self.value))
+        dropout = 0.5 if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.bias, dropout_p=dropout, scale=1.0)
+        return y.transpose(1, 2).flatten(2)
+
+
 class Constants(nn.Module):
     """Makes tensors of torch's default dtype and of Python numbers, and multiplies by them."""
 
@@ -172,6 +187,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "constants": lambda: (Constants(), (X,)),
     "encoder with mask": lambda: (MaskedEncoder(), (SEQUENCE,)),
     "decoder with mask": lambda: (MaskedDecoder(), (SEQUENCE,)),
+    "attention to one key": lambda: (OneKey(), (torch.randn(40, 1, 32),)),
     "dataclasses": lambda: (ReturnsDataclasses(), (X,)),
     "mask when traced": lambda: (MaskWhenTraced(), (SEQUENCE,)),
     "spectral norm": lambda: (spectral(5), (X,)),

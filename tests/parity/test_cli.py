@@ -277,7 +277,8 @@ def test_ctrl_c_in_a_running_process(folder: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert stderr == "interrupted; no file was left half-written\n"
+    assert stderr.splitlines()[-1] == "interrupted; no file was left half-written"  # a slow machine says what it does
+    assert "Traceback" not in stderr
     assert names(folder) == ["loaded", "net.py"]
 
 

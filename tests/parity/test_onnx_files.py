@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -19,11 +20,12 @@ from cellbridge import converter
 from cellbridge.parity.cli import main
 from cellbridge.parity.onnx_comparison import compare_onnx
 from cellbridge.parity.onnx_files import check_onnx
-from cellbridge.parity.onnx_inputs import generated_inputs
+from cellbridge.parity.onnx_inputs import generated, generated_inputs
 from cellbridge.parity.results import NOT_COMPARED
 from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
 from cellbridge.parity.sides.records import Run
 from cellbridge.runtime.errors import UsageError
+from cellbridge.runtime.ir.types import Type, Value, as_dtype
 from tests.converter.test_onnx_in import model
 from tests.limits import limited
 
@@ -96,6 +98,15 @@ def test_the_command_says_so(path: str) -> None:
     result = invoked("run", path)
     assert result.exit_code == 0, result.output
     assert "Parity holds" in result.output
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64"])
+def test_generated_masks_mask_something(dtype: str) -> None:
+    mask = [Value("mask", Type(as_dtype(dtype), (1, 2)))]
+    for seed in range(20):
+        (array,) = generated(mask, seed, {})
+        assert array.dtype == dtype
+        assert sorted(array.ravel().tolist()) == [0, 1]
 
 
 def test_inputs_are_generated_of_the_declared_types(path: str) -> None:
@@ -523,3 +534,11 @@ def test_sizes_that_an_expression_can_not_have(tmp_path: Path) -> None:
     path = named(tmp_path / "net.onnx", "n", "3 % (n - 2)")
     assert "'x' of the model is float32[n, " in refused("run", path, "--shape", "x=5,1")
     assert "divides by 0 at the sizes given" in refused("run", path, "--shape", "x=2,1", exit_code=3)
+
+
+def test_generated_powers_of_two_are_numbers() -> None:
+    dtype = np.dtype(ml_dtypes.float8_e8m0fnu)
+    (array,) = generated([Value("x", Type(dtype, (1000,)))], 0, {})
+    assert array.dtype == dtype
+    assert np.isfinite(array.astype(np.float32)).all()
+    assert len(np.unique(array.astype(np.float32))) > 5

@@ -65,6 +65,28 @@ def test_the_failing_cell_and_no_other_fails(pytester: pytest.Pytester) -> None:
     assert "Traceback" not in result.stdout.str()
 
 
+def test_all_that_inputs_yields_is_judged(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        parity_net="""
+        import torch
+
+        class Odd(torch.nn.Module):
+            def forward(self, x):
+                return x * 2 if torch.compiler.is_compiling() or x.max() < 5 else x * 3
+
+        def model():
+            return torch.nn.Sequential(torch.nn.Identity(), Odd())
+
+        def inputs():
+            yield (torch.linspace(-1, 1, 8),)
+            yield (torch.linspace(-1, 9, 8),)
+        """
+    )
+    result = pytester.runpytest_subprocess("-v")
+    result.assert_outcomes(passed=4, failed=2)
+    result.stdout.fnmatch_lines(["parity_net.py::1[[]interpreter[]] FAILED*", "*isolated, on input 2*"])
+
+
 def test_a_cell_that_is_never_exercised_fails_with_its_own_message(pytester: pytest.Pytester) -> None:
     write(pytester, unused=True)
     result = pytester.runpytest_subprocess("parity_net.py")

@@ -17,6 +17,7 @@ from torch.nn.utils import prune
 from torch.utils.checkpoint import checkpoint
 
 from cellbridge.parity import TrainingReport, assert_training_parity, check_training, training_steps
+from cellbridge.parity.batches import example_batches
 from cellbridge.parity.cli import main
 from cellbridge.parity.recipe import OPTIMIZERS
 from cellbridge.parity.sides import program_steps
@@ -379,7 +380,7 @@ def test_the_module_is_left_as_it_was() -> None:
 
 def test_batches_differ_and_keep_integers_zeros_and_signs() -> None:
     x = torch.tensor([0.0, -2.0, 4.0, -torch.inf])
-    first, second, third = training_steps.example_batches(((x, KIND["kind"]), {}), 3, seed=0)
+    first, second, third = example_batches([((x, KIND["kind"]), {})], 3, seed=0)
     assert first[0][0] is x
     assert not torch.equal(second[0][0], third[0][0])
     for batch in (second, third):

@@ -108,7 +108,7 @@ def dynamic_quantize_linear(context: Context, x: Traced) -> Any:
     return quantized(x, scale, point, UINT8), scale, point
 
 
-def centred(x: Traced, zero_point: Any, axis: int | None = None) -> Any:
+def _centred(x: Traced, zero_point: Any, axis: int | None = None) -> Any:
     """`x` without its zero point, in int32; a vector of zero points goes along `axis`."""
     wide = cast(x, INT32)
     if zero_point is None:
@@ -120,7 +120,7 @@ def centred(x: Traced, zero_point: Any, axis: int | None = None) -> Any:
     return elementwise.sub(wide, zero)
 
 
-def product_of_codes(a: Any, b: Any) -> Any:
+def _product(a: Any, b: Any) -> Any:
     """The product of integer matrices, exact in float64: fewer than 2**20 products of 16 bits each."""
     return cast(linear.matmul(cast(a, FLOAT64), cast(b, FLOAT64)), INT32)
 
@@ -130,7 +130,7 @@ def matmul_integer(
     context: Context, A: Traced, B: Traced, a_zero_point: Traced | None = None, b_zero_point: Traced | None = None
 ) -> Any:
     """MatMulInteger-10(A, B, a_zero_point?, b_zero_point?) -> Y"""
-    return product_of_codes(centred(A, a_zero_point, -2 if A.ndim > 1 else None), centred(B, b_zero_point, -1))
+    return _product(_centred(A, a_zero_point, -2 if A.ndim > 1 else None), _centred(B, b_zero_point, -1))
 
 
 @onnx("QLinearMatMul")
@@ -139,7 +139,7 @@ def qlinear_matmul(
     b_zero_point: Traced, y_scale: Traced, y_zero_point: Traced,
 ) -> Any:  # fmt: skip
     """QLinearMatMul-10..21(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point) -> y"""
-    total = product_of_codes(centred(a, a_zero_point, -2), centred(b, b_zero_point, -1))
+    total = _product(_centred(a, a_zero_point, -2), _centred(b, b_zero_point, -1))
     scale = cast(_rowwise(a_scale, a.ndim), FLOAT32) * cast(b_scale, FLOAT32) / cast(y_scale, FLOAT32)
     return quantized(cast(total, FLOAT32) * scale, np.ones((), np.float32), y_zero_point, y_zero_point.dtype)
 
@@ -158,7 +158,7 @@ def conv_integer(
     strides: Any = None,
 ) -> Any:  # fmt: skip
     """ConvInteger-10(x, w, x_zero_point?, w_zero_point?) -> y"""
-    centred_x, centred_w = cast(centred(x, x_zero_point), FLOAT64), cast(centred(w, w_zero_point, 0), FLOAT64)
+    centred_x, centred_w = cast(_centred(x, x_zero_point), FLOAT64), cast(_centred(w, w_zero_point, 0), FLOAT64)
     y = convolved(centred_x, centred_w, None, auto_pad, dilations, group, kernel_shape, pads, strides)
     return cast(y, INT32)
 
@@ -171,7 +171,7 @@ def qlinear_conv(
     strides: Any = None,
 ) -> Any:  # fmt: skip
     """QLinearConv-10(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B?) -> y"""
-    centred_x, centred_w = cast(centred(x, x_zero_point), FLOAT64), cast(centred(w, w_zero_point, 0), FLOAT64)
+    centred_x, centred_w = cast(_centred(x, x_zero_point), FLOAT64), cast(_centred(w, w_zero_point, 0), FLOAT64)
     bias = None if B is None else cast(B, FLOAT64)
     y = convolved(centred_x, centred_w, bias, auto_pad, dilations, group, kernel_shape, pads, strides)
     scale = x_scale * w_scale / y_scale
