@@ -10,7 +10,7 @@ import numpy as np
 from ..converter.structure.program_names import named_modules
 from ..runtime.errors import UsageError
 from ..runtime.ir.types import is_floating
-from .judge import error, size
+from .deviations import error, size
 from .results import INLINED, NOT_REACHED, UNPAIRED, CellReport
 from .sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Side
 from .sides.torch_side import TorchSide

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..runtime.ir.types import is_floating
-from .judge import ROUNDING_FACTOR, Tolerance, epsilon, judge, size
+from .deviations import error, size
+from .judge import ROUNDING_FACTOR, Tolerance, epsilon, judge
 from .noise import Noise
 from .python_values import judge_values
 from .results import FAIL, NOT_COMPARED, PASS, Comparison, is_inside
@@ -325,8 +326,7 @@ def _parameter_difference(side: str, reference: ParameterInfo | None, other: Par
     if reference.trainable != other.trainable:
         frozen, trained = (side, "reference") if reference.trainable else ("reference", side)
         return f"frozen on the {frozen} side, trained on the {trained} side"
-    difference = abs(reference.data.astype("float64") - other.data.astype("float64"))
-    worst = float(difference.max(initial=0.0))
+    worst, _ = error(other.data, reference.data)
     return f"the values differ, by up to {worst:.3g}" if worst > 0 else ""
 
 

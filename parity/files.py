@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ..runtime import files
 from ..runtime.errors import UsageError
+from ..runtime.temporary import folder_beside
 
 
 def require_writable(path: str | PathLike[str]) -> None:
@@ -25,8 +25,8 @@ def require_writable(path: str | PathLike[str]) -> None:
         if target.exists() and not os.access(target, os.W_OK):
             raise UsageError(f"can't write {path}: the file is there and may not be changed")
         if not files.is_device(target):
-            with TemporaryDirectory(prefix=".cellbridge-", dir=target.resolve().parent) as folder:
-                (Path(folder) / target.name).touch()  # or the name is too long
+            with folder_beside(target.resolve().parent) as folder:
+                (folder / target.name).touch()  # or the name is too long
     except OSError as error:
         raise UsageError(f"can't write {path}: {error.strerror or error}") from error
     except ValueError as error:

@@ -26,6 +26,7 @@ import ml_dtypes
 import numpy as np
 
 from ..runtime.ir.types import as_dtype, is_floating
+from .deviations import Array, Index, differing, error, excess, exponents, reference_error, size
 from .results import FAIL, PASS
 
 MEANING_RELATIVE = 1e-11
@@ -36,8 +37,6 @@ APART = 10
 """Powers of two between elements that stand apart and the others, at least."""
 APART_FACTOR = 10.0
 """How much more lenient the bars are for the others: what is computed together with large numbers may lose digits."""
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -64,64 +63,13 @@ def epsilon(dtype: str) -> float:
     return float(ml_dtypes.finfo(as_dtype(dtype)).eps)  # type: ignore[no-untyped-call]
 
 
-def size(array: Array | None) -> float:
-    """Largest absolute finite element, 0 for none."""
-    if array is None or array.size == 0:
-        return 0.0
-    largest = max(abs(float(array.max())), abs(float(array.min())))
-    if np.isfinite(largest):
-        return largest
-    magnitudes = np.abs(array.astype(np.float64, copy=False))
-    return float(np.max(magnitudes, initial=0.0, where=np.isfinite(magnitudes)))
-
-
-def error(candidate: Array, truth: Array) -> tuple[float, tuple[int, ...] | None]:
-    """Largest absolute difference and its index; infinite where one side is NaN or infinite and the other isn't so."""
-    if truth.size == 0:
-        return 0.0, None
-    a, b = candidate.astype(np.float64, copy=False), truth.astype(np.float64, copy=False)
-    with np.errstate(invalid="ignore"):
-        difference = np.asarray(a - b)
-    np.abs(difference, out=difference)
-    flat = int(np.argmax(difference))  # that of a NaN, if there is any
-    if not np.isfinite(difference.flat[flat]):
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        difference = np.where(np.isfinite(difference), difference, np.where(same, 0.0, np.inf))
-        flat = int(np.argmax(difference))
-    return float(difference.flat[flat]), tuple(int(i) for i in np.unravel_index(flat, difference.shape))
-
-
-def reference_error(reference: Array, truth: Array) -> float:
-    """Largest error that the reference makes in the working dtype, where it doesn't overflow."""
-    return error(_without(_overflowed(reference, truth), reference, truth), truth)[0]
-
-
-def _overflowed(reference: Array, truth: Array) -> Array | None:
-    """Where the reference isn't finite though the truth is; None for nowhere."""
-    if reference.shape != truth.shape or not is_floating(reference.dtype) or bool(np.isfinite(reference).all()):
-        return None
-    return np.asarray(~np.isfinite(reference) & np.isfinite(truth))
-
-
-def _without(overflowed: Array | None, array: Array, truth: Array) -> Array:
-    """The array with the truth in place of what isn't finite where the reference overflows."""
-    if overflowed is None:
-        return array
-    return np.where(overflowed & ~np.isfinite(array), truth, array.astype(np.float64))
-
-
-def _below_what_stands_apart(truth: Array) -> Iterator[Array]:
-    """Where elements are that others, of a thousand and more, stand far apart from; for each such distance."""
-    magnitudes = np.abs(truth, dtype=np.float64)
-    found = magnitudes[np.isfinite(magnitudes) & (magnitudes > 0)]
-    if not found.size or found.max() < 2.0**APART:
+def _below_what_stands_apart(truth: Array) -> Iterator[float]:
+    """Below which absolute values elements are that others, of a thousand and more, stand far apart from."""
+    if size(truth) < 2.0**APART:
         return
-    exponents = np.frexp(found)[1]
-    lowest = int(exponents.min())
-    occupied = np.flatnonzero(np.bincount(exponents - lowest)) + lowest
-    for low, high in pairwise(occupied):
+    for low, high in pairwise(exponents(truth)):
         if high - low > APART and high > APART:
-            yield magnitudes < 2.0 ** int(low)
+            yield 2.0**low
 
 
 def judge(
@@ -160,8 +108,8 @@ def judge(
         return described | {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf}
     if not is_floating(truth.dtype):
         return described | _judge_exact(candidate, truth if check == "meaning" else reference)
-    candidate = _without(_overflowed(reference, truth), candidate, truth) if check == "rounding" else candidate
-    found, index = error(candidate, truth)
+    overflowing = reference if check == "rounding" else None
+    found, index = error(candidate, truth, overflowing)
     unit, allowed = _bar(check, size(truth), noise, tolerance, group_size)
     if tolerance.overridden:
         passed, found, index, unit = _judge_close(candidate, truth if check == "meaning" else reference, tolerance)
@@ -190,16 +138,16 @@ def judge(
 
 def _fault_beside_large_numbers(
     check: str, candidate: Array, truth: Array, reference: Array, tolerance: Tolerance, group_size: float
-) -> tuple[float, tuple[int, ...] | None, float, float] | None:
+) -> tuple[float, Index | None, float, float] | None:
     """What is wrong among numbers that larger ones stand apart from: error, index, unit, error of the reference."""
     if reference.shape != truth.shape:
         return None
-    for small in _below_what_stands_apart(truth):
-        largest = size(truth[small])
-        of_reference = reference_error(np.where(small, reference, truth), truth)
+    for limit in _below_what_stands_apart(truth):
+        largest = size(truth, below=limit)
+        of_reference = reference_error(reference, truth, below=limit)
         if of_reference > largest / 64:
             continue  # the reference itself has no digits there
-        found, index = error(np.where(small, candidate, truth), truth)
+        found, index = error(candidate, truth, reference if check == "rounding" else None, below=limit)
         unit, allowed = _bar(check, largest, of_reference, tolerance, group_size)
         if found > APART_FACTOR * unit * allowed:
             return found, index, APART_FACTOR * unit, of_reference
@@ -221,34 +169,26 @@ def _reason(check: str, tolerance: Tolerance) -> str:
 
 
 def _judge_exact(candidate: Array, expected: Array) -> dict[str, Any]:
-    differing = np.argwhere(candidate != expected)
-    if not len(differing):
+    count, index = differing(candidate, expected)
+    if not count:
         return {"status": PASS}
-    index = tuple(int(i) for i in differing[0])
-    share = f"{len(differing)} of {expected.size} elements differ"
+    share = f"{count} of {expected.size} elements differ"
     return {"status": FAIL, "reason": share, "error": np.inf, "ratio": np.inf} | _elements(
         index, candidate, expected, expected
     )
 
 
-def _judge_close(
-    candidate: Array, reference: Array, tolerance: Tolerance
-) -> tuple[bool, float, tuple[int, ...] | None, float]:
+def _judge_close(candidate: Array, reference: Array, tolerance: Tolerance) -> tuple[bool, float, Index | None, float]:
     """By the user's rtol and atol: (passed, largest error, its index, the bar there)."""
-    a, b = candidate.astype(np.float64), reference.astype(np.float64)
-    bars = (tolerance.atol or 0.0) + (tolerance.rtol or 0.0) * np.abs(b)
-    with np.errstate(invalid="ignore"):
-        excess = np.abs(a - b) - bars
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    excess = np.where(same, -np.inf, np.where(np.isnan(excess), np.inf, excess))
-    if not excess.size:
+    atol, rtol = tolerance.atol or 0.0, tolerance.rtol or 0.0
+    most, index = excess(candidate, reference, atol, rtol)
+    if index is None:
         return True, 0.0, None, 0.0
-    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), excess.shape))
-    with np.errstate(invalid="ignore"):
-        return bool((excess <= 0).all()), float(np.abs(a - b)[index]), index, float(bars[index])
+    a, b = float(candidate[index]), float(reference[index])
+    return most <= 0, abs(a - b), index, atol + rtol * abs(b)
 
 
-def _elements(index: tuple[int, ...] | None, candidate: Array, truth: Array, reference: Array) -> dict[str, Any]:
+def _elements(index: Index | None, candidate: Array, truth: Array, reference: Array) -> dict[str, Any]:
     if index is None:
         return {}
     return {

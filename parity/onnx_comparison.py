@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..converter.exclusive import one_at_a_time
+from ..converter.onnx_in.importing import read_model
+from ..converter.onnx_in.inputs import Shapes, input_names
 from ..runtime.errors import CellbridgeError, UsageError
 from ..runtime.ir.dims import SymbolicDim, symbols_in
 from ..runtime.ir.program import Program
-from ..runtime.ir.types import Constant, Value, as_dtype, is_floating
+from ..runtime.ir.types import Constant, as_dtype, is_floating
 from ..runtime.tree import sequence
 from .affordable import require_affordable
-from .onnx_inputs import Shapes, declared_inputs, generated, generated_inputs, shapes_of
+from .onnx_inputs import Declared, declared_inputs, generated, generated_inputs
+from .onnx_optionals import judge_without_optionals
 from .onnx_reading import (
     OnnxFile,
     dtype_of,
@@ -77,25 +80,49 @@ def compare_onnx(
     chosen, shown = from_keywords(Options, compare_onnx, options), progress or NoProgress()
     require_eval(chosen)
     shown.stage("read", None)
-    declared, theirs = declared_inputs(reference, shapes), declared_inputs(candidate)
-    require_as_many(declared, theirs)
+    declared = declared_inputs(reference, shapes, inputs)
+    names, others = (input_names(read_model(path).graph) for path in (reference, candidate))
+    require_as_many(names, others)
+    report = _held(reference, candidate, declared, inputs, shapes or {}, chosen, shown)
+    if inputs is None and not (chosen.fail_fast and not report.ok):
+        judge_without_optionals(
+            report, reference, candidate, declared, shapes or {},
+            lambda left_out: _held(
+                reference, candidate, declared_inputs(reference, left_out), None, left_out, chosen, shown
+            ),
+        )  # fmt: skip
+    return report
+
+
+def _held(
+    reference: str,
+    candidate: str,
+    declared: Declared,
+    inputs: str | None,
+    given: Shapes,
+    chosen: Options,
+    shown: Progress,
+) -> Report:
+    """One file held against another on inputs of one form."""
+    names, others = (input_names(read_model(path).graph) for path in (reference, candidate))
     fixed_first, arrays = read_with_inputs(reference, declared, inputs, chosen.seed)
-    open_sizes = inputs is None and any(symbols_in(value.shape) for value in declared)
+    fixed = named_as(others, names, declared.shapes(arrays))
+    structure = {} if declared.ranked else fixed
+    theirs = declared_inputs(candidate, structure or named_as(others, names, declared.structure(arrays)))
+    open_sizes = inputs is None and declared.ranked and any(symbols_in(value.shape) for value in declared.values)
     if open_sizes:
-        given = shapes or {}
-        first, second = read(reference, given), read(candidate, named_as(theirs, declared, given))
+        first, second = read(reference, given), read(candidate, named_as(others, names, given))
         if first.program is not None and second.program is not None:
             try:
-                return _compared(first, second, declared, arrays, None, chosen, shown)
+                return _compared(first, second, declared, theirs, arrays, None, chosen, shown)
             except CellbridgeError as error:  # what holds for some sizes only
                 not_open = f"{error}".partition("\n")[0]
         else:
             not_open = str(first.error or second.error).partition("\n")[0]
-    fixed = shapes_of(declared, arrays)
-    first, second = fixed_first, read(candidate, named_as(theirs, declared, fixed))
+    first, second = fixed_first, read(candidate, fixed)
     if first.program is None or second.program is None:
-        return whole(first, second, declared, arrays, chosen, shown)
-    report = _compared(first, second, declared, arrays, inputs, chosen, shown, fixed=True)
+        return whole(first, second, declared, theirs, arrays, chosen, shown, generated=inputs is None)
+    report = _compared(first, second, declared, theirs, arrays, inputs, chosen, shown, fixed=True)
     if open_sizes:
         report.notes.append(f"not compared at other sizes, with which the files can't be read: {not_open}")
     return report
@@ -104,7 +131,8 @@ def compare_onnx(
 def _compared(
     first: OnnxFile,
     second: OnnxFile,
-    declared: list[Value],
+    declared: Declared,
+    theirs: Declared,
     arrays: list[Array],
     inputs: str | None,
     options: Options,
@@ -130,13 +158,13 @@ def _compared(
     notes += how
     others = _paired(*programs, arrays)
     _require_same_dtypes(programs[1], others, first.path, second.path)
-    require_affordable(programs[0], arrays)
-    require_affordable(programs[1], others)
+    require_affordable(programs[0], arrays, grads=options.grads)
+    require_affordable(programs[1], others, grads=options.grads)
     alike = _interface(programs[0]) == _interface(programs[1])
     if not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")
         programs = _without_parameters(programs[0]), _without_parameters(programs[1])
-    files = _Files(first.path, second.path, *programs, alike, bool(narrow), options, runtime_dtype, shown)
+    files = _Files(first.path, second.path, theirs, *programs, alike, bool(narrow), options, runtime_dtype, shown)
     report = files.judged(arrays)
     if inputs is None and not fixed and not (options.fail_fast and not report.ok):
         files.judge_at_other_sizes(report, arrays)
@@ -211,6 +239,7 @@ class _Files:
 
     reference: str
     candidate: str
+    inputs: Declared
     first: Program
     second: Program
     alike: bool
@@ -221,7 +250,7 @@ class _Files:
 
     def judged(self, arrays: list[Array]) -> Report:
         """The candidate held against the reference."""
-        others = tuple(_paired(self.first, self.second, arrays))
+        others = self.inputs.arguments(_paired(self.first, self.second, arrays))
         believed, side = self._believed(arrays), self._side(arrays)
         if not self.alike or self.rounding_only:
             checks = tuple(check for check in side.abilities.checks if not self.rounding_only or check[0] == "rounding")

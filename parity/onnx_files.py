@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..converter.exclusive import one_at_a_time
+from ..converter.onnx_in.inputs import Shapes
 from ..converter.torch_out.export import to_torch
 from ..runtime.errors import ConversionError
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import BFLOAT16
 from .affordable import require_affordable
-from .onnx_inputs import Shapes, declared_inputs, generated
+from .onnx_inputs import Declared, declared_inputs, generated
+from .onnx_optionals import judge_without_optionals
 from .onnx_reading import read_with_inputs, require_eval, suited
 from .onnx_whole import whole
 from .options import Options, from_keywords
@@ -55,17 +57,32 @@ def check_onnx(
     chosen, shown = from_keywords(Options, check_onnx, options), progress or NoProgress()
     require_eval(chosen)
     shown.stage("read", None)
-    declared = declared_inputs(path, shapes)
+    declared = declared_inputs(path, shapes, inputs)
+    report = _checked(path, declared, inputs, chosen, shown)
+    if inputs is None:
+        judge_without_optionals(
+            report, path, path, declared, shapes or {},
+            lambda left_out: _checked(path, declared_inputs(path, left_out), None, chosen, shown),
+        )  # fmt: skip
+    return report
+
+
+def _checked(path: str, declared: Declared, inputs: str | None, chosen: Options, shown: Progress) -> Report:
+    """A file held against itself on inputs of one form."""
     file, arrays = read_with_inputs(path, declared, inputs, chosen.seed)
     if file.program is None:
-        return whole(file, file, declared, arrays, chosen, shown)
+        return whole(file, file, declared, declared, arrays, chosen, shown, generated=inputs is None)
     if inputs is None:
         arrays = generated(file.program.inputs, chosen.seed, {}, file.program)
     chosen, runtime_dtype, notes = suited(chosen, file.program)
     args = tuple(arrays)
-    require_affordable(file.program, args)
-    interpreter = InterpreterSide("interpreter", file.program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed)
-    runtime = OnnxModelSide("onnxruntime", path, args, {}, dtype=runtime_dtype, provider=chosen.provider)
+    require_affordable(file.program, args, grads=chosen.grads)
+    interpreter = InterpreterSide(
+        "interpreter", file.program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed, second_call=False
+    )
+    runtime = OnnxModelSide(
+        "onnxruntime", path, declared.arguments(args), {}, dtype=runtime_dtype, provider=chosen.provider
+    )
     reference: Side = interpreter
     sides: list[Side] = [runtime]
     try:

@@ -6,14 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..converter.onnx_in.importing import from_onnx
+from ..converter.onnx_in.inputs import Shapes, renamed
+from ..converter.onnx_in.protos import NoNumbers
 from ..runtime.errors import ConversionError, ShapeError, UnsupportedOperators, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import Value, is_floating
 from ..runtime.tree import TENSOR, Structure, positional
 from .notes import warnings_as_notes
-from .onnx_inputs import Shapes, runnable, shapes_of
+from .onnx_inputs import Declared, runnable
 from .options import Options
 from .sides.records import Array
 
@@ -66,19 +69,19 @@ def read(path: str, shapes: Shapes) -> OnnxFile:
 
 
 def _inexpressible(error: BaseException | None) -> bool:
-    """Whether an error tells of operators that there are not here, or of sizes that can't be told to fit."""
+    """Whether an error tells of what there is not here: operators, texts, sizes that can't be told to fit."""
     while error is not None:
-        if isinstance(error, (UnsupportedOperators, ShapeError)):
+        if isinstance(error, (UnsupportedOperators, ShapeError, NoNumbers)):
             return True
         error = error.__cause__
     return False
 
 
-def read_with_inputs(path: str, declared: list[Value], inputs: str | None, seed: int) -> tuple[OnnxFile, list[Array]]:
+def read_with_inputs(path: str, declared: Declared, inputs: str | None, seed: int) -> tuple[OnnxFile, list[Array]]:
     """A file and inputs that it runs on, at sizes at which it can be read as a program if there are any."""
     unread: list[tuple[OnnxFile, list[Array]]] = []
     for arrays in runnable(path, declared, inputs, seed):
-        file = read(path, shapes_of(declared, arrays))
+        file = read(path, declared.shapes(arrays))
         if file.program is not None:
             return file, arrays
         unread.append((file, arrays))
@@ -92,24 +95,22 @@ def returning(program: Program, names: Sequence[str]) -> Program:
     return program.replace(result=Structure("dict", (TENSOR,) * len(names), tuple(names)))
 
 
-def require_as_many(first: list[Value], second: list[Value]) -> None:
+def require_as_many(first: Sequence[Any], second: Sequence[Any]) -> None:
     """Raise `UsageError` for two files that take other numbers of inputs."""
     if len(first) != len(second):
         raise UsageError(f"the models take {len(first)} and {len(second)} inputs: they can't be compared")
 
 
-def in_order_of(theirs: list[Value], ours: list[Value], arrays: list[Array]) -> list[Array]:
+def in_order_of(theirs: Sequence[Value], ours: Sequence[Value], arrays: list[Array]) -> list[Array]:
     """Arrays for our inputs in the order of theirs: by name, else by position."""
     require_as_many(ours, theirs)
     by_name = {value.name: array for value, array in zip(ours, arrays, strict=True)}
     return [by_name[value.name] for value in theirs] if {v.name for v in theirs} == set(by_name) else arrays
 
 
-def named_as(theirs: list[Value], ours: list[Value], shapes: Shapes) -> Shapes:
+def named_as(theirs: Sequence[str], ours: Sequence[str], shapes: Shapes) -> Shapes:
     """Shapes by the names of our inputs as shapes by the names of theirs."""
-    if {value.name for value in theirs} == {value.name for value in ours}:
-        return shapes
-    return {their.name: shapes[our.name] for their, our in zip(theirs, ours, strict=True) if our.name in shapes}
+    return shapes if set(theirs) == set(ours) else renamed(shapes, dict(zip(ours, theirs, strict=True)))
 
 
 def require_eval(options: Options) -> None:

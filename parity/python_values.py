@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .judge import Tolerance, judge, reference_error
+from .deviations import reference_error
+from .judge import Tolerance, judge
 from .results import FAIL, PASS
 
 COMPARED = (type(None), bool, int, str, bytes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .judge import size
+from .deviations import size
 from .results import Comparison
 from .sides.quantities import KINDS, LOSS, OVERFLOW, Quantity, Training
 from .sides.records import Array

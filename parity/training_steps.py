@@ -16,9 +16,9 @@ from ..converter.exclusive import one_at_a_time
 from ..runtime.errors import ConversionError, UsageError
 from ..runtime.ir.program import Program
 from .batches import arranged, arrays_of, example_batches, first_batches
+from .deviations import size
 from .engine import as_arguments
 from .eval_mode import eval_mode_notes
-from .judge import size
 from .loss_network import Loss, loss_program
 from .notes import warnings_as_notes
 from .options import Options, from_keywords

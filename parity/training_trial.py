@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .judge import Tolerance, epsilon, judge, reference_error, size
+from .deviations import reference_error, size
+from .judge import Tolerance, epsilon, judge
 from .noise import MOST_DOUBLE_SAMPLES, MOST_SAMPLES, jitter_of
 from .results import PASS, Comparison
 from .sides.quantities import KINDS, Quantity, Training

@@ -13,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
+from .temporary import folder_beside
+
 
 class Terminated(BaseException):
     """SIGTERM arrived while files were being written: what is temporary is removed, then Python ends by the signal."""
@@ -29,7 +31,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yields where to write instead of `path`: a file of the same name in a new folder beside it.
 
-    When the context ends well, what lies in that folder is moved to where `path` is, the file itself at last; on an
+    When the context ends well, what lies in that folder is moved to where `path` is, see `put_in_place`; on an
     exception it is dropped, and `path` is as it was. A symbolic link stays one. What is there and no regular file
     (`/dev/null`, a pipe) is written to, never replaced. `OSError`s pass.
     """
@@ -40,8 +42,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield target
         return
     target = Path(os.path.realpath(target))
-    with unwound_on_sigterm(), TemporaryDirectory(prefix=".cellbridge-", dir=target.parent) as name:
-        inside = Path(name) / target.name
+    with unwound_on_sigterm(), folder_beside(target.parent) as folder:
+        inside = folder / target.name
         yield inside
         if not inside.exists():
             raise RuntimeError(f"nothing was written for {path}")
@@ -55,32 +57,36 @@ def is_device(target: Path) -> bool:
 
 
 def put_in_place(files: Sequence[Path], targets: Sequence[Path]) -> None:
-    """Move files to where they belong, the last one at last; if one can't be moved, all targets are as they were.
+    """Move files to where they belong; if one can't be moved, all targets are as they were.
 
-    Each is on the disk before it is seen under its name. A file that is replaced hands on its permissions. All targets
-    are in one folder, and the files in another one of the same file system.
+    The last one is the one that the others belong to. Theirs go first, then it is replaced, then the new ones come:
+    whoever is stopped in between leaves it without others, but never with those of another one. Each is on the disk
+    before it is seen under its name. A file that is replaced hands on its permissions. All targets are in one folder,
+    and the files in another one of the same file system.
     """
     for file, target in zip(files, targets, strict=True):
         if target.exists():
             shutil.copymode(target, file)
         with file.open("rb") as written:
             os.fsync(written.fileno())
-    moved: list[tuple[Path, Path | None]] = []
-    with TemporaryDirectory(prefix="before-", dir=files[0].parent) as before:
+    with TemporaryDirectory(prefix="before-", dir=files[0].parent) as folder:
+        before = [Path(folder) / target.name for target in targets]
         try:
-            for file, target in list(zip(files, targets, strict=True))[:-1]:
-                old = Path(before) / target.name if target.exists() else None
-                if old is not None:
-                    _second_name(target, old)
-                moved.append((target, old))
+            for target, old in zip(targets[:-1], before[:-1], strict=True):
+                if target.exists():
+                    target.replace(old)
+            if len(files) > 1 and targets[-1].exists():
+                _second_name(targets[-1], before[-1])
+            for file, target in zip(reversed(files), reversed(targets), strict=True):
                 file.replace(target)
-            files[-1].replace(targets[-1])
         except BaseException:
-            for target, old in moved:
-                if old is None:
-                    target.unlink(missing_ok=True)
-                else:
+            if not any(file.exists() for file in files):  # all is done
+                raise
+            for file, target, old in zip(files, targets, before, strict=True):
+                if old.exists():
                     old.replace(target)
+                elif not file.exists():
+                    target.unlink(missing_ok=True)
             raise
     sync_folder(targets[0].parent)
 

@@ -174,7 +174,7 @@ def match_call(expected: Structure, args: tuple[Any, ...], kwargs: Mapping[str, 
         UsageError: there are others than `expected` has, or the structure of one differs; or `expected` is none of a
             call.
     """
-    if not _is_call(expected):
+    if not is_call(expected):
         raise UsageError("the program has no call structure: run it with runtime.execute")
     positional, named = expected.children
     if len(args) != len(positional.children) or set(kwargs) != set(named.keys):
@@ -188,11 +188,12 @@ def match_call(expected: Structure, args: tuple[Any, ...], kwargs: Mapping[str, 
 
 def argument_paths(call: Structure) -> list[str]:
     """Where each tensor stands among the arguments of a call, in flat order, e.g. `0`, `mask`, `1['mask']`."""
-    return [path for label, child in _arguments(call) for path in child.paths(str(label))] if _is_call(call) else []
+    return [path for label, child in _arguments(call) for path in child.paths(str(label))] if is_call(call) else []
 
 
-def _is_call(structure: Structure) -> bool:
-    return structure.kind == "tuple" and len(structure.children) == 2
+def is_call(structure: Structure) -> bool:
+    """Whether it is of the arguments of a call: a tuple of those by position, and a dict of those by keyword."""
+    return structure.kind == "tuple" and [child.kind for child in structure.children] == ["tuple", "dict"]
 
 
 def _arguments(call: Structure) -> list[tuple[Any, Structure]]:

@@ -26,7 +26,7 @@ from .hand_written_backward import HandWritten, applied_by
 from .kept_state import refuse_state
 from .marks import Marker
 from .modes import in_mode
-from .refusals import raise_if_eager_fails, require_harmless_keys, require_ready
+from .refusals import changed_parameter, raise_if_eager_fails, require_harmless_keys, require_ready
 from .state import State, as_numbers, tensor_type
 from .torch_graph import export
 from .translate import Translator
@@ -154,7 +154,8 @@ def _program(
     outputs = translator.run(graph, arguments)
     translator.finish()
     results: list[Any] = []
-    for spec, value in zip(exported.graph_signature.output_specs, outputs, strict=True):
+    given = graph.graph.output_node().args[0]
+    for spec, value, node in zip(exported.graph_signature.output_specs, outputs, given, strict=True):
         if spec.kind is OutputKind.USER_OUTPUT:
             results.append(value)
         elif spec.kind is OutputKind.BUFFER_MUTATION:
@@ -163,11 +164,7 @@ def _program(
             message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
             warn(message)
         elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
-            raise ConversionError(
-                f"the model changes {spec.target!r}, a parameter, in place\n"
-                "  what to do: return the changed tensor instead; "
-                "where only the first call changes it, call the model once before it is converted"
-            )
+            raise changed_parameter(spec.target, node)
     out_spec = exported.call_spec.out_spec
     assert out_spec is not None
     results = [x.pair() if isinstance(x, Complex) else x for x in results]

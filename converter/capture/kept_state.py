@@ -1,4 +1,4 @@
-"""Tensors that `forward` keeps in Python attributes: a program has buffers, and would forget the others."""
+"""Tensors that `forward` keeps in attributes or globals: a program has buffers, and would forget the others."""
 
 from __future__ import annotations
 
@@ -14,25 +14,16 @@ from torch.utils import _pytree as pytree
 from ...runtime.errors import ConversionError, UsageError
 from ..warning import warn
 from .copying import copied
+from .holders import MAX_DEPTH, Place, places, unchanged
 from .other_numbers import with_other_numbers
 from .refusals import raise_if_eager_fails
 
-DEEPEST = 4  # levels of containers and objects that are looked into
-
-Kept = Mapping[tuple[str, str], frozenset[int]]
+Kept = Mapping[Place, frozenset[int]]
 
 
-def kept_tensors(root: torch.nn.Module) -> dict[tuple[str, str], frozenset[int]]:
-    """The tensors that modules hold in attributes, by path and name; no parameters and buffers."""
-    found: dict[tuple[str, str], frozenset[int]] = {}
-    for path, module in root.named_modules():
-        for name, value in vars(module).items():
-            if name not in _OF_EVERY_MODULE:
-                found[path, name] = frozenset(map(id, _tensors_in(value, DEEPEST)))
-    return found
-
-
-_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+def kept_tensors(root: torch.nn.Module) -> dict[Place, frozenset[int]]:
+    """The tensors that a network holds besides its parameters and buffers, by place."""
+    return {place: frozenset(map(id, _tensors_in(value, MAX_DEPTH))) for place, value in places(root)}
 
 
 def _tensors_in(value: Any, depth: int) -> Iterator[torch.Tensor]:
@@ -50,37 +41,36 @@ def _tensors_in(value: Any, depth: int) -> Iterator[torch.Tensor]:
             yield from _tensors_in(part, depth - 1)
 
 
-def newly_kept(before: Kept, after: Kept) -> list[tuple[str, str]]:
-    """The attributes, by path of the module and name, that hold tensors which they didn't hold before."""
+def newly_kept(before: Kept, after: Kept) -> list[Place]:
+    """The places that hold tensors which they didn't hold before."""
     return [place for place, tensors in after.items() if tensors - before.get(place, frozenset())]
 
 
-def refuse_state(
-    module: torch.nn.Module, places: list[tuple[str, str]], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
-    """Raise `ConversionError` if what a call keeps in these attributes changes what the next call gives.
+def refuse_state(module: torch.nn.Module, kept: list[Place], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise `ConversionError` if what a call keeps in these places changes what the next call gives.
 
     Of a module that can't be copied that can't be tried: a `ConversionWarning` says so. One that doesn't run on its
     inputs is a `UsageError`.
     """
-    if not places:
+    if not kept:
         return
     raise_if_eager_fails(module, args, kwargs)
     modules = dict(module.named_modules())
-    listed = [_described(modules[path], path, name) for path, name in places]
+    listed = [_described(modules[place.path], place) for place in kept]
+    where = "globals" if all(place.is_global for place in kept) else "Python attributes"
     try:
         matters = _matters(module, args, kwargs)
     except UsageError as error:
         message = (
-            f"forward keeps tensors in Python attributes, {', '.join(line.partition(chr(10))[0] for line in listed)}: "
+            f"forward keeps tensors in {where}, {', '.join(line.partition(chr(10))[0] for line in listed)}: "
             f"the program forgets them, and whether the next call needs them can't be tried: {error}"
         )
         warn(message)
         return
     if matters:
-        name = places[0][1]
+        name = kept[0].name.lower() if kept[0].is_global else kept[0].name
         raise ConversionError(
-            "forward keeps tensors in Python attributes from one call to the next, and a program would forget them:\n"
+            f"forward keeps tensors in {where} from one call to the next, and a program would forget them:\n"
             + "".join(f"  {line}\n" for line in listed)
             + "  what to do: keep them in buffers, which a program updates; in __init__ write "
             f'self.register_buffer("{name}", torch.zeros(...)), and in forward self.{name}.copy_(...); '
@@ -104,11 +94,12 @@ def _matters(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
 
 def _differ(module: torch.nn.Module, first: Any, then: Any) -> bool:
     with torch.random.fork_rng(devices=()), torch.no_grad():
-        network = copied(module)
-        _called(network, *first)
-        buffers = {path: {**part._buffers} for path, part in network.named_modules()}
-        held = {id(b): b.clone() for own in buffers.values() for b in own.values() if b is not None}
-        second = _called(network, *then)
+        with unchanged(module):
+            network = copied(module)
+            _called(network, *first)
+            buffers = {path: {**part._buffers} for path, part in network.named_modules()}
+            held = {id(b): b.clone() for own in buffers.values() for b in own.values() if b is not None}
+            second = _called(network, *then)
 
         def fresh() -> list[Any]:
             network = copied(module)
@@ -116,7 +107,8 @@ def _differ(module: torch.nn.Module, first: Any, then: Any) -> bool:
                 network.get_submodule(path)._buffers.update(
                     {name: None if b is None else held[id(b)].clone() for name, b in own.items()}
                 )
-            return _called(network, *then)
+            with unchanged(module):
+                return _called(network, *then)
 
         expected = fresh()
         return not _same(second, expected) and _same(expected, fresh())  # not what draws numbers outside of torch
@@ -136,26 +128,26 @@ def _same(a: list[Any], b: list[Any]) -> bool:
     return len(a) == len(b) and all(map(alike, a, b))
 
 
-def _described(module: torch.nn.Module, path: str, name: str) -> str:
-    """The Cell, the attribute, and the line that sets it."""
-    return f"{path or '(root)'}, {type(module).__name__}: self.{name}{_place(type(module), name)}"
+def _described(module: torch.nn.Module, place: Place) -> str:
+    """The Cell, the attribute or global, and the line that sets it."""
+    name = f"the global {place.name}" if place.is_global else f"self.{place.name}"
+    return f"{place.path or '(root)'}, {type(module).__name__}: {name}{_line(type(module), place)}"
 
 
-def _place(kind: type, name: str) -> str:
-    """Where a class, in a method other than `__init__`, names an attribute of its own last; empty if unknown."""
+def _line(kind: type, place: Place) -> str:
+    """Where a class, in a method other than `__init__`, sets or else last names what is kept; empty if unknown."""
     try:
         lines, first = inspect.getsourcelines(kind)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):
         return ""
     methods = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name != "__init__"]
-    uses = [
-        node
-        for method in methods
-        for node in ast.walk(method)
-        if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.value, ast.Name)
-        if [node.value.id] == [argument.arg for argument in method.args.args[:1]]
-    ]
+    nodes = [node for method in methods for node in ast.walk(method)]
+    uses: list[ast.Name] | list[ast.Attribute]
+    if place.is_global:
+        uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == place.name]
+    else:
+        uses = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == place.name]
     if not uses:
         return ""
     chosen = next((node for node in uses if isinstance(node.ctx, ast.Store)), uses[-1])

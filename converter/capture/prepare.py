@@ -8,6 +8,7 @@ import torch
 from torch import fx
 
 from .marks import BOUNDARY
+from .strided_marks import CALLED, IN_PLACE
 from .unrecorded import DETACH, has_history, pass_on_gradients
 
 _ATEN = torch.ops.aten
@@ -25,6 +26,7 @@ def prepare(module: fx.GraphModule) -> None:
     _inline_regions(module)
     _leave_out_idle_dropout(module.graph)
     _renorm_in_sight(module.graph)
+    _mark_calls(module.graph)
     module.recompile()
 
 
@@ -90,3 +92,10 @@ def _renorm_in_sight(graph: fx.Graph) -> None:
     for node in graph.nodes:
         if node.target is _ATEN.embedding_renorm_.default and node.args[0].target is DETACH:
             node.replace_input_with(node.args[0], node.args[0].args[0])
+
+
+def _mark_calls(graph: fx.Graph) -> None:
+    """Mark the calls of `as_strided_scatter` before in-place changes become some, too."""
+    for node in graph.nodes:
+        if node.target is IN_PLACE:
+            node.target = CALLED

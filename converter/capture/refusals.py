@@ -17,6 +17,8 @@ from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
 from .copying import copied
+from .holders import unchanged
+from .places import innermost, source_of
 
 LONGEST_LINE = 400  # of what torch says: all that it knows of a tensor takes thousands of characters
 
@@ -29,6 +31,11 @@ _PYTHON_NUMBER = (
     "follow: compute with the tensor itself; where an integer is needed as a size, write x.to(torch.int64).item() and "
     "state its range with torch._check"
 )
+_PYTHON_INTEGER = (
+    "the model makes a Python integer of a tensor's element (int(n), range(n), [0] * n), which a program can't follow: "
+    "as a size, write n.item() (x[: n.item()], torch.arange(n.item())); instead of a loop, compute all and choose with "
+    "a mask (torch.where, y[mask] = values); instead of a list of that length, make a tensor"
+)
 _SIZES_ALIKE = (
     "two sizes that depend on data have to be equal here, which torch.export doesn't know: state it before, "
     "torch._check(a.shape[0] == b.shape[0]), or choose from both tensors by one mask that is computed once"
@@ -37,10 +44,6 @@ _GRADIENT = (
     "the model takes a gradient in forward, which torch.export can't trace: return the value itself, and take the "
     "gradient of the program (`program.value_and_grad(...)`); to train with it (a gradient penalty, say), take it in a "
     "Cell around the program (`runtime.nn.GraphCell(program)`, `runtime.grad(...)`), and compile a step of that"
-)
-_DATA = (
-    "`x.data` can't be traced: to read it, write x.detach(); to change what the model computes in place, write what "
-    "gives another tensor (x = x.masked_fill(mask, value))"
 )
 _ADVICE = (
     (
@@ -68,8 +71,9 @@ _ADVICE = (
     ),
     (
         re.compile(r"fake tensor in the exported program constant's list"),
-        f"{_DATA}; or else, where there is no such thing, {_GRADIENT}",
+        _GRADIENT,
     ),
+    (re.compile(r"Could not extract specialized integer from data-dependent"), _PYTHON_INTEGER),
     (re.compile(r"data-dependent expression (Eq|Ne)\(u\d+, u\d+\)"), _SIZES_ALIKE),
     (
         re.compile(r"data-dependent|GuardOnDataDependentSymNode|Eq\(u\d+|u\d+", re.IGNORECASE),
@@ -114,7 +118,9 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         message = str(error).strip()
         advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
         # of a data-dependent decision torch says much more, to its own developers
-        said = _first_lines(message, 1 if advice in (_DATA_DEPENDENT, _PYTHON_NUMBER, _SIZES_ALIKE) else 12)
+        said = _first_lines(
+            message, 1 if advice in (_DATA_DEPENDENT, _PYTHON_NUMBER, _PYTHON_INTEGER, _SIZES_ALIKE) else 12
+        )
         lines = [f"torch.export refuses the model: {type(error).__name__}: {said}"]
         place = _frame(error) or _frame_in_message(message)
         if place:
@@ -132,10 +138,24 @@ def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
         return
     torch.compiler.reset()  # what torch keeps of a traced torch.cond doesn't run
     try:
-        with torch.enable_grad():  # as it is traced: the model may take gradients of its own
+        with unchanged(module), torch.enable_grad():  # as it is traced: the model may take gradients of its own
             alone(*args, **kwargs)
     except Exception as error:
         raise eager_error(error, alone, args, kwargs) from error
+
+
+def changed_parameter(name: str, change: torch.fx.Node) -> ConversionError:
+    """The error for a parameter that forward changes in place; `change` is the node that gives its last value."""
+    last = name.rpartition(".")[2]
+    own = last if last.isidentifier() else "weight"
+    return ConversionError(
+        f"the model changes {name!r}, a parameter, in place; those of a program change by an optimizer only\n"
+        f"  at {source_of(change)}\n"
+        f"  what to do: compute with a changed copy, which leaves the parameter as it is: {own} = torch.where(mask, "
+        f"value, self.{own}) or self.{own}.masked_fill(mask, value); or change it before the model is called (where it "
+        "is made, after a step of the optimizer); where only the first call changes it, call the model once before it "
+        "is converted"
+    )
 
 
 def require_ready(module: torch.nn.Module) -> None:
@@ -225,31 +245,9 @@ def _first_lines(message: str, count: int = 4) -> str:
 def _frame(error: BaseException) -> str | None:
     """The innermost frame of the traceback that is the user's own, else that of a library which isn't torch."""
     frames = [(f.filename, f.lineno, f.line) for f in traceback.extract_tb(error.__traceback__)]
-    return _innermost(frames)
+    return innermost(frames)
 
 
 def _frame_in_message(message: str) -> str | None:
     frames = re.findall(r'File "([^"]+)", line (\d+), in [^\n]*\n\s*([^\n]*)', message)
-    return _innermost(frames)
-
-
-def _innermost(frames: list[tuple[str, Any, Any]]) -> str | None:
-    candidates = [f for f in frames if _is_users(f[0])] or [f for f in frames if _is_models(f[0])]
-    return "{}:{}: {}".format(*candidates[-1]).rstrip() if candidates else None
-
-
-def _is_users(filename: str) -> bool:
-    return _is_models(filename) and "site-packages" not in filename
-
-
-def _is_models(filename: str) -> bool:
-    """Whether a file may hold the code of a model: it isn't torch's, Python's or ours."""
-    here = __file__.rsplit("converter", 1)[0]
-    ours = (f"{here}converter", f"{here}parity", f"{here}runtime")
-    libraries = ("/site-packages/torch/", "/site-packages/_pytest/", "/site-packages/sympy/")
-    return (
-        "<" not in filename
-        and not filename.startswith(ours)
-        and not any(library in filename for library in libraries)
-        and ("/lib/python" not in filename or "site-packages" in filename)
-    )
+    return innermost(frames)

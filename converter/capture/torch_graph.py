@@ -23,7 +23,7 @@ from .refusals import explained, told_once
 from .result_shapes import shapes_alone
 from .table import TABLE
 from .undecided import Undecided
-from .unrecorded import VarianceClampedInSight
+from .unrecorded import DataInSight, VarianceClampedInSight
 
 # operators that torch knows how to take apart, but counts among those that stay whole
 TAKEN_APART = [torch.ops.aten.grid_sampler_2d.default, torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor]
@@ -82,6 +82,7 @@ def _trace(
             TakenApartInAutocast(),
             DetachedInAutocast(),
             VarianceClampedInSight(),
+            DataInSight(),
             decisions,
             known_settings(module),
         ):

@@ -27,10 +27,10 @@ from .hand_written_marks import COTANGENT, OWN_GRADIENT
 from .marks import BOUNDARY, Marker
 from .numbers import ELEMENT, computed, element
 from .own_gradients import OwnGradients
+from .places import source_of
 from .table import MISSING, PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
 from .tables.data_dependent import is_counted
 
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*(?P<text>[^\n]*)')
 _CALL_INDEX = re.compile(r"@(\d+)$")
 
 
@@ -107,7 +107,7 @@ class Translator:
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, int, torch.SymFloat, torch.SymBool)) and not isinstance(value, bool):
             return self._number(node, value, environment)
-        cell, source = self._cell(node), _source(node)
+        cell, source = self._cell(node), source_of(node)
         try:
             args = self._resolve(node.args, environment)
             kwargs = {k: self._resolve(v, environment) for k, v in node.kwargs.items() if k not in PLACEMENT}
@@ -127,7 +127,7 @@ class Translator:
     def _pair_for_boundary(self, node: fx.Node, value: Any) -> None:
         """Make the pairs that cross a boundary in the Cell that computes them, not in the one that they go into."""
         if isinstance(value, Complex) and any(user.target is BOUNDARY for user in node.users):
-            with self.builder.at(self._cell(node), _source(node)):
+            with self.builder.at(self._cell(node), source_of(node)):
                 value.pair()
 
     def _number(self, node: fx.Node, value: Any, environment: Mapping[fx.Node, Any]) -> Any:
@@ -140,7 +140,7 @@ class Translator:
         args = self._resolve(node.args, environment)
         if any(leaf is MISSING for leaf in pytree.tree_leaves(args)):
             return MISSING
-        cell, source = self._cell(node), _source(node)
+        cell, source = self._cell(node), source_of(node)
         with self.builder.at(cell, source):
             if node.target in ELEMENT:
                 return element(self.builder, args[0], value, dim)
@@ -308,14 +308,3 @@ def _used(node: fx.Node, count: int) -> tuple[bool, ...]:
         return (bool(node.users),)
     taken = {user.args[1] for user in node.users if user.target is operator.getitem}
     return tuple(position in taken for position in range(count))
-
-
-def _source(node: fx.Node) -> Source:
-    """The line that the node comes from: the innermost frame of the user's own files, else of any file."""
-    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
-    frames = [f for f in frames if not f["file"].startswith("<eval_with_key>")]  # written by torch while it traced
-    own = [f for f in frames if "site-packages" not in f["file"] and "/torch/" not in f["file"]]
-    if not frames:
-        return Source("", 0, "", str(node.target))
-    innermost = (own or frames)[-1]
-    return Source(innermost["file"], int(innermost["line"]), innermost["text"].strip(), str(node.target))

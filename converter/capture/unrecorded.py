@@ -13,8 +13,12 @@ from torch import fx
 from torch.nn.functional import gaussian_nll_loss
 from torch.overrides import TorchFunctionMode
 
+from ...runtime.errors import ConversionError
+from .places import calling_line
+
 _ATEN = torch.ops.aten
 DETACH = _ATEN.detach.default
+_DATA: Any = torch.Tensor.data
 
 
 class VarianceClampedInSight(TorchFunctionMode):
@@ -31,6 +35,31 @@ class VarianceClampedInSight(TorchFunctionMode):
         history = torch.nan_to_num(variance - variance.detach())  # zeros
         clamped = variance.detach().clamp(min=keywords["eps"]) + history
         return func(predicted, target, clamped, **keywords)
+
+
+class DataInSight(TorchFunctionMode):
+    """While a module is exported, `x.data` is `x.detach()`, and `x.data = y` a copy into that: torch.export sees these.
+
+    Raises:
+        ConversionError: `y` is of another shape or dtype.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == _DATA.__get__:
+            return args[0].detach()
+        if func != _DATA.__set__:
+            return func(*args, **(kwargs or {}))
+        x, y = args
+        if x.shape != y.shape or x.dtype != y.dtype:
+            raise ConversionError(
+                f"the model sets the data of a tensor {_described(x)} to one {_described(y)}\n  at {calling_line()}\n"
+                "  what to do: give what is computed a name of its own, and use that"
+            )
+        return x.detach().copy_(y.detach())
+
+
+def _described(x: torch.Tensor) -> str:
+    return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
 
 
 def pass_on_gradients(graph: fx.Graph, owners: Iterable[fx.Node] = ()) -> set[fx.Node]:

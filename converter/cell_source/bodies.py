@@ -12,6 +12,7 @@ from .classes import Body, Classes
 from .construct import Construct, Written
 from .expressions import attribute_of, call, elements, filled, is_attribute, number, quoted, several
 from .forms.table import dtype_name
+from .helpers import HELPERS
 from .layers import known_layer
 from .network import Module, Network, common
 from .signature import signature_of, signature_of_root
@@ -35,6 +36,8 @@ class Bodies:
         for module in network.modules.values():
             module.layer = known_layer(network, module)
         self.found = interfaces(network)
+        root = signature_of_root(network.program, self.found[0])
+        network.name_sizes([*HELPERS, *root.names, *(p.partition("=")[0] for p in root.parameters)])
         self.constructs: dict[Module, list[Written]] = {}
         for module in list(network.root.all())[::-1]:
             if module.layer is None and not self.is_sequence(module):
@@ -44,8 +47,15 @@ class Bodies:
         written: list[Written] = []
         for flow in module.calls:
             interface = self.found[flow.number]
-            signature = signature_of(interface) if flow.number else signature_of_root(self.network.program, interface)
-            construct = Construct(self.network, flow, self.found, self.helpers, self.missing)
+            construct = Construct(self.network, flow, self.found, self.missing)
+            construct.compute()
+            helpers = construct.scope.helpers
+            self.helpers |= helpers
+            signature = (
+                signature_of(interface, self.network.passed_sizes(interface), helpers)
+                if flow.number
+                else signature_of_root(self.network.program, interface, helpers)
+            )
             written.append(construct.written(signature))
         texts = [filled("\n".join([*one.parameters, *one.lines]), self.network.literals.text) for one in written]
         module.varies = len(set(texts)) > 1
@@ -97,19 +107,29 @@ class Bodies:
         """The expression of a module that needs no class of its own."""
         if module.layer is not None:
             return module.layer.text
-        if not module.is_numbered or module.state or module.constants:
+        if not self._is_list(module):
             return None
         children = elements([made[child] for child in module.children.values()])
-        if self.is_sequence(module):
-            return f"nn.SequentialCell({children})"
-        return None if module.calls else f"nn.CellList({children})"
+        return f"nn.{'SequentialCell' if module.calls else 'CellList'}({children})"
+
+    def _is_list(self, module: Module) -> bool:
+        """Whether a module is no more than its numbered children, in a list or one after the other."""
+        if not module.is_numbered or module.state or module.constants or module is self.network.root:
+            return False
+        return not module.calls or self.is_sequence(module)
+
+    def _with_class(self, module: Module) -> Module:
+        """The module, or the innermost one around it, that has a class of its own."""
+        while module.parent is not None and (module.layer is not None or self._is_list(module)):
+            module = module.parent
+        return module
 
     def _body(self, module: Module, made: dict[Module, str]) -> Body:
         body = Body("nn.Cell")
         if module.is_numbered:
             body.base, body.given = "nn.CellList", elements([made[child] for child in module.children.values()])
         else:
-            body.init += [_child(name, made[child]) for name, child in module.children.items()]
+            body.init += [_assigned("self", name, made[child]) for name, child in module.children.items()]
         body.init += [self._parameter(name, qualified) for name, qualified in module.state.items()]
         body.init += [self._constant(name, value) for name, value in module.constants.items()]
         body.init += self._ties(module) + self._lent(module)
@@ -139,7 +159,7 @@ class Bodies:
             else "zeros"
         )
         text = self._initialized(item.value, start, trained=trained is not None)
-        return f"self.{name} = {text}" if is_attribute(name) else f"self.insert_param_to_cell({quoted(name)}, {text})"
+        return _assigned("self", name, text)
 
     def _initialized(self, value: Value, start: str, *, trained: bool) -> str:
         shape = (
@@ -157,25 +177,26 @@ class Bodies:
         return f"self.{name} = Tensor({self.network.literals.hole(items, name)}, {dtype_name(value.dtype)})"
 
     def _ties(self, module: Module) -> list[str]:
-        """Parameters that several modules share, where the innermost module around them all is this one."""
+        """Parameters that several modules share, where the innermost class around them all is this one's."""
         lines = []
         for value, name in self.network.names.items():
             owners = self.network.owners(value)
             if len(owners) < 2:
                 continue
-            if common(*(owner for owner, _ in owners)) is module and name in self.network.program.parameters:
+            around = self._with_class(common(*(owner for owner, _ in owners)))
+            if around is module and name in self.network.program.parameters:
                 ordered = sorted(owners, key=self._position)
                 first, *others = [(o.path_from(module), o.written_name(a)) for o, a in ordered]
                 lines += [_assigned(*other, attribute_of(*first)) for other in others]
         return lines
 
     def _lent(self, module: Module) -> list[str]:
-        """Modules that are called by others than those that hold them, where this is the innermost one around both."""
+        """Modules called by others than those that hold them, where this has the innermost class around both."""
         return [
             f"{caller.path_from(module)}.insert_child_to_cell({quoted(name)}, {called.path_from(module)})"
             for caller in module.all()
             for called, name in caller.borrowed.items()
-            if common(caller, called) is module
+            if self._with_class(common(caller, called)) is module
         ]
 
     def _position(self, owner: tuple[Module, str]) -> int:
@@ -237,10 +258,6 @@ def _joined(module: Module, name: str) -> str:
 
 def _assigned(on: str, name: str, text: str) -> str:
     return f"{on}.{name} = {text}" if is_attribute(name) else f"setattr({on}, {quoted(name)}, {text})"
-
-
-def _child(name: str, text: str) -> str:
-    return f"self.{name} = {text}" if is_attribute(name) else f"self.insert_child_to_cell({quoted(name)}, {text})"
 
 
 def _listed(data: np.ndarray[Any, Any]) -> str:

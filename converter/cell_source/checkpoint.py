@@ -8,6 +8,7 @@ from ...runtime.ir.program import Program, require_program
 from ...runtime.train.serialization import save_checkpoint
 from .bodies import Bodies
 from .network import Network
+from .renaming import with_names_of_cells
 
 
 def to_cell_checkpoint(program: Program, path: str | os.PathLike[str]) -> None:
@@ -25,6 +26,8 @@ def to_cell_checkpoint(program: Program, path: str | os.PathLike[str]) -> None:
         ProgramError: the nodes of one call of a Cell don't stand together in the program.
     """
     require_program(program)
-    arrays = Bodies(Network(program, "cellbridge")).arrays()  # the same names whatever the target is
+    arrays = Bodies(
+        Network(with_names_of_cells(program), "cellbridge")
+    ).arrays()  # the same names whatever the target is
     ending = "safetensors" if os.fspath(path).endswith(".safetensors") else "ckpt"
     save_checkpoint(arrays, path, format=ending)

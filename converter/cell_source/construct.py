@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...runtime.errors import ConversionError
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
 from ...runtime.ops.random import RANDOM_OPS
@@ -76,7 +77,6 @@ class Construct:
         network: Network,
         flow: Flow,
         found: Sequence[Interface],
-        helpers: set[str],
         missing: list[tuple[str, str, str]],
     ) -> None:
         self.network = network
@@ -84,7 +84,7 @@ class Construct:
         self.found = found
         self.interface = found[flow.number]
         self.missing = missing
-        self.scope = CallScope(network, flow, found, helpers)
+        self.scope = CallScope(network, flow, found)
         self.steps = steps_of(network, flow, found, self.scope)
         results = self.interface.results if flow.number else network.program.outputs
         self.results = [self.scope.resolved(value) for value in results]
@@ -95,8 +95,8 @@ class Construct:
         self.pending: dict[Value, Pending] = {}
         self.effects = 0
 
-    def written(self, signature: Signature) -> Written:
-        """The construct."""
+    def compute(self) -> None:
+        """Write the statements; what they call in the module is known by then."""
         for step in self.steps:
             if isinstance(step.part, Flow):
                 self._place(step, self._call(step, step.part))
@@ -104,13 +104,22 @@ class Construct:
                 self._compute(step, step.part)
         self._assign_updates()
         self._return()
+
+    def written(self, signature: Signature) -> Written:
+        """The construct; its statements are there."""
         names = dict(zip(self.interface.parameters, signature.names, strict=True))
         sizes = []
+        written = self.network.size_names
         for name in sorted(self.scope.sizes):
             seen = self.interface.size(name)
-            assert seen is not None, f"size {name} is neither passed nor seen"
-            sizes.append(f"{name} = {seen_size(signature.names[seen[0]], *seen[1:])}")
-        lines = named(self.statements, self.scope.places, names, [*self.interface.symbols, *self.scope.sizes])
+            if seen is None:
+                raise ConversionError(
+                    f"the size {name}, which only the run tells, is needed in a Cell that isn't given it: it can't be "
+                    "written as source"
+                )
+            sizes.append(f"{written[name]} = {seen_size(signature.names[seen[0]], *seen[1:])}")
+        kept = {written[name] for name in (*self.interface.symbols, *self.scope.sizes)} | self.scope.helpers
+        lines = named(self.statements, self.scope.places, names, kept)
         return Written(signature.parameters, [*signature.unpacking, *sizes, *with_loops(lines, self._lists())])
 
     # ---- steps ----
@@ -119,11 +128,14 @@ class Construct:
         module, interface = self.network.of(flow), self.found[flow.number]
         layer, listed = module.layer, module.parent is not None and module.parent.is_numbered
         self.scope.sizes |= set(interface.symbols) - set(self.interface.symbols)
+        position = next(i for i, other in enumerate(module.calls) if other is flow)
 
         def text() -> Expression:
             texts = [self.scope.tensor(value).text for value in step.operands]
-            given = [layer.takes.format(*texts)] if layer is not None else [*texts, *interface.symbols]
-            variant = [f"variant={flow.call.index}"] if module.varies else []
+            given = (
+                [layer.takes.format(*texts)] if layer is not None else [*texts, *self.network.passed_sizes(interface)]
+            )
+            variant = [f"variant={position}"] if module.varies else []
             return Expression(f"{self.scope.path(module)}({', '.join(given + variant)})")
 
         pattern = layer.gives if layer is not None else pattern_of(len(step.outputs))

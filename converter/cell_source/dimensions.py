@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...runtime.ir.dims import Dim, Factor, SymbolicDim
 from .expressions import POWER, PRODUCT, SUM, Expression, call, infix
 
 
-def dimension(dim: Dim) -> Expression:
-    """`2 * batch + 1`."""
+def dimension(dim: Dim, names: Mapping[str, str]) -> Expression:
+    """`2 * batch + 1`, with the names that sizes have."""
     if isinstance(dim, int):
         return Expression(str(dim))
     total: Expression | None = None
     for monomial, coefficient in sorted(dim.terms, key=lambda term: term[1] < 0):  # what is added comes first
-        factors = [_factor(factor) for factor in monomial]
+        factors = [_factor(factor, names) for factor in monomial]
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, Expression(str(abs(coefficient))))
         product = factors[0]
@@ -25,13 +27,13 @@ def dimension(dim: Dim) -> Expression:
     return total or Expression("0")
 
 
-def _factor(factor: Factor) -> Expression:
+def _factor(factor: Factor, names: Mapping[str, str]) -> Expression:
     if isinstance(factor, str):
-        return Expression(factor)
+        return Expression(names[factor])
     name, a, b = factor
     if name in ("max", "min"):
-        return call(name, dimension(_plain(a)).text, dimension(_plain(b)).text)
-    return infix(name, PRODUCT, dimension(_plain(a)), dimension(_plain(b)))
+        return call(name, dimension(_plain(a), names).text, dimension(_plain(b), names).text)
+    return infix(name, PRODUCT, dimension(_plain(a), names), dimension(_plain(b), names))
 
 
 def _plain(dim: SymbolicDim) -> Dim:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ...runtime.ir.dims import symbols_in
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
 from ..structure import network as structure
+from ..structure.interfaces import Interface
 from ..structure.network import Array, common
-from .expressions import Literals, attribute_of, free_name, identifier
+from .expressions import RESERVED, Literals, attribute_of, free_name, identifier
 from .idioms import with_idioms
 
 __all__ = ["Array", "Layer", "Module", "Network", "common"]
@@ -88,12 +91,14 @@ class Network(structure.Network[Module]):
         target: the framework that the source is for.
         uses: how often each value is an operand or an output, not counting idioms.
         literals: those of the source that is to be written.
+        size_names: what the sizes are called there that symbols stand for.
     """
 
     def __init__(self, program: Program, target: str) -> None:
         super().__init__(program, Module)
         self.target = target
         self.literals = Literals()
+        self.size_names: dict[str, str] = {}
         operands = Counter(value for node in self.nodes for value in node.inputs)
         for flow in self.flows:
             flow.body[:] = with_idioms(flow.body, operands, self.scalar)
@@ -117,6 +122,17 @@ class Network(structure.Network[Module]):
                 module.children = dict(sorted(module.children.items(), key=lambda item: int(item[0])))
         for flow in self.flows[1:]:
             self._borrow(self.of(self.flows[flow.call.parent or 0]), self.of(flow))
+
+    def name_sizes(self, taken: Iterable[str]) -> None:
+        """Name the symbols, each as it is called if that name can stand in the source and isn't `taken`."""
+        values = [*self.program.inputs, *(value for node in self.nodes for value in node.outputs)]
+        used = [*RESERVED, *taken]
+        for symbol in sorted(symbols_in(*(value.shape for value in values)) | self.told.keys()):
+            self.size_names[symbol] = free_name(identifier(symbol, "size"), [*used, *self.size_names.values()])
+
+    def passed_sizes(self, interface: Interface) -> list[str]:
+        """Names of the sizes that a call is given."""
+        return [self.size_names[symbol] for symbol in interface.symbols]
 
     def is_opaque(self, flow: Flow) -> bool:
         """Whether the module is a known layer."""

@@ -23,9 +23,10 @@ class CallScope:
         places: marks of the values that get names.
         inlined: expressions that stand for values while a statement is put together.
         sizes: names of the sizes that were asked for.
+        helpers: functions of the module that were asked for.
     """
 
-    def __init__(self, network: Network, flow: Flow, found: Sequence[Interface], helpers: set[str]) -> None:
+    def __init__(self, network: Network, flow: Flow, found: Sequence[Interface]) -> None:
         self.network = network
         self.literals = network.literals
         self.target = network.target
@@ -34,7 +35,7 @@ class CallScope:
         self.places = Places()
         self.inlined: dict[Value, Expression] = {}
         self.sizes: set[str] = set()
-        self._helpers = helpers
+        self.helpers: set[str] = set()
         self._producers = {value: node for node in network.inner(flow) for value in node.outputs}
 
     def tensor(self, value: Value) -> Expression:
@@ -64,11 +65,11 @@ class CallScope:
         """A dimension in terms of the sizes of the arguments."""
         if isinstance(dim, SymbolicDim):
             self.sizes |= dim.symbols() - set(self.interface.symbols)
-        return dimension(dim).text
+        return dimension(dim, self.network.size_names).text
 
     def use(self, helper: str) -> None:
         """Ask for a function of the module."""
-        self._helpers.add(helper)
+        self.helpers.add(helper)
 
     def resolved(self, value: Value) -> Value:
         """The value that passes through boundaries of the root."""

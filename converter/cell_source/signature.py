@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
-from ...runtime.tree import Structure
+from ...runtime.tree import Structure, is_call
 from ..structure.interfaces import Interface
 from .expressions import RESERVED, free_name, identifier, quoted
 
@@ -27,14 +28,16 @@ class Signature:
     unpacking: list[str] = field(default_factory=list)
 
 
-def signature_of(interface: Interface) -> Signature:
-    """The signature for a call within the network: the tensors, and sizes that none of them shows."""
-    names = _unique((identifier(re.sub(r"\W+", "_", slot)) for slot in interface.slots), interface.symbols)
-    return Signature(names, [*names, *interface.symbols])
+def signature_of(interface: Interface, sizes: Sequence[str], taken: Iterable[str] = ()) -> Signature:
+    """The signature for a call within the network: the tensors, not named as `taken`, and `sizes` that none shows."""
+    names = _unique((identifier(re.sub(r"\W+", "_", slot)) for slot in interface.slots), [*sizes, *taken])
+    return Signature(names, [*names, *sizes])
 
 
-def signature_of_root(program: Program, interface: Interface) -> Signature:
-    """The signature of the whole network: as the original was called."""
+def signature_of_root(program: Program, interface: Interface, taken: Collection[str] = ()) -> Signature:
+    """The signature of the whole network: as the original was called, but for names that are `taken`."""
+    if not is_call(program.arguments):
+        raise ConversionError("the program doesn't say how it is called: its arguments aren't a tuple and a dict")
     positional, keywords = program.arguments.children
     slots = iter(interface.slots)
     found = Signature()
@@ -47,12 +50,12 @@ def signature_of_root(program: Program, interface: Interface) -> Signature:
             found.parameters.append(f"{name}={child.constant!r}")
             continue
         name = identifier(key or re.split(r"\W", inside[0])[0] if inside else key or "x")
-        name = _unique([name], [p.partition("=")[0] for p in found.parameters])[0]
+        name = _unique([name], [*taken, *(p.partition("=")[0] for p in found.parameters)])[0]
         found.parameters.append(name if not any("=" in p for p in found.parameters) else f"{name}=None")
         if child.kind == "tensor":
             found.names.append(name)
         else:
-            names = _unique((identifier(re.sub(r"\W+", "_", slot)) for slot in inside), [*found.names, name])
+            names = _unique((identifier(re.sub(r"\W+", "_", slot)) for slot in inside), [*taken, *found.names, name])
             found.names += names
             found.unpacking += [f"{n} = {name}{path}" for n, path in zip(names, _paths(child), strict=True)]
     return found

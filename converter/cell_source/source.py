@@ -12,6 +12,7 @@ from .classes import Classes
 from .expressions import identifier
 from .helpers import HELPERS, with_needed
 from .network import Network
+from .renaming import with_names_of_cells
 
 TARGETS = {"cellbridge": "cellbridge.runtime", "mindspore": "mindspore"}
 
@@ -42,7 +43,7 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
     require_program(program)
     if target not in TARGETS:
         raise UsageError(f"target must be one of {', '.join(map(repr, TARGETS))}, given {target!r}")
-    network = Network(program, target)
+    network = Network(with_names_of_cells(program), target)
     bodies = Bodies(network)
     classes = Classes(network.literals, network.root.class_name)
     bodies.define(classes)

@@ -18,14 +18,23 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.interpreter import execute
 from ...runtime.ir.dims import Dim, SymbolicDim, maximum, minimum, product
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import BOOL, CellCall
+from ...runtime.ir.types import BOOL, CellCall, Node
 from ...runtime.tracing import Builder, Traced
 from ...runtime.tree import TENSOR, Structure
 from .table import Unsupported
 from .values import Array, Known, known_dims
 
 MOST_SIZES = 1000  # elements of a tensor of sizes, some of them symbolic
-LARGEST = 2**16  # elements of what is computed on import: beyond, it is left to the run
+LARGEST = 2**16  # elements of what is computed on import by a node: beyond, it is left to the run
+MOST_ELEMENTS = 2**28  # by all nodes together
+COSTLY = frozenset(
+    {
+        "adaptive_avg_pool", "adaptive_max_pool", "attention_weights", "attention_with_weights", "avg_pool", "conv",
+        "conv_transpose", "determinant", "dft", "grouped_matmul", "gru", "gru_with_gates", "inverse", "linear", "lstm",
+        "lstm_with_gates", "matmul", "max_pool", "resize", "rnn", "scaled_dot_product_attention",
+    }
+)  # fmt: skip
+"""Ops that take many steps for each element: they are left to the run, for no shape is computed by them."""
 Apply = Callable[[Any, Any, list[Any], Builder], Any]
 
 
@@ -33,8 +42,24 @@ class Undecided(Exception):
     """Raised by a rule for sizes where the result depends on what the sizes are."""
 
 
+class Budget:
+    """How many elements may still be computed while one model is imported."""
+
+    def __init__(self) -> None:
+        self.left = MOST_ELEMENTS
+
+    def allows(self, nodes: Sequence[Node]) -> bool:
+        """Whether these nodes may be computed; what they compute is taken off."""
+        if any(node.op in COSTLY for node in nodes):
+            return False
+        shapes = [value.shape for node in nodes for value in node.outputs]
+        count = sum(math.prod(d if isinstance(d, int) else LARGEST + 1 for d in shape) for shape in shapes)
+        self.left -= count if count <= LARGEST else 0
+        return count <= LARGEST and self.left >= 0
+
+
 def fold(
-    op_type: str, operands: list[Any], attributes: dict[str, Any], apply: Callable[..., Any]
+    op_type: str, operands: list[Any], attributes: dict[str, Any], apply: Callable[..., Any], budget: Budget
 ) -> Sequence[Any] | None:
     """The outputs of an operator on known operands; None where they must be left to the run.
 
@@ -43,6 +68,7 @@ def fold(
         operands: all known, or absent.
         attributes: of the node.
         apply: writes the operator on operands with a builder.
+        budget: of the model.
     """
     if any(isinstance(x, Known) and x.symbolic for x in operands):
         rule = SIZES.get(op_type)
@@ -61,8 +87,7 @@ def fold(
         return tuple(results)
     if not all(isinstance(x, Traced | Known) for x in results):
         return None
-    shapes = [value.shape for node in scratch.nodes for value in node.outputs]
-    if sum(math.prod(d if isinstance(d, int) else LARGEST + 1 for d in shape) for shape in shapes) > LARGEST:
+    if not budget.allows(scratch.nodes):
         return None
     values = [x.value for x in results if isinstance(x, Traced)]
     program = Program(

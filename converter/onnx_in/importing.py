@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections import ChainMap, Counter
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import GraphProto, ModelProto, ValueInfoProto
+from onnx import ModelProto
 
-from ...runtime.errors import ConversionError, ShapeError, UsageError
-from ...runtime.ir.dims import SymbolicDim
+from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.passes.mark_cells import mark_cells
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Type
 from ...runtime.ir.verify import verify
-from ...runtime.memory import require_room
 from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
 from ..structure.depth import leave_room
@@ -26,26 +23,32 @@ from .cells import CellPaths
 from .choices import Choices, tried
 from .functions import require_finite
 from .inferred import inferred_types
+from .inputs import ABSENT, Shapes, read_inputs, traced_inputs
 from .origin import Origin, written_by_us
 from .stored import Stored
 from .subprograms import MISSING
+from .values import Optional, Pieces
+from .values import Sequence as Items
 from .walk import Scope, Walk, imported_opsets
 
 
-def from_onnx(model: str | PathLike[str] | ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Program:
+def from_onnx(model: str | PathLike[str] | ModelProto, *, shapes: Shapes | None = None) -> Program:
     """Import an ONNX model: operators of the standard domain (opset 7 and up), sub-graphs and functions.
 
     Floating-point initializers become trainable parameters under their own names, so that a deployed model can be
     fine-tuned with `Program.value_and_grad`; statistics of normalizations become buffers; integers, and what decides
     shapes, constants. Inputs are positional, in the order of the graph, without those that have an initializer; the
-    result is a tensor, or a tuple of them in the order of the graph. Named dimensions are symbolic. Cells are found
+    result is a tensor, or a tuple of them in the order of the graph. A sequence is a list of tensors, whose number is
+    decided on import; so is whether an optional is a value or None. Named dimensions are symbolic. Cells are found
     from the metadata of the nodes, as `to_onnx` and `torch.onnx.export` write them, else from the names of the nodes
     (`/encoder/layer.0/MatMul`).
 
     Args:
         model: the path of a model, or the model. External data are read from the folder of the path.
         shapes: of inputs by name, for sizes that the model leaves open. What they decide is decided on import, so that
-            a model may be read whose operators or branches depend on them.
+            a model may be read whose operators or branches depend on them. Those of the items of a sequence `s` are
+            named `s[0]`, `s[1]`, ..., and are as many as it has items (two if none is given); None leaves an optional
+            out, which holds a value otherwise.
 
     Returns:
         The program, in eval mode.
@@ -84,7 +87,7 @@ def read_model(path: str | PathLike[str]) -> ModelProto:
     return read
 
 
-def _import(model: ModelProto, folder: Path | None, shapes: Mapping[str, Sequence[int]], choices: Choices) -> Program:
+def _import(model: ModelProto, folder: Path | None, shapes: Shapes, choices: Choices) -> Program:
     opsets = imported_opsets(model.opset_import)
     if not model.HasField("graph"):
         raise ConversionError("the model has no graph")
@@ -99,30 +102,30 @@ def _import(model: ModelProto, folder: Path | None, shapes: Mapping[str, Sequenc
     types = functools.cache(lambda: inferred_types(model, symbols))
     walk = Walk(builder, stored, cells, functions, types, folder, require_finite(graph.node, functions), choices)
     scope = Scope(ChainMap(), opsets)
-    inputs = []
-    for name, declared in input_types(graph, symbols, shapes).items():
-        scope.values[name] = builder.new_value(name, declared)
-        inputs.append(scope.values[name].value)
+    declared = read_inputs(graph, symbols, shapes)
+    leaves, values = traced_inputs(declared, builder.new_value)
+    scope.values.update(values)
+    inputs = [leaf.value for leaf in leaves]
     outputs = walk.graph(graph, scope)
+    for output, value in zip(graph.output, outputs, strict=True):
+        if isinstance(value, Pieces):
+            reason = "SplitToSequence (a result of as many pieces as only the run tells)"
+            walk.missing.append((reason, "", f"output {output.name!r}"))
     walk.finish()
     assert MISSING not in outputs, "what is missing was listed"
-    results = []
-    for value in outputs:
-        tensors = value.items if hasattr(value, "items") else (value,)
-        results.append([stored.tensor(builder, x).value for x in tensors])
-    structures = [
-        TENSOR if not hasattr(value, "items") else Structure("list", (TENSOR,) * len(found))
-        for value, found in zip(outputs, results, strict=True)
-    ]
+    results = [_tensors(value) for value in outputs]
+    structures = [structure for _, structure in results]
     program = Program(
         inputs=tuple(inputs),
-        outputs=tuple(value for found in results for value in found),
+        outputs=tuple(stored.tensor(builder, x).value for tensors, _ in results for x in tensors),
         nodes=tuple(builder.nodes),
         parameters=stored.parameters,
         buffers=stored.buffers,
         constants=tuple(builder.constants),
         calls=tuple(cells.calls),
-        arguments=Structure("tuple", (Structure("tuple", (TENSOR,) * len(inputs)), Structure("dict"))),
+        arguments=Structure(
+            "tuple", (Structure("tuple", tuple(one.structure for one in declared.values())), Structure("dict"))
+        ),
         result=structures[0] if len(structures) == 1 else Structure("tuple", tuple(structures)),
     )
     if origin is not None:
@@ -133,71 +136,17 @@ def _import(model: ModelProto, folder: Path | None, shapes: Mapping[str, Sequenc
     return program
 
 
-def input_types(graph: GraphProto, symbols: protos.Symbols, shapes: Mapping[str, Sequence[int]]) -> dict[str, Type]:
-    """The types of the inputs that have no initializer, in order, with the sizes that `shapes` give.
-
-    Raises:
-        ConversionError: an input is no tensor, two have one name, or a declared shape is too large.
-        UsageError: `shapes` name what is no input, or sizes that it can't have.
-    """
-    has_data = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
-    protos.require_text(*(info.name for info in graph.input))
-    infos = [info for info in graph.input if info.name not in has_data]
-    for name, count in Counter(info.name for info in infos).items():
-        if count > 1:
-            raise ConversionError(f"two inputs are named {name!r}")
-    symbols.name_unsolved([_declared_input(info, symbols) for info in infos])
-    declared = {info.name: _declared_input(info, symbols) for info in infos}
-    symbols.sizes |= given_sizes(declared, shapes)
-    found = {info.name: _declared_input(info, symbols) for info in infos}
-    for name, type in found.items():
-        if name in shapes and type.sizes not in (None, tuple(shapes[name])):
-            raise _misfit(name, declared[name], shapes[name])
-        if type.sizes is not None:
-            try:
-                require_room(type.sizes, type.dtype)
-            except ShapeError as error:
-                raise ConversionError(f"input {name!r}: {error}") from None
-    return found
-
-
-def _declared_input(info: ValueInfoProto, symbols: protos.Symbols) -> Type:
-    declared = protos.declared_type(info.type, info.name, symbols, f"input {info.name!r}")
-    if declared is None:
-        kind = info.type.WhichOneof("value") or "nothing"
-        raise ConversionError(
-            f"input {info.name!r} is declared as {kind.removesuffix('_type')}: needed a tensor with known dtype "
-            "and number of dimensions"
-        )
-    return declared
-
-
-def given_sizes(declared: Mapping[str, Type], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """What the symbols of declared inputs are where those have the given shapes.
-
-    Raises:
-        UsageError: there is no such input, or it can't have that shape.
-    """
-    found: dict[str, int] = {}
-    for name, shape in shapes.items():
-        if name not in declared:
-            raise UsageError(f"the model has no input {name!r}: it takes {', '.join(declared) or 'nothing'}")
-        type = declared[name]
-        if len(shape) != type.rank or any(size < 0 for size in shape):
-            raise _misfit(name, type, shape)
-        for dim, size in zip(type.shape, shape, strict=True):
-            if not isinstance(dim, SymbolicDim):
-                fits = dim == size
-            else:
-                solved = dim.solve(size)
-                fits = solved is None or found.setdefault(*solved) == solved[1]
-            if not fits:
-                raise _misfit(name, type, shape)
-    return found
-
-
-def _misfit(name: str, type: Type, shape: Sequence[int]) -> UsageError:
-    return UsageError(f"input {name!r} of the model is {type}, it can't have the shape {list(shape)}")
+def _tensors(value: Any) -> tuple[tuple[Any, ...], Structure]:
+    """The tensors of a result, and what they are in it: one, the items of a list, or nothing of an empty optional."""
+    if isinstance(value, Optional):
+        value = value.value
+        if value is None:
+            return (), ABSENT
+    if isinstance(value, Items):
+        if any(isinstance(item, Items | Optional) for item in value.items):
+            raise ConversionError("a result is a sequence of sequences or optionals")
+        return value.items, Structure("list", (TENSOR,) * len(value.items))
+    return (value,), TENSOR
 
 
 def _called_as_told(program: Program, origin: Origin) -> Program:

@@ -10,7 +10,7 @@ import onnx
 
 from ...runtime.errors import ConversionError
 from ...runtime.ir.types import CellCall
-from ...runtime.tree import Structure
+from ...runtime.tree import Structure, is_call
 from ..onnx_out.metadata import PROGRAM
 
 KINDS = {"parameters": "parameter", "frozen": "frozen", "buffers": "buffer"}
@@ -55,6 +55,8 @@ def written_by_us(model: onnx.ModelProto) -> Origin | None:
         arguments, result = (
             Structure.from_json(written[key]) if key in written else None for key in ("arguments", "result")
         )
+        if arguments is not None and not is_call(arguments):
+            raise ValueError("the arguments aren't those of a call")
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise ConversionError(f"the model's metadata {PROGRAM!r} are damaged: {error}") from None
     if not calls:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import keyword
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from onnx import AttributeProto, GraphProto, TensorProto, TypeProto
 
 from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import Dim, SymbolicDim, parse, substitute, symbol
-from ...runtime.ir.types import Type
+from ...runtime.ir.types import MOST_DIMENSIONS, Type
 from ...runtime.memory import require_room
 
 Array = np.ndarray[Any, Any]
@@ -24,6 +24,11 @@ Array = np.ndarray[Any, Any]
 SPARSEST = 1000  # a sparse tensor is stored dense: so many elements to each one that isn't zero ...
 SMALL = 2**20  # ... or so many in all
 LONGEST_NAME = 1000  # characters of the name of a dimension
+MOST_WORK = 3 * 10**6  # characters times operators of the expressions that dimensions are, all together
+
+
+class NoNumbers(ConversionError):
+    """A tensor has elements that a program can't have: texts, complex numbers."""
 
 
 def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
@@ -34,7 +39,7 @@ def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
         raise ConversionError(f"{where}: {element_type} is no ONNX element type") from None
     if dtype.kind in "OSUTc":
         name = TensorProto.DataType.Name(element_type).lower()
-        raise ConversionError(f"{where}: tensors of {name} aren't supported")
+        raise NoNumbers(f"{where}: tensors of {name} aren't supported")
     return dtype
 
 
@@ -222,6 +227,10 @@ class Symbols:
         self.sizes: dict[str, Dim] = {}
         self.opaque: dict[Dim, SymbolicDim] = {}
         self._names: dict[tuple[str, bool], str] = {}
+        self._taken: set[str] = set()
+        self._numbers: Counter[str] = Counter()
+        self._parsed: dict[str, Dim] = {}
+        self._work = 0
 
     def dim(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
         """A declared dimension; one without value and name, or of size -1, is called `unnamed`.
@@ -255,29 +264,39 @@ class Symbols:
             return self._symbol(unnamed, named=False)
         if len(proto.dim_param) > LONGEST_NAME:
             raise ConversionError(f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters")
+        if proto.dim_param not in self._parsed:
+            self._parsed[proto.dim_param] = self._read(proto.dim_param)
+        return self._parsed[proto.dim_param]
+
+    def _read(self, text: str) -> Dim:
+        """A name or an expression, which takes time in proportion to its length and to its operators."""
+        if text.isascii() and text.isidentifier():
+            return self._symbol(text)
+        self._work += len(text) * sum(map(text.count, "+-*/%,"))
+        if self._work > MOST_WORK:
+            raise ConversionError("the names of the model's dimensions are too many long expressions to be read")
         try:
-            dim = parse(proto.dim_param)
+            dim = parse(text)
         except ValueError:
-            return self._symbol(proto.dim_param)
+            return self._symbol(text)
         if isinstance(dim, int):
-            return dim if proto.dim_param.strip().isdecimal() else self._symbol(proto.dim_param)
+            return dim if text.strip().isdecimal() else self._symbol(text)
         return substitute(dim, {name: self._symbol(name) for name in dim.symbols()})
 
     def _symbol(self, text: str, *, named: bool = True) -> SymbolicDim:
         """The symbol for a name, or for a dimension without one; each has its own."""
         if (text, named) not in self._names:
-            name, taken = identifier(text), set(self._names.values())
-            self._names[text, named] = next(c for c in _numbered(name) if c not in taken)
+            plain = identifier(text)
+            name = plain
+            while name in self._taken:
+                self._numbers[plain] += 1
+                name = f"{plain}_{self._numbers[plain] + 1}"
+            self._names[text, named] = name
+            self._taken.add(name)
         return symbol(self._names[text, named])
 
 
 _TELLS_NOTHING = re.compile(r"[^A-Za-z0-9]*|\s*-\s*\d+\s*|none", re.IGNORECASE)
-
-
-def _numbered(name: str) -> Iterator[str]:
-    """The name, and what may be put in its place where it is taken."""
-    yield name
-    yield from (f"{name}_{number}" for number in itertools.count(2))
 
 
 def identifier(text: str) -> str:
@@ -292,5 +311,8 @@ def declared_type(proto: TypeProto, name: str, symbols: Symbols, where: str) -> 
         return None
     if proto.tensor_type.elem_type == TensorProto.UNDEFINED:
         return None
-    shape = tuple(symbols.dim(dim, f"{name}_{i}") for i, dim in enumerate(proto.tensor_type.shape.dim))
+    dims = proto.tensor_type.shape.dim
+    if len(dims) > MOST_DIMENSIONS:
+        raise ConversionError(f"{where} has {len(dims)} dimensions: there are tensors of at most {MOST_DIMENSIONS}")
+    shape = tuple(symbols.dim(dim, f"{name}_{i}") for i, dim in enumerate(dims))
     return Type(dtype_of(proto.tensor_type.elem_type, where), shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -53,6 +53,53 @@ def require_valid(domain: str, operator: str, version: int, proto: AttributeProt
     wrong = next((value for value in integers if not low <= value <= high), None)
     if wrong is not None:
         raise ConversionError(f"{where}: attribute {name!r} may be {low} to {high}, given {wrong}")
+
+
+def require_complete(
+    domain: str, operator: str, version: int, inputs: Sequence[str], attributes: Collection[str], where: str
+) -> None:
+    """Raise `ConversionError` unless the inputs and attributes are there that the operator's schema needs.
+
+    An input may be a sequence or an optional only where the schema says so.
+
+    What onnx defines no schema of passes. Some inputs were attributes in earlier versions, so that a translation alone
+    can't tell.
+
+    Args:
+        domain: empty for the standard one.
+        operator: of the domain.
+        version: of the domain.
+        inputs: what each input of the node is, "tensor", "seq" or "optional"; empty if it isn't given.
+        attributes: the names of those that the node has.
+        where: what the message begins with.
+    """
+    needed, needed_attributes, kinds = _needed(domain, operator, version)
+    absent = [name for at, name in enumerate(needed) if name and (at >= len(inputs) or not inputs[at])]
+    if absent:
+        raise ConversionError(f"{where}: needed the operands {', '.join(filter(None, needed))}; given no {absent[0]}")
+    for at, kind in enumerate(inputs):
+        if kind in ("seq", "optional") and kinds and kind not in kinds[min(at, len(kinds) - 1)]:
+            given = "a sequence" if kind == "seq" else "an optional"
+            raise ConversionError(f"{where}: needed a tensor as operand {at + 1}, given {given}")
+    if missing := [name for name in needed_attributes if name not in attributes]:
+        raise ConversionError(f"{where}: needed the attribute {missing[0]!r}")
+
+
+@functools.cache
+def _needed(
+    domain: str, operator: str, version: int
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[frozenset[str], ...]]:
+    """The names of an operator's inputs, empty for those that may be left out; of the attributes that it needs; and
+    what each input may be: "tensor", "seq" or "optional".
+    """
+    try:
+        schema = onnx.defs.get_schema(operator, version, domain)
+    except onnx.defs.SchemaError:
+        return (), (), ()
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    attributes = sorted(name for name, attribute in schema.attributes.items() if attribute.required)
+    kinds = (frozenset(kind.partition("(")[0] for kind in p.types) for p in schema.inputs)
+    return tuple(p.name if p.option == single else "" for p in schema.inputs), tuple(attributes), tuple(kinds)
 
 
 @functools.cache

@@ -61,13 +61,30 @@ class Sequence:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Pieces:
+    """A sequence of the pieces of a tensor along an axis, whose number is known only when the program runs.
+
+    Attributes:
+        data: the tensor.
+        axis: along which it is cut, from the front.
+        size: of each piece but the last, which may be smaller; a tensor without dimensions, or a number.
+        keepdims: whether pieces of size 1 keep the axis.
+    """
+
+    data: Traced
+    axis: int
+    size: Traced | int
+    keepdims: bool = True
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Optional:
     """An optional that holds a value, or None."""
 
     value: Any
 
 
-Imported = Traced | Known | Sequence | Optional | None
+Imported = Traced | Known | Sequence | Pieces | Optional | None
 
 
 def known(data: Any, dtype: Any = None) -> Known:

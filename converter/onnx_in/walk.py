@@ -26,12 +26,12 @@ from .choices import Choices
 from .context import Context
 from .functions import DEEPEST, MOST, body_of
 from .order import in_order
-from .schemas import require_valid
+from .schemas import require_complete, require_valid
 from .stored import Stored
 from .subprograms import MISSING, Draft, Incomplete
 from .table import TABLE, Translation, Unsupported
 from .tables import load_all
-from .values import Imported, Known, Optional, Sequence, known
+from .values import Imported, Known, Optional, Pieces, Sequence, known
 
 STANDARD = ("", "ai.onnx")
 LATEST = onnx.defs.onnx_opset_version()
@@ -93,6 +93,7 @@ class Walk:
         self.choices = choices
         self.missing: list[tuple[str, str, str]] = []
         self.left = itertools.count(MOST + size, -1)  # nodes that may still be imported, in sub-programs too
+        self.budget = folding.Budget()
         self.within = False  # whether this is a sub-program, which has no Cells of its own
 
     def graph(self, graph: GraphProto, scope: Scope) -> tuple[Any, ...]:
@@ -150,6 +151,9 @@ class Walk:
         for proto in node.attribute:
             if (attribute := protos.referred(proto, scope.given)) is not None:
                 require_valid(domain, node.op_type, scope.opsets[domain], attribute, proto.name, where)
+        attributes = {proto.name for proto in node.attribute if protos.referred(proto, scope.given) is not None}
+        inputs = [_kind_of(x) for x in operands]
+        require_complete(domain, node.op_type, scope.opsets[domain], inputs, attributes, where)
         try:
             if translation is None:
                 body = body_of(node, domain, scope.opsets[domain], [_type_of(x) for x in operands])
@@ -188,7 +192,7 @@ class Walk:
         ]
         if translation.folds and tensors and all(isinstance(x, Known) and not self.stored.trains(x) for x in tensors):
             apply = functools.partial(self.apply, translation, node, attributes=attributes, scope=scope)
-            folded = folding.fold(node.op_type, operands, attributes, apply)
+            folded = folding.fold(node.op_type, operands, attributes, apply, self.budget)
             if folded is not None:
                 return folded
         return self.apply(translation, node, operands, self.builder, attributes=attributes, scope=scope)
@@ -225,7 +229,7 @@ class Walk:
             for name, x in zip(names, operands, strict=True)
         ]  # fmt: skip
         for name, x in zip(names, taken, strict=True):
-            if isinstance(x, Sequence | Optional) and name not in translation.values:
+            if isinstance(x, Sequence | Pieces | Optional) and name not in translation.values:
                 raise Unsupported("an operand is a sequence or optional, a tensor is needed")
         required = len([n for n in translation.operands if n not in translation.attributes]) - translation.variadic
         if len(taken) < required or (not translation.variadic and any(x is None for x in taken[:required])):
@@ -308,11 +312,18 @@ class Walk:
         require_supported(self.missing, "the model can't be imported: {} of operators without a translation")
 
 
+def _kind_of(value: Any) -> str:
+    """What a value is, in the words of onnx's schemas; empty if there is none."""
+    if value is None:
+        return ""
+    return "seq" if isinstance(value, Sequence) else "optional" if isinstance(value, Optional) else "tensor"
+
+
 def _shown(value: Any) -> str:
     """What an error says of an operand."""
     if isinstance(value, Known | Traced):
         return str(Type(value.dtype, tuple(value.shape)))
-    return "nothing" if value is None else "a sequence" if isinstance(value, Sequence) else "an optional"
+    return "nothing" if value is None else "a sequence" if isinstance(value, Sequence | Pieces) else "an optional"
 
 
 def _type_of(value: Any) -> onnx.TypeProto | None:

@@ -127,3 +127,15 @@ def solve_triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool, pai
 def pseudo_inverse(x: Tensor, absolute: Tensor | None, relative: Tensor | None, paired: bool) -> Tensor:
     """The Moore-Penrose inverse."""
     return _given(torch.linalg.pinv(_taken(x, paired), atol=absolute, rtol=relative), paired)
+
+
+def ldl(x: Tensor, hermitian: bool, paired: bool) -> tuple[Tensor, Tensor]:
+    """Factors of symmetric matrices, and the exchanges of rows."""
+    factors, pivots, _ = torch.linalg.ldl_factor_ex(_taken(x, paired), hermitian=hermitian)
+    return _given(factors, paired), pivots
+
+
+def ldl_solve(factors: Tensor, pivots: Tensor, b: Tensor, hermitian: bool, paired: bool) -> Tensor:
+    """Solutions by the factors of symmetric matrices."""
+    found = torch.linalg.ldl_solve(_taken(factors, paired), pivots, _taken(b, paired), hermitian=hermitian)
+    return _given(found, paired)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...runtime.errors import ConversionError
 from .code import code
 from .walk import Graph
 
@@ -93,9 +94,11 @@ def _empty_cell(class_name: str, graph: Graph) -> GraphCell:
 
 
 def as_tensor(array: Any) -> torch.Tensor:
-    """A tensor with a copy of an array's data, bfloat16 too."""
+    """A tensor with a copy of an array's data, bfloat16 too; `ConversionError` for a dtype that torch hasn't."""
     if array.dtype.name == "bfloat16":
         import numpy as np
 
         return torch.from_numpy(np.array(array).view(np.int16)).view(torch.bfloat16)
+    if array.dtype.isbuiltin != 1:
+        raise ConversionError(f"torch doesn't compute with {array.dtype.name}")
     return torch.from_numpy(array.copy())

@@ -13,7 +13,7 @@ from ...runtime import tree
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
-from ...runtime.tree import Structure
+from ...runtime.tree import Structure, is_call
 from ..structure.naming import Namespace, identifier
 from . import functions
 
@@ -22,7 +22,11 @@ PLAIN = (bool, int, float, str, type(None))
 
 def structured(program: Program) -> bool:
     """Whether the program's arguments and result have the structure that it states."""
-    return len(program.arguments.paths()) == len(program.inputs) and len(program.result.paths()) == len(program.outputs)
+    return (
+        is_call(program.arguments)
+        and program.arguments.tensors == len(program.inputs)
+        and program.result.tensors == len(program.outputs)
+    )
 
 
 def root_inputs(

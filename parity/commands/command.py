@@ -180,19 +180,22 @@ def shared(function: Function) -> Function:
     return function
 
 
+NOTHING = "none"
+
+
 def _parsed_shapes(
     ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
-) -> dict[str, tuple[int, ...]]:
-    """The shapes of `--shape`, which can't stand beside `--inputs`."""
-    found: dict[str, tuple[int, ...]] = {}
+) -> dict[str, tuple[int, ...] | None]:
+    """The shapes of `--shape`, which can't stand beside `--inputs`; None of an optional that holds nothing."""
+    found: dict[str, tuple[int, ...] | None] = {}
     for text in texts:
         name, equals, sizes = text.rpartition("=")
-        parts = [size.strip() for size in sizes.split(",")] if sizes.strip() else []
+        parts = [size.strip() for size in sizes.split(",")] if sizes.strip() not in ("", NOTHING) else []
         if not equals or not name or not all(re.fullmatch("[0-9]{1,18}", part) for part in parts):
             raise click.BadParameter(f"needed NAME=SIZES, such as x=1,3,96,128; given {text!r}", ctx, parameter)
         if name in found:
             raise click.BadParameter(f"{name!r} is given twice", ctx, parameter)
-        found[name] = tuple(map(int, parts))
+        found[name] = None if sizes.strip() == NOTHING else tuple(map(int, parts))
     if found and ctx.params.get("inputs"):
         raise click.BadParameter("--inputs has arrays of certain shapes already", ctx, parameter)
     return found
@@ -204,7 +207,8 @@ shapes_option = click.option(
     multiple=True,
     metavar="NAME=SIZES",
     callback=_parsed_shapes,
-    help="The shape of an input of an ONNX file, x=1,3,96,128; may be repeated.",
+    help="The shape of an input of an ONNX file, x=1,3,96,128; of an item of a sequence, s[0]=2,3; x=none leaves an "
+    "optional out; may be repeated.",
 )
 
 

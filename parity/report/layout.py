@@ -109,6 +109,11 @@ def show(lines: Sequence[Text], console: Console) -> None:
             console.print(shown, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
+def plain(lines: Sequence[Text]) -> str:
+    """Lines as plain text, made visible."""
+    return "\n".join(visible_name(line.plain.rstrip()) for line in lines)
+
+
 def echo(text: str, err: bool = False) -> None:
     """Print a text on stdout or stderr: made visible, long names shortened, in the characters that the stream has."""
     stream = sys.stderr if err else sys.stdout

@@ -22,7 +22,7 @@ from ..results import (
 )
 from .detail import alike, cell_detail, counted, line_of, times
 from .globs import in_few_words, joined, listed, patterns
-from .layout import Piece, Row, paragraph, shortened_path, show, tree_lines
+from .layout import Piece, Row, paragraph, plain, shortened_path, show, tree_lines
 from .tree import AFFECTED, Line, tree, verdicts
 
 WIDTH = 80  # of text that isn't for a terminal
@@ -55,12 +55,12 @@ def render(report: Report, console: Console, verbose: bool = False) -> None:
 
 def text(report: Report) -> str:
     """The whole view as plain text."""
-    return "\n".join(line.plain.rstrip() for line in _view(report, WIDTH, verbose=False))
+    return plain(_view(report, WIDTH, verbose=False))
 
 
 def failure_text(report: Report) -> str:
     """The failing Cells in detail and the verdict, as plain text without the tree."""
-    return "\n".join(line.plain for line in [*_summary(report, WIDTH), Text(), *_details(report, WIDTH, False)]).strip()
+    return plain([*_summary(report, WIDTH), Text(), *_details(report, WIDTH, False)]).strip()
 
 
 def _view(report: Report, width: int, verbose: bool) -> list[Text]:

@@ -9,7 +9,7 @@ from ..results import PASS, Comparison, worst_ratio
 from ..sides.quantities import KINDS
 from ..training_report import TrainingReport
 from .detail import INDENT, counted, size_line, times, value_lines
-from .layout import Piece, Row, paragraph, show, tree_lines
+from .layout import Piece, Row, paragraph, plain, show, tree_lines
 
 WIDTH = 80  # of text that isn't for a terminal
 NAMED = 4  # names of a list that are shown
@@ -34,7 +34,7 @@ def render(report: TrainingReport, console: Console) -> None:
 
 def training_text(report: TrainingReport) -> str:
     """The whole view as plain text."""
-    return "\n".join(line.plain for line in _view(report, WIDTH))
+    return plain(_view(report, WIDTH))
 
 
 def _view(report: TrainingReport, width: int) -> list[Text]:

@@ -6,13 +6,14 @@ they can be compared with the records of the torch side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from ...converter.capture.other_numbers import other_numbers
 from ...runtime.calling import as_array
 from ...runtime.ir.types import as_dtype, is_floating
 from ..pairing import Pairing
@@ -51,7 +52,9 @@ class CellSide:
         self.working_dtype = as_dtype(working_dtype)
         dtypes = {"meaning": "float64", "rounding": working_dtype}
         asked = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
-        self.abilities = Abilities(tuple((check, dtypes[check]) for check in asked), is_port=True)
+        self.abilities = Abilities(
+            tuple((check, dtypes[check]) for check in asked), is_port=True, second_call=framework.replays
+        )
         self.args, self.kwargs = arguments(cell, module, args, kwargs)
 
     def parameters(self) -> dict[str, ParameterInfo]:
@@ -74,7 +77,7 @@ class CellSide:
         with self.framework.prepared(self.cell, values, run.dtype, self.train, bool(run.moved)), watcher.watching():
             leaves, structure = pytree.tree_flatten((self.args, self.kwargs))
             places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (torch.Tensor, np.ndarray))]
-            inputs = [self._input(leaves[i], as_dtype(run.dtype)) for i in places]
+            arrays = [as_array(leaves[i]) for i in places]
 
             def called(*tensors: Any) -> list[Any]:
                 for place, tensor in zip(places, tensors, strict=True):
@@ -82,6 +85,12 @@ class CellSide:
                 args, kwargs = pytree.tree_unflatten(leaves, structure)
                 return watcher.called(lambda: self.cell(*args, **kwargs))
 
+            if run.second is not None:
+                self.framework.run(called, self._inputs(arrays, run.dtype), parameters, None)
+                watcher.restart()
+            if run.second == "varied":
+                arrays = [other_numbers(array) for array in arrays]
+            inputs = self._inputs(arrays, run.dtype)
             seeds = watcher.seeds if run.grads else None
             records = watcher.records
             try:
@@ -94,10 +103,9 @@ class CellSide:
             self._record_updates(records, {id(p): self.framework.array(p) for p in parameters}, as_dtype(run.dtype))
         return records
 
-    def _input(self, leaf: Any, dtype: np.dtype[Any]) -> Any:
-        """As a tensor, through the working dtype."""
-        array = as_array(leaf)
-        return self.framework.tensor(_in(_in(array, self.working_dtype), dtype))
+    def _inputs(self, arrays: Sequence[Array], dtype: str) -> list[Any]:
+        """As tensors, through the working dtype."""
+        return [self.framework.tensor(_in(_in(array, self.working_dtype), as_dtype(dtype))) for array in arrays]
 
     def _record_gradients(self, records: Records, gradients: dict[int, Array | None]) -> None:
         ours = self.weights.back(gradients)

@@ -62,6 +62,10 @@ class Watcher:
         self.weights = weights
         self.layouts = layouts
         self.run = run
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew: what was recorded is forgotten."""
         self.records = Records()
         self.running: list[_Running] = []
         self.fed: list[Any] = []  # tensors that a gradient is fed to, whatever becomes of them

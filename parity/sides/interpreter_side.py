@@ -39,6 +39,7 @@ class InterpreterSide:
     """A program with the inputs it is run on.
 
     Its weights named in `rounded` may have been computed, and rounded to float32, otherwise; see `rounded_numbers`.
+    Without `second_call` it is called once only: nothing is kept from one call to the next on the other side.
     """
 
     def __init__(
@@ -51,11 +52,12 @@ class InterpreterSide:
         working_dtype: str = "float32",
         seed: int = 0,
         rounded: Collection[str] = (),
+        second_call: bool = True,
     ) -> None:
         self.name = name
         self.program = program
         self.working_dtype = as_dtype(working_dtype)
-        self.abilities = native_abilities(working_dtype, second_call=True)
+        self.abilities = native_abilities(working_dtype, second_call=second_call)
         self.rounded = rounded
         if rounded:
             self.abilities = replace(self.abilities, moves=SAMPLES)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...runtime.compiled.isolated import IsolatedSession
+from ...runtime.compiled.isolated import Given, IsolatedSession
 from ...runtime.ir.types import CellCall, is_floating
 from ...runtime.tree import TENSOR, Structure
 from .onnxruntime_side import OnnxModelSide, tensors_of
@@ -50,7 +50,7 @@ class OnnxReferenceSide(OnnxModelSide):
 
     def _jittered(self, seed: int, units: float) -> dict[str, Array]:
         generator = np.random.default_rng(seed)
-        inputs = {name: _off(array, generator, units) for name, array in self.inputs.items()}
+        inputs = {name: _moved(value, generator, units) for name, value in self.inputs.items()}
         model = self._weights_off(generator, units)
         if model is None:
             return tensors_of(self.session.run(inputs))
@@ -78,6 +78,15 @@ class OnnxReferenceSide(OnnxModelSide):
 
 
 _FLOATING = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
+
+
+def _moved(value: Given, generator: np.random.Generator, units: float) -> Given:
+    """An input, each of its numbers off by up to so many units in the last place."""
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        return [_off(one, generator, units) for one in value]
+    return _off(np.asarray(value), generator, units)
 
 
 def _off(array: Array, generator: np.random.Generator, units: float) -> Array:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import onnx
 
 from ...converter.onnx_out import naming
 from ...converter.onnx_out.export import to_onnx
 from ...runtime import tree
 from ...runtime.calling import as_array
-from ...runtime.compiled.isolated import IsolatedSession
+from ...runtime.compiled.isolated import Given, IsolatedSession
 from ...runtime.compiled.session import run_model
 from ...runtime.errors import UsageError
 from ...runtime.ir.passes.cut_boundaries import isolated_program
@@ -22,6 +24,9 @@ from ...runtime.lowering.precomputed import Precomputed
 from .interpreter_side import replayed
 from .records import OUTPUT, Abilities, Array, Key, Misfit, ParameterInfo, Records, Run, identifier
 from .resolution import resolutions
+
+MOST_TEXTS = 4  # in a note
+LONGEST_TEXT = 40
 
 
 class ExportedSide:
@@ -147,8 +152,10 @@ class OnnxModelSide:
     def run(self, run: Run) -> Records:
         """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
         records = Records()
-        outputs = tensors_of(self.session.run(self.inputs))
+        results = self.session.run(self.inputs)
+        outputs = tensors_of(results)
         partners, records.notes = self._partners(run, list(outputs))
+        records.notes += legend(results)
         count = len(run.slots.get(("", 0, OUTPUT), outputs))
         if len(outputs) > count:
             reason = f"returns {len(outputs)} tensors here ({', '.join(outputs)}), {count} there"
@@ -181,25 +188,24 @@ class OnnxModelSide:
         how = "; ".join(f"{how} {', '.join(which)}" for how, which in hows.items() if which)
         return found, [f"outputs of {self.name} were paired {how}"]
 
-    def _paired(self, graph: onnx.GraphProto, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Array]:
+    def _paired(self, graph: onnx.GraphProto, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Given]:
         """The arguments by input name: keyword arguments by their name, the others by position."""
         initializers = {tensor.name for tensor in graph.initializer}
         needed = [value for value in graph.input if value.name not in initializers]
-        leaves, _ = tree.flatten((args, dict(kwargs)))
-        named = {name: value for name, value in kwargs.items() if tree.is_tensor(value)}
-        if len(leaves) != len(needed):
+        element_types = {value.name: element_type(value.type) for value in needed}
+        structured = any(not value.type.HasField("tensor_type") for value in needed)
+        given: Sequence[Any] = (*args, *kwargs.values()) if structured else tree.flatten((args, dict(kwargs)))[0]
+        named = {name: value for name, value in kwargs.items() if structured or tree.is_tensor(value)}
+        if len(given) != len(needed):
             raise UsageError(
-                f"the ONNX model takes {len(needed)} inputs ({', '.join(v.name for v in needed)}), given {len(leaves)}"
+                f"the ONNX model takes {len(needed)} inputs ({', '.join(v.name for v in needed)}), given {len(given)}"
             )
         if set(named) == {value.name for value in needed}:
-            leaves = [named[value.name] for value in needed]
-        elif sorted(map(identifier, self.names)) == sorted(identifier(value.name) for value in needed):
-            by_name = dict(zip(map(identifier, self.names), leaves, strict=True))
-            leaves = [by_name[identifier(value.name)] for value in needed]
-        return {
-            value.name: _in_element_type(as_array(leaf), value.type.tensor_type.elem_type)
-            for value, leaf in zip(needed, leaves, strict=True)
-        }
+            given = [named[value.name] for value in needed]
+        elif not structured and sorted(map(identifier, self.names)) == sorted(identifier(v.name) for v in needed):
+            by_name = dict(zip(map(identifier, self.names), given, strict=True))
+            given = [by_name[identifier(value.name)] for value in needed]
+        return {name: _given(one, kind) for (name, kind), one in zip(element_types.items(), given, strict=True)}
 
 
 def output_names(model: str | PathLike[str]) -> list[str]:
@@ -216,8 +222,26 @@ def _graph_only(path: str | PathLike[str]) -> onnx.ModelProto:
         raise UsageError(f"{path} is not an ONNX model: {error}") from error
 
 
-def _in_element_type(array: Array, element_type: int) -> Array:
-    dtype = as_dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
+def element_type(proto: onnx.TypeProto) -> int:
+    """The type of the elements of a tensor, or of the tensors of a sequence or optional; 0 where there are none."""
+    while (kind := proto.WhichOneof("value")) in ("optional_type", "sequence_type"):
+        proto = proto.optional_type.elem_type if kind == "optional_type" else proto.sequence_type.elem_type
+    return proto.tensor_type.elem_type
+
+
+def _given(value: Any, kind: int) -> Given:
+    """An argument as ONNX Runtime takes it."""
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        return [_in_element_type(as_array(one), kind) for one in value]
+    return _in_element_type(as_array(value), kind)
+
+
+def _in_element_type(array: Array, kind: int) -> Array:
+    if array.dtype.kind == "U":
+        return array
+    dtype = as_dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)) if kind else array.dtype
     return array.astype(dtype) if is_floating(array.dtype) and is_floating(dtype) else array
 
 
@@ -237,10 +261,31 @@ def _as(array: Array, value: Value) -> Array:
     return array.astype(value.dtype, copy=False) if is_floating(array.dtype) else array
 
 
-def tensors_of(outputs: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
-    """Outputs by name; the items of a sequence by name and place."""
+def tensors_of(outputs: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
+    """Outputs by name; the items of a sequence by name and place; of texts, the numbers that stand for them."""
     return {
-        name if len(items) == 1 else f"{name}[{i}]": item
+        f"{name}{at}": item if item.dtype.kind != "U" else _numbers_of(item)
         for name, items in outputs.items()
-        for i, item in enumerate(items)
+        for at, item in items.items()
     }
+
+
+def _numbers_of(texts: Array) -> Array:
+    """For each text a number, which is another one for another text."""
+    found = {text: _number_of(text) for text in np.unique(texts).tolist()}
+    numbers = np.array([found[text] for text in texts.reshape(-1).tolist()], np.int64)
+    return numbers.reshape(texts.shape)
+
+
+def _number_of(text: str) -> int:
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=6)  # float64 holds 48 bits exactly
+    return int.from_bytes(digest.digest())
+
+
+def legend(outputs: Mapping[str, Mapping[str, Array]]) -> list[str]:
+    """A note on the numbers that stand for texts, if there are any."""
+    items = [item for found in outputs.values() for item in found.values() if item.dtype.kind == "U"]
+    texts = sorted({text for item in items for text in item.reshape(-1).tolist()})
+    shown = ", ".join(f"{_number_of(text)} for {text[:LONGEST_TEXT]!r}" for text in texts[:MOST_TEXTS])
+    more = f" and {len(texts) - MOST_TEXTS} others" if len(texts) > MOST_TEXTS else ""
+    return [f"texts were compared by numbers that stand for them: {shown}{more}"] if texts else []

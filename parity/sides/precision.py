@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.attributes import held_attributes, restore_attributes
+from ...converter.capture.holders import unchanged
 from ...converter.capture.modes import in_mode
 from .fake_quantization import FAKE_QUANTIZATIONS
 from .rounded_numbers import MOVED, moved_angle, moved_tensor
@@ -186,7 +186,6 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
     `Working`). Afterwards it is as it was: the same parameter objects with the same data, buffers untouched, and
     attributes, in which modules keep what they computed once (in this dtype), as they were.
     """
-    attributes = {m: held_attributes(m) for m in module.modules()}
     parameters = {p: p.data for p in module.parameters()}
     # a compiled module's parameters are always the same objects, in a container of its own
     held = {m: dict(m._parameters) for m in module.modules() if not isinstance(m, torch.jit.ScriptModule)}
@@ -201,7 +200,7 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
                 rounded = working(buffer, dtype)
                 clones[id(buffer)] = rounded.clone() if rounded is buffer else rounded
             owner._buffers[name] = clones[id(buffer)]
-        with in_mode(module, train):
+        with unchanged(module), in_mode(module, train):
             yield
     finally:
         for m, of_module in held.items():
@@ -210,8 +209,6 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
             parameter.data = data
         for owner, name, buffer in buffers:
             owner._buffers[name] = buffer
-        for m, before in attributes.items():
-            restore_attributes(m, before)
 
 
 @contextlib.contextmanager

@@ -265,10 +265,17 @@ def _place(slot: str) -> str:
 
 
 def drawn_cotangents(outputs: Sequence[Array], working_dtype: np.dtype[Any], seed: int) -> list[Array | None]:
-    """Standard normal cotangents in float64, one per output, with values that the working dtype holds exactly."""
+    """Standard normal cotangents in float64, one per output, with values that the working dtype holds exactly.
+
+    None for outputs of integers.
+    """
     generator = np.random.default_rng(seed)
-    drawn = [np.asarray(generator.standard_normal(out.shape)).astype(working_dtype) for out in outputs]
-    return [c.astype(np.float64) if is_floating(out.dtype) else None for c, out in zip(drawn, outputs, strict=True)]
+    return [
+        np.asarray(generator.standard_normal(out.shape)).astype(working_dtype).astype(np.float64)
+        if is_floating(out.dtype)
+        else None
+        for out in outputs
+    ]
 
 
 def fed(feed: Records | None, key: Key) -> Array | None:

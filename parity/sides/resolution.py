@@ -71,7 +71,8 @@ def _resolution(
         if node is None or node.op_type not in PASSING_ON or node.domain not in ("", "ai.onnx"):
             break
         node = makers.get(node.input[0])
-    if node is None or node.domain not in ("", "ai.onnx"):
+    quantizing = node is not None and (node.domain, node.op_type) == ("com.microsoft", "DequantizeLinear")
+    if node is None or (node.domain not in ("", "ai.onnx") and not quantizing):
         return None
     if node.op_type == "Sigmoid":
         return Resolution(sigmoid=True)

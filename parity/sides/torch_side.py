@@ -161,6 +161,8 @@ class TorchSide:
                 # through the working dtype, so that every precision starts from the same numbers
                 copy = converted(converted(copy, self.working_dtype), dtype).requires_grad_(grads)
                 leaves.append(copy)
+                if grads:
+                    return copy.clone()  # torch lets no leaf be changed in place, and a first layer may do that
             return copy
 
         given = (self.args, self.kwargs)

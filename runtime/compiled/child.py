@@ -6,6 +6,7 @@ It loads NumPy and ONNX Runtime and nothing else, so that it starts in a fractio
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import sys
@@ -76,27 +77,64 @@ def _loaded(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.Infer
 
 
 def _run(session: ort.InferenceSession, request: Any, data: list[bytearray], answers: BinaryIO) -> None:
-    values = {
-        one["name"]: ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
-            np.frombuffer(part, one["stored"]).reshape(one["shape"]), one["element_type"]
-        )
-        for one, part in zip(request["inputs"], data, strict=True)
-    }
-    types = {node.name: node.type for node in session.get_outputs()}
+    parts = iter(data)
+    given = {one["name"]: [_value(array, next(parts)) for array in one["arrays"]] for one in request["inputs"]}
+    kinds = {one["name"]: one["kind"] for one in request["inputs"]}
+    types = {node.name: node.type for node in (*session.get_inputs(), *session.get_outputs())}
     wanted = request["outputs"]
-    if all(types[name].startswith("tensor") for name in wanted):
-        found = [[value] for value in session.run_with_ort_values(wanted, values)]
-    else:  # the items of a sequence come as NumPy arrays only
-        results = session.run(wanted, {name: value.numpy() for name, value in values.items()})
-        found = [[ort.OrtValue.ortvalue_from_numpy(x) for x in (r if isinstance(r, list) else [r])] for r in results]
-    described: list[list[dict[str, Any]]] = []
-    parts: list[Any] = []
-    for items in found:
-        described.append([{"shape": list(value.shape()), "element_type": value.element_type()} for value in items])
-        for value in items:
-            text = value.element_type() == STRING
-            parts.append(b"" if text else ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()))
-    frames.send(answers, {"outputs": described}, parts)
+    if {*kinds.values()} <= {"tensor"} and all(_is_numbers(types[name]) for name in (*given, *wanted)):
+        values = {name: arrays[0] for name, arrays in given.items()}
+        found: list[dict[str, Any]] = [{"": value} for value in session.run_with_ort_values(wanted, values)]
+    else:  # texts, and sequences and what is in them, come as NumPy arrays only
+        feed = {name: _structured(kinds[name], arrays) for name, arrays in given.items()}
+        found = [_items(result) for result in session.run(wanted, feed)]
+    sent = [{at: _sent(value) for at, value in items.items()} for items in found]
+    described = [[{"at": at, **one} for at, (one, _) in items.items()] for items in sent]
+    frames.send(answers, {"outputs": described}, [part for items in sent for _, part in items.values()])
+
+
+def _is_numbers(kind: str) -> bool:
+    return kind.startswith("tensor") and kind != "tensor(string)"
+
+
+def _value(described: Any, part: bytearray) -> Any:
+    if described["element_type"] == STRING:
+        return np.array(json.loads(bytes(part)), object).reshape(described["shape"])
+    array = np.frombuffer(part, described["stored"]).reshape(described["shape"])
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, described["element_type"])
+
+
+def _structured(kind: str, values: list[Any]) -> Any:
+    """An input as NumPy arrays: a tensor, a list of them, or None for an optional that holds nothing."""
+    if kind == "absent":
+        return None
+    arrays = [value if isinstance(value, np.ndarray) else value.numpy() for value in values]
+    return arrays if kind == "sequence" else arrays[0]
+
+
+def _items(result: Any) -> dict[str, Any]:
+    """A result's tensors by place: one, the items of a sequence, the columns of a table of maps; none of None."""
+    if isinstance(result, dict):
+        return _items([result])
+    if isinstance(result, list) and result and isinstance(result[0], dict):
+        if any(row.keys() != result[0].keys() for row in result):
+            raise ValueError("the maps of a sequence have not the same keys")
+        columns = {f"[{key!r}]": np.array([row[key] for row in result]) for key in result[0]}
+        return {**columns, ".keys": np.array([*result[0]])}
+    if isinstance(result, list):
+        return {f"[{i}]" if len(result) > 1 else "": np.asarray(item) for i, item in enumerate(result)}
+    return {} if result is None else {"": np.asarray(result)}
+
+
+def _sent(value: Any) -> tuple[dict[str, Any], bytes]:
+    """A tensor as its description and its bytes."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind in "OUS":
+            texts = json.dumps(value.reshape(-1).tolist()).encode()
+            return {"shape": list(value.shape), "element_type": STRING}, texts
+        value = ort.OrtValue.ortvalue_from_numpy(np.asarray(value, order="C"))
+    described = {"shape": list(value.shape()), "element_type": value.element_type()}
+    return described, ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -36,6 +37,7 @@ from .session import (
 )
 
 LONGEST = 600.0  # seconds to load the model, and for each run of it
+Given = Array | Sequence[Array] | None
 STORED = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}  # integers of the size of an element
 DOING = {"loaded": "loaded", "run": "ran"}
 LONGEST_PRINT = 300  # bytes of what ONNX Runtime printed last
@@ -93,15 +95,18 @@ class IsolatedSession:
         }
         self._send(request, [model.SerializeToString()] if isinstance(model, onnx.ModelProto) else [])
 
-    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, list[Array]]:
+    def run(self, inputs: Mapping[str, Given], outputs: Sequence[str] | None = None) -> dict[str, dict[str, Array]]:
         """Run the model once.
 
         Args:
-            inputs: one array per input of the model, by name, with its dtype and shape.
+            inputs: by name, one array per input of the model, with its dtype and shape; a list of arrays for a
+                sequence, and None for an optional that holds nothing.
             outputs: names of the outputs to compute; all of them if not given.
 
         Returns:
-            By name, the output, or the items of one that is a sequence.
+            By name, the arrays of the output by their place in it: `""` of a tensor, `[0]` of an item of a sequence (of
+            more than one), `['key']` of what the maps of a sequence have there and `.keys` of their keys. Texts are
+            NumPy strings.
 
         Raises:
             SessionError: ONNX Runtime fails to load or run the model.
@@ -111,15 +116,14 @@ class IsolatedSession:
         self._load()
         if set(self._types) != set(inputs):
             raise UsageError(f"the model takes the inputs {sorted(self._types)}, given {sorted(inputs)}")
-        arrays = {name: np.asarray(inputs[name], order="C") for name in self._types}
-        described = [self._described(name, array) for name, array in arrays.items()]
+        described = [self._described(name, inputs[name]) for name in self._types]
         names = list(outputs) if outputs is not None else list(self._outputs)
-        data = [array.reshape(-1).view(np.uint8) for array in arrays.values()]
+        data = [_bytes_of(array) for name in self._types for array in _arrays(inputs[name])]
         self._send({"inputs": described, "outputs": names}, data)
         answer, parts = self._answer("run")
         remaining = iter(parts)
         return {
-            name: [_array(name, one, next(remaining)) for one in items]
+            name: {one["at"]: _array(name, one, next(remaining)) for one in items}
             for name, items in zip(names, answer["outputs"], strict=True)
         }
 
@@ -146,17 +150,30 @@ class IsolatedSession:
             require_active(self.provider, answer["active"])
             self._loaded = True
 
-    def _described(self, name: str, array: Array) -> dict[str, Any]:
-        element_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        given = f"tensor({onnx.TensorProto.DataType.Name(element_type).lower()})"
-        if given != self._types[name]:
-            raise UsageError(f"input {name!r} of the model is a {self._types[name]}, given {given}")
-        if _packed(element_type):
+    def _described(self, name: str, value: Given) -> dict[str, Any]:
+        arrays, needed = _arrays(value), self._types[name]
+        types = [onnx.helper.np_dtype_to_tensor_dtype(array.dtype) for array in arrays]
+        names = list(dict.fromkeys(onnx.TensorProto.DataType.Name(one).lower() for one in types))
+        inner = needed.removeprefix("optional(").removesuffix(")" * needed.startswith("optional("))
+        if value is None:
+            kind, given, fits = "absent", "None", inner != needed
+        elif isinstance(value, (list, tuple)):
+            kind, given = "sequence", f"seq(tensor({'|'.join(names)}))"
+            fits = given == inner or (not arrays and inner.startswith("seq("))
+        else:
+            kind, given = "tensor", f"tensor({names[0]})"
+            fits = given == inner
+        if not fits:
+            raise UsageError(f"input {name!r} of the model is a {needed}, given {given}")
+        if any(map(_packed, types)):
             raise UsageError(
                 f"input {name!r} of the model is a {given}: ONNX Runtime is given no elements of less than 8 bits"
             )
-        stored = STORED[array.dtype.itemsize]
-        return {"name": name, "stored": stored, "shape": list(array.shape), "element_type": element_type}
+        described = [
+            {"stored": STORED.get(array.dtype.itemsize, ""), "shape": list(array.shape), "element_type": element_type}
+            for array, element_type in zip(arrays, types, strict=True)
+        ]
+        return {"name": name, "kind": kind, "arrays": described}
 
     def _send(self, message: Any, data: Sequence[Any]) -> None:
         assert self._process.stdin is not None
@@ -226,10 +243,24 @@ def _packed(element_type: int) -> bool:
     return name in ("INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1")
 
 
+def _arrays(value: Given) -> list[Array]:
+    """What an input is made of."""
+    values = [] if value is None else value if isinstance(value, (list, tuple)) else [value]
+    return [np.asarray(one, order="C") for one in values]
+
+
+def _bytes_of(array: Array) -> Any:
+    if array.dtype.kind in "OU":
+        return json.dumps(array.reshape(-1).tolist()).encode()
+    return array.reshape(-1).view(np.uint8)
+
+
 def _array(name: str, described: Any, data: bytearray) -> Array:
     element_type = described["element_type"]
-    if element_type == onnx.TensorProto.STRING or _packed(element_type):
+    if _packed(element_type):
         kind = onnx.TensorProto.DataType.Name(element_type).lower()
         raise UsageError(f"output {name!r} of the model is a tensor({kind}), which can't be compared")
+    if element_type == onnx.TensorProto.STRING:
+        return np.array(json.loads(bytes(data)), np.str_).reshape(described["shape"])
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
     return np.frombuffer(data, dtype).reshape(described["shape"])

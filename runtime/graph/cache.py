@@ -14,7 +14,6 @@ from ..calling import result_of
 from ..common.tensor import Tensor, wrapped
 from ..errors import ConversionError
 from .declared import Declared
-from .printing import write
 from .running import Running
 from .signature import Shapes, Signature, Sizes, fit, generalized, is_symbolic
 from .sizes import Argument, tensor_arguments
@@ -79,8 +78,7 @@ class Compiled:
         traced = self.running.traced
         if not traced.written and not traced.printed:
             return result
-        result, written, printed = result
-        write(traced.printed, printed)
+        result, written, _ = result
         for place, value in zip(traced.written, written, strict=True):
             _write(signature.tensors[place], value)
         return result

@@ -1,4 +1,4 @@
-"""What a program prints at each run: `ops.Print`, and `print` of tensors, in traced code.
+"""What a program prints at each run: `ops.Print`, and `print` of tensors, in traced code; and what it raises.
 
 A program computes and prints nothing itself. What is printed are further outputs, which are written once it has run, in
 the order in which Python printed.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import copy
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,12 +56,14 @@ class Printed:
         options: those of `print`; None: each item on a line of its own, as `ops.Print` does.
         values: the symbolic tensors.
         reached: a bool tensor: whether it prints at all; None: it does.
+        exception: None for what prints. Else the first item is whether it is raised, with the further ones as `args`.
     """
 
     items: tuple[Any, ...]
     options: Mapping[str, Any] | None
     values: tuple[Tensor, ...]
     reached: Tensor | None = None
+    exception: BaseException | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,25 @@ def print_with(function: Any, *items: Any, **options: Any) -> None:
 
 def print_when_run(items: Sequence[Any], options: Mapping[str, Any] | None) -> None:
     """Print, whenever the program runs that is being traced."""
+    _note(items, options)
+
+
+def raise_when_run(condition: Tensor, exception: BaseException) -> None:
+    """Raise an exception, whenever the program has run that is being traced, if a condition holds."""
+    _note((condition, *exception.args), None, exception)
+
+
+def filled_exception(exception: Any, args: Sequence[Any] | None = None) -> Any:
+    """An exception with other arguments; if not given, with its own as text."""
+    if isinstance(exception, type):
+        return exception
+    args = exception.args if args is None else args
+    raised = copy.copy(exception)
+    raised.args = tuple(str(item) if isinstance(item, Text) else item for item in args)
+    return raised
+
+
+def _note(items: Sequence[Any], options: Mapping[str, Any] | None, exception: BaseException | None = None) -> None:
     values: list[Tensor] = []
 
     def slot(leaf: Any) -> Any:
@@ -126,7 +148,7 @@ def print_when_run(items: Sequence[Any], options: Mapping[str, Any] | None) -> N
     trace = current()
     assert trace is not None
     taken = tuple(mapped(item, slot) for item in items)
-    trace.printed.append(Printed(taken, options, tuple(values)))
+    trace.printed.append(Printed(taken, options, tuple(values), exception=exception))
 
 
 # ---- in branches and loops ----
@@ -197,10 +219,17 @@ def write(entries: Iterable[Entry], outputs: Iterable[Tensor]) -> None:
                 _write(printed, reached[row], [wrapped(value.asnumpy()[row]) for value in values])
 
 
+def prints(entry: Entry) -> bool:
+    """Whether it does more than to raise exceptions."""
+    return any(p.exception is None for p in (entry.entries if isinstance(entry, Repeated) else (entry,)))
+
+
 def write_as_traced(entries: Iterable[Entry]) -> None:
     """Print what traced code does, with tensors as the symbols that they are while it is traced."""
     for entry in entries:
         for printed in entry.entries if isinstance(entry, Repeated) else (entry,):
+            if printed.exception is not None:
+                continue
             _print(*(_filled(item, [wrapped(x._data) for x in printed.values]) for item in printed.items))
 
 
@@ -213,6 +242,11 @@ def _write(entry: Printed, reached: Any, values: Sequence[Any]) -> None:
     if not reached:
         return
     items = [_filled(item, values) for item in entry.items]
+    if entry.exception is not None:
+        fails, *args = items
+        if fails:
+            raise filled_exception(entry.exception, args)
+        return
     if entry.options is not None:
         _print(*items, **entry.options)
         return

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common.tensor import wrapped
 from ..errors import ConversionError, UnsupportedOperators
 from ..interpreter import bind, execute
 from ..ir.dims import substituted
@@ -17,6 +18,7 @@ from ..ir.types import Node, Value
 from ..ops.random import RANDOM_OPS
 from ..ops.registry import evaluate, get
 from ..tree import positional
+from .printing import outputs_of, write
 from .traced import TracedProgram
 
 Array = np.ndarray[Any, Any]
@@ -60,10 +62,29 @@ class Computation:
         if not self._wanted:
             return {}
         if self._executable is not None:
-            return dict(zip(self._wanted, self._executable.run(given), strict=True))
+            try:
+                return dict(zip(self._wanted, self._executable.run(given), strict=True))
+            except IndexError:
+                _require_rates(self._program, given)
+                raise
         inputs = [given[value] for value in self._program.inputs]
         stored = {value: given[value] for value in self._stored}
         return dict(zip(self._wanted, execute(self._program, inputs, wanted=self._wanted, stored=stored), strict=True))
+
+
+def _require_rates(program: Program, given: Mapping[Value, Array]) -> None:
+    """`RuntimeError`, as in eager mode, if a list of learning rates has none for the next step of its optimizer."""
+    from ..nn.optim.rates import ListedRates, require_rate
+
+    stored = {name: item.value for kind in (program.parameters, program.buffers) for name, item in kind.items()}
+    for call in program.calls:
+        rates = stored.get(f"{call.path}.learning_rate".removeprefix("."))
+        if call.class_name != ListedRates.__name__ or rates is None:
+            continue
+        steps = [value for name, value in stored.items() if name.rpartition(".")[2] == "global_step"]
+        arrays = (given[value] for value in steps or program.inputs)
+        made = max((int(array.item()) for array in arrays if array.size == 1), default=0)
+        require_rate("learning_rate", given[rates].size, made)
 
 
 class Running:
@@ -107,10 +128,19 @@ class Running:
         return taken
 
     def keep(self, results: Mapping[Value, Array]) -> list[Array]:
-        """Give the Parameters their new values; returns the outputs."""
+        """Print what the program prints, and give the Parameters their new values; returns the outputs.
+
+        Raises:
+            Exception: what the program raises; the Parameters stay as they were.
+        """
+        outputs = [results[value] for value in self.program.outputs]
+        printed = self.traced.printed
+        if printed:
+            first = len(outputs) - len(outputs_of(printed))
+            write(printed, map(wrapped, outputs[first:]))
         for name, update in self.program.updates.items():
             self.traced.parameters[name]._array = results[update]
-        return [results[value] for value in self.program.outputs]
+        return outputs
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run the program: one array for each input gives one for each output. Parameters get their new values."""

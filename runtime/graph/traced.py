@@ -28,7 +28,7 @@ from .boundaries import parameter_names
 from .control.source import Unfollowed, follow, following
 from .dependencies import Dependencies
 from .objects import contents_of
-from .printing import Entry, outputs_of, write_as_traced
+from .printing import Entry, outputs_of, prints, write_as_traced
 from .recording import Trace
 from .sizes import Argument, is_input, tensor_arguments
 
@@ -178,7 +178,8 @@ def _traced_once(
         warn_of_writing([inputs[i].value.name for i in written], stacklevel=5)
     if run.printed and not gives_all:
         write_as_traced(run.printed)
-        warnings.warn("Python prints; the program doesn't (what `jit` and graph mode compile does)", stacklevel=4)
+        does = "prints" if any(map(prints, run.printed)) else "checks values (assert, raise)"
+        warnings.warn(f"Python {does}; the program doesn't (what `jit` and graph mode compile does)", stacklevel=4)
     parameters, buffers, live = run.stored()
     called_with = mapped((args, keywords), _as_constant)
     program = Program(

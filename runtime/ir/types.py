@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..errors import ShapeError
 from ..visible import visible_name
 from .dims import Dim
 
@@ -22,6 +23,8 @@ FLOAT64: np.dtype[Any] = np.dtype(np.float64)
 INT32: np.dtype[Any] = np.dtype(np.int32)
 INT64: np.dtype[Any] = np.dtype(np.int64)
 BOOL: np.dtype[Any] = np.dtype(np.bool_)
+
+MOST_DIMENSIONS = 64  # NumPy has no arrays of more
 
 DTypeLike = Any  # a name such as "bfloat16", a NumPy dtype or scalar type
 Attributes = Mapping[str, Any]  # bool, int, float, str, None, dtype, Dim, or tuples of these
@@ -54,10 +57,14 @@ def at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """Dtype and shape of a tensor; dimensions are integers or symbolic."""
+    """Dtype and shape of a tensor; dimensions are integers or symbolic. `ShapeError` for too many of them."""
 
     dtype: np.dtype[Any]
     shape: tuple[Dim, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) > MOST_DIMENSIONS:
+            raise ShapeError(f"there are tensors of at most {MOST_DIMENSIONS} dimensions, not of {len(self.shape)}")
 
     @property
     def rank(self) -> int:

@@ -65,6 +65,7 @@ from . import (
     sorting,
     special,
     spectral,
+    symmetric,
     triangular,
     trigonometry,
 )
@@ -126,6 +127,7 @@ __all__ = [
     "sorting",
     "special",
     "spectral",
+    "symmetric",
     "triangular",
     "trigonometry",
 ]

@@ -5,14 +5,14 @@ With `paired`, numbers are complex: pairs of reals along a last axis of 2.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
+from ..ir.dims import product
 from ..ir.types import FLOAT64, INT64, is_floating
-from . import elementwise, elimination, reduction, rotations
-from .comparison import greater, isfinite
+from . import elementwise, reduction, rotations, taylor
+from .comparison import greater, greater_equal, isfinite
 from .matrices import (
     Numbers,
     absolute,
@@ -40,31 +40,26 @@ def matrix_exp(x: Tensor, *, paired: bool = False) -> Tensor:
 _one_to_one = Numbers("n", "n")
 matrix_exp.infer(_one_to_one.infer(square))
 
-# N. Higham, "The scaling and squaring method for the matrix exponential revisited" (2005), table 2.3 and equation 2.6
-_LARGEST_NORM = 5.371920351148152
-_PADE = [math.factorial(26 - j) // (math.factorial(13 - j) * math.factorial(j)) for j in range(14)]
-
 
 @matrix_exp.kernel
 @_one_to_one.kernel
 def _(x: Array) -> Array:
     if not x.size:
         return x
-    wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    if x.shape[-1] == 1:
+        return np.asarray(np.exp(x))
+    wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64).reshape(-1, *x.shape[-2:])
     norms = np.abs(wide).sum(axis=-2).max(axis=-1)
-    halvings = np.ceil(np.log2(np.maximum(norms / _LARGEST_NORM, 1.0)))
-    halvings = np.where(np.isfinite(halvings), halvings, 0)[..., None, None]
-    wide = wide / 2.0**halvings
-    power, by_two = np.eye(x.shape[-1]), wide @ wide
-    even, odd = np.zeros_like(wide), np.zeros_like(wide)
-    for j in range(0, 14, 2):
-        even, odd = even + _PADE[j] * power, odd + _PADE[j + 1] * power
-        power = power @ by_two
-    odd = wide @ odd
-    result = np.linalg.solve(even - odd, even + odd)
+    polynomial: taylor.Polynomial = taylor.degree_18
+    if len(wide) == 1:  # ATen chooses for single matrices only
+        polynomial = next((f for bound, f in taylor.POLYNOMIALS if norms[0] <= bound), polynomial)
+    halvings = np.ceil(np.log2(np.maximum(norms / taylor.LARGEST_NORM, 1.0)))
+    halvings = np.where(np.isfinite(halvings), halvings, 0)
+    result = np.asarray(polynomial(np.eye(x.shape[-1]), wide / 2.0 ** halvings[:, None, None]))
     for done in range(int(halvings.max())):
-        result = np.where(done < halvings, result @ result, result)
-    return np.asarray(result.astype(x.dtype))
+        left = halvings > done
+        result[left] = result[left] @ result[left]
+    return np.asarray(result.astype(x.dtype)).reshape(x.shape)
 
 
 @matrix_exp.vjp
@@ -84,23 +79,22 @@ def _(g: Any, y: Any, x: Any) -> Any:
 @_one_to_one.onnx
 def _(x: Any) -> Any:
     wide = each(x, lambda part: elementwise.cast(part, dtype=FLOAT64))
+    one = identity(wide, tuple(x.shape))
     norms = reduction.reduce_max(reduction.reduce_sum(absolute(wide), axes=(-2,)), axes=(-1,))
-    halvings = ceil(elementwise.log2(elementwise.maximum(norms * (1.0 / _LARGEST_NORM), np.ones(()))))
+    halvings = ceil(elementwise.log2(elementwise.maximum(norms * (1.0 / taylor.LARGEST_NORM), np.ones(()))))
     halvings = for_each_matrix(choose(isfinite(halvings), halvings, 0.0))
-    wide = wide / elementwise.pow(np.full((), 2.0), halvings)
-    power, by_two = identity(wide, tuple(x.shape)), matmul(wide, wide)
-    even, odd = power * float(_PADE[0]), power * float(_PADE[1])
-    for j in range(2, 14, 2):
-        power = matmul(power, by_two)
-        even, odd = even + power * float(_PADE[j]), odd + power * float(_PADE[j + 1])
-    odd = matmul(wide, odd)
 
     def square(result: Any, remaining: Any) -> tuple[Any, list[Any]]:
         halved = greater(remaining, np.zeros(()))
         return np.asarray(True), [choose(halved, matmul(result, result), result), remaining - 1.0]
 
     most = elementwise.cast(reduction.reduce_max(halvings, axes=None), dtype=INT64)
-    result, _ = until(square, [elimination.solve(even - odd, even + odd), halvings], most)
+    scaled = wide / elementwise.pow(np.full((), 2.0), halvings)
+    result, _ = until(square, [taylor.degree_18(one, scaled), halvings], most)
+    single = product(x.shape[:-2]) == 1
+    for bound, polynomial in reversed(taylor.POLYNOMIALS if single else ()):
+        fits = for_each_matrix(greater_equal(np.full((), bound), norms))
+        result = choose(fits, polynomial(one, wide), result)
     return result
 
 

@@ -69,7 +69,7 @@ def _stays(size: Any, i: int, scales: Any, sizes: Any) -> bool:
 def _scales_and_sizes(old: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[int]]:
     require((scales is None) != (sizes is None), "needed scales or sizes, and not both")
     given = scales if sizes is None else sizes
-    require(len(given) == len(old), f"needed {len(old)} scales or sizes, given {given}")
+    require(len(given) == len(old), f"needed {len(old)} scales or sizes, given {len(given)}")
     if sizes is None:
         return [float(s) for s in scales], [math.floor(size * s) for size, s in zip(old, scales, strict=True)]
     factors = [new / size for new, size in zip(sizes, old, strict=True)]

@@ -109,7 +109,7 @@ def expand(input: Tensor, shape: Dims) -> Any:
 @recipe("Tile", "repeats")
 def tile(input: Tensor, repeats: Dims) -> Any:
     """Tile-13."""
-    require(len(repeats) == input.ndim, f"needed {input.ndim} repeats, given {repeats}")
+    require(len(repeats) == input.ndim, f"needed {input.ndim} repeats, given {len(repeats)}")
     return ops.tile(input, repeats=repeats)
 
 
@@ -146,13 +146,13 @@ def pad(data: Tensor, pads: Dims, constant_value: Any = None, axes: Any = None, 
     """Pad-19: `pads` hold what is added before each of the axes, then what is added after; negative ones crop."""
     require(mode in _PAD_MODES, f"mode {mode!r} is none of {', '.join(_PAD_MODES)}")
     axes = tuple(range(data.ndim)) if axes is None else normalized(axes, data.ndim)
-    require(len(pads) == 2 * len(axes), f"needed {2 * len(axes)} pads, given {pads}")
+    require(len(pads) == 2 * len(axes), f"needed {2 * len(axes)} pads, given {len(pads)}")
     before: list[Dim] = [0] * data.ndim
     after: list[Dim] = [0] * data.ndim
     for axis, b, a in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         before[axis], after[axis] = b, a
     while isinstance(constant_value, tuple):
-        require(len(constant_value) == 1, f"needed one value to pad with, given {constant_value}")
+        require(len(constant_value) == 1, f"needed one value to pad with, given {len(constant_value)}")
         constant_value = constant_value[0]
     if all(b == 0 for b in (*before, *after)):
         return data
@@ -226,7 +226,7 @@ def trilu(input: Tensor, k: Any = None, *, upper: int = 1) -> Any:
 def scalar(contents: Any, default: Any = None) -> Any:
     """The one number of contents without dimensions or with one element."""
     while isinstance(contents, tuple):
-        require(len(contents) == 1, f"needed one number, given {contents}")
+        require(len(contents) == 1, f"needed one number, given {len(contents)}")
         contents = contents[0]
     return default if contents is None else contents
 

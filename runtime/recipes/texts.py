@@ -25,8 +25,9 @@ def tf_idf_vectorizer(
     counts = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
     scale = np.ones(len(places)) if weights is None else np.asarray(weights)
     for row, words in zip(counts, rows, strict=True):
-        for n in range(min_gram_length, max_gram_length + 1):
-            for skip in range(1, (max_skip_count if n > 1 else 0) + 2):
+        for n in range(min_gram_length, min(max_gram_length, len(ngram_counts), len(words)) + 1):
+            widest = (len(words) - 1) // (n - 1) if n > 1 else 1  # steps between words, so that an n-gram fits
+            for skip in range(1, min((max_skip_count if n > 1 else 0) + 1, widest) + 1):
                 for first in range(len(words) - (n - 1) * skip):
                     place = places.get(tuple(words[first : first + n * skip : skip][:n]))
                     if place is not None:

@@ -21,7 +21,9 @@ class RunContext:
     Args:
         original_args: `cur_epoch_num` and `cur_step_num` (from 1, over all epochs), `step_in_epoch`, `epoch_num`,
             `batch_num` (steps of an epoch; 0 if unknown), `net_outputs` (the loss), `train_network`, `network`,
-            `optimizer`.
+            `optimizer`, `mode` ("train"), `eval_results` (by `Model.fit`: the metrics, at the end of an epoch). While
+            `Model.eval` runs, `mode` is "eval", `net_outputs` what the `eval_network` gives, and `metrics` are there
+            at the end.
     """
 
     def __init__(self, original_args: SimpleNamespace) -> None:
@@ -86,9 +88,33 @@ class Callback:
         """Called once, after the last epoch of a training."""
         self.end(run_context)
 
+    def on_eval_begin(self, run_context: RunContext) -> None:
+        """Called once, before the first batch of `Model.eval`."""
+        self.begin(run_context)
+
+    def on_eval_epoch_begin(self, run_context: RunContext) -> None:
+        """Called before the batches of `Model.eval`."""
+        self.epoch_begin(run_context)
+
+    def on_eval_epoch_end(self, run_context: RunContext) -> None:
+        """Called after the batches of `Model.eval`."""
+        self.epoch_end(run_context)
+
+    def on_eval_step_begin(self, run_context: RunContext) -> None:
+        """Called before each batch of `Model.eval`."""
+        self.step_begin(run_context)
+
+    def on_eval_step_end(self, run_context: RunContext) -> None:
+        """Called after each batch of `Model.eval`."""
+        self.step_end(run_context)
+
+    def on_eval_end(self, run_context: RunContext) -> None:
+        """Called once, when `Model.eval` has its metrics."""
+        self.end(run_context)
+
 
 class LossMonitor(Callback):
-    """Prints the loss of every `per_print_times`-th step.
+    """Prints the loss of every `per_print_times`-th step, and the metrics that `Model.fit` has after an epoch.
 
     Raises:
         ValueError: the loss is NaN or infinite: the training can't go on.
@@ -109,6 +135,16 @@ class LossMonitor(Callback):
         if self.per_print_times and args.cur_step_num % self.per_print_times == 0:
             print(f"{place}, loss is {loss}", flush=True)  # noqa: T201  what it is for
 
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Print the metrics, if there are any."""
+        args = run_context.original_args()
+        if args.eval_results:
+            shown = f"Eval result: epoch {args.cur_epoch_num}, metrics: {args.eval_results}"
+            print(shown, flush=True)  # noqa: T201  what it is for
+
+    def on_eval_step_end(self, run_context: RunContext) -> None:
+        """Nothing."""
+
 
 class TimeMonitor(Callback):
     """Prints how long each epoch took, and its steps; `data_size`: steps of an epoch, if the data set doesn't say."""
@@ -125,7 +161,8 @@ class TimeMonitor(Callback):
         """Print."""
         took = 1000 * (time.perf_counter() - self._began)
         steps = self.data_size or run_context.original_args().step_in_epoch or 1
-        shown = f"Train epoch time: {took:5.3f} ms, per step time: {took / steps:5.3f} ms"
+        mode = run_context.original_args().mode.capitalize()
+        shown = f"{mode} epoch time: {took:5.3f} ms, per step time: {took / steps:5.3f} ms"
         print(shown, flush=True)  # noqa: T201  what it is for
 
 
@@ -197,6 +234,12 @@ class ModelCheckpoint(Callback):
         args = run_context.original_args()
         if args.cur_step_num and args.cur_step_num != self._last_step:
             self._save(args)
+
+    def on_eval_step_end(self, run_context: RunContext) -> None:
+        """Nothing."""
+
+    def on_eval_end(self, run_context: RunContext) -> None:
+        """Nothing."""
 
     def _save(self, args: SimpleNamespace) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)

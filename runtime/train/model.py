@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -78,13 +78,67 @@ class Model:
         Raises:
             ValueError: there is no optimizer, or the data set is empty.
         """
+        self._train(epoch, train_dataset, _several(callbacks), initial_epoch)
+
+    def fit(
+        self,
+        epoch: int,
+        train_dataset: Iterable[Any],
+        valid_dataset: Iterable[Any] | None = None,
+        valid_frequency: int | list[int] = 1,
+        callbacks: Callback | list[Callback] | None = None,
+        dataset_sink_mode: bool = False,
+        valid_dataset_sink_mode: bool = False,
+        sink_size: int = -1,
+        initial_epoch: int = 0,
+    ) -> None:
+        """Train, and judge the network after epochs: `eval_results`, the metrics, are then among what callbacks see.
+
+        Args:
+            epoch: how many epochs.
+            train_dataset: as for `train`.
+            valid_dataset: of batches to judge by; None: as `train`.
+            valid_frequency: after each of how many epochs, or the numbers of the epochs (from 1).
+            callbacks: one or several, called in order.
+            dataset_sink_mode: accepted; see `train`.
+            valid_dataset_sink_mode: accepted; see `train`.
+            sink_size: accepted; see `train`.
+            initial_epoch: the number of the epoch to begin with, for one that goes on.
+
+        Raises:
+            ValueError: as for `train` and `eval`, or `valid_frequency` isn't positive.
+        """
+        frequency = [valid_frequency] if isinstance(valid_frequency, int) else list(valid_frequency)
+        if not frequency or not all(isinstance(n, int) and n > 0 for n in frequency):
+            raise ValueError(
+                "For 'Model.fit', 'valid_frequency' must be a positive int or a list of them, but got "
+                f"{valid_frequency!r}"
+            )
+        called = _several(callbacks)
+
+        def judged(number: int) -> dict[str, Any]:
+            due = number % frequency[0] == 0 if isinstance(valid_frequency, int) else number in frequency
+            return self.eval(valid_dataset, called) if due and valid_dataset is not None else {}
+
+        if valid_dataset is not None:
+            self._require_judges()
+        self._train(epoch, train_dataset, called, initial_epoch, judged)
+
+    def _train(
+        self,
+        epoch: int,
+        train_dataset: Iterable[Any],
+        called: list[Callback],
+        initial_epoch: int,
+        judged: Callable[[int], dict[str, Any]] = lambda number: {},
+    ) -> None:
+        """`train`; `judged` gives the metrics after an epoch."""
         if self.train_network is None:
             raise ValueError("For 'Model.train', an optimizer is needed: Model(network, loss_fn, optimizer)")
-        called = _several(callbacks)
         args = SimpleNamespace(
             cur_epoch_num=initial_epoch, cur_step_num=0, step_in_epoch=0, epoch_num=epoch,
             batch_num=_size(train_dataset), net_outputs=None, train_network=self.train_network, network=self.network,
-            optimizer=self.optimizer,
+            optimizer=self.optimizer, mode="train", eval_results={},
         )  # fmt: skip
         context = RunContext(args)
         self.train_network.set_train()
@@ -107,6 +161,8 @@ class Model:
                 raise ValueError(
                     "For 'Model.train', the data set gives no batch; an iterator is used up after one epoch"
                 )
+            args.eval_results = judged(number)
+            self.train_network.set_train()
             for callback in called:
                 callback.on_train_epoch_end(context)
             if context.get_stop_requested():
@@ -122,18 +178,46 @@ class Model:
         Raises:
             ValueError: there are no metrics, or neither a loss nor an `eval_network`.
         """
+        network, metrics = self._require_judges()
+        called = _several(callbacks)
+        args = SimpleNamespace(
+            cur_epoch_num=1, cur_step_num=0, step_in_epoch=0, epoch_num=1, batch_num=_size(valid_dataset),
+            net_outputs=None, eval_network=network, network=self.network, mode="eval", metrics={},
+        )  # fmt: skip
+        context = RunContext(args)
+        network.set_train(False)
+        for metric in metrics.values():
+            metric.clear()
+        for callback in called:
+            callback.on_eval_begin(context)
+        for callback in called:
+            callback.on_eval_epoch_begin(context)
+        for batch in _batches(valid_dataset):
+            args.cur_step_num = args.step_in_epoch = args.cur_step_num + 1
+            for callback in called:
+                callback.on_eval_step_begin(context)
+            args.net_outputs = network(*batch)
+            for callback in called:
+                callback.on_eval_step_end(context)
+            loss, *judged = args.net_outputs
+            for metric in metrics.values():
+                metric.update(*([loss] if isinstance(metric, Loss) else judged))
+            if context.get_stop_requested():
+                break
+        for callback in called:
+            callback.on_eval_epoch_end(context)
+        args.metrics = {name: metric.eval() for name, metric in metrics.items()}
+        for callback in called:
+            callback.on_eval_end(context)
+        return args.metrics  # type: ignore[no-any-return]
+
+    def _require_judges(self) -> tuple[Cell, dict[str, Any]]:
+        """The network that gives what metrics judge, and these; `ValueError` if there are none."""
         if not self.metrics:
             raise ValueError("For 'Model.eval', metrics are needed: Model(network, loss_fn, metrics={'accuracy'})")
         if self.eval_network is None:
             raise ValueError("For 'Model.eval', a loss_fn or an eval_network is needed")
-        self.eval_network.set_train(False)
-        for metric in self.metrics.values():
-            metric.clear()
-        for batch in _batches(valid_dataset):
-            loss, *judged = self.eval_network(*batch)
-            for metric in self.metrics.values():
-                metric.update(*([loss] if isinstance(metric, Loss) else judged))
-        return {name: metric.eval() for name, metric in self.metrics.items()}
+        return self.eval_network, self.metrics
 
     def predict(self, *predict_data: Any) -> Any:
         """What the network gives, in eval mode."""

@@ -16,6 +16,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper
 from cellbridge.converter import from_onnx
 from cellbridge.converter.onnx_in import protos, schemas, walk
 from cellbridge.runtime import CellbridgeError, ConversionError
+from cellbridge.runtime.interpreter import execute
 from tests.converter.test_onnx_in import model
 from tests.fuzz.models import LOOPS, functions
 from tests.limits import limited
@@ -254,7 +255,7 @@ text_case(
     "a sequence of sequences",
     "net (float[3] x) => (float[3] y) "
     "{ s = SequenceConstruct(x) t = SequenceConstruct(s) y = ConcatFromSequence<axis = 0>(t) }",
-    "needed a tensor, given a sequence",
+    "needed a tensor as operand 1, given a sequence",
 )
 text_case("an operand left out", "net (float[3] x) => (float[3] y) { y = Max(x, , x) }", "left out among")
 text_case("an attribute left out", "net (float[3] x) => (float[3] y) { y = Concat(x, x) }", "the attribute 'axis'")
@@ -366,6 +367,59 @@ _with_function(
 )
 
 
+def tf_idf(**changes: Any) -> ModelProto:
+    """Counts of the words 2 and 3, and of the pair 5, 4, among six; with other attributes."""
+    attributes: dict[str, Any] = {
+        "mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1,
+        "ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "pool_int64s": [2, 3, 5, 4],
+    }  # fmt: skip
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], **{**attributes, **changes})
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, [6])]
+    return helper.make_model(
+        helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])])
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ngram_counts": [0, 2**31 - 1]}, "ngram_counts must rise"),
+        ({"ngram_counts": [-1, 2]}, "ngram_counts must rise"),
+        ({"ngram_indexes": [0, 1, -1]}, "needed 3 ngram_indexes"), ({"ngram_indexes": [0]}, "needed 3 ngram_indexes"),
+        ({"weights": [1.0]}, "needed 3 weights"), ({"mode": "x"}, "needed the mode TF, IDF or TFIDF, given 'x'"),
+        ({"min_gram_length": -5}, "needed min_gram_length"),
+    ],
+)  # fmt: skip
+def test_pools_of_words(changes: dict[str, Any], message: str) -> None:
+    with limited(seconds=5), pytest.raises(ConversionError, match=message):
+        from_onnx(tf_idf(**changes))
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ('Resize(x, "", c)', "needed 4 scales or sizes, given 1000"),
+        ('Resize <mode = "linear"> (x, "", c)', "needed 4 scales or sizes, given 1000"),
+        ("Pad(x, n)", "needed 8 pads, given 1000"),
+        ("Tile(x, n)", "needed 4 repeats, given 1000"),
+    ],
+)
+def test_a_message_counts_what_is_too_much(node: str, message: str) -> None:
+    made = model(f"net (float[1, 1, 2, 4] x, float[1000] c, int64[1000] n) => (float[1, 1, 2, 4] y) {{ y = {node} }}")
+    program = from_onnx(made)
+    inputs = [np.ones(tuple(v.shape), v.dtype) for v in program.inputs]
+    with pytest.raises(CellbridgeError, match=message) as raised:
+        execute(program, inputs)
+    assert len(str(raised.value)) < 1000
+
+
+def test_words_are_skipped_as_far_as_there_are_words() -> None:
+    program = from_onnx(tf_idf(max_skip_count=2**31 - 1, max_gram_length=2**31 - 1))
+    with limited(seconds=5):
+        (counts,) = execute(program, [np.array([5, 2, 4, 3, 3, 4])])
+    np.testing.assert_array_equal(counts, [1, 2, 2])
+
+
 def test_all_integers_of_operators_have_limits_that_their_defaults_keep() -> None:
     for schema in onnx.defs.get_all_schemas_with_history():
         for name, attribute in schema.attributes.items():
@@ -388,6 +442,35 @@ def test_hostile_models_are_refused(name: str) -> None:
     with limited(seconds=20), pytest.raises(CellbridgeError, match=message) as raised:
         from_onnx(hostile)
     assert len(str(raised.value)) < 10_000, "nobody reads it all"
+
+
+def test_inputs_that_an_operator_needs_are_asked_for() -> None:
+    """Each is left out in turn: of some operators, an earlier version has an attribute instead."""
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    for schema in (s for s in onnx.defs.get_all_schemas() if s.domain in ("", "ai.onnx.ml")):
+        needed = [i for i, parameter in enumerate(schema.inputs) if parameter.option == single]
+        for at in needed:
+            names = ["" if i == at else "x" for i in range(len(needed))]
+            node = helper.make_node(schema.name, names, ["y"], domain=schema.domain)
+            values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
+            opsets = [helper.make_opsetid("", onnx.defs.onnx_opset_version()), helper.make_opsetid("ai.onnx.ml", 5)]
+            graph = helper.make_graph([node], "g", values[:1], values[1:])
+            with pytest.raises(ConversionError, match=f"given no {schema.inputs[at].name}|operator"):
+                from_onnx(helper.make_model(graph, opset_imports=opsets))
+
+
+def test_attributes_that_an_operator_needs_are_asked_for() -> None:
+    """TopK's K is an attribute up to version 9."""
+    made = model("net (float[3] x) => (float[3] y, int64[3] i) { y, i = TopK(x) }", opset=9)
+    with pytest.raises(ConversionError, match="needed the attribute 'k'"):
+        from_onnx(made)
+
+
+@pytest.mark.parametrize("operator", ["Relu", "RandomUniformLike", "EyeLike", "ConstantOfShape", "Shape"])
+def test_a_sequence_is_no_tensor(operator: str) -> None:
+    made = model(f"net (seq(float[3]) s) => (float[n] y) {{ y = {operator}(s) }}")
+    with pytest.raises(ConversionError, match="needed a tensor as operand 1, given a sequence"):
+        from_onnx(made)
 
 
 def field(number: int, content: bytes) -> bytes:

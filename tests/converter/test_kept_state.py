@@ -3,6 +3,7 @@
 import collections
 import threading
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -59,13 +60,28 @@ class TakesTheFirstBatch(Keeps):
         return self.linear(x) - self.held
 
 
+class Store:
+    """An object with a dictionary, as caches of keys and values are."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, torch.Tensor] = {}
+
+
+class StoresInAnObject(Keeps):
+    def forward(self, x):
+        y = self.linear(x) + self.held.entries.get("last", 0)
+        self.held.entries["last"] = y.detach()
+        return y
+
+
 @pytest.mark.parametrize(
     "module",
     [
         Recurs(), Recurs(torch.zeros(2, 3)), Appends([]), Appends(collections.deque()), Caches({}),
         SetsAttributeOfAnObject(SimpleNamespace(last=torch.zeros(2, 3))), TakesTheFirstBatch(),
+        StoresInAnObject(Store()),
     ],
-    ids=["None", "tensor", "list", "deque", "dict", "object", "first batch"],
+    ids=["None", "tensor", "list", "deque", "dict", "object", "first batch", "dict of an object"],
 )  # fmt: skip
 def test_state_is_refused(module):
     with pytest.raises(ConversionError) as raised:
@@ -82,6 +98,68 @@ def test_the_module_is_left_as_it_was():
         from_torch(module, (X,))
     assert module.held == []
     module(X)  # no tensor of the trace is left in it
+
+
+ENTRIES: dict[str, torch.Tensor] = {}
+LAST: torch.Tensor | None = None
+
+
+class StoresInAGlobal(Keeps):
+    def forward(self, x):
+        y = self.linear(x) + ENTRIES.get("last", 0)
+        ENTRIES["last"] = y.detach()
+        return y
+
+
+class SetsAGlobal(Keeps):
+    def forward(self, x):
+        global LAST
+        y = self.linear(x) if LAST is None else self.linear(x) + LAST
+        LAST = y.detach()
+        return y
+
+
+class StoresInItsClass(Keeps):
+    entries: ClassVar[dict[str, torch.Tensor]] = {}
+
+    def forward(self, x):
+        y = self.linear(x) + self.entries.get("last", 0)
+        self.entries["last"] = y.detach()
+        return y
+
+
+class SetsItsClass(Keeps):
+    last = None
+
+    def forward(self, x):
+        y = self.linear(x) if self.last is None else self.linear(x) + self.last
+        type(self).last = y.detach()
+        return y
+
+
+@pytest.mark.parametrize(
+    ("module", "place"),
+    [
+        (StoresInAGlobal(), "the global ENTRIES"), (SetsAGlobal(), "the global LAST"),
+        (StoresInItsClass(), "self.entries"), (SetsItsClass(), "self.last"),
+    ],
+)  # fmt: skip
+def test_state_outside_of_the_module_is_refused(module, place):
+    for _ in range(2):  # the first refusal leaves all as it was
+        with pytest.raises(ConversionError) as raised:
+            from_torch(nn.Sequential(nn.Identity(), module), (X,))
+        assert f"1, {type(module).__name__}: {place}\n    at {__file__}:" in str(raised.value)
+    assert not ENTRIES
+    assert LAST is None
+    assert not StoresInItsClass.entries
+    assert SetsItsClass.last is None
+
+
+class CachesATableInAGlobal(Keeps):
+    def forward(self, x):
+        if x.shape[0] not in ENTRIES:
+            ENTRIES[x.shape[0]] = torch.arange(3.0)
+        return self.linear(x) * ENTRIES[x.shape[0]]
 
 
 class Shows(Keeps):
@@ -104,7 +182,11 @@ class Drops(Keeps):
 
 
 @pytest.mark.parametrize("train", [False, True])
-@pytest.mark.parametrize("module", [Shows(), CachesATable({}), Drops()], ids=["shown", "a table", "random"])
+@pytest.mark.parametrize(
+    "module",
+    [Shows(), CachesATable({}), Drops(), CachesATableInAGlobal()],
+    ids=["shown", "a table", "random", "a global table"],
+)
 def test_what_the_next_call_does_not_depend_on_is_no_state(module, train):
     from_torch(module, (X,), train=train)
 

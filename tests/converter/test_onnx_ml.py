@@ -80,7 +80,7 @@ def test_label_encoder() -> None:
         ("y = ai.onnx.ml.Scaler<offset = [1.0, 2.0], scale = [1.0]>(x)", "offset has 2 numbers for 3 features"),
         ('y = ai.onnx.ml.Normalizer<norm = "L3">(x)', "MAX, L1 or L2, given 'L3'"),
         ("y = ai.onnx.ml.LinearRegressor<coefficients = [1.0, 2.0]>(x)", "needed 3 coefficients"),
-        ('y = ai.onnx.ml.LinearRegressor<coefficients = [1.0, 2.0, 3.0], post_transform = "PROBIT">(x)', "'PROBIT'"),
+        ('y = ai.onnx.ml.LinearRegressor<coefficients = [1.0, 2.0, 3.0], post_transform = "RELU">(x)', "'RELU'"),
         (
             'y, z = ai.onnx.ml.LinearClassifier<coefficients = [1.0, 2.0, 3.0], classlabels_strings = ["a", "b"]>(x)',
             "classes that are strings",
@@ -88,5 +88,66 @@ def test_label_encoder() -> None:
     ],
 )
 def test_what_is_refused(node: str, said: str) -> None:
+    with pytest.raises(CellbridgeError, match=said):
+        from_onnx(model(node, X, "float[n, k] y"))
+
+
+def test_labels_in_tensors() -> None:
+    keys, values = "keys_tensor = int64[3] {4, 1, 9}", "values_tensor = double[3] {0.5, 1.5, -2.0}"
+    labels = np.array([[4, 9, 1], [5, 4, 0]])
+    made = model(f"y = ai.onnx.ml.LabelEncoder<{keys}, {values}, default_tensor = double[1] {{8.0}}>(x)", labels, "y")
+    made.opset_import[1].version = 4
+    (expected,) = run_model(made, {"x": labels}).values()
+    np.testing.assert_array_equal(from_onnx(made)(labels), expected)
+    made = model(f"y = ai.onnx.ml.LabelEncoder<{keys}, values_tensor = double[2] {{0.5, 1.5}}>(x)", labels, "y")
+    made.opset_import[1].version = 4
+    with pytest.raises(CellbridgeError, match="given 3 and 2"):
+        from_onnx(made)
+
+
+def test_imputer() -> None:
+    x = np.where(X > 1, np.nan, X).astype(np.float32)
+    agrees("y = ai.onnx.ml.Imputer<imputed_value_floats = [0.5], replaced_value_float = nan>(x)", x)
+    agrees("y = ai.onnx.ml.Imputer<imputed_value_floats = [0.5, 1.0, 2.0], replaced_value_float = nan>(x)", x)
+    integers = np.arange(12).reshape(4, 3) % 4
+    node = "y = ai.onnx.ml.Imputer<imputed_value_int64s = [7, 8, 9], replaced_value_int64 = 3>(x)"
+    agrees(node, integers, "int64[n, k] y")
+
+
+def test_one_hot_encoder() -> None:
+    for x in (np.array([[4, 9], [1, 0]]), np.array([4.7, 1.2, -3.0], np.float32)):
+        agrees("y = ai.onnx.ml.OneHotEncoder<cats_int64s = [4, 1, 9]>(x)", x, "float[n, ...] y".replace(", ...", ""))
+
+
+def test_feature_vectorizer() -> None:
+    for dimensions in ("3", "2", "5"):
+        agrees(f"y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [{dimensions}]>(x)", X)
+    agrees("a = Exp(x) y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [3, 3]>(x, a)", X)
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_support_vectors(kernel: str, one_class: int) -> None:
+    options = f'kernel_type = "{kernel}", kernel_params = [0.4, 0.5, 3.0], one_class = {one_class}, rho = [0.25]'
+    vectors = f"n_supports = 3, support_vectors = [{NINE}], coefficients = [0.5, -1.5, 2.0]"
+    agrees(f"y = ai.onnx.ml.SVMRegressor<{options}, {vectors}>(x)", X)
+    agrees(f"y = ai.onnx.ml.SVMRegressor<{options}, coefficients = [0.5, -1.5, 2.0]>(x)", X)
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ("y = ai.onnx.ml.Imputer<imputed_value_floats = [0.5, 1.0]>(x)", "or 3, given 2"),
+        ("y = ai.onnx.ml.Imputer(x)", "or 3, given 0"),
+        ('y = ai.onnx.ml.OneHotEncoder<cats_strings = ["a"]>(x)', "categories that are strings"),
+        ("y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [3, 3]>(x)", "2 inputdimensions for 1 inputs"),
+        ("y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [4611686018427387904]>(x)", "features of an input, given"),
+        ("y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [-1]>(x)", "features of an input, given -1"),
+        ("y = ai.onnx.ml.SVMRegressor<n_supports = 4611686018427387904, rho = [1.0]>(x)", "with 0 coefficients"),
+        ("y = ai.onnx.ml.SVMRegressor<n_supports = -1, rho = [1.0]>(x)", "-1 vectors"),
+        ("y = ai.onnx.ml.SVMRegressor<coefficients = [1.0, 2.0, 3.0]>(x)", "and 0 rho"),
+    ],
+)
+def test_features_that_are_refused(node: str, said: str) -> None:
     with pytest.raises(CellbridgeError, match=said):
         from_onnx(model(node, X, "float[n, k] y"))

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from cellbridge.converter import from_onnx, to_torch
+from cellbridge.runtime import compile as compiled
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import CellbridgeError, ConversionError, ConversionWarning, UsageError
 from cellbridge.runtime.ir.dims import symbol
@@ -237,3 +238,52 @@ def test_a_shortcut_beside_same_padding_along_open_axes() -> None:
     assert program.outputs[0].shape[2] == (symbol("h") + 1) // 2
     np.testing.assert_allclose(program(x), run_model(made, {"x": x})["y"], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(to_torch(program)(torch.from_numpy(x)).detach(), program(x), rtol=1e-4, atol=1e-5)
+
+
+ENDS = [
+    ("[0]", "[5]", "[0]", "[1]"),
+    ("[3]", "[5]", "[0]", "[1]"),
+    ("[-4]", "[5]", "[0]", "[2]"),
+    ("[1]", "[7]", "[-2]", "[3]"),
+    ("[0]", "[9223372036854775807]", "[0]", "[1]"),
+]
+
+
+@pytest.mark.parametrize(("start", "end", "axis", "step"), ENDS)
+def test_a_slice_ends_where_the_axis_does(start: str, end: str, axis: str, step: str) -> None:
+    graph = f"""net (float[n, 3] x) => (float[m, 3] y) {{
+        starts = Constant<value_ints = {start}>()
+        ends = Constant<value_ints = {end}>()
+        axes = Constant<value_ints = {axis}>()
+        steps = Constant<value_ints = {step}>()
+        part = Slice(x, starts, ends, axes, steps)
+        y = Exp(part)
+    }}"""
+    made = model(graph)
+    program = from_onnx(made)
+    module = to_torch(program)
+    for size in (4, 5, 6, 9):
+        x = floats(size, 3)
+        (wanted,) = run_model(made, {"x": x}).values()
+        y, gradients = program.value_and_grad(x, cotangents=[np.ones_like(wanted)])
+        np.testing.assert_allclose(y, wanted, rtol=1e-6)
+        np.testing.assert_allclose(compiled(program)(x), wanted, rtol=1e-6)
+        t = torch.from_numpy(x).requires_grad_()
+        out = module(t)
+        np.testing.assert_allclose(out.detach(), wanted, rtol=1e-6)
+        (expected,) = torch.autograd.grad(out.sum(), t)
+        np.testing.assert_allclose(gradients.inputs[0], expected, rtol=1e-6)
+
+
+def test_an_end_that_the_model_needs_to_be_reached_is_taken_to_be() -> None:
+    graph = """net (float[n, 3] x) => (float[2, 2] y) {
+        starts = Constant<value_ints = [0]>()
+        ends = Constant<value_ints = [4]>()
+        part = Slice(x, starts, ends)
+        shape = Constant<value_ints = [2, 6]>()
+        rows = Reshape(part, shape)
+        y = MatMul(rows, w)
+    }"""
+    made = model(graph, w=floats(6, 2))
+    x = floats(5, 3)
+    np.testing.assert_allclose(from_onnx(made)(x), run_model(made, {"x": x})["y"], rtol=1e-5)

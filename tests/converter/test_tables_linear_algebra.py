@@ -262,3 +262,38 @@ def test_distances_of_any_number_of_points() -> None:
     args, others = ((torch.randn(2, n, 3), torch.randn(2, n + 1, 3)) for n in (4, 30))
     function = Function(lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, p=1), torch.cdist(x, x).mean()))
     assert_matches_torch(function, *args, dynamic_shapes=({1: "n"}, {1: "m"}), other_args=others, tolerance=1e-7)
+
+
+@pytest.mark.parametrize("hermitian", [False, True])
+@pytest.mark.parametrize("dtype", KINDS.values(), ids=KINDS)
+def test_ldl_factors_and_what_is_solved_by_them(dtype: torch.dtype, hermitian: bool) -> None:
+    """Pivots are exactly LAPACK's; blocks of size 2, and of size 1 with and without an exchange, are among them."""
+    x = _matrices(12, 6, 6, dtype=dtype)
+    x.diagonal(dim1=-2, dim2=-1).mul_(0.2)
+
+    def function(x: Tensor, b: Tensor) -> Any:
+        x, b = x.detach(), b.detach()  # torch has no gradients of these
+        factors, pivots = linalg.ldl_factor(x, hermitian=hermitian)
+        solved = [linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)]
+        return factors, pivots, *solved, linalg.ldl_factor_ex(x, hermitian=hermitian)
+
+    assert_matches_torch(Function(function), x, _matrices(6, 2, dtype=dtype))
+    pivots = linalg.ldl_factor(x, hermitian=hermitian).pivots
+    assert (pivots < 0).any()
+    assert (pivots > torch.arange(1, 7)).any()
+
+
+def test_a_singular_matrix_says_where() -> None:
+    def function(x: Tensor) -> Any:
+        return linalg.ldl_factor_ex(x.detach()).info
+
+    x = torch.diag_embed(torch.tensor([[1.0, 2.0, 3.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    assert_matches_torch(Function(function), x)
+
+
+def test_pivots_that_point_outside_are_refused() -> None:
+    x, b = torch.eye(3), torch.ones(3, 1)
+    program = from_torch(Function(linalg.ldl_solve), (x, torch.tensor([1, 2, 3], dtype=torch.int32), b))
+    for pivots in ([1, 2, 4], [0, 2, 3], [-9, -9, 3]):
+        with pytest.raises(CellbridgeError, match="needed pivots from 1 to 3"):
+            program(x, torch.tensor(pivots, dtype=torch.int32), b)

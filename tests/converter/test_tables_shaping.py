@@ -284,8 +284,20 @@ def test_memory_is_read_by_strides(check):
         ],
         x,
     )
-    # torch's gradient of what is written into is the wrong way round: it flows where that was overwritten
-    check(lambda x: torch.as_strided_scatter(x, x[0, :2, :2], (2, 2), (1, 7)).sin(), x, gradients=False)
+
+
+def test_memory_is_written_by_strides(check):
+    """With torch's own gradients: a call gives its operand the cotangent where that is overwritten; in place not."""
+    x, u = torch.arange(24.0).reshape(2, 3, 4), torch.randn(2, 2)
+    check(lambda x, u: torch.as_strided_scatter(x * 2, u * x[0, :2, :2], (2, 2), (1, 7), 3).sin(), x, u)
+    check(lambda x, u: torch.as_strided_scatter(x, u, (2, 2), (1, 7)).sin(), x, u)
+
+    def in_place(x, u):
+        y = x * 2
+        y.as_strided((2, 2), (1, 7), 3).mul_(u)
+        return y.sin()
+
+    check(in_place, x, u)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import onnx
 from onnx.backend.test.loader import load_model_tests
 
 from cellbridge import converter
+from cellbridge.converter.onnx_in.inputs import shapes_by_arrays
 from cellbridge.runtime.ops.random import drawing_from
 
 GAPS = Path(__file__).with_name("backend_gaps.toml")
@@ -51,8 +52,10 @@ def expected_to_fail(name: str, known: dict[str, str]) -> bool:
 def run(case: Any) -> Outcome:
     """Import the model of a test, run it on each of its data sets, and compare."""
     try:
-        program = converter.from_onnx(case.model if case.model is not None else Path(case.model_dir) / "model.onnx")
+        path = None if case.model is not None else Path(case.model_dir) / "model.onnx"
+        graph = (case.model or onnx.load(str(path), load_external_data=False)).graph
         for inputs, expected in _data_sets(case):
+            program = converter.from_onnx(path or case.model, shapes=_structure(graph, inputs))
             with drawing_from(0):
                 given = program(*inputs)
             problem = _difference(given if isinstance(given, tuple) else (given,), expected, case.rtol, case.atol)
@@ -61,6 +64,15 @@ def run(case: Any) -> Outcome:
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is the outcome
         return Outcome(case.name, f"{type(error).__name__}: {error}")
     return Outcome(case.name, "")
+
+
+def _structure(graph: onnx.GraphProto, inputs: list[Any]) -> Any:
+    """How many items sequences have, and which optionals hold something."""
+    shapes = {}
+    for info, given in zip(graph.input, inputs, strict=False):
+        items = {f"{info.name}[{i}]": x for i, x in enumerate(given)} if isinstance(given, list) else {info.name: given}
+        shapes |= {name: np.shape(x) for name, x in items.items() if x is not None}
+    return shapes_by_arrays(graph, shapes)
 
 
 def _data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:

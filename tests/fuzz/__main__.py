@@ -7,7 +7,7 @@ import sys
 import time
 
 from tests.fuzz.campaign import Failure, fuzz
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import ALL
 
 
 def main() -> int:
@@ -16,7 +16,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="the number of the first one")
     parser.add_argument("--only", type=int, help="run this one alone")
-    parser.add_argument("--target", choices=sorted(TARGETS))
+    parser.add_argument("--target", choices=sorted(ALL))
     given = parser.parse_args()
     numbers = range(given.start, given.start + given.mutants)
     if given.only is not None:

@@ -25,9 +25,11 @@ class Failure:
     number: int
     what: str
     detail: str
+    target: str | None = None
 
     def __str__(self) -> str:
         again = f"python -m tests.fuzz --seed {self.seed} --only {self.number}"
+        again += f" --target {self.target}" if self.target else ""
         return f"mutant {self.number} of seed {self.seed}: {self.what}\n{self.detail}\n  again: {again}"
 
 
@@ -42,14 +44,15 @@ def fuzz(seed: int, numbers: range, target: str | None = None) -> Iterator[int |
             if isinstance(answer, str):  # the worker ended
                 if not began:
                     raise RuntimeError(f"a worker doesn't start: {answer}")
-                yield Failure(seed, current, answer, "")
+                yield Failure(seed, current, answer, "", target)
                 break
             began = True
             if "begins" in answer:
                 current = int(str(answer["begins"]))
                 yield current
             elif "fails" in answer:
-                yield Failure(seed, current, f"{answer['what']} ({answer['target']})", str(answer["detail"]))
+                what = f"{answer['what']} ({answer['target']})"
+                yield Failure(seed, current, what, str(answer["detail"]), target)
             else:
                 break
         start = max(current, start) + 1

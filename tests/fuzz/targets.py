@@ -14,7 +14,7 @@ import numpy as np
 
 from cellbridge.converter import from_onnx
 from cellbridge.parity.affordable import memory_needed
-from cellbridge.parity.onnx_inputs import generated_inputs
+from cellbridge.parity.onnx_inputs import declared_inputs, feed, generated_inputs
 from cellbridge.parity.weights.checkpoints import convert
 from cellbridge.runtime import Parameter, Tensor, load, load_checkpoint, save_checkpoint
 from cellbridge.runtime.compiled.isolated import IsolatedSession
@@ -24,6 +24,7 @@ from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.verify import verify
 from cellbridge.runtime.trips import at_most
 from tests.fuzz.models import backend_models, bases, changed_model
+from tests.fuzz.outputs import report, torch_module
 from tests.mutation import TEXTS, changed_bytes, changed_json
 from tests.runtime.test_hostile_programs import example, pack, written
 
@@ -46,7 +47,7 @@ def onnx_file(random: Random, folder: Path) -> None:
     str(program)
     inputs = _run(program)
     if in_session and inputs is not None:
-        IsolatedSession(path, seconds=20).run({v.name: x for v, x in zip(program.inputs, inputs, strict=True)})
+        IsolatedSession(path, seconds=20).run(feed(declared_inputs(str(path)), inputs))
 
 
 def _run(program: Program) -> list[Any] | None:
@@ -173,3 +174,19 @@ TARGETS: dict[str, tuple[Target, int]] = {
     "onnx": (onnx_file, 70), "cell": (saved_program, 15), "checkpoint": (checkpoint, 5), "conversion": (conversion, 10),
 }  # fmt: skip
 """By name, with how often they are chosen."""
+
+LATER: dict[str, tuple[Target, int]] = {"torch": (torch_module, 80), "report": (report, 20)}
+"""Those that take the place of others in `SHARE_OF_LATER` of all mutants; all other numbers mean what they did."""
+SHARE_OF_LATER = 0.1
+ALL = {**TARGETS, **LATER}
+
+
+def chosen(source: Random, seed: int, number: int) -> str:
+    """The name of the target of a mutant, whose own choices `source` makes."""
+    first = _one_of(TARGETS, source)
+    other = Random(f"{seed}:{number}:later")
+    return _one_of(LATER, other) if other.random() < SHARE_OF_LATER else first
+
+
+def _one_of(targets: dict[str, tuple[Target, int]], source: Random) -> str:
+    return source.choices(list(targets), [weight for _, weight in targets.values()])[0]

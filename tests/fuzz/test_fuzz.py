@@ -7,10 +7,13 @@ A few in the ordinary suite; `FUZZ_MUTANTS=100000 FUZZ_SEED=7 pytest -m slow tes
 from __future__ import annotations
 
 import os
+from random import Random
 
 import pytest
 
 from tests.fuzz.campaign import Failure, fuzz
+from tests.fuzz.outputs import require_tame
+from tests.fuzz.targets import ALL, LATER, TARGETS, chosen
 from tests.fuzz.worker import run
 
 MUTANTS = int(os.environ.get("FUZZ_MUTANTS", "10000"))
@@ -39,3 +42,23 @@ def test_planted_faults_are_found_and_told_apart() -> None:
     again = run(5, 4, "planted")
     assert again is not None
     assert again["what"] == "KeyError"
+
+
+@pytest.mark.parametrize(("target", "mutants"), [("torch", 60), ("report", 15)])
+def test_what_leaves_does_no_harm(target: str, mutants: int) -> None:
+    assert not [str(one) for one in fuzz(0, range(mutants), target) if isinstance(one, Failure)]
+
+
+def test_later_targets_leave_the_others_as_they_were() -> None:
+    """Seeds that are known keep their meaning: a mutant of an older target is the same as before."""
+    names = [chosen(Random(f"3:{number}"), 3, number) for number in range(400)]
+    assert {*ALL} == {*names}
+    weights = [weight for _, weight in TARGETS.values()]
+    before = [Random(f"3:{number}").choices(list(TARGETS), weights)[0] for number in range(400)]
+    assert all(name in LATER or name == old for name, old in zip(names, before, strict=True))
+
+
+def test_texts_that_act_on_a_terminal_are_found() -> None:
+    for text in ("\x1b[2J", "a\rb", "\u202e"):
+        with pytest.raises(ValueError, match="acts on the terminal"):
+            require_tame(text)

@@ -32,7 +32,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints is no answer
     warnings.simplefilter("ignore")
-    for name in [given.target] if given.target else targets.TARGETS:
+    for name in [given.target] if given.target else targets.ALL:
         _warm(name)
     for number in range(given.start, given.stop):
         answers.write(json.dumps({"begins": number}) + "\n")
@@ -43,17 +43,17 @@ def main() -> None:
 
 def _warm(name: str) -> None:
     """Load what a target needs, outside of the limits."""
-    if name in targets.TARGETS:
-        with tempfile.TemporaryDirectory() as folder, contextlib.suppress(Exception):
-            targets.TARGETS[name][0](random.Random("warm"), Path(folder))
+    if name in targets.ALL:
+        for number in range(3):
+            with tempfile.TemporaryDirectory() as folder, contextlib.suppress(Exception):
+                targets.ALL[name][0](random.Random(f"warm {number}"), Path(folder))
 
 
 def run(seed: int, number: int, target: str | None = None) -> dict[str, Any] | None:
     """Run one mutant; what is wrong, or None."""
     source = random.Random(f"{seed}:{number}")
-    names, weights = list(targets.TARGETS), [weight for _, weight in targets.TARGETS.values()]
-    chosen = target or source.choices(names, weights)[0]
-    function = targets.planted if chosen == "planted" else targets.TARGETS[chosen][0]
+    chosen = target or targets.chosen(source, seed, number)
+    function = targets.planted if chosen == "planted" else targets.ALL[chosen][0]
     with tempfile.TemporaryDirectory() as folder:
         try:
             with limited(SECONDS, MEMORY, processor=True):

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from cellbridge.converter import from_onnx
 from cellbridge.parity import affordable, deadline, onnx_files
-from cellbridge.parity.affordable import MOST_TRIPS, memory_needed, require_affordable
+from cellbridge.parity.affordable import MOST_TRIPS, memory_needed, memory_of_records, require_affordable
 from cellbridge.parity.cli import main
 from cellbridge.parity.commands import command
 from cellbridge.parity.onnx_inputs import generated_inputs
@@ -41,18 +41,32 @@ def test_memory_is_that_of_the_values_that_are_needed_at_one_time() -> None:
 
 def test_what_does_not_fit_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     program, x = from_onnx(model(CHAIN)), np.ones((4, 10), np.float32)
-    require_affordable(program, [x])
+    require_affordable(program, [x], grads=False)
     monkeypatch.setattr(affordable, "memory_size", lambda: 900)
-    with pytest.raises(UsageError, match=r"takes at least 0.945 KB in float64; (?s:.)*largest tensor is %"):
-        require_affordable(program, [x])
+    with pytest.raises(UsageError, match=r"takes at least 1.75 KB, 0.945 KB of it for (?s:.)*largest tensor is %"):
+        require_affordable(program, [x], grads=False)
+
+
+def test_what_is_recorded_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Truth and side in float64, reference in float32, of the input and the output; gradients as much again."""
+    program, x = from_onnx(model(RELU)), np.ones(3, np.float32)
+    recorded = 2 * 3 * (8 + 4 + 8)
+    assert memory_of_records(program, [x], grads=False) == recorded
+    assert memory_of_records(program, [x], grads=True) == 2 * recorded
+    integers = from_onnx(model("net (int64[3] x) => (int64[3] y) { y = Neg(x) }"))
+    assert memory_of_records(integers, [np.ones(3, np.int64)], grads=True) == 2 * 3 * 8
+    monkeypatch.setattr(affordable, "memory_size", lambda: memory_needed(program, [x])[0] + recorded)
+    require_affordable(program, [x], grads=False)
+    with pytest.raises(UsageError, match="of memory"):
+        require_affordable(program, [x], grads=True)
 
 
 def test_loops_that_go_round_too_often_are_refused() -> None:
     x = np.ones(2, np.float32)
-    require_affordable(from_onnx(model(LOOP, m=np.array(MOST_TRIPS))), [x])
+    require_affordable(from_onnx(model(LOOP, m=np.array(MOST_TRIPS))), [x], grads=True)
     for trips in (MOST_TRIPS + 1, 10**5, 2**60):
         with pytest.raises(CellbridgeError, match=f"go round more than {MOST_TRIPS} times"):
-            require_affordable(from_onnx(model(LOOP, m=np.array(trips))), [x])
+            require_affordable(from_onnx(model(LOOP, m=np.array(trips))), [x], grads=True)
 
 
 @pytest.mark.parametrize("arguments", [("run", "{0}"), ("compare", "{0}", "{1}"), ("compare", "{1}", "{0}")])

@@ -17,6 +17,8 @@ from torch import nn
 
 from cellbridge import converter, parity
 from cellbridge.parity.cli import main
+from cellbridge.parity.onnx_files import check_onnx
+from cellbridge.parity.report import terminal
 from tests.converter.test_torch_out_large import nested
 from tests.converter.test_torch_out_names import PAYLOADS, Outer, hostile_model, with_names
 
@@ -137,3 +139,17 @@ def test_an_empty_name_of_a_module_is_shown(tmp_path: Path) -> None:
     done = run("run", str(tmp_path / "a.onnx"))
     assert done.exit_code == 0, done.output
     assert "(no name)" in done.output
+
+
+def test_names_in_notes_do_not_act_on_who_prints_a_report(tmp_path: Path) -> None:
+    """`print(report)` in a notebook or a script goes past the command's own care."""
+    outputs = ["y\u202e", "\x1b[2J\x1b]0;title\x07"]
+    nodes = [helper.make_node("Relu", ["x"], outputs[:1]), helper.make_node("Neg", ["x"], outputs[1:])]
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in ("x", *outputs)]
+    opsets = [helper.make_opsetid("", 18)]
+    made = helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:]), opset_imports=opsets, ir_version=9)
+    onnx.save(made, tmp_path / "m.onnx")
+    report = check_onnx(str(tmp_path / "m.onnx"))
+    for text in (str(report), terminal.failure_text(report)):
+        assert "y\\u202e" in text
+        assert all(character.isprintable() or character == "\n" for character in text)

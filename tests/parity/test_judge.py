@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellbridge.parity.judge import ROUNDING_FACTOR, Tolerance, epsilon, error, judge, reference_error, size
+from cellbridge.parity.deviations import error, reference_error, size
+from cellbridge.parity.judge import ROUNDING_FACTOR, Tolerance, epsilon, judge
 from cellbridge.parity.results import FAIL, PASS
 
 TRUTH = np.linspace(-1.0, 1.0, 9)

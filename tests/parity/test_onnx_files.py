@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -392,6 +393,19 @@ def test_arrays_that_can_not_be(path: str, tmp_path: Path, content: bytes, messa
     assert message in " ".join(refused("run", path, "--inputs", str(arrays)).split())
 
 
+def test_a_header_without_end(path: str, tmp_path: Path) -> None:
+    """A header says how long it is, up to 4 GB, which a few megabytes of zeros in an archive can be."""
+    arrays, length = tmp_path / "inputs.npz", 2**28
+    with zipfile.ZipFile(arrays, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("scale.npy", b"")
+        with archive.open("tokens.npy", "w") as file:
+            file.write(b"\x93NUMPY\x02\x00" + length.to_bytes(4, "little"))
+            for _ in range(16):
+                file.write(bytes(2**24))
+    with limited(memory=2**26):
+        assert "not an .npz file of arrays" in invoked("run", path, "--inputs", str(arrays)).output
+
+
 def test_a_bomb_of_arrays(path: str, tmp_path: Path) -> None:
     arrays = tmp_path / "inputs.npz"
     with zipfile.ZipFile(arrays, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -532,3 +546,11 @@ def test_sizes_that_an_expression_can_not_have(tmp_path: Path) -> None:
     path = named(tmp_path / "net.onnx", "n", "3 % (n - 2)")
     assert "'x' of the model is float32[n, " in refused("run", path, "--shape", "x=5,1")
     assert "divides by 0 at the sizes given" in refused("run", path, "--shape", "x=2,1", exit_code=3)
+
+
+def test_generated_powers_of_two_are_numbers() -> None:
+    dtype = np.dtype(ml_dtypes.float8_e8m0fnu)
+    (array,) = generated([Value("x", Type(dtype, (1000,)))], 0, {})
+    assert array.dtype == dtype
+    assert np.isfinite(array.astype(np.float32)).all()
+    assert len(np.unique(array.astype(np.float32))) > 5

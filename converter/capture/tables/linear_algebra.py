@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ....runtime.ir.dims import minimum
 from ....runtime.ir.types import INT32
-from ....runtime.ops import creation, matrix, shaping, triangular
+from ....runtime.ops import creation, matrix, reduction, shaping, sorting, symmetric, triangular
+from ....runtime.ops.comparison import equal, greater, logical_and
 from ....runtime.ops.complex_numbers import Complex
 from ....runtime.ops.matrices import (
+    absolute,
     adjoint,
+    diagonal,
     each,
     identity_like,
     lower,
@@ -23,7 +28,7 @@ from ....runtime.ops.matrices import (
 )  # fmt: skip
 from ....runtime.tracing import Traced
 from ..complex_table import of_complex
-from ..table import Context, Translation, aten
+from ..table import Context, Translation, aten, cast
 
 # Where torch tells by a number, `info`, that it failed, a program raises an error when it runs: that number is 0.
 
@@ -220,3 +225,41 @@ def cholesky_solve(context: Context, self: Any, input2: Any, upper: bool = False
 def cholesky_inverse(context: Context, self: Any, upper: bool = False) -> Any:
     """cholesky_inverse(Tensor self, bool upper=False) -> Tensor"""
     return on_numbers(triangular.cholesky_solve, identity_like(self), self, upper=upper)
+
+
+# ---- LDL factors, of symmetric matrices that aren't positive definite ----
+
+
+@of_any("aten.linalg_ldl_factor_ex.default")
+def ldl_factor_ex(context: Context, self: Any, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+    """linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (LD, pivots, info)"""
+    factors, pivots = _ldl(self, hermitian)
+    return factors, pivots, _first_zero(context, factors, pivots) if context.used[2] else None
+
+
+def _ldl(x: Any, hermitian: bool) -> tuple[Any, Any]:
+    if isinstance(x, Complex):
+        factors, pivots = symmetric.ldl(x.pair(), hermitian=hermitian, paired=True)
+        return Complex.of_pair(factors), pivots
+    factors, pivots = symmetric.ldl(x)
+    return factors, pivots
+
+
+def _first_zero(context: Context, factors: Any, pivots: Traced) -> Any:
+    """The place, counted from 1, of the first block of size 1 that is 0; 0 if there is none."""
+    size = factors.shape[-1]
+    if size == 0:
+        return zeros(context, pivots.shape[:-1], INT32)
+    is_zero = equal(absolute(diagonal(factors)), np.zeros((), factors.dtype))
+    found = cast(logical_and(is_zero, greater(pivots, np.zeros((), INT32))), INT32)
+    place = cast(sorting.argmax(found, axis=-1) + 1, INT32)
+    return place * reduction.reduce_max(found, axes=(-1,))
+
+
+@of_any("aten.linalg_ldl_solve.default")
+def ldl_solve(context: Context, factors: Any, pivots: Traced, b: Any, *, hermitian: bool = False) -> Any:
+    """linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"""
+    if isinstance(b, Complex):
+        pairs = (factors.pair(), pivots, b.pair())
+        return Complex.of_pair(symmetric.ldl_solve(*pairs, hermitian=hermitian, paired=True))
+    return symmetric.ldl_solve(factors, pivots, b)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ir.dims import Dim, product
-from ....runtime.ir.types import INT64
+from ....runtime.ir.types import INT64, is_floating
 from ....runtime.ops import creation, indexing, shaping
+from ....runtime.ops.own_gradient import own_gradient
+from ....runtime.subprograms import traced
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
 
@@ -24,12 +26,42 @@ def as_strided_scatter(
 ) -> Any:
     """as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)"""
     memory, order, begin = _memory(context, self)
-    places = _places(context, src.shape, stride, storage_offset, memory, begin)
+    return _as_it_lay(_written(context, memory, src, stride, storage_offset, begin)[0], self, order)
+
+
+@aten("cellbridge.as_strided_scatter.default")
+def called_as_strided_scatter(
+    context: Context, self: Traced, src: Traced, size: Any, stride: Any, storage_offset: Any = None
+) -> Any:
+    """The same with torch's own gradient, which gives `self` the cotangent where it is overwritten: `strided_marks`"""
+    memory, order, begin = _memory(context, self)
+    written, places, updates = _written(context, memory, src, stride, storage_offset, begin)
+    if not is_floating(written.dtype):
+        return _as_it_lay(written, self, order)
+
+    def backward(memory: Traced, updates: Traced, places: Traced, written: Traced, g: Traced) -> list[Any]:
+        taken = indexing.take(g, places, axis=0)
+        return [indexing.scatter(creation.full_like(g, 0, shape=g.shape), places, taken, axis=0), taken]
+
+    types = [x.value.type for x in (memory, updates, places, written, written)]
+    program = traced(backward, types, "as_strided_scatter.backward")
+    return _as_it_lay(own_gradient(written, memory, updates, places, outputs=1, backward=program), self, order)
+
+
+def _written(
+    context: Context, memory: Traced, src: Traced, stride: Any, offset: Dim | None, begin: int
+) -> tuple[Any, Any, Any]:
+    """The memory with what was written, the places of that, and the numbers, one after the other."""
+    places = _places(context, src.shape, stride, offset, memory, begin)
     flat = (product(src.shape),)
-    places, updates = (shaping.reshape(x, shape=flat) for x in (places, cast(src, self.dtype)))
-    written = indexing.scatter(memory, places, updates, axis=0)
-    written = shaping.reshape(written, shape=tuple(self.shape[axis] for axis in order))
-    return shaping.transpose(written, permutation=tuple(order.index(axis) for axis in range(self.ndim)))
+    places, updates = (shaping.reshape(x, shape=flat) for x in (places, cast(src, memory.dtype)))
+    return indexing.scatter(memory, places, updates, axis=0), places, updates
+
+
+def _as_it_lay(memory: Traced, x: Traced, order: list[int]) -> Any:
+    """What lies in memory as a tensor of the shape of `x`, whose axes lie there in this order."""
+    laid = shaping.reshape(memory, shape=tuple(x.shape[axis] for axis in order))
+    return shaping.transpose(laid, permutation=tuple(order.index(axis) for axis in range(x.ndim)))
 
 
 @aten("aten.resize.default")

@@ -72,6 +72,8 @@ WITHOUT_FORM |= dict.fromkeys(
         "i1e",
         "igamma",
         "igammac",
+        "ldl",
+        "ldl_solve",
         "log_ndtr",
         "log_normal",
         "lu",

@@ -74,7 +74,7 @@ def _(o: Operation) -> Expression:
     alpha, scale, input_scale = o["alpha"], o["scale"], o["input_scale"]
     if (alpha, scale, input_scale) == (1.0, 1.0, 1.0):
         return call("ops.elu", o.x().text)
-    if scale == 1.0 and input_scale == 1.0 / alpha:
+    if scale == 1.0 and alpha != 0.0 and input_scale == 1.0 / alpha:
         return call("ops.celu", o.x().text, o.literal(alpha, "alpha"))
     negative = call("ops.minimum", o.x().text, "0.0")
     below = call("ops.expm1", _times(o, negative, input_scale, "input_scale").text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 from ....runtime.errors import ShapeError
@@ -31,7 +32,7 @@ def window_padding(
         return ((0, 0),) * rank
     if auto_pad == "NOTSET":
         if len(pads) != 2 * rank:
-            raise ShapeError(f"needed {2 * rank} pads, given {pads}")
+            raise ShapeError(f"needed {2 * rank} pads, given {len(pads)}")
         return tuple(zip(pads[:rank], pads[rank:], strict=True))
     result = []
     for size, k, s, d in zip(sizes, kernel, stride, dilation, strict=True):
@@ -65,7 +66,7 @@ def per_axis(given: Any, rank: int, what: str) -> tuple[int, ...]:
     if given is None:
         return (1,) * rank
     if len(given) != rank or any(number < 1 for number in given):
-        raise ShapeError(f"needed {rank} positive {what}, given {given}")
+        raise ShapeError(f"needed {rank} positive {what}, given {reprlib.repr(given)}")
     return tuple(given)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
-from ....runtime.ir.types import FLOAT32, INT64
+from ....runtime.ir.types import FLOAT32, INT64, is_floating
 from ....runtime.ops import activation, comparison, elementwise, indexing, linear, reduction, shaping, sorting
 from ....runtime.tracing import Traced
+from .. import protos
 from ..context import Context
 from ..table import Unsupported, cast, onnx, require_few
 
@@ -64,7 +66,7 @@ def linear_regressor(
     targets: int = 1,
 ) -> Any:  # fmt: skip
     """LinearRegressor-1(X) -> Y"""
-    return _transformed(_scores(X, coefficients, intercepts, targets), post_transform)
+    return after_transform(_scores(X, coefficients, intercepts, targets), post_transform)
 
 
 @onnx("LinearClassifier", domain=DOMAIN)
@@ -81,7 +83,7 @@ def linear_classifier(
         raise Unsupported("two classes by the sign of one score")
     scores = _scores(X, coefficients, intercepts, classes)
     labels = indexing.take(np.asarray(classlabels_ints, INT64), sorting.argmax(scores, axis=1), axis=0)
-    return labels, _transformed(scores, post_transform)
+    return labels, after_transform(scores, post_transform)
 
 
 def _scores(x: Traced, coefficients: Any, intercepts: Any, count: int) -> Any:
@@ -101,7 +103,8 @@ def _scores(x: Traced, coefficients: Any, intercepts: Any, count: int) -> Any:
     return linear.linear(cast(x, FLOAT32), weight, bias)
 
 
-def _transformed(scores: Any, how: str) -> Any:
+def after_transform(scores: Any, how: str) -> Any:
+    """Scores of several targets or classes, shape (batch, count), after a `post_transform`."""
     match how:
         case "NONE":
             return scores
@@ -109,27 +112,62 @@ def _transformed(scores: Any, how: str) -> Any:
             return elementwise.sigmoid(scores)
         case "SOFTMAX":
             return activation.softmax(scores, axis=1)
+        case "SOFTMAX_ZERO":
+            return _softmax_but_zeros(scores)
+        case "PROBIT":
+            return _probit(scores)
     raise Unsupported(f"post_transform {how!r}")
+
+
+def _softmax_but_zeros(scores: Any) -> Any:
+    """A softmax in which what is 0 stays that."""
+    highest = reduction.reduce_max(scores, axes=(1,), keepdims=True)
+    counts = comparison.greater(elementwise.abs(scores), np.asarray(1e-7, scores.dtype))
+    shares = elementwise.where(counts, elementwise.exp(scores - highest), scores * elementwise.exp(-highest))
+    total = reduction.reduce_sum(
+        elementwise.where(counts, shares, np.asarray(0, scores.dtype)), axes=(1,), keepdims=True
+    )
+    return shares / total
+
+
+def _probit(scores: Any) -> Any:
+    """sqrt(2) times the inverse of erf by Winitzki's approximation, as ONNX Runtime computes it."""
+    a, dtype = 0.147, scores.dtype
+    x = scores * 2.0 - 1.0
+    log = elementwise.log((1.0 - x) * (1.0 + x))
+    half = log * 0.5 + 2.0 / (3.14159 * a)
+    size = elementwise.sqrt(elementwise.sqrt(half * half - log * (1.0 / a)) - half)
+    negative = comparison.less(x, np.asarray(0, dtype))
+    return elementwise.where(negative, -size, size) * 1.41421356
 
 
 @onnx("LabelEncoder", domain=DOMAIN)
 def label_encoder(
     context: Context, X: Traced, *, default_float: float = -0.0, default_int64: int = -1, default_string: str = "",
     keys_floats: Any = (), keys_int64s: Any = (), keys_strings: Any = (), values_floats: Any = (),
-    values_int64s: Any = (), values_strings: Any = (),
+    values_int64s: Any = (), values_strings: Any = (), keys_tensor: Any = None, values_tensor: Any = None,
+    default_tensor: Any = None,
 ) -> Any:  # fmt: skip
-    """LabelEncoder-2(X) -> Y: the value of the key that an element is, or the default"""
-    if keys_strings or values_strings:
+    """LabelEncoder-2..4(X) -> Y: the value of the key that an element is, or the default"""
+    tensors = {"keys": keys_tensor, "values": values_tensor, "default": default_tensor}
+    texts = [t for t in tensors.values() if t is not None and t.data_type == TensorProto.STRING]
+    if keys_strings or values_strings or texts:
         raise Unsupported("labels that are strings: tensors hold numbers only")
-    keys = np.asarray(keys_floats or keys_int64s, X.dtype)
-    values = np.asarray(values_floats, FLOAT32) if values_floats else np.asarray(values_int64s, INT64)
-    default = np.asarray(default_float if values_floats else default_int64, values.dtype)
+    given = {n: protos.array_of(t, context.folder, n).reshape(-1) for n, t in tensors.items() if t is not None}
+    keys = given.get("keys", np.asarray(keys_floats or keys_int64s)).astype(X.dtype)
+    lists = np.asarray(values_floats, FLOAT32) if values_floats else np.asarray(values_int64s, INT64)
+    values = given.get("values", lists)
+    default = np.asarray(default_float if is_floating(values.dtype) else default_int64, values.dtype)
+    if "default" in given:
+        if given["default"].size != 1:
+            raise ShapeError(f"needed one default, given {given['default'].size}")
+        default = given["default"].astype(values.dtype).reshape(())
     if keys.size != values.size or not keys.size:
         raise ShapeError(f"needed as many keys as values, given {keys.size} and {values.size}")
     require_few(keys.size, "labels")
     labels = shaping.reshape(X, shape=(*X.shape, 1))
     same = comparison.equal(labels, keys)
-    if keys.dtype == FLOAT32:
+    if is_floating(keys.dtype):
         same = comparison.logical_or(same, comparison.logical_and(comparison.isnan(labels), np.isnan(keys)))
     place = sorting.argmax(cast(same, INT64), axis=X.ndim)
     found = indexing.take(values, place, axis=0)

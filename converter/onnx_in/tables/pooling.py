@@ -53,19 +53,22 @@ def max_pool(
 ) -> Any:  # fmt: skip
     """MaxPool-1..22(X) -> Y, Indices?"""
     kernel, stride, padded, dilation = _geometry(X, auto_pad, dilations, kernel_shape, pads, strides)
-    symbolic, x = is_symbolic(padded), X
-    if symbolic or not _is_narrow(kernel, padded, dilation):
-        if context.uses(1):
-            raise Unsupported(f"indices with padding of {'symbolic width' if symbolic else 'more than half a window'}")
+    x, around = X, padded
+    apart = is_symbolic(padded) or not _is_narrow(kernel, padded, dilation)
+    if apart:
         lowest = -math.inf if X.dtype.kind in "fV" else int(np.iinfo(X.dtype).min)
-        X = widened(X, padded, lowest)
-        padded = ((0, 0),) * len(kernel)
+        x, padded = widened(X, padded, lowest), ((0, 0),) * len(kernel)
     values, places = max_pooling.max_pool(
-        X, kernel=kernel, stride=stride, padding=padded, dilation=dilation, ceil_mode=bool(ceil_mode)
+        x, kernel=kernel, stride=stride, padding=padded, dilation=dilation, ceil_mode=bool(ceil_mode)
     )
+    if is_symbolic(around):
+        values = same_sized(values, X, stride)
     if not context.uses(1):
-        return same_sized(values, x, stride) if symbolic else values, None
+        return values, None
     sizes = tuple(X.shape[2:])
+    if apart:
+        places = _without_padding(context, places, tuple(x.shape[2:]), sizes, around)
+        places = same_sized(places, X, stride) if is_symbolic(around) else places
     if storage_order:
         places = _column_major(context, places, sizes)
     planes = context.builder.create(creation.arange, stop=X.shape[0] * X.shape[1], dtype=INT64)
@@ -74,14 +77,31 @@ def max_pool(
     return values, places + planes * (context.full((), plane, INT64) if not isinstance(plane, int) else plane)
 
 
+def _coordinate(context: Context, places: Traced, sizes: tuple[Dim, ...], axis: int) -> Any:
+    """Where flat positions are along an axis."""
+    after = context.full((), product(sizes[axis + 1 :]), INT64)
+    return rounding.remainder(rounding.floor_divide(places, after), context.full((), sizes[axis], INT64))
+
+
+def _without_padding(
+    context: Context, places: Traced, wide: tuple[Dim, ...], sizes: tuple[Dim, ...], pads: Padding
+) -> Any:
+    """Flat positions in what has padding around it as those in what has none."""
+    result: Any = None
+    for axis, (before, _) in enumerate(pads):
+        at = _coordinate(context, places, wide, axis) - context.full((), before, INT64)
+        at = elementwise.maximum(at, np.zeros((), np.int64))  # where the lowest number is in the tensor, too
+        at = elementwise.minimum(at, context.full((), sizes[axis] - 1, INT64))
+        along = at * context.full((), product(sizes[axis + 1 :]), INT64)
+        result = along if result is None else result + along
+    return result
+
+
 def _column_major(context: Context, places: Traced, sizes: tuple[Dim, ...]) -> Any:
     """Flat positions in row-major order as those in column-major order."""
     result: Any = None
     for axis in range(len(sizes)):
-        after = context.full((), product(sizes[axis + 1 :]), INT64)
-        along = rounding.remainder(
-            rounding.floor_divide(places, after), context.full((), sizes[axis], INT64)
-        ) * context.full((), product(sizes[:axis]), INT64)
+        along = _coordinate(context, places, sizes, axis) * context.full((), product(sizes[:axis]), INT64)
         result = along if result is None else result + along
     return result
 

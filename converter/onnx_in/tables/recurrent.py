@@ -87,7 +87,7 @@ class _Layer:
         each = len(DEFAULTS[self.kind])
         names = list(names or DEFAULTS[self.kind] * len(self.reversals))
         if len(names) != each * len(self.reversals):
-            raise ShapeError(f"needed {each * len(self.reversals)} activations, given {names}")
+            raise ShapeError(f"needed {each * len(self.reversals)} activations, given {len(names)}")
         left = iter(alphas or ()), iter(betas or ())
         found = [_activation(name, left[0], left[1], clip) for name in names]
         return [found[i * each : (i + 1) * each] for i in range(len(self.reversals))]

@@ -7,19 +7,27 @@ from typing import Any
 import numpy as np
 
 from ....runtime.errors import ShapeError
-from ....runtime.ir.types import BOOL
-from ....runtime.ops import shaping
+from ....runtime.ir.types import BOOL, INT64, Type
+from ....runtime.ops import comparison, elementwise, guard, indexing, shaping
+from ....runtime.ops.by_value import by_value
 from ....runtime.ops.common import normalize_axis
-from ....runtime.recipes.shaping import split as pieces
+from ....runtime.recipes import get_recipe
+from ....runtime.recipes.shaping import split as split_into
 from ....runtime.tracing import Traced
 from ..context import Context
-from ..table import Unsupported, onnx, require_few
-from ..values import Known, Optional, Sequence, known
+from ..table import Unsupported, cast, onnx, require_few
+from ..values import Known, Optional, Pieces, Sequence, known
+
+
+def _inner(value: Any) -> Any:
+    """What an optional holds; anything else itself."""
+    return value.value if isinstance(value, Optional) and value.value is not None else value
 
 
 def _sequence(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, Optional) and isinstance(value.value, Sequence):
-        value = value.value
+    value = _inner(value)
+    if isinstance(value, Pieces):
+        raise Unsupported("a sequence of as many pieces as only the run tells")
     if not isinstance(value, Sequence):
         raise ShapeError("needed a sequence, given a tensor")
     return value.items
@@ -48,7 +56,12 @@ def sequence_empty(context: Context, *, dtype: int = 1) -> Any:
 @onnx("SequenceAt", values=("input_sequence", "position"), folds=False)
 def sequence_at(context: Context, input_sequence: Any, position: Any) -> Any:
     """SequenceAt-11(input_sequence, position) -> tensor"""
-    items, at = _sequence(input_sequence), _position(position, "position")
+    if isinstance(pieces := _inner(input_sequence), Pieces):
+        return _piece(context, pieces, position)
+    items = _sequence(input_sequence)
+    if isinstance(position, Traced) and all(isinstance(x, Traced | Known) for x in items):
+        return _one_of(context, items, position)
+    at = _position(position, "position")
     if not -len(items) <= at < len(items):
         raise ShapeError(f"position {at} in a sequence of {len(items)}")
     return items[at]
@@ -76,39 +89,117 @@ def sequence_erase(context: Context, input_sequence: Any, position: Any = None) 
 @onnx("SequenceLength", values=("input_sequence",), folds=False)
 def sequence_length(context: Context, input_sequence: Any) -> Any:
     """SequenceLength-11(input_sequence) -> length"""
+    if isinstance(pieces := _inner(input_sequence), Pieces):
+        return _count(context, pieces)
     return known(np.array(len(_sequence(input_sequence)), np.int64))
 
 
 @onnx("SplitToSequence", values=("split",), folds=False)
 def split_to_sequence(context: Context, input: Traced, split: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any:
-    """SplitToSequence-11..24(input, split?) -> output_sequence"""
+    """SplitToSequence-11..24(input, split?) -> output_sequence
+
+    Without `keepdims`, pieces of 1 lose the axis; in ONNX Runtime, which needs them then, where one size is given too.
+    """
     at = normalize_axis(axis, input.ndim)
     size = input.shape[at]
-    if not isinstance(size, int):
-        raise Unsupported("a number of pieces that is known only when the program runs")
-    if split is not None and not isinstance(split, Known):
-        raise Unsupported("sizes that are known only when the program runs")
-    if split is None:
-        require_few(size, "pieces of a sequence")
-        sizes: tuple[int, ...] = (1,) * size
-    elif split.ndim == 0:
-        piece = int(split.data)
-        if piece < 1:
-            raise ShapeError(f"needed pieces of a positive size, given {piece}")
-        require_few(size // piece, "pieces of a sequence")
-        sizes = tuple(min(piece, size - start) for start in range(0, size, piece))
-    else:
-        sizes = split.contents()
-    parts = pieces(input, sizes, axis=at)
-    if split is None and not keepdims:
+    if split is not None and split.ndim > 1:
+        raise ShapeError(
+            f"needed one size of all pieces or a vector of sizes, given a split of {split.ndim} dimensions"
+        )
+    if split is not None and split.ndim == 1:
+        return Sequence(_of_sizes(context, input, split, at))
+    piece: Any = 1 if split is None else split
+    if isinstance(split, Known):
+        piece = split.data.item()
+    if isinstance(piece, int) and piece < 1:
+        raise ShapeError(f"needed pieces of a positive size, given {piece}")
+    if not isinstance(piece, int) or not isinstance(size, int):
+        of_any = context.tensor(split) if split is not None and not isinstance(piece, int) else piece
+        return Pieces(input, at, of_any, bool(keepdims) or (isinstance(piece, int) and piece > 1))
+    require_few(size // piece, "pieces of a sequence")
+    parts = split_into(input, tuple(min(piece, size - start) for start in range(0, size, piece)), axis=at)
+    if piece == 1 and not keepdims:
         shape = (*input.shape[:at], *input.shape[at + 1 :])
         parts = tuple(shaping.reshape(part, shape=shape) for part in parts)
     return Sequence(parts)
 
 
+def _of_sizes(context: Context, x: Traced, split: Any, at: int) -> tuple[Any, ...]:
+    """Pieces of the sizes in a vector, which may be known only when the program runs."""
+    count = split.shape[0]
+    if not isinstance(count, int):
+        raise Unsupported("sizes of which only the run tells how many there are")
+    require_few(count, "pieces of a sequence")
+    if not count:
+        raise ShapeError("needed the size of at least one piece")
+    if isinstance(split, Known) and not split.symbolic:
+        return tuple(split_into(x, split.contents(), axis=at))
+    types = tuple(
+        (None, tuple(map(_written, (*x.shape[:at], context.fresh(), *x.shape[at + 1 :])))) for _ in range(count)
+    )
+    parts = by_value(x, context.tensor(split), operator="Split", options=(("axis", at),), types=types)
+    return parts if isinstance(parts, tuple) else (parts,)
+
+
+def _written(size: Any) -> Any:
+    """A size as an attribute."""
+    return size if isinstance(size, int) else str(size)
+
+
+def _count(context: Context, pieces: Pieces) -> Any:
+    """How many pieces there are, as a tensor."""
+    size = context.full((), pieces.data.shape[pieces.axis], INT64)
+    each = _integer(pieces.size)
+    one = np.asarray(1, INT64)
+    return get_recipe("Div").function(size + each - one, each)
+
+
+def _one_of(context: Context, items: tuple[Any, ...], position: Traced) -> Any:
+    """The item at a position that is known only when the program runs, of items that are alike."""
+    tensors = [context.tensor(item) for item in items]
+    if len({x.value.type for x in tensors}) != 1:
+        raise Unsupported("a position that is known only when the program runs, in a sequence of unlike tensors")
+    count = np.asarray(len(items), INT64)
+    at, shape = _at(position, count), tensors[0].shape
+    rows = shaping.concat(*(shaping.reshape(x, shape=(1, *shape)) for x in tensors), axis=0)
+    return indexing.take(rows, at, axis=0)
+
+
+def _at(position: Any, count: Any) -> Any:
+    """A position in a sequence, from the front, which is checked when the program runs."""
+    at, zero = shaping.reshape(cast(position, INT64), shape=()), np.asarray(0, INT64)
+    at = elementwise.where(comparison.less(at, zero), at + count, at)
+    valid = comparison.logical_and(comparison.greater_equal(at, zero), comparison.less(at, count))
+    return guard.guard(at, valid, message="a position in a sequence lies within it")
+
+
+def _integer(number: Any) -> Any:
+    return np.asarray(number, INT64) if isinstance(number, int) else cast(number, INT64)
+
+
+def _piece(context: Context, pieces: Pieces, position: Any) -> Any:
+    """The piece at a position, which may be known only when the program runs; negative ones count from the end."""
+    data, axis, each = pieces.data, pieces.axis, _integer(pieces.size)
+    zero, one = np.asarray(0, INT64), np.asarray(1, INT64)
+    if not isinstance(pieces.size, int):
+        each = guard.guard(each, comparison.greater(each, zero), message="the size of pieces is positive")
+    at = _at(context.tensor(position), _count(context, pieces))
+    first, last = at * each, (at + one) * each
+    bounds = (shaping.reshape(bound, shape=(1,)) for bound in (first, last))
+    length = 1 if isinstance(pieces.size, int) and pieces.size == 1 else context.fresh()
+    type = Type(data.dtype, (*data.shape[:axis], length, *data.shape[axis + 1 :]))
+    part = context.by_value("Slice", data, *bounds, known([axis], np.int64), None, types=(type,))
+    return part if pieces.keepdims else shaping.reshape(part, shape=(*data.shape[:axis], *data.shape[axis + 1 :]))
+
+
 @onnx("ConcatFromSequence", values=("input_sequence",), folds=False)
 def concat_from_sequence(context: Context, input_sequence: Any, *, axis: int, new_axis: int = 0) -> Any:
     """ConcatFromSequence-11(input_sequence) -> concat_result"""
+    pieces = _inner(input_sequence)
+    if isinstance(pieces, Pieces) and pieces.keepdims != bool(new_axis):
+        rank = pieces.data.ndim
+        if normalize_axis(axis, rank) == pieces.axis:
+            return pieces.data
     items = [context.tensor(item) for item in _sequence(input_sequence)]
     if not items:
         raise ShapeError("an empty sequence can't be joined")

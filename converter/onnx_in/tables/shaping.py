@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from ....runtime.errors import ShapeError
-from ....runtime.ir.dims import product
+from ....runtime.ir.dims import SymbolicDim, minimum, product
 from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import comparison, creation, elementwise, indexing, shaping
 from ....runtime.ops.common import normalize_axis
+from ....runtime.recipes.shaping import END, normalized
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import onnx
@@ -21,6 +22,7 @@ def unknown_shape(context: Context, x: Any, rank: Any) -> tuple[Type | None, ...
     """A type of known rank (an integer) whose sizes the run decides; nothing where the rank isn't known either."""
     if not isinstance(rank, int):
         return ()
+    Type(x.dtype, (0,) * rank)  # whether there is one of that rank, before each size gets a symbol
     return (Type(x.dtype, tuple(context.fresh() for _ in range(rank))),)
 
 
@@ -131,7 +133,35 @@ def slice(
 ) -> Any:
     """Slice-1..13(data, starts, ends, axes?, steps?) -> output"""
     types = _or_declared(context, unknown_shape(context, data, data.ndim))
+    bounds = (starts, ends, axes, steps)
+    if all(x is None or (isinstance(x, Known) and x.ndim == 1) for x in bounds) and ends is not None:
+        starts, ends = _within(context, data, starts, ends, axes, steps)
     return context.by_value("Slice", data, starts, ends, axes, steps, types=types)
+
+
+def _within(context: Context, data: Traced, starts: Known, ends: Known, axes: Any, steps: Any) -> tuple[Known, Known]:
+    """Bounds of a slice: fixed ends that may lie beyond a symbolic size are that size there.
+
+    An end of 1 isn't (a tensor is seldom empty), nor one that the model declares to be reached, nor one that the rest
+    of the model needs to be.
+    """
+    first, last = list(starts.data.reshape(-1)), list(ends.data.reshape(-1))
+    count = len(last)
+    at = range(count) if axes is None else axes.contents()
+    forward = [True] * count if steps is None else [step > 0 for step in steps.contents()]
+    if not len(first) == len(at) == len(forward) == count:
+        return starts, ends
+    declared = context.declared()[0]
+    for i, axis in enumerate(normalized(at, data.ndim)):
+        size, end = data.shape[axis], last[i]
+        if isinstance(size, int) or isinstance(end, SymbolicDim) or not 1 < end < END or not forward[i]:
+            continue
+        reached = declared is not None and declared.rank == data.ndim and isinstance(declared.shape[axis], int)
+        if not reached and context.choice():
+            last[i] = minimum(int(end), size)
+            if not isinstance(first[i], SymbolicDim) and first[i] > 1:
+                first[i] = minimum(int(first[i]), size)
+    return known_dims(tuple(first), starts.dtype), known_dims(tuple(last), ends.dtype)
 
 
 @onnx("Split", values=("split",))
@@ -139,9 +169,10 @@ def split(context: Context, input: Traced, split: Any = None, *, axis: int = 0, 
     """Split-2..18(input, split?) -> *outputs"""
     if split is None or isinstance(split, Known):
         count = num_outputs or len(context.outputs)
-        return context.by_value("Split", input, split, axis=axis, num_outputs=0 if split is not None else count)
+        options: dict[str, Any] = {} if split is not None else {"num_outputs": count}
+        return context.by_value("Split", input, split, axis=axis, **options)
     types = tuple(unknown_shape(context, input, input.ndim)[0] for _ in context.outputs)
-    return context.by_value("Split", input, split, types=_or_declared(context, types), axis=axis, num_outputs=0)
+    return context.by_value("Split", input, split, types=_or_declared(context, types), axis=axis)
 
 
 @onnx("Pad", values=("pads", "constant_value", "axes", "value"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+from ....runtime.errors import ConversionError
 from ....runtime.ir.types import FLOAT32, Type
 from ..context import Context
 from ..table import Unsupported, onnx
@@ -17,6 +19,18 @@ def tf_idf_vectorizer(
     """TfIdfVectorizer-9(X) -> Y"""
     if pool_int64s is None or pool_strings is not None:
         raise Unsupported("strings")
+    if mode not in ("TF", "IDF", "TFIDF"):
+        raise ConversionError(f"needed the mode TF, IDF or TFIDF, given {mode!r}")
+    bounds = [*ngram_counts, len(pool_int64s)]
+    if bounds[0] < 0 or any(a > b for a, b in itertools.pairwise(bounds)):
+        raise ConversionError(f"ngram_counts must rise from 0 to the length of the pool, {len(pool_int64s)}")
+    grams = sum(len(range(a, b, n)) for n, (a, b) in enumerate(itertools.pairwise(bounds), start=1))
+    if grams == 0 or len(ngram_indexes) != grams or min(ngram_indexes, default=-1) < 0:
+        raise ConversionError(f"needed {grams} ngram_indexes, one for each n-gram of the pool, none of them negative")
+    if weights is not None and len(weights) != grams:
+        raise ConversionError(f"needed {grams} weights, one for each n-gram of the pool, given {len(weights)}")
+    if not 1 <= min_gram_length <= max_gram_length:
+        raise ConversionError("needed min_gram_length from 1 to max_gram_length")
     types = (Type(FLOAT32, (*X.shape[:-1], max(ngram_indexes) + 1)),)
     return context.by_value(
         "TfIdfVectorizer", X, types=types, max_gram_length=max_gram_length, max_skip_count=max_skip_count,

@@ -29,6 +29,6 @@ def _several(function: Any, count: int) -> Any:
 for _name, _count in {
     "inverse": 1, "determinant": 1, "log_determinant": 2, "cholesky": 1, "solve": 1,
     "eig": 2, "eigh": 2, "svd": 3, "qr": 2, "householder_qr": 2, "lu": 2, "permutation": 1, "matrix_exp": 1,
-    "cholesky_solve": 1, "solve_triangular": 1, "pseudo_inverse": 1,
+    "cholesky_solve": 1, "solve_triangular": 1, "pseudo_inverse": 1, "ldl": 2, "ldl_solve": 1,
 }.items():  # fmt: skip
     torch_form(_name)(_several(getattr(matrices, _name), _count))

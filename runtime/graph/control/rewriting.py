@@ -100,6 +100,9 @@ class _Function:
         done: list[ast.stmt] = []
         for i, statement in enumerate(statements):
             rest = statements[i + 1 :]
+            if isinstance(statement, ast.If) and context.open and _is_check(statement):
+                check = self.check(statement.test, vars(statement.body[0])["exc"], statement)
+                return [*done, *check, *self.block([*statement.orelse, *rest], context)]
             if isinstance(statement, ast.If):
                 leaves = has_exits([statement], loops=context.in_loop)
                 if leaves and context.open:
@@ -135,9 +138,21 @@ class _Function:
             return _at(statement, [ast.Assign([statement.target], self.expressions.visit(statement.value))])
         if isinstance(statement, ast.Raise):
             return [*_at(statement, [ast.Expr(_helper("raises"))]), self.expressions.visit(statement)]
+        if isinstance(statement, ast.Assert) and context.open and _can_wait([statement.msg or statement.test]):
+            failed = _helper("failed", *([statement.msg] if statement.msg else []))
+            return self.check(ast.UnaryOp(ast.Not(), statement.test), failed, statement)
         if isinstance(statement, (ast.With, ast.Try, ast.TryStar, ast.Match)):
             return self.plain(statement, context)
         return [self.expressions.visit(statement)]
+
+    def check(self, test: ast.expr, exception: Any, where: ast.stmt) -> list[ast.stmt]:
+        """Raise an exception if a condition holds: once the program has run, where it is a tensor."""
+        _locate(test, where)
+        _locate(exception, where)
+        if isinstance(exception, ast.Call):
+            exception.args = [self.expressions.text(a) if isinstance(a, ast.JoinedStr) else a for a in exception.args]
+        later = _later(self.expressions.visit(exception))
+        return _at(where, [ast.Expr(_helper("raise_if", self.expressions.test(test), later))])
 
     def plain(self, statement: Any, context: _Context) -> list[ast.stmt]:
         """A statement that stays what it is, with what is in its blocks rewritten."""
@@ -304,13 +319,13 @@ class _Expressions(ast.NodeTransformer):
         if any(_is_called(node, name) for name in _FOLDS) and node.args and not node.keywords:
             return _in_place(node, _helper("folded", node.func, *map(self.visit, node.args)))
         if _is_called(node, "print"):
-            node.args = [self._text(a) if isinstance(a, ast.JoinedStr) else self.visit(a) for a in node.args]
+            node.args = [self.text(a) if isinstance(a, ast.JoinedStr) else self.visit(a) for a in node.args]
             node.keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
             return _in_place(node, ast.Call(_helper_name("print_with"), [node.func, *node.args], node.keywords))
         return self.generic_visit(node)
 
-    def _text(self, node: ast.JoinedStr) -> Any:
-        """An f-string that is printed: its pieces."""
+    def text(self, node: ast.JoinedStr) -> Any:
+        """An f-string that is printed, or is an error's: its pieces."""
         pieces: list[Any] = []
         for value in node.values:
             if isinstance(value, ast.FormattedValue):
@@ -370,6 +385,14 @@ def _can_wait(nodes: Sequence[ast.expr]) -> bool:
 
 def _is_called(node: ast.Call, name: str) -> bool:
     return isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _is_check(statement: Any) -> bool:
+    """Whether all that an `if` does, where its condition holds, is to raise an exception."""
+    (first, *others) = statement.body
+    if others or not isinstance(first, ast.Raise) or first.exc is None or first.cause is not None:
+        return False
+    return _can_wait([first.exc])
 
 
 def _ends(block: Sequence[ast.stmt]) -> bool:

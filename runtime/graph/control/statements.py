@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import UnsupportedPython
 from ...ops import comparison
 from ...tracing import current
-from ..printing import Text, print_with
+from ..printing import Text, filled_exception, print_with, raise_when_run
 from .conditions import either_of, is_symbolic, truth
 from .loops import TensorRange, attempted, concrete_loop, counted_loop, loop_until
 from .rewriting import GO_ON
@@ -19,11 +19,12 @@ from .rewriting import GO_ON
 Later = Callable[[], Any]
 
 __all__ = [
-    "and_", "both", "branch", "chained", "either", "folded", "for_loop", "negation", "or_", "print_with", "raises",
-    "range_of", "text", "truth_of", "while_loop",
+    "and_", "both", "branch", "chained", "either", "failed", "folded", "for_loop", "negation", "or_", "print_with",
+    "raise_if", "raises", "range_of", "text", "truth_of", "while_loop",
 ]  # fmt: skip
 
 text = Text
+failed = AssertionError
 
 _FOLDED = (builtins.all, builtins.any, builtins.max, builtins.min)
 
@@ -106,6 +107,17 @@ def chained(left: Any, *steps: Any) -> Any:
     right = operand()
     held = _COMPARISONS[name](left, right)
     return and_(held, lambda: chained(right, *others)) if others else held
+
+
+def raise_if(condition: Any, exception: Later) -> None:
+    """`if condition: raise exception`, and `assert`; of a tensor, once the program has run."""
+    decided = truth(condition)
+    if not is_symbolic(decided):
+        if decided:
+            raise filled_exception(exception())
+        return
+    raised = exception()
+    raise_when_run(decided, raised() if isinstance(raised, type) else raised)
 
 
 def raises() -> None:

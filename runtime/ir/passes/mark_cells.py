@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...errors import ProgramError
@@ -117,7 +118,9 @@ class _Marking:
         self.nodes: list[Node] = []
         self.names = {value.name for value in (*program.inputs, *program.constant_data, *program.producers)}
         self.indices: dict[str, int] = {}
+        self.numbers: Counter[str] = Counter()
         self.current: dict[Value, Value] = {}  # what each value is called where we are
+        self.before: list[tuple[Value, Value]] = []  # what it was called before, change by change
         results = (*program.outputs, *program.updates.values())
         self.uses: dict[Value, int] = {}
         for value in (*results, *(v for node in program.nodes for v in node.inputs if v is not None)):
@@ -126,48 +129,65 @@ class _Marking:
     def marked(self) -> Program:
         """The program."""
         program = self.program
-        self._call(self.root, None, program.inputs, program.outputs)
+        outputs = self._call(self.root, None, program.inputs, program.outputs)
         buffers = {
             name: buffer if buffer.update is None else type(buffer)(buffer.value, buffer.data, self._now(buffer.update))
             for name, buffer in program.buffers.items()
         }
-        outputs = tuple(self._now(value) for value in program.outputs)
-        return program.replace(nodes=tuple(self.nodes), calls=tuple(self.calls), outputs=outputs, buffers=buffers)
+        return program.replace(
+            nodes=tuple(self.nodes), calls=tuple(self.calls), outputs=tuple(outputs), buffers=buffers
+        )
 
     def _now(self, value: Value) -> Value:
         return self.current.get(value, value)
 
-    def _call(self, call: _Call, parent: int | None, entering: Iterable[Value], leaving: Iterable[Value]) -> None:
+    def _call(
+        self, call: _Call, parent: int | None, entering: Iterable[Value], leaving: Sequence[Value]
+    ) -> list[Value]:
+        """Write a call; what it returns, each with a boundary of its own, however often a value is returned."""
         number = len(self.calls)
         index = self.indices.get(call.path, 0)
         self.indices[call.path] = index + 1
         self.calls.append(CellCall(call.path, call.class_name, index, parent))
-        outside = dict(self.current)
+        began = len(self.before)
         for position, value in enumerate(entering):
-            self._cross(value, number, "input", _identifier(value.name, position))
+            self._cross(value, self._now(value), number, "input", _identifier(value.name, position))
         for item in call.body:
             if isinstance(item, _Call):
                 self._call(item, number, *self._boundary(item))
             else:
                 inputs = tuple(None if value is None else self._now(value) for value in item.inputs)
                 self.nodes.append(Node(item.op, inputs, item.attributes, item.outputs, number, item.source))
-        results = list(dict.fromkeys(leaving))
-        for position, value in enumerate(results):
-            self._cross(value, number, "output", "result" if len(results) == 1 else f"[{position}]")
-        self.current = outside | {value: self.current[value] for value in results if value in self.current}
+        inside = [self._now(value) for value in leaving]
+        slots = ["result"] if len(inside) == 1 else [f"[{position}]" for position in range(len(inside))]
+        crossed = [
+            self._cross(value, here, number, "output", slot)
+            for value, here, slot in zip(leaving, inside, slots, strict=True)
+        ]
+        results = {value: self._now(value) for value in leaving}
+        while len(self.before) > began:
+            value, name = self.before.pop()
+            self.current[value] = name
+        for value, name in results.items():
+            self._bind(value, name)
+        return crossed
 
-    def _cross(self, value: Value, number: int, kind: str, slot: str) -> None:
-        here = self._now(value)
+    def _cross(self, value: Value, here: Value, number: int, kind: str, slot: str) -> Value:
         crossed = Value(self._name(f"{value.name}_{kind}"), value.type)
         attributes = {"call": number, "kind": kind, "slot": slot}
         self.nodes.append(Node("boundary", (here,), attributes, (crossed,), number))
-        self.current[value] = crossed
+        self._bind(value, crossed)
+        return crossed
+
+    def _bind(self, value: Value, name: Value) -> None:
+        self.before.append((value, self._now(value)))
+        self.current[value] = name
 
     def _name(self, stem: str) -> str:
-        name, count = stem, 0
+        name = stem
         while name in self.names:
-            count += 1
-            name = f"{stem}_{count}"
+            self.numbers[stem] += 1
+            name = f"{stem}_{self.numbers[stem]}"
         self.names.add(name)
         return name
 

@@ -44,12 +44,15 @@ class ListedRates(LearningRateSchedule):
 
     def require(self, made: int) -> None:
         """`RuntimeError` unless there is a rate for the step after so many."""
-        name, count = self.learning_rate.name, self.learning_rate.size
-        if made >= count:
-            raise RuntimeError(
-                f"'{name}' lists {count} learning rates, one per step, and all were used: there is none for step "
-                f"{made + 1}"
-            )
+        require_rate(self.learning_rate.name, self.learning_rate.size, made)
+
+
+def require_rate(name: str, count: int, made: int) -> None:
+    """`RuntimeError` unless, of so many rates, there is one for the step after so many."""
+    if made >= count:
+        raise RuntimeError(
+            f"'{name}' lists {count} learning rates, one per step, and all were used: there is none for step {made + 1}"
+        )
 
 
 def as_rate(given: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell:

@@ -131,7 +131,7 @@ def test_layers(cases: dict[str, tuple[nn.Module, torch.Tensor, str]], train: bo
     inputs = {name: (x.clone(),) for name, (_, x, _) in cases.items()}
     source = squeezed(to_cell_source(from_torch(network, (inputs,), train=train)))
     for name, (_, _, written) in cases.items():
-        attribute = f"self.{name}=" if name.isidentifier() else f'self.insert_child_to_cell("{squeezed(name)}",'
+        attribute = f"self.{name}=" if name.isidentifier() else f'setattr(self,"{squeezed(name)}",'
         assert attribute + squeezed(written) in source
     assert_port(network, inputs, train=train)
 

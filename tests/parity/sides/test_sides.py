@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from cellbridge import converter
+from cellbridge.parity import check
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
 from cellbridge.parity.sides.onnxruntime_side import ExportedSide, OnnxModelSide
 from cellbridge.parity.sides.records import INPUT, OUTPUT, Key, Run
@@ -67,3 +69,16 @@ def test_onnx_model_takes_as_many_inputs_as_it_has() -> None:
     model = converter.to_onnx(converter.from_torch(module, args))
     with pytest.raises(UsageError, match="takes 1 inputs"):
         OnnxModelSide("candidate", model, (*args, *args), {})
+
+
+def test_inputs_may_be_changed_in_place() -> None:
+    """Torch refuses that of a leaf that a gradient is taken of, and the inputs are such leaves."""
+
+    class DoublesItsInput(nn.Module):
+        def forward(self, x):
+            return x.mul_(2).sin()
+
+    for module in (DoublesItsInput(), nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 3))):
+        report = check(module, (torch.randn(2, 3),))
+        assert report.ok
+        assert "in place" in str(report)

@@ -39,7 +39,7 @@ def test_arrays_go_in_and_out(tmp_path: Path, dtype: Any, shape: tuple[int, ...]
     onnx.save(made, tmp_path / "m.onnx")
     array = np.resize(X, shape).astype(dtype)
     for given in (made, tmp_path / "m.onnx"):
-        (result,) = IsolatedSession(given).run({"x": array})["y"]
+        (result,) = IsolatedSession(given).run({"x": array})["y"].values()
         np.testing.assert_array_equal(result, array, strict=True)
 
 
@@ -49,13 +49,40 @@ def test_it_gives_what_a_session_gives_run_after_run() -> None:
     for x in (X, 2 * X):
         expected = run_model(made, {"x": x})
         for name, items in session.run({"x": x}).items():
-            np.testing.assert_array_equal(items, [expected[name]])
+            np.testing.assert_array_equal(items[""], expected[name])
     assert list(session.run({"x": X}, ["z"])) == ["z"]
 
 
 def test_the_items_of_a_sequence() -> None:
     made = model("net (float[2, 2] x) => (seq(float[2, 2]) y) { z = Neg(x) y = SequenceConstruct(x, z) }")
-    np.testing.assert_array_equal(IsolatedSession(made).run({"x": X})["y"], [X, -X])
+    found = IsolatedSession(made).run({"x": X})["y"]
+    assert list(found) == ["[0]", "[1]"]
+    np.testing.assert_array_equal([*found.values()], [X, -X])
+
+
+def test_sequences_optionals_and_texts_go_in_and_out() -> None:
+    made = model("net (seq(float[n, 2]) s) => (float[m, 2] y) { y = ConcatFromSequence<axis = 0>(s) }")
+    np.testing.assert_array_equal(IsolatedSession(made).run({"s": [X, -X, X]})["y"][""], np.concatenate([X, -X, X]))
+    made = model("net (optional(float[n, 2]) x) => (optional(float[n, 2]) y) { y = Identity(x) }")
+    session = IsolatedSession(made)
+    np.testing.assert_array_equal(session.run({"x": X})["y"][""], X)
+    assert session.run({"x": None}) == {"y": {}}
+    with pytest.raises(UsageError, match=r"is a optional\(tensor\(float\)\), given seq\(tensor\(float\)\)"):
+        session.run({"x": [X]})
+    made = model("net (string[n] x) => (string[n] y) { y = Identity(x) }")
+    texts = np.array(["", "\u00e4 \x00", "b\n"])
+    np.testing.assert_array_equal(IsolatedSession(made).run({"x": texts})["y"][""], texts)
+
+
+def test_a_table_of_maps_is_its_columns() -> None:
+    made = model("net (float[2, 2] x) => (seq(map(string, float)) y) { y = Exp(x) }")
+    del made.graph.node[:]
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    zipped = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b'"])
+    made.graph.node.append(zipped)
+    found = IsolatedSession(made).run({"x": X})["y"]
+    assert list(found) == ["['a']", """["b'"]""", ".keys"]
+    np.testing.assert_array_equal(found["['a']"], X[:, 0])
 
 
 @pytest.mark.parametrize("given", ["proto", "file"])

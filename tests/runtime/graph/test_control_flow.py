@@ -546,6 +546,7 @@ def loop_dtype(x: Any) -> Any:
 
 def raising(x: Any) -> Any:
     if x.sum() < -100:
+        x = x + 1
         raise ValueError("too small")  # here
     return x
 

@@ -89,8 +89,27 @@ def _eig(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def _without_gradient(case: OpCase) -> OpCase:
-    """Of complex vectors, torch has a gradient only of what their phases don't change: see test_tables_spectral."""
+    """Of complex vectors, torch has a gradient only of what their phases don't change; of LDL factors, none."""
     return dataclasses.replace(case, differentiable=False)
+
+
+def _symmetric(size: int, seed: int, *, batch: int = 4, parts: int = 1) -> Any:
+    x = np.random.default_rng(seed).standard_normal((batch, size, size, parts))
+    x[:, range(size), range(size)] *= 0.1  # so that there are blocks of size 2
+    return x[..., 0] if parts == 1 else x
+
+
+def _ldl_factor(**options: bool) -> Callable[..., Any]:
+    return lambda x: tuple(torch.linalg.ldl_factor(x, **options))
+
+
+def _ldl_solve(**options: bool) -> Callable[..., Any]:
+    return lambda factors, pivots, b: torch.linalg.ldl_solve(factors, pivots, b, **options)
+
+
+def _factors(x: Any) -> tuple[Any, Any]:
+    factors, pivots = torch.linalg.ldl_factor(torch.from_numpy(x))
+    return factors.numpy(), pivots.numpy()
 
 
 CASES = [
@@ -155,9 +174,33 @@ CASES = [
     _case("qr", (_WIDE,), lambda x: torch.linalg.qr(x, "complete"), "complete", complete=True),
     _case("qr", (_COMPLEX,), torch.linalg.qr, "complex", paired=True),
     OpCase("householder_qr", (_TALL,), {}, torch.geqrf, differentiable=False),
+    *map(
+        _without_gradient,
+        (
+            _case("ldl", (_symmetric(6, 1),), _ldl_factor()),
+            _case("ldl", (_symmetric(2, 3)[0],), _ldl_factor(), "single"),
+            _case("ldl", (_symmetric(5, 2, parts=2),), _ldl_factor(), "complex", paired=True),
+            _case(
+                "ldl",
+                (_symmetric(7, 4, parts=2),),
+                _ldl_factor(hermitian=True),
+                "hermitian",
+                hermitian=True,
+                paired=True,
+            ),
+            _case("ldl_solve", (*_factors(_symmetric(6, 1)), _RNG.standard_normal((4, 6, 2))), _ldl_solve()),
+            _case("ldl_solve", (*_factors(_symmetric(6, 1)), _RNG.standard_normal((6, 2))), _ldl_solve(), "broadcast"),
+        ),
+    ),
     _case("matrix_exp", (_BATCH,), torch.linalg.matrix_exp),
     _case("matrix_exp", (np.stack([_MATRIX * 20, _MATRIX * 1e-3]),), torch.linalg.matrix_exp, "large and small"),
+    *(
+        _case("matrix_exp", (_MATRIX[None] * s,), torch.linalg.matrix_exp, str(s))
+        for s in (1e-17, 1e-9, 1e-5, 5e-3, 0.04)
+    ),
+    _case("matrix_exp", (_BATCH[..., :1, :1],), torch.linalg.matrix_exp, "single"),
     _case("matrix_exp", (_COMPLEX,), torch.linalg.matrix_exp, "complex", paired=True),
+    _case("matrix_exp", (_COMPLEX[:, :1, :1],), torch.linalg.matrix_exp, "complex single", paired=True),
     _case("pseudo_inverse", (_TALL,), torch.linalg.pinv, "tall"),
     _case("pseudo_inverse", (_WIDE,), torch.linalg.pinv, "wide"),
     _case("pseudo_inverse", (_COMPLEX,), torch.linalg.pinv, "complex", paired=True),

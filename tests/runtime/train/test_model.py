@@ -115,3 +115,70 @@ def test_a_callback_stops_it():
 def test_mistakes_are_told(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+class Heard(Callback):
+    """Notes what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def __getattribute__(self, name):
+        if not name.startswith("on_"):
+            return super().__getattribute__(name)
+
+        def note(context):
+            args = context.original_args()
+            assert args.mode == name.split("_")[1]
+            self.told.append((name, args.cur_step_num))
+
+        return note
+
+
+def test_callbacks_of_an_evaluation():
+    model, heard = made(metrics={"accuracy", "loss"}), Heard()
+    expected = model.eval(DATA)
+    assert model.eval(DATA[:6], callbacks=[heard]) == expected
+    steps = [(f"on_eval_step_{part}", i) for i in range(1, 7) for part in ("begin", "end")]
+    assert heard.told == [
+        ("on_eval_begin", 0), ("on_eval_epoch_begin", 0), *steps, ("on_eval_epoch_end", 6), ("on_eval_end", 6)
+    ]  # fmt: skip
+
+
+def test_fit_trains_and_judges(capsys):
+    model, other = made(metrics={"accuracy"}), made(metrics={"accuracy"})
+    seen = []
+
+    class Results(Callback):
+        def on_train_epoch_end(self, run_context):
+            args = run_context.original_args()
+            seen.append((args.cur_epoch_num, dict(args.eval_results), model.network.training))
+
+    model.fit(4, DATA, DATA, valid_frequency=2, callbacks=[LossMonitor(100), Results()])
+    other.train(4, DATA)
+    np.testing.assert_array_equal(model.network.weight.asnumpy(), other.network.weight.asnumpy())
+    assert [number for number, results, _ in seen if results] == [2, 4]
+    assert seen[-1][1] == model.eval(DATA)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Eval result: epoch ")]
+    assert [line.split(",")[0] for line in lines] == ["Eval result: epoch 2", "Eval result: epoch 4"]
+    model.fit(1, DATA)  # nothing to judge by
+    seen.clear()
+    model.fit(3, DATA, DATA, valid_frequency=[1, 3], callbacks=Results())
+    assert [number for number, results, _ in seen if results] == [1, 3]
+
+
+def test_fit_is_used_wrongly():
+    with pytest.raises(ValueError, match="metrics are needed"):
+        made().fit(1, DATA, DATA)
+    for frequency in (0, [], [0], "2"):
+        with pytest.raises(ValueError, match="'valid_frequency' must be a positive int"):
+            made(metrics={"accuracy"}).fit(1, DATA, DATA, valid_frequency=frequency)
+    with pytest.raises(ValueError, match="an optimizer is needed"):
+        Model(nn.Dense(4, 2), nn.CrossEntropyLoss(), metrics={"loss"}).fit(1, DATA, DATA)
+
+
+def test_monitors_and_checkpoints_leave_an_evaluation_alone(tmp_path, capsys):
+    saver = ModelCheckpoint(directory=tmp_path)
+    made(metrics={"loss"}).eval(DATA, callbacks=[LossMonitor(), TimeMonitor(), saver])
+    assert not list(tmp_path.iterdir())
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == ["Eval epoch time"]

@@ -1,0 +1,61 @@
+"""Whose code a line is: the user's, a library's, torch's or ours; and the line that a node of a graph comes from."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from ...runtime.ir.types import Source
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n\s*(?P<text>[^\n]*)')
+_INSTALLED = ("/site-packages/", "/dist-packages/", f"{Path(torch.__file__).parents[1].as_posix()}/")
+_NO_MODELS = ("torch/", "_pytest/", "sympy/")
+_HERE = __file__.rsplit("converter", 1)[0]
+_OURS = (f"{_HERE}converter", f"{_HERE}parity", f"{_HERE}runtime")
+
+
+def is_users(filename: str) -> bool:
+    """Whether a file may hold a model's code and isn't installed."""
+    return is_models(filename) and not _is_installed(filename)
+
+
+def is_models(filename: str) -> bool:
+    """Whether a file may hold the code of a model: it isn't torch's, Python's or ours."""
+    return (
+        "<" not in filename
+        and not filename.startswith(_OURS)
+        and not any(folder + library in filename for folder in _INSTALLED for library in _NO_MODELS)
+        and ("/lib/python" not in filename or _is_installed(filename))
+    )
+
+
+def calling_line() -> str:
+    """The line of the user's (or a library's) that is running."""
+    frames = [(f.filename, f.lineno, f.line) for f in traceback.extract_stack()]
+    return innermost(frames) or "a line that isn't in a file"
+
+
+def innermost(frames: list[tuple[str, Any, Any]]) -> str | None:
+    """The innermost of frames (file, line, text) that is the user's own, else of a library which isn't torch."""
+    candidates = [f for f in frames if is_users(f[0])] or [f for f in frames if is_models(f[0])]
+    return "{}:{}: {}".format(*candidates[-1]).rstrip() if candidates else None
+
+
+def _is_installed(filename: str) -> bool:
+    return any(folder in filename for folder in _INSTALLED)
+
+
+def source_of(node: fx.Node) -> Source:
+    """The line that the node comes from: the innermost frame of the user's own files, else of any file."""
+    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    frames = [f for f in frames if not f["file"].startswith("<eval_with_key>")]  # written by torch while it traced
+    own = [f for f in frames if not _is_installed(f["file"]) and "/torch/" not in f["file"]]
+    if not frames:
+        return Source("", 0, "", str(node.target))
+    innermost = (own or frames)[-1]
+    return Source(innermost["file"], int(innermost["line"]), innermost["text"].strip(), str(node.target))

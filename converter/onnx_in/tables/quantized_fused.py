@@ -1,0 +1,260 @@
+"""Operators of the domain com.microsoft that ONNX Runtime's quantizer writes: what they compute on integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....runtime.errors import ShapeError
+from ....runtime.ir.types import FLOAT32, INT32, is_floating
+from ....runtime.ops import activation, comparison, elementwise, linear, reduction, shaping
+from ....runtime.ops.common import normalize_axis
+from ....runtime.tracing import Traced
+from ..context import Context
+from ..table import Unsupported, cast, onnx
+from .fused import DOMAIN
+from .pooling import average_pool
+from .quantization import UINT8, dequantize_linear, dynamic_quantize_linear, quantize_linear, quantized
+
+
+def _real(x: Any, scale: Any, zero: Any, *, axis: int | None = None) -> Any:
+    """What integers stand for; a vector of scales goes along `axis`."""
+    if x is None or scale is None:
+        raise ShapeError("a tensor, or its scale, is left out")
+    value = cast(x, INT32)
+    if zero is not None:
+        value = elementwise.sub(value, _along(cast(zero, INT32), x.ndim, axis))
+    return elementwise.mul(cast(value, FLOAT32), _along(cast(scale, FLOAT32), x.ndim, axis))
+
+
+def _along(numbers: Any, rank: int, axis: int | None) -> Any:
+    if numbers.ndim == 0 or numbers.shape == (1,):
+        return shaping.reshape(numbers, shape=()) if numbers.ndim else numbers
+    if axis is None or numbers.ndim != 1:
+        raise Unsupported(f"a scale or zero point of {numbers.ndim} dimensions")
+    at = normalize_axis(axis, rank)
+    return shaping.reshape(numbers, shape=tuple(numbers.shape[0] if i == at else 1 for i in range(rank)))
+
+
+def _whole(y: Any, scale: Any, zero: Any, dtype: Any) -> Any:
+    """Real numbers as integers of a scale and a zero point."""
+    if scale is None:
+        raise ShapeError("the scale of the result is left out")
+    point = None if zero is None else _along(zero, y.ndim, None)
+    return quantized(y, _along(cast(scale, FLOAT32), y.ndim, None), point, dtype if zero is None else zero.dtype)
+
+
+@onnx("QLinearAdd", domain=DOMAIN)
+def qlinear_add(
+    context: Context, A: Traced, A_scale: Traced, A_zero_point: Any = None, B: Any = None, B_scale: Any = None,
+    B_zero_point: Any = None, C_scale: Any = None, C_zero_point: Any = None,
+) -> Any:  # fmt: skip
+    """com.microsoft.QLinearAdd-1(A, A_scale, A_zero_point?, B, B_scale, B_zero_point?, C_scale, C_zero_point?) -> C"""
+    total = elementwise.add(_real(A, A_scale, A_zero_point), _real(B, B_scale, B_zero_point))
+    return _whole(total, C_scale, C_zero_point, A.dtype)
+
+
+@onnx("QLinearMul", domain=DOMAIN)
+def qlinear_mul(
+    context: Context, A: Traced, A_scale: Traced, A_zero_point: Any = None, B: Any = None, B_scale: Any = None,
+    B_zero_point: Any = None, C_scale: Any = None, C_zero_point: Any = None,
+) -> Any:  # fmt: skip
+    """com.microsoft.QLinearMul-1(A, A_scale, A_zero_point?, B, B_scale, B_zero_point?, C_scale, C_zero_point?) -> C"""
+    product = elementwise.mul(_real(A, A_scale, A_zero_point), _real(B, B_scale, B_zero_point))
+    return _whole(product, C_scale, C_zero_point, A.dtype)
+
+
+@onnx("QLinearSigmoid", domain=DOMAIN)
+def qlinear_sigmoid(
+    context: Context, X: Traced, X_scale: Traced, X_zero_point: Any = None, Y_scale: Any = None,
+    Y_zero_point: Any = None,
+) -> Any:  # fmt: skip
+    """com.microsoft.QLinearSigmoid-1(X, X_scale, X_zero_point?, Y_scale, Y_zero_point?) -> Y"""
+    return _whole(elementwise.sigmoid(_real(X, X_scale, X_zero_point)), Y_scale, Y_zero_point, X.dtype)
+
+
+@onnx("QLinearLeakyRelu", domain=DOMAIN)
+def qlinear_leaky_relu(
+    context: Context, X: Traced, X_scale: Traced, X_zero_point: Any = None, Y_scale: Any = None,
+    Y_zero_point: Any = None, *, alpha: float = 0.01,
+) -> Any:  # fmt: skip
+    """com.microsoft.QLinearLeakyRelu-1(X, X_scale, X_zero_point?, Y_scale, Y_zero_point?) -> Y"""
+    x = _real(X, X_scale, X_zero_point)
+    y = elementwise.where(comparison.less(x, np.zeros((), np.float32)), x * float(alpha), x)
+    return _whole(y, Y_scale, Y_zero_point, X.dtype)
+
+
+@onnx("QLinearSoftmax", domain=DOMAIN)
+def qlinear_softmax(
+    context: Context, X: Traced, X_scale: Traced, x_zero_point: Any = None, y_scale: Any = None,
+    y_zero_point: Any = None, *, axis: int = -1, opset: int,
+) -> Any:  # fmt: skip
+    """com.microsoft.QLinearSoftmax-1(X, X_scale, x_zero_point?, y_scale, y_zero_point) -> Y"""
+    x, at = _real(X, X_scale, x_zero_point), normalize_axis(axis, X.ndim)
+    if opset >= 13 or at == X.ndim - 1:
+        return _whole(activation.softmax(x, axis=at), y_scale, y_zero_point, X.dtype)
+    flat = shaping.reshape(x, shape=(*x.shape[:at], _product(x.shape[at:])))
+    y = shaping.reshape(activation.softmax(flat, axis=at), shape=x.shape)
+    return _whole(y, y_scale, y_zero_point, X.dtype)
+
+
+def _product(sizes: Any) -> Any:
+    total: Any = 1
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def _channels(x: Any, last: int, *, back: bool = False) -> Any:
+    """With the channels, where they come last, in second place; or back again."""
+    if not last:
+        return x
+    order = (0, *range(2, x.ndim), 1) if back else (0, x.ndim - 1, *range(1, x.ndim - 1))
+    return shaping.transpose(x, permutation=order)
+
+
+@onnx("QLinearGlobalAveragePool", domain=DOMAIN)
+def qlinear_global_average_pool(
+    context: Context, X: Traced, x_scale: Traced, x_zero_point: Traced, y_scale: Traced, y_zero_point: Traced, *,
+    channels_last: int = 0,
+) -> Any:  # fmt: skip
+    """com.microsoft.QLinearGlobalAveragePool-1(X, x_scale, x_zero_point, y_scale, y_zero_point) -> Y"""
+    x = _channels(_real(X, x_scale, x_zero_point), channels_last)
+    y = reduction.reduce_mean(x, axes=tuple(range(2, x.ndim)), keepdims=True)
+    return _whole(_channels(y, channels_last, back=True), y_scale, y_zero_point, X.dtype)
+
+
+@onnx("QLinearAveragePool", domain=DOMAIN)
+def qlinear_average_pool(
+    context: Context, X: Traced, x_scale: Traced, x_zero_point: Any = None, y_scale: Any = None,
+    y_zero_point: Any = None, *, channels_last: int = 0, kernel_shape: Any, **window: Any,
+) -> Any:  # fmt: skip
+    """com.microsoft.QLinearAveragePool-1(X, x_scale, x_zero_point?, y_scale, y_zero_point?) -> Y"""
+    if unknown := sorted(window.keys() - {"auto_pad", "ceil_mode", "count_include_pad", "pads", "strides"}):
+        raise Unsupported(f"attribute {unknown[0]!r}")
+    x = _channels(_real(X, x_scale, x_zero_point), channels_last)
+    y = average_pool(context, x, kernel_shape=kernel_shape, **window)
+    return _whole(_channels(y, channels_last, back=True), y_scale, y_zero_point, X.dtype)
+
+
+@onnx("QLinearWhere", domain=DOMAIN)
+def qlinear_where(
+    context: Context, condition: Traced, X: Traced, x_scale: Traced, x_zero_point: Traced, Y: Traced, y_scale: Traced,
+    y_zero_point: Traced, z_scale: Traced, z_zero_point: Traced,
+) -> Any:  # fmt: skip
+    """com.microsoft.QLinearWhere-1(condition, X, x_scale, x_zero_point, Y, y_scale, ..., z_zero_point) -> Z"""
+    z = elementwise.where(condition, _real(X, x_scale, x_zero_point), _real(Y, y_scale, y_zero_point))
+    return _whole(z, z_scale, z_zero_point, X.dtype)
+
+
+@onnx("QLinearConcat", domain=DOMAIN)
+def qlinear_concat(context: Context, Y_scale: Traced, Y_zero_point: Traced, *inputs: Traced, axis: int) -> Any:
+    """com.microsoft.QLinearConcat-1(Y_scale, Y_zero_point, *(X, X_scale, X_zero_point)) -> Y"""
+    if not inputs or len(inputs) % 3:
+        raise ShapeError(f"needed a tensor, a scale and a zero point of each, given {len(inputs)} tensors")
+    parts = [_real(*inputs[i : i + 3]) for i in range(0, len(inputs), 3)]
+    y = shaping.concat(*parts, axis=normalize_axis(axis, parts[0].ndim))
+    return _whole(y, Y_scale, Y_zero_point, Y_zero_point.dtype)
+
+
+@onnx("QGemm", domain=DOMAIN)
+def qgemm(
+    context: Context, A: Traced, a_scale: Traced, a_zero_point: Traced, B: Traced, b_scale: Traced,
+    b_zero_point: Traced, C: Any = None, y_scale: Any = None, y_zero_point: Any = None, *, alpha: float = 1.0,
+    transA: int = 0, transB: int = 0,
+) -> Any:  # fmt: skip
+    """com.microsoft.QGemm-1(A, a_scale, a_zero_point, B, b_scale, b_zero_point, C?, y_scale?, y_zero_point?) -> Y"""
+    if A.ndim != 2 or B.ndim != 2:
+        raise ShapeError(f"needed matrices, given {A.value.type} and {B.value.type}")
+    if b_zero_point.ndim == 1 and b_zero_point.shape != (1,) and b_scale.ndim == 0:
+        raise ShapeError("zero points of columns need scales of columns")
+    a, b = _real(A, a_scale, a_zero_point), _real(B, b_scale, b_zero_point, axis=0 if transB else 1)
+    a = shaping.transpose(a, permutation=(1, 0)) if transA else a
+    b = shaping.transpose(b, permutation=(1, 0)) if transB else b
+    y = linear.matmul(a, b) * float(alpha)
+    if C is not None:  # in units of the product
+        step = elementwise.mul(_along(cast(a_scale, FLOAT32), 2, None), _along(cast(b_scale, FLOAT32), 2, 1))
+        y = elementwise.add(y, elementwise.mul(cast(C, FLOAT32), step * float(alpha)))
+    return y if y_scale is None else _whole(y, y_scale, y_zero_point, A.dtype)
+
+
+@onnx("MatMulIntegerToFloat", domain=DOMAIN)
+def matmul_integer_to_float(
+    context: Context, A: Traced, B: Traced, a_scale: Traced, b_scale: Traced, a_zero_point: Any = None,
+    b_zero_point: Any = None, bias: Any = None,
+) -> Any:  # fmt: skip
+    """com.microsoft.MatMulIntegerToFloat-1(A, B, a_scale, b_scale, a_zero_point?, b_zero_point?, bias?) -> Y"""
+    y = linear.matmul(_real(A, a_scale, a_zero_point), _real(B, b_scale, b_zero_point, axis=-1))
+    return y if bias is None else elementwise.add(y, cast(bias, FLOAT32))
+
+
+@onnx("DynamicQuantizeMatMul", domain=DOMAIN)
+def dynamic_quantize_matmul(
+    context: Context, A: Traced, B: Traced, b_scale: Traced, b_zero_point: Any = None, bias: Any = None
+) -> Any:
+    """com.microsoft.DynamicQuantizeMatMul-1(A, B, b_scale, b_zero_point?, bias?) -> Y: A is quantized first"""
+    whole, scale, zero = dynamic_quantize_linear(context, A)
+    return matmul_integer_to_float(context, whole, B, scale, b_scale, zero, b_zero_point, bias)
+
+
+@onnx("QuantizeLinear", domain=DOMAIN)
+def microsoft_quantize_linear(
+    context: Context, x: Traced, y_scale: Traced, y_zero_point: Any = None, *, axis: int = 1
+) -> Any:
+    """com.microsoft.QuantizeLinear-1(x, y_scale, y_zero_point?) -> y"""
+    return quantize_linear(context, x, y_scale, y_zero_point, axis=axis)
+
+
+@onnx("DequantizeLinear", domain=DOMAIN)
+def microsoft_dequantize_linear(
+    context: Context, x: Traced, x_scale: Traced, x_zero_point: Any = None, *, axis: int = 1
+) -> Any:
+    """com.microsoft.DequantizeLinear-1(x, x_scale, x_zero_point?) -> y"""
+    return dequantize_linear(context, x, x_scale, x_zero_point, axis=axis)
+
+
+@onnx("MatMulNBits", domain=DOMAIN)
+def matmul_nbits(
+    context: Context, A: Traced, B: Traced, scales: Traced, zero_points: Any = None, g_idx: Any = None,
+    bias: Any = None, *, K: int, N: int, accuracy_level: int = 0, bits: int = 4, block_size: int,
+    weight_prepacked: int = 0,
+) -> Any:  # fmt: skip
+    """com.microsoft.MatMulNBits-1(A, B, scales, zero_points?, g_idx?, bias?) -> Y: B has blocks of a scale each"""
+    if g_idx is not None or weight_prepacked or bits not in (4, 8):
+        raise Unsupported(f"weights of {bits} bits, packed ahead or in an order of their own")
+    if not (1 <= K <= 2**31 and 1 <= N <= 2**31 and 16 <= block_size <= 2**16) or block_size & (block_size - 1):
+        raise ShapeError(f"there is no product of K = {K} and N = {N} in blocks of {block_size}")
+    blocks = -(-K // block_size)
+    if B.shape != (N, blocks, block_size * bits // 8) or B.dtype != UINT8:
+        raise ShapeError(f"needed B as uint8[{N}, {blocks}, {block_size * bits // 8}], given {B.value.type}")
+    weight = cast(_unpacked(B, bits), FLOAT32)
+    middle = np.asarray(2 ** (bits - 1), np.float32)
+    zero: Any = middle if zero_points is None else _zero_points(zero_points, N, blocks, bits)
+    whole = shaping.reshape(weight, shape=(N, blocks, block_size)) - zero
+    by_block = elementwise.mul(whole, shaping.reshape(cast(scales, FLOAT32), shape=(N, blocks, 1)))
+    rows = shaping.reshape(by_block, shape=(N, blocks * block_size))
+    if blocks * block_size != K:
+        rows = shaping.slice(rows, starts=(0,), stops=(K,), steps=(1,), axes=(1,))
+    y = linear.matmul(A, cast(shaping.transpose(rows, permutation=(1, 0)), A.dtype))
+    return y if bias is None else elementwise.add(y, cast(bias, A.dtype))
+
+
+def _unpacked(x: Any, bits: int) -> Any:
+    """The numbers in bytes along the last axis; of 4 bits the lower ones first."""
+    if bits == 8:
+        return x
+    low, high = comparison.bitwise_and(x, np.asarray(15, np.uint8)), comparison.right_shift(x, np.asarray(4, np.uint8))
+    pairs = shaping.concat(*(shaping.reshape(part, shape=(*x.shape, 1)) for part in (low, high)), axis=x.ndim)
+    return shaping.reshape(pairs, shape=(*x.shape[:-1], x.shape[-1] * 2))
+
+
+def _zero_points(x: Any, count: int, blocks: int, bits: int) -> Any:
+    """Zero points of shape (N, blocks, 1): real numbers as they are, others packed as the weight is."""
+    if is_floating(x.dtype):
+        return shaping.reshape(cast(x, FLOAT32), shape=(count, blocks, 1))
+    width = -(-blocks * bits // 8)
+    flat = cast(_unpacked(shaping.reshape(x, shape=(count, width)), bits), FLOAT32)
+    if flat.shape[1] != blocks:
+        flat = shaping.slice(flat, starts=(0,), stops=(blocks,), steps=(1,), axes=(1,))
+    return shaping.reshape(flat, shape=(count, blocks, 1))

@@ -1,0 +1,210 @@
+"""Decision trees of the domain ai.onnx.ml: all trees are walked at once, a level at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....runtime.errors import ShapeError
+from ....runtime.ir.types import FLOAT32, FLOAT64, INT64, is_floating
+from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping, sorting
+from ....runtime.tracing import Traced
+from .. import protos
+from ..context import Context
+from ..forests import LEAF, MEMBER, MODES, Forest, listed_forest, numbered_forest
+from ..table import Unsupported, cast, onnx
+from ..values import known
+from .ml import DOMAIN, after_transform
+
+COMPARISONS = {
+    "BRANCH_LEQ": comparison.less_equal,
+    "BRANCH_LT": comparison.less,
+    "BRANCH_GTE": comparison.greater_equal,
+    "BRANCH_GT": comparison.greater,
+    "BRANCH_EQ": comparison.equal,
+    "BRANCH_NEQ": comparison.not_equal,
+}
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+# as ONNX Runtime numbers them; the specification has SOFTMAX before LOGISTIC
+TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
+
+
+@onnx("TreeEnsembleRegressor", domain=DOMAIN)
+def tree_ensemble_regressor(
+    context: Context, X: Traced, *, aggregate_function: str = "SUM", base_values: Any = (),
+    base_values_as_tensor: Any = None, n_targets: int = 1, post_transform: str = "NONE", target_ids: Any = (),
+    target_nodeids: Any = (), target_treeids: Any = (), target_weights: Any = (), target_weights_as_tensor: Any = None,
+    **nodes: Any,
+) -> Any:  # fmt: skip
+    """TreeEnsembleRegressor-1..3(X) -> Y"""
+    weights = _tensor(context, target_weights_as_tensor, target_weights)
+    leaves = {"treeids": target_treeids, "nodeids": target_nodeids, "ids": target_ids, "weights": weights}
+    trees = listed_forest(_nodes(context, nodes), leaves, n_targets)
+    base = _tensor(context, base_values_as_tensor, base_values)
+    return cast(_regressed(context, X, trees, aggregate_function, np.asarray(base), post_transform), FLOAT32)
+
+
+@onnx("TreeEnsemble", domain=DOMAIN)
+def tree_ensemble(
+    context: Context, X: Traced, *, aggregate_function: int = 1, leaf_targetids: Any, leaf_weights: Any,
+    membership_values: Any = None, n_targets: int = 1, nodes_falseleafs: Any, nodes_falsenodeids: Any,
+    nodes_featureids: Any, nodes_hitrates: Any = None, nodes_missing_value_tracks_true: Any = (), nodes_modes: Any,
+    nodes_splits: Any, nodes_trueleafs: Any, nodes_truenodeids: Any, post_transform: int = 0, tree_roots: Any,
+) -> Any:  # fmt: skip
+    """TreeEnsemble-5(X) -> Y"""
+    if not (0 <= aggregate_function < len(AGGREGATES) and 0 <= post_transform < len(TRANSFORMS)):
+        raise ShapeError(f"there is no aggregate {aggregate_function} or no transform {post_transform}")
+    nodes = {
+        "modes": _tensor(context, nodes_modes), "splits": _tensor(context, nodes_splits),
+        "featureids": nodes_featureids, "truenodeids": nodes_truenodeids, "falsenodeids": nodes_falsenodeids,
+        "trueleafs": nodes_trueleafs, "falseleafs": nodes_falseleafs,
+        "missing_value_tracks_true": nodes_missing_value_tracks_true,
+        "membership": None if membership_values is None else _tensor(context, membership_values),
+    }  # fmt: skip
+    leaves = {"targetids": leaf_targetids, "weights": _tensor(context, leaf_weights)}
+    trees = numbered_forest(nodes, leaves, tree_roots, n_targets)
+    scores = _regressed(context, X, trees, AGGREGATES[aggregate_function], np.zeros(0), TRANSFORMS[post_transform])
+    return cast(scores, X.dtype)
+
+
+@onnx("TreeEnsembleClassifier", domain=DOMAIN)
+def tree_ensemble_classifier(
+    context: Context, X: Traced, *, base_values: Any = (), base_values_as_tensor: Any = None, class_ids: Any = (),
+    class_nodeids: Any = (), class_treeids: Any = (), class_weights: Any = (), class_weights_as_tensor: Any = None,
+    classlabels_int64s: Any = (), classlabels_strings: Any = (), post_transform: str = "NONE", **nodes: Any,
+) -> Any:  # fmt: skip
+    """TreeEnsembleClassifier-1..3(X) -> Y, Z"""
+    if classlabels_strings:
+        raise Unsupported("classes that are strings: tensors hold numbers only")
+    labels, count = np.asarray(classlabels_int64s, INT64), len(classlabels_int64s)
+    weights = np.asarray(_tensor(context, class_weights_as_tensor, class_weights))
+    leaves = {"treeids": class_treeids, "nodeids": class_nodeids, "ids": class_ids, "weights": weights}
+    trees = listed_forest(_nodes(context, nodes), leaves, count)
+    base = np.asarray(_tensor(context, base_values_as_tensor, base_values)).reshape(-1)
+    amounts, present = _amounts(context, X, trees)
+    scores = reduction.reduce_sum(amounts, axes=(1,))
+    if count == 2:
+        second, both = _of_two(scores, trees, base, bool((weights >= 0).all()), post_transform)
+        if trees.weighted.any(axis=0).all():
+            labels = np.arange(2)  # where both have scores, ONNX Runtime calls the classes 0 and 1, whatever they are
+        return indexing.take(labels, cast(second, INT64), axis=0), cast(both, FLOAT32)
+    if count < 2 or base.size not in (0, count):
+        raise Unsupported(f"{count} classes with {base.size} base values")
+    if base.size:
+        scores = scores + base.astype(scores.dtype)
+    else:  # a class without any score isn't chosen
+        lowest = np.asarray(-np.inf, scores.dtype)
+        best = elementwise.where(reduction.reduce_any(present, axes=(1,)), scores, lowest)
+    place = sorting.argmax(scores if base.size else best, axis=1)
+    return indexing.take(labels, place, axis=0), cast(after_transform(scores, post_transform), FLOAT32)
+
+
+def _of_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: str) -> tuple[Any, Any]:
+    """Whether a sample is of the second of two classes, and the scores of both, as ONNX Runtime makes them.
+
+    Where only the first class has scores, they are those of the second, from which the first's are made. Where only the
+    second has, the first's are 0.
+    """
+    if base.size > 1 or transform == "PROBIT":
+        raise Unsupported(f"two classes with {base.size} base values and post_transform {transform!r}")
+    first, second = (shaping.slice(scores, starts=(i,), stops=(i + 1,), steps=(1,), axes=(1,)) for i in (0, 1))
+    given = [bool(trees.weighted[:, i].any()) for i in (0, 1)]
+    if base.size and given[0]:
+        first = first + base.astype(scores.dtype)
+    limit = np.asarray(0.5 if positive and given != [True, True] else 0, scores.dtype)
+    chosen = shaping.reshape(comparison.greater(second if given[1] else first, limit), shape=(scores.shape[0],))
+    if given[1]:
+        if not np.all(trees.weighted[trees.modes == LEAF, 1]):
+            raise Unsupported("two classes of which the second has a score in some leaves only")
+        return chosen, after_transform(shaping.concat(first, second, axis=1), transform)
+    if transform == "LOGISTIC":
+        return chosen, elementwise.sigmoid(shaping.concat(-first, first, axis=1))
+    other = np.asarray(1, scores.dtype) - first if positive else -first
+    return chosen, shaping.concat(other, first, axis=1)
+
+
+def _regressed(context: Context, x: Traced, trees: Forest, aggregate: str, base: Any, transform: str) -> Any:
+    count = trees.weights.shape[1]
+    if aggregate not in AGGREGATES:
+        raise ShapeError(f"aggregate_function may be {', '.join(AGGREGATES)}, given {aggregate!r}")
+    if base.size not in (0, count):
+        raise Unsupported(f"{base.size} base values for {count} targets")
+    amounts, present = _amounts(context, x, trees)
+    if aggregate in ("SUM", "AVERAGE"):
+        scores = reduction.reduce_sum(amounts, axes=(1,))
+        if aggregate == "AVERAGE":
+            scores = scores / float(len(trees.roots))
+    else:
+        worst = np.asarray(np.inf if aggregate == "MIN" else -np.inf, amounts.dtype)
+        reduce = reduction.reduce_min if aggregate == "MIN" else reduction.reduce_max
+        found = reduce(elementwise.where(present, amounts, worst), axes=(1,))
+        zero = np.asarray(0, amounts.dtype)
+        scores = elementwise.where(reduction.reduce_any(present, axes=(1,)), found, zero)
+    if base.size:  # only where there is a score
+        more, none = base.reshape(-1).astype(scores.dtype), np.zeros(count, scores.dtype)
+        scores = scores + elementwise.where(reduction.reduce_any(present, axes=(1,)), more, none)
+    # of one target, ONNX Runtime transforms by PROBIT alone
+    return after_transform(scores, transform if count > 1 or transform == "PROBIT" else "NONE")
+
+
+def _amounts(context: Context, x: Traced, trees: Forest) -> tuple[Any, Any]:
+    """What each tree adds to each result, and whether it does; shape (batch, trees, results)."""
+    if x.ndim != 2:
+        raise Unsupported(f"an input of {x.ndim} dimensions instead of (batch, features)")
+    width, needed = x.shape[1], int(trees.features.max(initial=0))
+    if isinstance(width, int) and needed >= width:
+        raise ShapeError(f"a node compares feature {needed}, the input has {width}")
+    dtype = FLOAT64 if x.dtype == FLOAT64 else FLOAT32
+    x = cast(x, dtype)
+    roots = context.tensor(known(trees.roots.reshape(1, -1)))
+    at: Any = shaping.expand(roots, shape=(x.shape[0], len(trees.roots)))
+    for _ in range(trees.depth):
+        value = indexing.gather(x, indexing.take(trees.features, at, axis=0), axis=1)
+        holds = _compared(value, at, trees, dtype)
+        at = elementwise.where(holds, indexing.take(trees.yes, at, axis=0), indexing.take(trees.no, at, axis=0))
+    amounts = indexing.take(trees.weights.astype(dtype), at, axis=0)
+    return amounts, indexing.take(trees.weighted, at, axis=0)
+
+
+def _compared(value: Any, at: Any, trees: Forest, dtype: Any) -> Any:
+    """Whether the comparison of the node at which each tree is holds."""
+    split = indexing.take(trees.splits.astype(dtype), at, axis=0)
+    used = [mode for mode in np.unique(trees.modes).tolist() if mode != LEAF]
+    holds: Any = None
+    for mode in used:
+        if mode == MEMBER:
+            sets = indexing.take(trees.members.astype(dtype), indexing.take(trees.member_rows, at, axis=0), axis=0)
+            same = comparison.equal(shaping.reshape(value, shape=(*value.shape, 1)), sets)
+            found = reduction.reduce_any(same, axes=(2,))
+        else:
+            found = COMPARISONS[MODES[mode]](value, split)
+        if holds is not None:
+            asked = comparison.equal(indexing.take(trees.modes, at, axis=0), np.asarray(mode, INT64))
+            found = elementwise.where(asked, found, holds)
+        holds = found
+    if trees.follows_missing.any():
+        follows = indexing.take(trees.follows_missing, at, axis=0)
+        holds = comparison.logical_or(holds, comparison.logical_and(comparison.isnan(value), follows))
+    return holds
+
+
+def _nodes(context: Context, given: dict[str, Any]) -> dict[str, Any]:
+    """The attributes `nodes_...` by the rest of their names."""
+    known = {"featureids", "modes", "nodeids", "treeids", "truenodeids", "falsenodeids", "values", "values_as_tensor"}
+    known |= {"missing_value_tracks_true", "hitrates", "hitrates_as_tensor"}
+    nodes = {name.removeprefix("nodes_"): value for name, value in given.items()}
+    if unknown := sorted(nodes.keys() - known):
+        raise Unsupported(f"attribute {unknown[0]!r}")
+    values = _tensor(context, nodes.get("values_as_tensor"), nodes.get("values", ()))
+    return {**{name: nodes.get(name, ()) for name in known}, "values": values}
+
+
+def _tensor(context: Context, proto: Any, otherwise: Any = ()) -> Any:
+    """The numbers of a tensor attribute, or those of the list that stands for it."""
+    if proto is None:
+        return otherwise
+    array = protos.array_of(proto, context.folder, "attribute")
+    if not is_floating(array.dtype) and array.dtype.kind not in "iu":
+        raise ShapeError(f"needed numbers, given {array.dtype.name}")
+    return array
