@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import tokenize
 import zipfile
 import zlib
@@ -16,6 +17,8 @@ from ..runtime.ir.types import Value
 from ..runtime.memory import require_room
 
 Array = np.ndarray[Any, Any]
+
+LONGEST_HEADER = 2**16  # bytes before the data of an array
 
 _UNREADABLE = (
     EOFError, KeyError, NotImplementedError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
@@ -80,7 +83,8 @@ def _read(archive: zipfile.ZipFile, path: str, value: Value) -> Array:
 
 
 def _declared(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype that an .npy file begins with."""
+    """Shape and dtype that an .npy file begins with, in a header that states its own length."""
+    file = io.BytesIO(file.read(LONGEST_HEADER))
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)

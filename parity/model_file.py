@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import inspect
 import itertools
+import linecache
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.errors import UsageError
+from ..runtime.visible import encodable_name
 from .user_code import errors_shown, raised
 
 if TYPE_CHECKING:
@@ -285,7 +287,8 @@ def _executed(path: Path) -> ModuleType:
     except OSError as error:
         raise UsageError(f"{path} can't be read: {error.strerror}") from error
     full = path.resolve()
-    name = full.stem if full.stem not in sys.modules else f"_model_file_{abs(hash(full))}_{full.stem}"
+    name = encodable_name(full.stem)
+    name = name if name not in sys.modules else f"_model_file_{abs(hash(full))}_{name}"
     spec = importlib.util.spec_from_file_location(name, full)
     assert spec is not None  # the suffix is .py
     module = importlib.util.module_from_spec(spec)
@@ -293,7 +296,12 @@ def _executed(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         with errors_shown(str(path), "while it was loaded"):
-            exec(compile(code, str(full), "exec", dont_inherit=True), vars(module))
+            encodable = encodable_name(str(full))  # torch takes names of files in UTF-8 alone
+            compiled = compile(code, encodable, "exec", dont_inherit=True)
+            if encodable != str(full):  # where there is no file: tracebacks and torch read its lines all the same
+                lines = importlib.util.decode_source(code).splitlines(keepends=True)
+                linecache.cache[encodable] = (len(code), None, lines, encodable)
+            exec(compiled, vars(module))
     except BaseException:
         del sys.modules[name]
         raise

@@ -71,7 +71,7 @@ def _checked(path: str, declared: Declared, inputs: str | None, chosen: Options,
     """A file held against itself on inputs of one form."""
     file, arrays = read_with_inputs(path, declared, inputs, chosen.seed)
     if file.program is None:
-        return whole(file, file, declared, declared, arrays, chosen, shown)
+        return whole(file, file, declared, declared, arrays, chosen, shown, generated=inputs is None)
     if inputs is None:
         arrays = generated(file.program.inputs, chosen.seed, {}, file.program)
     chosen, runtime_dtype, notes = suited(chosen, file.program)

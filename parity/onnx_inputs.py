@@ -19,7 +19,7 @@ from ..converter.onnx_in.protos import Symbols, graphs_of
 from ..runtime.compiled.isolated import IsolatedSession, SessionEnded
 from ..runtime.compiled.session import SessionError
 from ..runtime.errors import UsageError
-from ..runtime.ir.dims import evaluate, symbols_in
+from ..runtime.ir.dims import SymbolicDim, evaluate, symbols_in
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import BOOL, FLOAT64, Value, is_floating
 from ..runtime.memory import require_room
@@ -204,6 +204,27 @@ def _other_sizes(values: Sequence[Value], names: Sequence[str]) -> Iterator[Size
         extents.pop(name, None)
     for count, extent in OTHER_SIZES:
         yield {name: extent if name in extents else count for name in names}
+
+
+def more_samples(
+    declared: Declared, arrays: Sequence[Array], count: int, largest: int, seed: int
+) -> tuple[Sizes, list[Array]] | None:
+    """Inputs like `arrays` with `count` samples, and the sizes that differ; None where the file is of certain sizes.
+
+    A number of samples is an open first dimension. No input gets more than `largest` elements.
+    """
+    sizes: Sizes = {}
+    for value, array in zip(declared.values, arrays, strict=True):
+        for dim, size in zip(value.shape, array.shape, strict=True):
+            if isinstance(dim, SymbolicDim) and (solved := dim.solve(size)):
+                sizes[solved[0]] = solved[1]
+    samples = dict.fromkeys(sorted(symbols_in(*(value.shape[:1] for value in declared.values)) & sizes.keys()), count)
+    sizes |= samples
+    if not samples or not all(symbols_in(value.shape) <= sizes.keys() for value in declared.values):
+        return None
+    if any(math.prod(evaluate(dim, sizes) for dim in value.shape) > largest for value in declared.values):
+        return None
+    return samples, generated(declared.values, seed, sizes, texts=declared.texts)
 
 
 def generated_inputs(program: Program, seed: int, sizes: Mapping[str, int] | None = None) -> list[Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from ..converter.onnx_in.inputs import Shapes
@@ -39,16 +40,22 @@ def judge_without_optionals(
             arrays = next(runnable(reference, without, None, 0))
             IsolatedSession(reference).run(feed(without, arrays))
         except CellbridgeError as error:
-            report.notes.append(f"not compared at {label}, where {reference} doesn't run: {_first_line(error)}")
+            report.notes.append(f"not compared at {label}, where {reference} doesn't run: {first_line(error)}")
             continue
-        try:
-            report.join_sizes(judge(left_out), label)
-        except CellbridgeError as error:
-            reason = f"doesn't run where {reference} does: {_first_line(error)}"
-            failed = Comparison(candidate, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
-            report.sizes.append(label)
-            report.cells[""].comparisons.append(failed)
+        join(report, functools.partial(judge, left_out), label, reference, candidate)
 
 
-def _first_line(error: Exception) -> str:
+def join(report: Report, judge: Callable[[], Report], label: str, reference: str, candidate: str) -> None:
+    """Add to the report what `judge` finds on inputs of other sizes, which the reference runs on; or that it fails."""
+    try:
+        report.join_sizes(judge(), label)
+    except CellbridgeError as error:
+        reason = f"doesn't run where {reference} does: {first_line(error)}"
+        failed = Comparison(candidate, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
+        report.sizes.append(label)
+        report.cells[""].comparisons.append(failed)
+
+
+def first_line(error: Exception) -> str:
+    """What an error says first."""
     return str(error).partition("\n")[0]

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..runtime.compiled.session import SessionError
-from .onnx_inputs import Declared
+from .onnx_inputs import Declared, more_samples
+from .onnx_optionals import first_line, join
 from .onnx_reading import OnnxFile, in_order_of, returning, suited
 from .options import Options
 from .progress import Progress
@@ -15,37 +16,59 @@ from .sides.interpreter_side import InterpreterSide
 from .sides.onnx_reference import OnnxReferenceSide
 from .sides.onnxruntime_side import OnnxModelSide, output_names
 from .sides.records import Array, Side
+from .sizes import described
 from .trial import judged
 
 NOT_OPTIMIZED = "onnxruntime without optimizations"
 
 
+MORE = 65  # samples, besides the few that inputs are generated with: of many branches each takes one
+LARGEST = 2**22  # elements of an input with so many samples
+
+
 def whole(
     first: OnnxFile, second: OnnxFile, ours: Declared, theirs: Declared, arrays: list[Array], options: Options,
-    shown: Progress,
+    shown: Progress, *, generated: bool,
 ) -> Report:  # fmt: skip
-    """Two files, one of which can't be read as a program, compared by what ONNX Runtime makes of them."""
+    """Two files, one of which can't be read as a program, compared by what ONNX Runtime makes of them.
+
+    Where the inputs are `generated`, and the file takes any number of samples, more of them are compared too.
+    """
     unread = first if first.program is None else second
     assert unread.error is not None, "it can be read"
     _, dtype, notes = suited(options, first.program or second.program, ours.values)
     options = replace(options, grads=False, dtype=dtype)
     alone = first is second
     how: dict[str, Any] = {"dtype": dtype, "provider": options.provider}
-    others = theirs.arguments(in_order_of(theirs.values, ours.values, arrays))
-    try:
-        reference: Side
+
+    def believed(arrays: list[Array]) -> Side:
         if first.program is None:
             name = NOT_OPTIMIZED if alone else first.path
-            reference = OnnxReferenceSide(name, first.path, ours.arguments(arrays), {}, optimized=not alone, **how)
-        else:
-            names = output_names(first.path)
-            named = len(set(names)) == len(first.program.outputs)
-            believed = returning(first.program, names) if named else first.program
-            reference = InterpreterSide(first.path, believed, tuple(arrays), {}, working_dtype=dtype, seed=options.seed)
+            return OnnxReferenceSide(name, first.path, ours.arguments(arrays), {}, optimized=not alone, **how)
+        names = output_names(first.path)
+        named = len(set(names)) == len(first.program.outputs)
+        program = returning(first.program, names) if named else first.program
+        return InterpreterSide(first.path, program, tuple(arrays), {}, working_dtype=dtype, seed=options.seed)
+
+    def compared(reference: Side, arrays: list[Array]) -> Report:
+        others = theirs.arguments(in_order_of(theirs.values, ours.values, arrays))
         name = "onnxruntime" if alone else f"{second.path} in onnxruntime"
-        report = judged(reference, [OnnxModelSide(name, second.path, others, {}, **how)], options, shown)
+        return judged(reference, [OnnxModelSide(name, second.path, others, {}, **how)], options, shown)
+
+    try:
+        report = compared(believed(arrays), arrays)
     except SessionError as error:
         raise unread.error from error
+    more = more_samples(ours, arrays, MORE, LARGEST, options.seed)
+    if generated and first.program is None and more is not None:
+        sizes, many = more
+        label = described(sizes)
+        try:
+            reference = believed(many)
+        except SessionError as error:
+            report.notes.append(f"not compared at {label}: {first_line(error)}")
+        else:
+            join(report, lambda: compared(reference, many), label, first.path, second.path)
     reason = f"Cells unknown: {unread.unknown}; the model was compared as a whole, its outputs in ONNX Runtime"
     rounding = "by rounding only: there is no float64 truth" if first.program is None else "by rounding only"
     report.notes += [*notes, f"{reason}, {rounding}"]

@@ -20,6 +20,13 @@ from collections.abc import Iterable
 
 from .visible import visible_name, visible_text
 
+LONGEST_LINE = 4000  # characters
+
+
+def _shortened(line: str) -> str:
+    """A line of a message; of a long one the beginning, and how long it is."""
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}... ({len(line)} characters)"
+
 
 class CellbridgeError(Exception):
     """Base of all errors raised on purpose; `exit_code` is what the command line returns."""
@@ -27,8 +34,8 @@ class CellbridgeError(Exception):
     exit_code = 2
 
     def __str__(self) -> str:
-        """The message, fit to be shown: it names what stands in files."""
-        return visible_text(super().__str__())
+        """The message, fit to be shown: it names what stands in files, which may be long."""
+        return visible_text("\n".join(map(_shortened, super().__str__().split("\n"))))
 
 
 class UsageError(CellbridgeError):

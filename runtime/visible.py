@@ -6,6 +6,14 @@ one, or halves of characters that no encoding has. Each is shown by its number, 
 
 from __future__ import annotations
 
+import re
+
+LONGEST = 500
+"""Characters without a space that people are shown in full: a path may be that long, and is to be copied."""
+KEPT = 100
+"""Characters that are left at either end of a longer name."""
+_LONG_NAME = re.compile(r"\S{501,}")  # more than `LONGEST`
+
 
 def visible_name(name: object) -> str:
     r"""A name in one line: what isn't printable is written as `\n`, `\x1b`, `\u202e`."""
@@ -26,3 +34,12 @@ def encodable_name(name: str) -> str:
     That is NUL, at which C ends a text, and the half of a pair of surrogates, which UTF-8 lacks: `\x00`, `\ud800`.
     """
     return name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def shortened_names(text: str) -> str:
+    """A text for people, in which the middle of names of more than `LONGEST` characters is left out, visibly."""
+
+    def shortened(name: re.Match[str]) -> str:
+        return f"{name[0][:KEPT]}…({len(name[0]) - 2 * KEPT} more characters)…{name[0][-KEPT:]}"
+
+    return _LONG_NAME.sub(shortened, text)

@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import nn
 
+from cellbridge import parity
+from cellbridge.converter import from_torch
 from cellbridge.parity.model_file import load
 from cellbridge.runtime.errors import UsageError
 
@@ -23,6 +25,16 @@ def model():
 
 def inputs():
     return (torch.randn(4, 3),)
+"""
+
+NAMED_WRONGLY = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.relu() * 2
+
+model, inputs = Net(), (torch.randn(4, 3),)
 """
 
 Write = Callable[..., str]
@@ -54,6 +66,19 @@ def test_a_file_gives_the_module_and_its_arguments(write: Write) -> None:
     assert isinstance(found.module, nn.Linear)
     assert [tuple(argument.shape) for argument in found.args] == [(4, 3)]
     assert (found.kwargs, found.loss, found.dynamic_shapes, found.name) == ({}, None, None, "net.py")
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of files are Unicode there")
+def test_a_name_that_is_not_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch.export takes names of files in UTF-8 alone: it reads lines of a class, and says where it stands."""
+    monkeypatch.chdir(tmp_path)
+    name = "net\udcff.py"
+    Path(name).write_text(NAMED_WRONGLY)
+    made = load(name)
+    report = parity.check(made.module, made.args, model=made.name)
+    assert report.ok
+    program = from_torch(made.module, made.args)
+    assert any("x.relu() * 2" in str(node.source) for node in program.nodes)
 
 
 def test_the_seed_decides_the_weights_and_the_inputs(write: Write) -> None:

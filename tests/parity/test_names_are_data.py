@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from cellbridge import converter, runtime
 from cellbridge.parity.cli import main
 from cellbridge.runtime.errors import CellbridgeError
-from cellbridge.runtime.visible import encodable_name, visible_name, visible_text
+from cellbridge.runtime.visible import LONGEST, encodable_name, shortened_names, visible_name, visible_text
 from tests.converter.programs import two_cells
 from tests.parity.hostile import FORGED, LONE, OWNED, PAYLOADS, names, onnx_model, renamed_program
 
@@ -239,6 +239,26 @@ def test_what_is_visible_is_one_line_and_printable(payload: str) -> None:
     assert visible_name(payload).isprintable()
     require_tame(visible_text("a\n" + visible_name(payload)))
     assert visible_name("größe 名 ✓") == "größe 名 ✓"
+
+
+def test_long_names_are_shortened_for_people_alone(folder: Path) -> None:
+    name = "begin" + "n" * 10_000 + "end"
+    text = "{ a = Relu(x) y = Neg(a) }"
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> net (float[2] x) => (float[2] y) {text}')
+    model.graph.name = name
+    onnx.save(model, "long.onnx")
+    for arguments in (("inspect", "--ir", "long.onnx"), ("run", "long.onnx", "--json", "long.json")):
+        result = parity(*arguments)
+        assert result.exit_code == 0, result.output
+        assert max(map(len, result.output.splitlines())) < 1000
+    assert name in Path("long.json").read_text()
+    model.graph.node[0].op_type = name
+    onnx.save(model, "long.onnx")
+    result = parity("inspect", "long.onnx")
+    assert result.exit_code == 3
+    assert max(map(len, result.output.splitlines())) < 1000
+    assert " more characters)…" in result.output
+    assert shortened_names("a" * LONGEST + " b") == "a" * LONGEST + " b"
 
 
 def test_the_check_finds_what_breaks_out() -> None:

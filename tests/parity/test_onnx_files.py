@@ -335,11 +335,10 @@ def test_a_file_in_half_precision_is_judged_in_it(tmp_path: Path) -> None:
     assert not compare_onnx(half, changed(half, wrong, change)).ok
 
 
-def test_model_files_are_not_compared(path: str) -> None:
-    for arguments in (("fixtures/unet.py", path), (path, "fixtures/unet.py:model")):
-        result = invoked("compare", *arguments)
-        assert result.exit_code == 2
-        assert "takes two ONNX files, given fixtures/unet.py" in result.output
+def test_a_model_file_is_no_candidate(path: str) -> None:
+    result = invoked("compare", path, "fixtures/unet.py:model")
+    assert result.exit_code == 2
+    assert "CANDIDATE must be an ONNX file, given fixtures/unet.py:model" in result.output
 
 
 # ---- bad files ----
@@ -392,6 +391,19 @@ def test_arrays_that_can_not_be(path: str, tmp_path: Path, content: bytes, messa
     with zipfile.ZipFile(arrays, "a") as archive:
         archive.writestr("scale.npy", content)
     assert message in " ".join(refused("run", path, "--inputs", str(arrays)).split())
+
+
+def test_a_header_without_end(path: str, tmp_path: Path) -> None:
+    """A header says how long it is, up to 4 GB, which a few megabytes of zeros in an archive can be."""
+    arrays, length = tmp_path / "inputs.npz", 2**28
+    with zipfile.ZipFile(arrays, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("scale.npy", b"")
+        with archive.open("tokens.npy", "w") as file:
+            file.write(b"\x93NUMPY\x02\x00" + length.to_bytes(4, "little"))
+            for _ in range(16):
+                file.write(bytes(2**24))
+    with limited(memory=2**26):
+        assert "not an .npz file of arrays" in invoked("run", path, "--inputs", str(arrays)).output
 
 
 def test_a_bomb_of_arrays(path: str, tmp_path: Path) -> None:

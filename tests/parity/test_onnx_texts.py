@@ -93,3 +93,18 @@ def test_texts_from_a_file_of_arrays(tmp_path: Path) -> None:
     np.savez(arrays, x=np.zeros((1, 9), np.float32))
     with pytest.raises(UsageError, match=r"x must be text .*, given float32"):
         check_onnx(path, inputs=arrays)
+
+
+def test_more_samples_than_a_few_are_compared(tmp_path: Path) -> None:
+    path = encoder(tmp_path / "a.onnx")
+    report = check_onnx(path)
+    assert report.sizes == ["n=65"]
+    assert any(c.sizes == "n=65" and c.shape == (65, 9) for cell in report.cells.values() for c in cell.comparisons)
+    model = onnx.load(path)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 2
+    onnx.save(model, tmp_path / "b.onnx")
+    frozen = compare_onnx(path, str(tmp_path / "b.onnx"))
+    assert not frozen.ok
+    assert "doesn't run where" in str(frozen)
+    assert compare_onnx(str(tmp_path / "b.onnx"), path).ok
