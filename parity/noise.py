@@ -95,7 +95,8 @@ class Noise:
         return True
 
     def _sample(self, jitter: int | None) -> Records:
-        units, reached = jitter_of(self.samples, wide=self.run.feed is None)
+        alone = len(self.truth.calls) == 1  # fed or not, such a network is run as a whole
+        units, reached = jitter_of(self.samples, wide=self.run.feed is None or alone)
         records = self.reference.run(replace(self.run, jitter=jitter, jitter_units=units))
         _share_integers(records, self.truth)
         self._measure(records, self._errors, reached)

@@ -34,14 +34,20 @@ from .onnx_reading import (
 from .onnx_whole import whole
 from .options import Options, from_keywords
 from .progress import NoProgress, Progress
+from .quantized.files import SAMPLES, QuantizedFile
 from .results import FAIL, Comparison, Report
 from .sides.interpreter_side import InterpreterSide
 from .sides.onnxruntime_side import OnnxModelSide, output_names
+from .sides.quantized_steps import is_quantized
 from .sides.records import Abilities, Array, Records, Run
 from .sides.rounded_numbers import weights_of_one
 from .sizes import described, other_sizes
 from .trial import judged
 
+HOW = (
+    "one file is quantized: its float network (weights as they were before rounding, no quantizers) was compared Cell "
+    "by Cell, its weights and quantizers in steps"
+)
 TINY = 2e-7  # numbers that converters to half precision make larger, so that they don't vanish
 
 
@@ -71,7 +77,8 @@ def compare_onnx(
         of the dynamic dimensions too, if the inputs are generated. Numbers such as
         1 / sqrt(2), and weights that one file has multiplied by the scale of a batch norm, may be rounded to float32 in
         one file and not, or otherwise, in the other. Where a file can't be read as a program,
-        ONNX Runtime on both is compared.
+        ONNX Runtime on both is compared. Of a float file and a quantized one, the former is the reference, whichever
+        is given first; see docs/quantized.md.
 
     Raises:
         UsageError: a file or the inputs can't be read or don't fit.
@@ -80,17 +87,20 @@ def compare_onnx(
     chosen, shown = from_keywords(Options, compare_onnx, options), progress or NoProgress()
     require_eval(chosen)
     shown.stage("read", None)
+    reference, candidate, quantized, noted = _with_quantized(reference, candidate)
     declared = declared_inputs(reference, shapes, inputs)
     names, others = (input_names(read_model(path).graph) for path in (reference, candidate))
     require_as_many(names, others)
-    report = _held(reference, candidate, declared, inputs, shapes or {}, chosen, shown)
+    report = _held(reference, candidate, declared, inputs, shapes or {}, chosen, shown, quantized)
     if inputs is None and not (chosen.fail_fast and not report.ok):
         judge_without_optionals(
             report, reference, candidate, declared, shapes or {},
             lambda left_out: _held(
-                reference, candidate, declared_inputs(reference, left_out), None, left_out, chosen, shown
+                reference, candidate, declared_inputs(reference, left_out), None, left_out, chosen, shown,
+                quantized,
             ),
         )  # fmt: skip
+    report.notes += noted
     return report
 
 
@@ -102,6 +112,7 @@ def _held(
     given: Shapes,
     chosen: Options,
     shown: Progress,
+    quantized: QuantizedFile | None,
 ) -> Report:
     """One file held against another on inputs of one form."""
     names, others = (input_names(read_model(path).graph) for path in (reference, candidate))
@@ -111,18 +122,19 @@ def _held(
     theirs = declared_inputs(candidate, structure or named_as(others, names, declared.structure(arrays)))
     open_sizes = inputs is None and declared.ranked and any(symbols_in(value.shape) for value in declared.values)
     if open_sizes:
-        first, second = read(reference, given), read(candidate, named_as(others, names, given))
+        first = read(reference, given)
+        second = _read_candidate(candidate, quantized, named_as(others, names, given))
         if first.program is not None and second.program is not None:
             try:
-                return _compared(first, second, declared, theirs, arrays, None, chosen, shown)
+                return _compared(first, second, declared, theirs, arrays, None, chosen, shown, quantized)
             except CellbridgeError as error:  # what holds for some sizes only
                 not_open = f"{error}".partition("\n")[0]
         else:
             not_open = str(first.error or second.error).partition("\n")[0]
-    first, second = fixed_first, read(candidate, fixed)
+    first, second = fixed_first, _read_candidate(candidate, quantized, fixed)
     if first.program is None or second.program is None:
         return whole(first, second, declared, theirs, arrays, chosen, shown, generated=inputs is None)
-    report = _compared(first, second, declared, theirs, arrays, inputs, chosen, shown, fixed=True)
+    report = _compared(first, second, declared, theirs, arrays, inputs, chosen, shown, quantized, fixed=True)
     if open_sizes:
         report.notes.append(f"not compared at other sizes, with which the files can't be read: {not_open}")
     return report
@@ -137,6 +149,7 @@ def _compared(
     inputs: str | None,
     options: Options,
     shown: Progress,
+    quantized: QuantizedFile | None = None,
     fixed: bool = False,
 ) -> Report:
     """Two files that can be read."""
@@ -145,6 +158,10 @@ def _compared(
     if inputs is None:
         sizes = dict(_sizes_of(first.program, arrays))
         arrays = generated(first.program.inputs, options.seed, sizes, first.program)
+    samples, about = [arrays], list[str]()
+    if quantized is not None and inputs is None:
+        samples, about = _samples(first.program, second.program, arrays, quantized, options.seed)
+        arrays = samples[0]
     programs = first.program, second.program
     narrow = _narrower(*programs)
     if narrow:
@@ -155,7 +172,7 @@ def _compared(
         options, runtime_dtype, notes = suited(options, programs[0])
     names = output_names(first.path), output_names(second.path)
     programs, how = _with_results(*programs, *names)
-    notes += how
+    notes += [*how, *about]
     others = _paired(*programs, arrays)
     _require_same_dtypes(programs[1], others, first.path, second.path)
     require_affordable(programs[0], arrays, grads=options.grads)
@@ -164,12 +181,53 @@ def _compared(
     if not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")
         programs = _without_parameters(programs[0]), _without_parameters(programs[1])
-    files = _Files(first.path, second.path, theirs, *programs, alike, bool(narrow), options, runtime_dtype, shown)
+    with_runtime = quantized is None
+    files = _Files(
+        first.path, second.path, theirs, *programs, alike, bool(narrow), options, runtime_dtype, shown, with_runtime
+    )
     report = files.judged(arrays)
     if inputs is None and not fixed and not (options.fail_fast and not report.ok):
         files.judge_at_other_sizes(report, arrays)
+    if quantized is not None:
+        own = list(second.program.inputs)
+        named = [
+            {value.name: array for value, array in zip(own, _paired(first.program, second.program, x), strict=True)}
+            for x in samples
+        ]
+        quantized.judge(report, named, inputs is not None, options)
+        as_it_is = read(second.path, {name: array.shape for name, array in named[0].items()})
+        quantized.judge_runtime(report, as_it_is, others, options, shown)
     report.notes += [*notes, *dict.fromkeys((*first.notes, *second.notes))]
     return report
+
+
+def _with_quantized(reference: str, candidate: str) -> tuple[str, str, QuantizedFile | None, list[str]]:
+    """Both files, the float one first where one of them is quantized; then that one beside it, and notes."""
+    models = read_model(reference), read_model(candidate)
+    which = [is_quantized(model) for model in models]
+    if which == [False, True]:
+        return reference, candidate, QuantizedFile(candidate, models[1], reference, models[0]), [HOW]
+    if which == [True, False]:
+        note = f"{candidate} is the reference: a quantized file is judged by the float file"
+        return candidate, reference, QuantizedFile(reference, models[0], candidate, models[1]), [HOW, note]
+    return reference, candidate, None, []
+
+
+def _read_candidate(path: str, quantized: QuantizedFile | None, shapes: Shapes) -> OnnxFile:
+    return read(path, shapes, None if quantized is None else quantized.form.model)
+
+
+def _samples(
+    first: Program, second: Program, arrays: list[Array], quantized: QuantizedFile, seed: int
+) -> tuple[list[list[Array]], list[str]]:
+    """Generated inputs in the range of the quantizers: those that are compared on, and others; and notes."""
+    samples, notes = [], list[str]()
+    for number in range(SAMPLES):
+        if number:
+            arrays = generated(first.inputs, seed + number, dict(_sizes_of(first, arrays)), first)
+        fitted, notes = quantized.fitted(second.inputs, _paired(first, second, arrays), seed + number)
+        samples.append(_paired(second, first, fitted))
+    return samples, notes
 
 
 def _with_results(
@@ -247,6 +305,7 @@ class _Files:
     options: Options
     runtime_dtype: str
     progress: Progress
+    with_runtime: bool = True
 
     def judged(self, arrays: list[Array]) -> Report:
         """The candidate held against the reference."""
@@ -257,6 +316,8 @@ class _Files:
             side.abilities = Abilities(checks, cells=self.alike)
         if self.rounding_only:
             side.program = _with_weights_of(self.first, self.second)
+        if not self.with_runtime:
+            return judged(believed, [side], self.options, self.progress, rounded=[believed, side])
         name, dtype, provider = f"{self.candidate} in onnxruntime", self.runtime_dtype, self.options.provider
         kind = _InHalf if self.rounding_only else OnnxModelSide
         runtime = kind(name, self.candidate, others, {}, dtype=dtype, provider=provider)

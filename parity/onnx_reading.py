@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from onnx import ModelProto
+
 from ..converter.onnx_in.importing import from_onnx
 from ..converter.onnx_in.inputs import Shapes, renamed
 from ..converter.onnx_in.protos import NoNumbers
@@ -51,8 +53,8 @@ class OnnxFile:
         return f"{self.path} can't be read as a program: {said if len(said) <= LONGEST else f'{said[:LONGEST]}...'}"
 
 
-def read(path: str, shapes: Shapes) -> OnnxFile:
-    """Read a file, with these shapes of its inputs.
+def read(path: str, shapes: Shapes, model: ModelProto | None = None) -> OnnxFile:
+    """Read a file, with these shapes of its inputs; or a model that was made of it.
 
     Raises:
         ConversionError: the model is malformed. Where it is only nothing that a program can be, the result says why.
@@ -60,7 +62,7 @@ def read(path: str, shapes: Shapes) -> OnnxFile:
     """
     try:
         with warnings_as_notes() as notes:
-            program = from_onnx(path, shapes=shapes)
+            program = from_onnx(path if model is None else model, shapes=shapes)
     except ConversionError as error:
         if not _inexpressible(error):
             raise

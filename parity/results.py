@@ -25,7 +25,8 @@ class Comparison:
 
     Attributes:
         side: which side was held against the reference: "interpreter", "onnxruntime", "candidate".
-        check: "meaning" (both sides in float64) or "rounding" (working dtype, error measured against float64 truth).
+        check: "meaning" (both sides in float64), "rounding" (working dtype, error measured against float64 truth) or
+            "quantization" (of a quantized file; `ratio` and `allowed` count steps of its quantizer).
         feeding: "isolated" (the Cell got the reference's recorded values), "end to end", or "second call" (end to end,
             the state carried over from a first call).
         kind: "output", "input gradient", "parameter gradient", "buffer update", "parameter" (the value itself); and for

@@ -14,7 +14,7 @@ from .noise import Noise
 from .options import Options
 from .progress import Progress
 from .results import FAIL, PASS, SKIPPED, Comparison, Report
-from .sides.records import Records, Run, Side
+from .sides.records import OUTPUT, Records, Run, Side
 from .weak_inputs import weak_inputs
 
 ISOLATED, END_TO_END, SECOND_CALL = "isolated", "end to end", "second call"
@@ -118,6 +118,11 @@ class Trial:
                 records = side.run(replace(noise.run, dtype=dtype, grads=grads))
                 self.notes += [note for note in records.notes if note not in self.notes]
                 comparisons = self._at_home(comparer.compare(check, records))
+                # values that lie between two steps of a quantizer make others of all that follows
+                if check == "rounding" and can.quantized and _fails(comparisons):
+                    records = side.run(replace(noise.run, dtype=dtype, grads=grads, same_codes=True))
+                    self.notes += [note for note in records.notes if note not in self.notes]
+                    comparisons = self._at_home(comparer.compare(check, records))
                 # before rounding is called too large, the reference's own is measured again, and again
                 while check == "rounding" and _undecided(comparisons, found) and noise.sample():
                     comparisons = self._at_home(comparer.compare(check, records))
@@ -133,9 +138,29 @@ class Trial:
                 self.progress.advance()
                 if self.options.fail_fast and any(c.status != PASS for _, c in self.selected(comparisons)):
                     return self.selected(found)
+        if self.options.dtype == "float64" and can.own_precision and not can.is_port and not _fails(found):
+            found += self._other_dtypes(side)
         if not _fails(found):
             found += self._second_call(side)
         return self.selected(found)
+
+    def _other_dtypes(self, side: Side) -> Found:
+        """The outputs of another floating-point dtype than the reference's, where both compute in their own.
+
+        In float64, what a network casts to float32 keeps its digits: dtypes are known of a run in float32.
+        """
+        reference = self.noise(END_TO_END, self.working_dtype).first
+        records = side.run(replace(self.replayed, dtype=self.working_dtype, grads=False, inner=False))
+        found: Found = []
+        for key, value in records.values.items():
+            needed = reference.values.get(key, value).dtype
+            if key.kind == OUTPUT and value.dtype != needed:
+                reason = f"dtype {value.dtype.name}, needed {needed.name}, where the rest is {self.working_dtype}"
+                fields = {"status": FAIL, "reason": reason, "dtype": value.dtype.name, "shape": value.shape}
+                found.append(
+                    (key.path, Comparison(side.name, "meaning", END_TO_END, OUTPUT, key.slot, key.call, **fields))
+                )
+        return found
 
     def _second_call(self, side: Side) -> Found:
         """Comparisons of a second call, its state carried over; none for a side that carries no state.

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from torch.ao.quantization.fake_quantize import FakeQuantize, FakeQuantizeBase
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -18,6 +19,8 @@ from ...runtime.errors import ConversionError
 _ARITHMETIC = frozenset(
     (torch.add, torch.sub, torch.mul, torch.div, torch.true_divide, torch.floor_divide, torch.remainder, torch.fmod)
 )
+
+SWITCHES = ("observer_enabled", "fake_quant_enabled")
 
 
 class KnownNumbers(TorchFunctionMode):
@@ -80,16 +83,22 @@ def known_settings(root: torch.nn.Module) -> Iterator[None]:
     """Within the context, integers that modules keep as buffers outside of their state dict are known numbers.
 
     A stride or a kernel size held so is a setting. As a tensor of unknown value it would make every size that is
-    computed of it depend on the data.
+    computed of it depend on the data. So are the switches of torch's fake quantization.
+
+    Raises:
+        ConversionError: a fake quantization observes what it is given, and decides by what it has seen.
     """
+    _require_no_observers(root)
     classes = {module: type(module) for module in root.modules()}
     held: list[tuple[torch.nn.Module, dict[str, torch.Tensor | None]]] = []
     try:
         for module, kind in classes.items():
             settings = {name: buffer for name, buffer in module._buffers.items() if _is_setting(module, name, buffer)}
+            if isinstance(module, FakeQuantize):
+                settings |= {name: module._buffers[name] for name in SWITCHES}
             if settings:
                 held.append((module, dict(module._buffers)))
-                module.__class__ = type(kind.__name__, (kind,), {n: _known(b) for n, b in settings.items()})
+                module.__class__ = type(kind.__name__, (kind,), _attributes(module, settings))
                 for name in settings:
                     del module._buffers[name]
         yield
@@ -100,6 +109,29 @@ def known_settings(root: torch.nn.Module) -> Iterator[None]:
             module._buffers.update(buffers)
 
 
+def _require_no_observers(root: torch.nn.Module) -> None:
+    watching = [
+        path or "the module itself"
+        for path, module in root.named_modules()
+        if isinstance(module, FakeQuantizeBase) and bool(module.observer_enabled.any())
+    ]
+    if watching:
+        others = f" and {len(watching) - 1} others" if len(watching) > 1 else ""
+        raise ConversionError(
+            f"the observer of {watching[0]}{others} is enabled: it changes the scale by the values that it has seen, "
+            "and a program can't follow\n  what to do: switch observers off once they have seen enough, "
+            "module.apply(torch.ao.quantization.disable_observer)"
+        )
+
+
+def _attributes(module: torch.nn.Module, settings: dict[str, torch.Tensor | None]) -> dict[str, Any]:
+    """What a class has in place of buffers."""
+    found: dict[str, Any] = {name: _known(buffer) for name, buffer in settings.items()}
+    if isinstance(module, FakeQuantize):  # a fused one, whose observer is off, computes the same
+        found["forward"] = FakeQuantize.forward
+    return found
+
+
 def _is_setting(module: torch.nn.Module, name: str, buffer: torch.Tensor | None) -> bool:
     temporary = name in module._non_persistent_buffers_set
     return temporary and buffer is not None and buffer.ndim == 0 and buffer.dtype in (torch.int64, torch.int32)
@@ -107,5 +139,8 @@ def _is_setting(module: torch.nn.Module, name: str, buffer: torch.Tensor | None)
 
 def _known(buffer: torch.Tensor | None) -> property:
     assert buffer is not None
+    if buffer.ndim:
+        numbers = buffer.tolist()
+        return property(lambda module: numbers)
     number, dtype = buffer.item(), buffer.dtype
     return property(lambda module: torch.tensor(number, dtype=dtype))

@@ -40,6 +40,7 @@ def compare(
     Inputs of ONNX files are generated from the declared types, at several sizes of dynamic dimensions or as --shape
     says, or taken from --inputs. Cells are compared one by one where both files have the same (both written by parity
     export, say), else the models as a whole. Where a file can't be read as a program, ONNX Runtime on both is compared.
+    A file with quantizers is held against one without in steps of them (docs/quantized.md).
     """
     read = {"REFERENCE": file_of(reference), "CANDIDATE": candidate, "--inputs": inputs}
     require_outputs({"--json": json_file, "--junit": junit_file}, read)

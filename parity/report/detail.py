@@ -150,6 +150,8 @@ def _amount(c: Comparison) -> str:
 
 def size_line(c: Comparison, reference: str) -> str:
     """How far off the largest error is, and how far off passes."""
+    if c.check == "quantization":
+        return f"error {c.error:.3g}, {c.ratio:.3g} steps of its quantizer; up to {c.allowed:g} passes"
     unit = "what double precision allows" if c.check == "meaning" else f"{reference}'s own rounding error"
     return f"error {c.error:.3g}, {times(c.ratio)} {unit}; up to {c.bar:.3g} passes"
 
@@ -157,6 +159,7 @@ def size_line(c: Comparison, reference: str) -> str:
 def value_lines(c: Comparison, reference: str, width: int) -> list[Text]:
     """The values at the worst element, below each other, with as many digits as it takes to tell them apart."""
     named = [(reference, c.reference_value), (c.side, c.candidate_value), ("float64 truth", c.truth)]
+    named = named[:2] if c.check == "quantization" else named
     known = [(name, value) for name, value in named if value is not None]
     different = len({value for _, value in known if not math.isnan(value)})
     digits = next(

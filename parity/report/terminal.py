@@ -29,6 +29,7 @@ WIDTH = 80  # of text that isn't for a terminal
 IN_FULL = 4  # faults that are shown in full
 IN_A_LINE = 12  # faults that are shown in one line
 TREE = 60  # lines of a tree with failing Cells
+QUANTIZERS = 24  # lines of the quantizers that are shown
 PAIRS = 12  # lines of the pairing that are shown
 
 VERDICTS: dict[str, Piece] = {
@@ -67,6 +68,7 @@ def _view(report: Report, width: int, verbose: bool) -> list[Text]:
     lines = _tree_lines(report, width, verbose)
     lines += _pair_lines(report, width, verbose)
     lines += _weight_lines(report, width) if verbose and report.weights else []
+    lines += _quantizer_lines(report, width, verbose)
     return [*lines, Text(), *_details(report, width, verbose), *_summary(report, width)]
 
 
@@ -100,6 +102,40 @@ def _weight_lines(report: Report, width: int) -> list[Text]:
     """What each Parameter of the Cells was filled with."""
     rows = [Row((), ((w.parameter, ""), (w.source, ""), (w.how, "dim"))) for w in report.weights]
     return [Text(), *tree_lines(("Parameter", "is", "by"), rows, width, left=3)]
+
+
+def _quantizer_lines(report: Report, width: int, verbose: bool) -> list[Text]:
+    """How far what a quantized file rounds is off, in steps of its quantizer: of a Cell alone, and end to end."""
+    found: dict[tuple[str, str], dict[str, Comparison]] = {}
+    for path, cell in report.cells.items():
+        for c in cell.comparisons:
+            if c.check == "quantization" and c.kind == "quantizer":
+                found.setdefault((path, c.tensor), {})[c.feeding] = c
+    rows = [
+        Row(
+            (),
+            (
+                (name, "bold" if alone.status == FAIL else ""),
+                (path or "(root)", ""),
+                (f"{alone.bar:.3g}", ""),
+                (_steps(alone.ratio), "red" if alone.status == FAIL else ""),
+                (_steps(whole.ratio), ""),
+            ),
+        )
+        for (path, name), (alone, whole) in ((key, (c["isolated"], c["end to end"])) for key, c in found.items())
+    ]
+    shown = rows if verbose or len(rows) <= QUANTIZERS else rows[: QUANTIZERS - 1]
+    if not shown:
+        return []
+    lines = [Text(), *tree_lines(("Quantizer of", "in Cell", "step", "off alone", "in all"), shown, width, left=2)]
+    if len(shown) < len(rows):
+        lines.append(Text(f"and {len(rows) - len(shown)} more (-v shows them)", "dim"))
+    legend = "In steps: what rounding a Cell's weights and inputs does to it alone, and what all rounding does to it."
+    return lines + paragraph(legend, width, style="dim")
+
+
+def _steps(count: float) -> str:
+    return f"{count:.2f}" if count < 9.995 else f"{count:.0f}" if count < 1e5 else f"{count:.0e}"
 
 
 def _columns(line: Line) -> tuple[Piece, ...]:

@@ -35,8 +35,54 @@ def _quantized(
     return result
 
 
+def _learnable_per_tensor(
+    input: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, quant_min: int, quant_max: int,
+    factor: float = 1.0,
+) -> torch.Tensor:  # fmt: skip
+    return _learnable(input, scale.reshape(()), zero_point.reshape(()), quant_min, quant_max, factor)
+
+
+def _learnable_per_channel(
+    input: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, axis: int, quant_min: int, quant_max: int,
+    factor: float = 1.0,
+) -> torch.Tensor:  # fmt: skip
+    shape = [1] * input.ndim
+    shape[axis] = -1
+    return _learnable(input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max, factor)
+
+
+def _learnable(
+    x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, quant_min: int, quant_max: int, factor: float
+) -> torch.Tensor:
+    """With the gradients of ATen's kernels, written as a formula that has them."""
+    zero = (zero_point.detach() + 0.5).clamp(quant_min, quant_max).floor()
+    step, moving = (held + (x - x.detach()) * factor for held, x in ((scale.detach(), scale), (zero, zero_point)))
+    inverse = scale.detach().reciprocal()
+    code = torch.round(x.detach() * inverse) + zero
+    clamped = code.clamp(quant_min, quant_max)
+    between = x + step * (clamped - zero - x.detach() * inverse)
+    tracked = torch.where(code == clamped, between, (clamped - moving) * step)
+    return (clamped - zero) * scale.detach() + (tracked - tracked.detach())
+
+
+def _fused(
+    input: torch.Tensor, observer_on: torch.Tensor, fake_quant_on: torch.Tensor, running_min: torch.Tensor,
+    running_max: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, averaging_const: float, quant_min: int,
+    quant_max: int, ch_axis: int, per_row_fake_quant: bool = False, symmetric_quant: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """With its observer off; a program can't have one that is on."""
+    if not bool(fake_quant_on.any()):
+        return input
+    if per_row_fake_quant:
+        return _per_channel(input, scale, zero_point, ch_axis, quant_min, quant_max)
+    return _per_tensor(input, scale, zero_point, quant_min, quant_max)
+
+
 FAKE_QUANTIZATIONS: dict[Any, Callable[..., torch.Tensor]] = {
     torch.fake_quantize_per_tensor_affine: _per_tensor,
     torch.fake_quantize_per_channel_affine: _per_channel,
+    torch.fused_moving_avg_obs_fake_quant: _fused,
+    torch._fake_quantize_learnable_per_tensor_affine: _learnable_per_tensor,
+    torch._fake_quantize_learnable_per_channel_affine: _learnable_per_channel,
 }
 """What stands for these functions."""

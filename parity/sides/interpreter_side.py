@@ -16,7 +16,7 @@ from ...runtime.interpreter import bind, execute
 from ...runtime.ir.dims import substitute, symbols_in
 from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node, Value, as_dtype, is_floating
+from ...runtime.ir.types import FLOAT32, FLOAT64, Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
 from .records import (
     OUTPUT,
@@ -61,6 +61,10 @@ class InterpreterSide:
         self.rounded = rounded
         if rounded:
             self.abilities = replace(self.abilities, moves=SAMPLES)
+        if self.working_dtype == FLOAT64:  # of a program in float32 alone it is known what it gives in another dtype
+            held = (*program.inputs, *(parameter.value for parameter in program.parameters.values()))
+            own = all(value.dtype == FLOAT32 for value in held if is_floating(value.dtype))
+            self.abilities = replace(self.abilities, own_precision=own)
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         self._programs: dict[tuple[str, int], Program] = {}
@@ -121,6 +125,7 @@ class InterpreterSide:
                 self._gradients.pop((dtype, way), None)
             # the float64 truth keeps its digits where the network casts to float32: so does this side
             same = as_dtype(dtype) == self.working_dtype and dtype != "float64"
+            same |= dtype == "float32" and self.working_dtype == FLOAT64 and self.abilities.own_precision
             program = moved_program(self.program, self.rounded, moved) if moved else self.program
             self._programs[dtype, moved] = split_shared(program if same else program.astype(dtype))
         return self._programs[dtype, moved]

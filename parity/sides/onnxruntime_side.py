@@ -22,6 +22,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.lowering.precomputed import Precomputed
 from .interpreter_side import replayed
+from .quantized_steps import CodesOfFloat64, is_quantized
 from .records import OUTPUT, Abilities, Array, Key, Misfit, ParameterInfo, Records, Run, identifier
 from .resolution import resolutions
 
@@ -139,8 +140,10 @@ class OnnxModelSide:
         self.names = names
         self.model = model
         self.provider = provider
-        self.abilities = Abilities((("rounding", dtype),), gradients=False, cells=False)
-        graph = (model if isinstance(model, onnx.ModelProto) else _graph_only(model)).graph
+        known = model if isinstance(model, onnx.ModelProto) else _graph_only(model)
+        quantized = is_quantized(known)
+        self.abilities = Abilities((("rounding", dtype),), gradients=False, cells=False, quantized=quantized)
+        graph = known.graph
         self.inputs = self._paired(graph, args, kwargs)
         self.resolutions = resolutions(graph)
         self.session = IsolatedSession(model, provider, optimized=optimized)  # it loads while the other sides run
@@ -152,10 +155,10 @@ class OnnxModelSide:
     def run(self, run: Run) -> Records:
         """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
         records = Records()
-        results = self.session.run(self.inputs)
+        results = self._from_same_codes(records) if run.same_codes else self.session.run(self.inputs)
         outputs = tensors_of(results)
-        partners, records.notes = self._partners(run, list(outputs))
-        records.notes += legend(results)
+        partners, notes = self._partners(run, list(outputs))
+        records.notes += [*notes, *legend(results)]
         count = len(run.slots.get(("", 0, OUTPUT), outputs))
         if len(outputs) > count:
             reason = f"returns {len(outputs)} tensors here ({', '.join(outputs)}), {count} there"
@@ -166,6 +169,17 @@ class OnnxModelSide:
             if name in self.resolutions:
                 records.resolutions[key] = self.resolutions[name]
         return records
+
+    def _from_same_codes(self, records: Records) -> Mapping[str, Mapping[str, Array]]:
+        """Outputs computed from the codes of float64; end to end where these can't be had."""
+        model = self.model if isinstance(self.model, onnx.ModelProto) else onnx.load(self.model)
+        cut = CodesOfFloat64(model, self.provider)
+        arrays = {name: given for name, given in self.inputs.items() if isinstance(given, np.ndarray)}
+        outputs = cut.run(arrays) if len(arrays) == len(self.inputs) else None
+        if outputs is None:
+            return self.session.run(self.inputs)
+        records.notes, records.misfits = cut.notes, cut.misfits
+        return outputs
 
     def _partners(self, run: Run, names: Sequence[str]) -> tuple[list[int | None], list[str]]:
         """Which of the reference's outputs each of the file's is: by name, if both have names; and how it was found."""

@@ -162,6 +162,7 @@ class Run:
             numbers ("varied") or on the same ("same"). None: a single call.
         moved: whether numbers and tables that may have been rounded to float32 are off by that, and in which of
             `Abilities.moves` ways; 0 for not; see `rounded_numbers`.
+        same_codes: whether a quantized model is run from the codes that float64 makes at each of its quantizers.
     """
 
     dtype: str
@@ -176,6 +177,7 @@ class Run:
     result: Structure | None = None
     moved: int = 0
     second: Literal["varied", "same"] | None = None
+    same_codes: bool = False
 
     def matched(self, result: Structure, *, is_port: bool = False) -> Matched:
         """The root's result, matched with the reference's; with itself in the reference's first run."""
@@ -212,6 +214,7 @@ class Abilities:
             converted to one dtype as a whole.
         is_port: whether it was written by hand as Cells, whose conventions aren't torch's.
         moves: in how many ways its numbers are moved, each by a rounding.
+        quantized: whether it rounds to the codes of quantizers, and can be run from given ones (`Run.same_codes`).
     """
 
     checks: tuple[tuple[str, str], ...]
@@ -221,6 +224,7 @@ class Abilities:
     is_port: bool = False
     second_call: bool = False
     moves: int = 1
+    quantized: bool = False
 
 
 def native_abilities(working_dtype: str, *, second_call: bool = False) -> Abilities:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.calling import as_array
+from .precision import jittered
 from .records import Array, Draw
 
 
@@ -105,3 +107,39 @@ def _draws(func: Any, args: Any, kwargs: Any) -> bool:
     given = defaults | dict(zip(names, args, strict=False)) | kwargs
     never = any(given.get(name) == 0.0 for name in ("dropout_p", "dropout"))
     return not never and not any(given.get(name) is False for name in ("train", "training"))
+
+
+ARITHMETIC = frozenset({
+    "add", "sub", "rsub", "mul", "div", "reciprocal", "sum", "mean", "var", "std", "var_mean", "cumsum", "prod",
+    "dot", "mv", "mm", "bmm", "addmm", "baddbmm", "addmv", "linear", "convolution", "convolution_backward", "pow",
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "logsumexp", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh",
+    "sigmoid", "tanh_backward", "sigmoid_backward", "erf", "gelu", "gelu_backward", "silu", "silu_backward",
+    "softplus", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data",
+    "native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward",
+    "native_batch_norm",
+})  # fmt: skip
+"""Operators of torch that round what they compute."""
+
+
+class JitteredOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within it, each number that torch computes is off by a rounding error, forward and backward.
+
+    What is chosen from other numbers isn't, nor are whole ones: what is counted or rounded is exact.
+    """
+
+    def __init__(self, seed: int, units: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.generator = np.random.default_rng(seed)
+        self.units = units
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ not in ARITHMETIC:
+            return result
+        return pytree.tree_map_only(torch.Tensor, self._off, result)
+
+    def _off(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point() or tensor.is_sparse:
+            return tensor
+        moved = jittered(tensor, self.generator, tensor.dtype, self.units)
+        return torch.where((tensor == tensor.round()) | ~tensor.isfinite(), tensor, moved)

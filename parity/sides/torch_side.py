@@ -19,6 +19,7 @@ from ...converter.structure.depth import depth_of, leave_room
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.ir.types import is_floating
 from .control_flow import ControlFlowInPython
 from .precision import (
     DoublePrecision,
@@ -29,6 +30,7 @@ from .precision import (
     is_inexact,
 )
 from .records import (
+    INPUT,
     Array,
     ParameterInfo,
     Records,
@@ -37,7 +39,7 @@ from .records import (
     native_abilities,
 )
 from .rounded_numbers import move_held
-from .torch_modes import Draws, KeptGradients, StableSorts
+from .torch_modes import Draws, JitteredOperators, KeptGradients, StableSorts
 from .torch_recorder import Recorder
 
 
@@ -78,6 +80,7 @@ class TorchSide:
         self.abilities = native_abilities(working_dtype, second_call=True)
         self.seed = seed
         self.shared = _shared_parameters(module, watched)
+        self._takes_numbers = True  # whether a Cell's input is floating-point, as the last run showed
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
@@ -100,6 +103,8 @@ class TorchSide:
                 stack.enter_context(DoublePrecision(self.working_dtype, moved=bool(run.moved)))
             if run.moved:
                 move_held(self.module, self.rounded)
+            if run.jitter is not None and not self._takes_numbers:
+                stack.enter_context(JitteredOperators(run.jitter, run.jitter_units))
             if before_inputs is not None:
                 self._call_before(run, recorder, *before_inputs)
             drawn = Draws(run.draws, recorder.cell)
@@ -122,6 +127,8 @@ class TorchSide:
                 changed = not torch.equal(before[name], buffer)
                 (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
         records.draws = drawn.recorded
+        if run.inner and run.jitter is None:
+            self._takes_numbers = any(k.kind == INPUT and is_floating(v.dtype) for k, v in records.values.items())
         return records
 
     def _call_before(self, run: Run, recorder: Recorder, args: Any, kwargs: Any) -> None:

@@ -279,3 +279,18 @@ def test_a_file_with_other_dtypes_is_another(tmp_path: Path) -> None:
     assert "dtype int32, needed int64" in reasons(
         parity.compare(Returns(lambda y, z: (y, y.argmax(-1))), files[1], (X,))
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_dtypes_are_compared_in_float64_too(dtype: torch.dtype) -> None:
+    one, other = Returns(lambda y, z: y), Returns(lambda y, z: y.to(dtype))
+    report = parity.compare(one, other, (X,), dtype="float64")
+    assert f"dtype {str(dtype)[6:]}, needed float32" in reasons(report), str(report)
+    for right in (one, other):
+        assert parity.compare(right, right, (X,), dtype="float64").ok
+        assert parity.check(right, (X,), dtype="float64").ok
+
+
+def test_a_network_that_is_float64_throughout_is_as_good_in_float64() -> None:
+    double = Returns(lambda y, z: y.float()).double()
+    assert parity.check(double, (X.double(),), dtype="float64").ok

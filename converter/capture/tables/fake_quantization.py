@@ -8,6 +8,7 @@ import numpy as np
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ops import comparison, elementwise, rounding, shaping
+from ....runtime.ops.boundary import stop_gradient
 from ....runtime.ops.own_gradient import own_gradient
 from ....runtime.subprograms import traced
 from ....runtime.tracing import Traced
@@ -46,6 +47,50 @@ def per_channel(
     shape[axis] = self.shape[axis]
     step, zero = (shaping.reshape(cast(x, self.dtype), shape=tuple(shape)) for x in (scale, zero_point))
     return _quantized(self, step, elementwise.reciprocal(step), zero, quant_min, quant_max)
+
+
+@aten("aten._fake_quantize_learnable_per_tensor_affine.default")
+def learnable_per_tensor(
+    context: Context, self: Traced, scale: Traced, zero_point: Traced, quant_min: int, quant_max: int,
+    grad_factor: float = 1.0,
+) -> Any:  # fmt: skip
+    """_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor zero_point, int quant_min,
+    int quant_max, float grad_factor=1.) -> Tensor
+    """
+    step, zero = (shaping.reshape(cast(x, self.dtype), shape=()) for x in (scale, zero_point))
+    return _learnable(self, step, zero, quant_min, quant_max, grad_factor)
+
+
+@aten("aten._fake_quantize_learnable_per_channel_affine.default")
+def learnable_per_channel(
+    context: Context, self: Traced, scale: Traced, zero_point: Traced, axis: int, quant_min: int, quant_max: int,
+    grad_factor: float = 1.0,
+) -> Any:  # fmt: skip
+    """_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis,
+    int quant_min, int quant_max, float grad_factor=1.) -> Tensor
+    """
+    shape: list[Dim] = [1] * self.ndim
+    shape[axis] = self.shape[axis]
+    step, zero = (shaping.reshape(cast(x, self.dtype), shape=tuple(shape)) for x in (scale, zero_point))
+    return _learnable(self, step, zero, quant_min, quant_max, grad_factor)
+
+
+def _learnable(x: Any, scale: Any, zero_point: Any, least: int, most: int, factor: float) -> Any:
+    """Learned step sizes: a value between the ends has the gradients 1 and (rounded - x) / scale, one beyond them 0 and
+    the code; the zero point has -scale there. Those of scale and zero point are multiplied by a factor.
+    """
+    held = stop_gradient
+    zero = held(rounding.floor(elementwise.minimum(elementwise.maximum(zero_point + 0.5, float(least)), float(most))))
+    step = held(scale) + (scale - held(scale)) * factor
+    moving = zero + (zero_point - held(zero_point)) * factor
+    inverse = elementwise.reciprocal(held(scale))
+    code = held(rounding.round(x * inverse) + zero)
+    clamped = elementwise.minimum(elementwise.maximum(code, float(least)), float(most))
+    result = (clamped - zero) * held(scale)
+    between = x + step * held(clamped - zero - x * inverse)
+    beyond = (clamped - moving) * step
+    tracked = elementwise.where(comparison.equal(code, clamped), between, beyond)
+    return held(result) + (tracked - held(tracked))
 
 
 def _quantized(x: Traced, scale: Any, inverse: Any, zero_point: Any, least: int, most: int) -> Any:

@@ -1,0 +1,504 @@
+"""The float network of a quantized file: the same graph on numbers, without quantizers.
+
+Codes become the numbers that they stand for, so that a quantizer does nothing; an operator on codes becomes the one on
+numbers; a stored weight becomes the tensor of the float file that it is a rounding of. What is left is the network that
+was quantized: it must be that of the float file, to the last digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from ...converter.onnx_in import protos
+from ...converter.onnx_in.order import in_order
+from ...runtime.errors import ConversionError, require_supported
+from ..sides.records import Array
+from .float_operators import (
+    ABOUT,
+    CONCAT,
+    DEQUANTIZE,
+    DYNAMIC,
+    INTEGER,
+    LSTM,
+    ON_BOTH,
+    ON_CODES,
+    QUANTIZE,
+    QUANTIZED,
+    FloatOperator,
+    Operator,
+)
+from .places import Places
+from .quantizers import Quantizer
+from .removed import Removed, bounds
+from .weights import FloatTensors, Rounded, original
+
+RESULTS = frozenset({*ON_CODES, CONCAT})
+CODES = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
+NOT_ROUNDED = ", not rounded"
+PRODUCT = 1e-3  # relative difference of a bias's scale and the product that it should be
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A tensor of the float network that the file rounds to the steps of a quantizer.
+
+    Attributes:
+        tensor: its name in the float network.
+        codes: the name of the codes in the file; `quantizer` says what they stand for.
+        quantizer: its quantizer.
+        made_by: operator that makes it; empty for an input.
+        bounds: numbers beyond these are clipped by the activation that follows.
+    """
+
+    tensor: str
+    codes: str
+    quantizer: Quantizer
+    made_by: str
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+
+    @property
+    def name(self) -> str:
+        """What to call it: what it is called without quantizers."""
+        return original(self.tensor.removesuffix(NOT_ROUNDED)).removesuffix("_QuantizeLinear_Input")
+
+
+@dataclass(frozen=True)
+class WrongScale:
+    """A bias whose scale isn't the product of the scales of input and weight, which integer kernels take it for."""
+
+    node: NodeProto
+    bias: str
+    scale: float
+    product: float
+    quantizer: str
+
+
+class FloatForm:
+    """The float network of a file.
+
+    Attributes:
+        model: the network.
+        weights: the stored weights.
+        quantized: the tensors that are rounded.
+        wrong_scales: see `WrongScale`.
+        saved: what else was read of the file.
+    """
+
+    def __init__(self, model: onnx.ModelProto, folder: Path | None, float_model: onnx.ModelProto, floats: Path) -> None:
+        """
+        Args:
+            model: of the quantized file.
+            folder: where it lies.
+            float_model: of the float file.
+            floats: where that lies.
+
+        Raises:
+            UnsupportedOperators: operators on codes whose form on numbers isn't known.
+            ConversionError: the quantizers are malformed.
+        """
+        self.tensors = FloatTensors(float_model.graph, floats)
+        self.folder = folder
+        self.weights: list[Rounded] = []
+        self.quantized: list[Quantized] = []
+        self.wrong_scales: list[WrongScale] = []
+        self._graph = model.graph
+        self._stored = {tensor.name: tensor for tensor in model.graph.initializer}
+        self._constants = {
+            node.output[0]: attribute.t
+            for node in model.graph.node
+            if node.op_type == "Constant"
+            for attribute in node.attribute
+            if attribute.name == "value"
+        }
+        self._codes: dict[str, Quantizer | None] = {}
+        self._dynamic: set[str] = set()
+        self._made: dict[tuple[str, str], str] = {}
+        self._nodes: list[NodeProto] = []
+        self._added: dict[str, TensorProto] = {}
+        self._missing: list[tuple[str, str, str]] = []
+        self._scales: dict[str, Quantizer] = {}
+        self._removed = Removed(float_model.graph, model.graph)
+        taken = {*self.tensors.protos, *self.tensors.constants}
+        taken |= {original(name) for node in model.graph.node if _key(node) in RESULTS for name in node.output}
+        made = {name for node in model.graph.node if _key(node) not in RESULTS for name in node.output}
+        self._outputs = {value.name for value in model.graph.output}
+        self._renamed = {name: f"{name} (of the quantized file)" for name in (made & taken) - self._outputs}
+        nodes = in_order(model.graph.node)
+        self._behind = {node.output[0]: self._scale_behind(node) for node in nodes if _key(node) in INTEGER}
+        self._ones = {scale for scale in self._behind.values() if scale is not None}
+        for node in nodes:
+            self._enter(node)
+        if self._missing:
+            require_supported(self._missing, "the quantized file can't be compared: {} of operators with no float form")
+        if coded := [value.name for value in model.graph.output if value.name in self._codes]:
+            raise ConversionError(f"outputs are codes of a quantizer: {', '.join(coded)}")
+        self.model = self._finished(model, Places(float_model.graph))
+        self.quantized = [replace(each, bounds=self._bounds_behind(each.codes)) for each in self.quantized]
+
+    def _finished(self, model: onnx.ModelProto, places: Places) -> onnx.ModelProto:
+        places.place(self._nodes)
+        used = {name for node in self._nodes for graph in (node, *_inner(node)) for name in graph.input}
+        found = onnx.ModelProto()
+        found.ir_version = model.ir_version
+        found.opset_import.extend(model.opset_import)
+        found.metadata_props.extend(model.metadata_props)
+        found.functions.extend(model.functions)
+        found.graph.name = model.graph.name
+        found.graph.input.extend(value for value in model.graph.input)
+        found.graph.output.extend(model.graph.output)
+        kept = {
+            name: numpy_helper.from_array(self._array(name), name)  # with data that lie in another file
+            for name in self._stored
+            if name in used and name not in self._added
+        }
+        found.graph.initializer.extend((kept | self._added).values())
+        found.graph.node.extend(self._nodes)
+        return found
+
+    def _bounds_behind(self, codes: str) -> tuple[float, float]:
+        """Between which numbers values matter: where nothing but an activation takes them."""
+        names, found = {codes}, list[tuple[float, float]]()
+        clips = self._stored | self._constants | self._added
+        clips |= {new: clips[old] for old, new in self._renamed.items() if old in clips}
+        for node in self._nodes:
+            if not names.intersection(node.input):
+                continue
+            if node.op_type == "Identity":
+                names |= set(node.output)
+            elif node.op_type in ("Relu", "Clip") and node.input[0] in names:
+                found.append(bounds(node, clips))
+            else:
+                return -np.inf, np.inf
+        return (min(low for low, _ in found), max(high for _, high in found)) if found else (-np.inf, np.inf)
+
+    # ---- nodes ----
+
+    def _enter(self, node: NodeProto) -> None:
+        node = self._under_new_names(node)
+        key = _key(node)
+        if key in QUANTIZE:
+            self._quantize(node)
+        elif key in DEQUANTIZE:
+            self._dequantize(node)
+        elif key == DYNAMIC:
+            self._dynamically(node)
+        elif key in INTEGER:
+            self._product(node, *INTEGER[key])
+        elif key in ON_CODES:
+            self._on_codes(node, ON_CODES[key])
+        elif key == CONCAT:
+            self._concat(node)
+        elif key == LSTM:
+            self._lstm(node)
+        elif key in QUANTIZED:
+            self._missing.append((f"{node.domain}.{node.op_type}".lstrip("."), "", node.name))
+        else:
+            self._other(node)
+
+    def _under_new_names(self, node: NodeProto) -> NodeProto:
+        """A copy whose outputs aren't called like tensors of the float file."""
+        found = NodeProto()
+        found.CopyFrom(node)
+        for part in (found, *_inner(found)):
+            part.input[:] = [self._renamed.get(name, name) for name in part.input]
+            part.output[:] = [self._renamed.get(name, name) for name in part.output]
+        return found
+
+    def _emit(self, operator: str, inputs: Sequence[str], output: str, like: NodeProto, **attributes: Any) -> NodeProto:
+        """A node in the place of another one."""
+        made = helper.make_node(operator, inputs, [output], like.name, **attributes)
+        made.metadata_props.extend(like.metadata_props)
+        self._nodes.append(made)
+        return made
+
+    def _quantize(self, node: NodeProto) -> None:
+        """Codes are the numbers themselves."""
+        dtype = next((a.i for a in node.attribute if a.name == "output_dtype"), 0)
+        quantizer = self._quantizer(node, 1, 2, dtype=dtype)
+        self._identity(self._leaving(node.input[0], node.output[0], quantizer), node.output[0], node)
+
+    def _leaving(self, tensor: str, codes: str, quantizer: Quantizer) -> str:
+        """What a tensor is called of which codes are made: with the activation that these made superfluous."""
+        tensor, made = self._removed.restored(tensor, codes, quantizer, self._nodes)
+        for name, taken in made.items():
+            array = protos.array_of(taken, self.tensors.folder, f"initializer {name!r}")
+            self._added[name] = numpy_helper.from_array(array, name)
+        maker = next((node.op_type for node in self._nodes if tensor in node.output), "")
+        self.quantized.append(Quantized(tensor, codes, quantizer, maker))
+        self._codes[codes] = quantizer
+        return tensor
+
+    def _dequantize(self, node: NodeProto) -> None:
+        codes, quantizer = node.input[0], self._quantizer(node, 1, 2, of=node.input[0])
+        self._scales[node.output[0]] = quantizer
+        self._identity(self._numbers(codes, quantizer, node), node.output[0], node)
+
+    def _numbers(self, codes: str, quantizer: Quantizer, node: NodeProto) -> str:
+        """The name of what codes stand for, read by a quantizer."""
+        if self._data(codes) is not None:
+            return self._weight(codes, quantizer, node)
+        if codes not in self._codes:
+            raise ConversionError(f"{node.op_type} node {node.name!r}: nothing makes the codes {codes!r}")
+        made_by = self._codes[codes]
+        if made_by is None or made_by.same(quantizer):
+            return codes
+        # read otherwise than they were made: ((x / scale + zero) - other zero) * other scale
+        first, second = (each.scale.reshape(-1) for each in (made_by, quantizer))
+        if max(first.size, second.size) > 1:
+            raise ConversionError(f"{node.op_type} node {node.name!r} reads the codes {codes!r} by other scales")
+        factor = float(second[0] / first[0])
+        offset = float((made_by.zero_point.reshape(-1)[0] - quantizer.zero_point.reshape(-1)[0]) * second[0])
+        result = f"{codes} as read for {node.output[0]}"
+        scaled = f"{result}, scaled"
+        self._emit("Mul", [codes, self._number(factor)], scaled, node)
+        self._emit("Add", [scaled, self._number(offset)], result, node)
+        return result
+
+    def _number(self, value: float) -> str:
+        name = f"constant {len(self._nodes)}"
+        tensor = numpy_helper.from_array(np.array(value, np.float32), name)
+        self._nodes.append(helper.make_node("Constant", [], [name], value=tensor))
+        return name
+
+    def _identity(self, source: str, output: str, like: NodeProto) -> None:
+        if source != output:
+            self._emit("Identity", [source], output, like)
+
+    def _dynamically(self, node: NodeProto) -> None:
+        """The scale is 1, and a product of codes is that of the numbers."""
+        codes, scale, _ = node.output
+        self._identity(node.input[0], codes, node)
+        self._codes[codes] = None
+        self._dynamic.add(scale)
+        one = numpy_helper.from_array(np.ones((), np.float32), scale)
+        self._nodes.append(helper.make_node("Constant", [], [scale], value=one))
+
+    def _product(self, node: NodeProto, operator: str, axis: int) -> None:
+        """A product of codes, which is multiplied by their scales behind it."""
+        first, second = node.input[:2]
+        product = self._original_name(node.output[0])
+        if self._data(second) is not None:
+            scale = self._behind[product]
+            if scale is None:
+                raise ConversionError(f"{node.op_type} node {node.name!r}: its result isn't multiplied by a scale")
+            zero = node.input[3] if len(node.input) > 3 else ""
+            second = self._weight(second, self._made_of(scale, zero, axis, second), node)
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        self._emit(operator, [first, second], node.output[0], node, **attributes)
+
+    def _original_name(self, name: str) -> str:
+        return next((old for old, new in self._renamed.items() if new == name), name)
+
+    def _scale_behind(self, product: NodeProto) -> str | None:
+        """The stored scale that a product of codes and of a stored weight is multiplied by, with that of the codes."""
+        if self._data(product.input[1]) is None:
+            return None
+        makers = {name: node for node in self._graph.node for name in node.output}
+        at = set(product.output)
+        for _ in range(2):
+            for node in self._graph.node:
+                if node.op_type == "Cast" and node.input[0] in at:
+                    at |= set(node.output)
+                elif node.op_type == "Mul" and at & set(node.input):
+                    other = next((name for name in node.input if name not in at), "")
+                    maker = makers.get(other)
+                    stored = maker.input if maker is not None and maker.op_type == "Mul" else [other]
+                    return next((name for name in stored if self._data(name) is not None), None)
+        return None
+
+    def _on_codes(self, node: NodeProto, form: FloatOperator) -> None:
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name not in form.dropped}
+        axes = form.axes
+        if node.op_type == "QGemm":
+            axes = (1, 0 if attributes.get("transB") else 1)
+        quantizers = [
+            self._made_of(
+                node.input[scale], node.input[zero] if zero < len(node.input) else "", axis, node.input[codes]
+            )
+            for (codes, scale, zero), axis in zip(form.values, axes, strict=False)
+        ]
+        inputs = [node.input[at] for at in form.plain]
+        inputs += [
+            self._numbers(node.input[at[0]], quantizer, node)
+            for at, quantizer in zip(form.values, quantizers, strict=True)
+        ]
+        if 0 <= form.bias < len(node.input) and node.input[form.bias]:
+            product = quantizers[0].scale.reshape(-1) * quantizers[1].scale.reshape(-1)
+            of_bias = Quantizer(quantizers[1].name, product, np.zeros(1), np.dtype(np.int32), 0)
+            inputs.append(self._weight(node.input[form.bias], of_bias, node))
+        scale, zero = (node.input[at] if at < len(node.input) else "" for at in form.output)
+        self._result(form.name, inputs, node, scale, zero, attributes)
+
+    def _result(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        node: NodeProto,
+        scale: str,
+        zero: str,
+        attributes: Mapping[str, Any],
+    ) -> None:
+        """A node on numbers, whose result is rounded where there is a scale."""
+        output = node.output[0]
+        if not scale:
+            self._emit(operator, inputs, output, node, **attributes)
+            return
+        result = original(output)
+        if result == output or result in self._outputs or result in self._stored:
+            result = f"{output}{NOT_ROUNDED}"
+        self._emit(operator, inputs, result, node, **attributes)
+        self._identity(self._leaving(result, output, self._made_of(scale, zero, 1)), output, node)
+
+    def _concat(self, node: NodeProto) -> None:
+        triples = [node.input[i : i + 3] for i in range(2, len(node.input), 3)]
+        inputs = [self._numbers(codes, self._made_of(scale, zero, 1), node) for codes, scale, zero in triples]
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        self._result("Concat", inputs, node, node.input[0], node.input[1], attributes)
+
+    def _lstm(self, node: NodeProto) -> None:
+        """X, W, R, B, lengths, h, c, P, and the scales and zero points of W and R."""
+        x, w, r, *others = node.input[:8]
+        matrices = []
+        for codes, at in ((w, 8), (r, 10)):
+            quantizer = self._made_of(node.input[at], node.input[at + 1], 1)
+            directions = max(quantizer.scale.shape[:1], default=1)  # each with one scale, or with one per column
+            scale, zero = (a.reshape(directions, 1, -1) for a in (quantizer.scale, quantizer.zero_point))
+            matrices.append(
+                self._weight(codes, Quantizer(quantizer.name, scale, zero, self._dtype(codes)), node, swap=True)
+            )  # fmt: skip
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        made = self._emit("LSTM", [x, *matrices, *others], node.output[0], node, **attributes)
+        made.output[:] = node.output
+
+    def _other(self, node: NodeProto) -> None:
+        """A node as it is; what it makes of codes is codes."""
+        quantizers = [self._codes[name] for name in node.input if name in self._codes]
+        weights = [name for name in node.input if self._holds_codes(name)]
+        if not quantizers and weights and node.op_type in ("Gather", "GatherElements", "Transpose", "Reshape"):
+            reader = self._reader_of(node.output[0])
+            quantizers = [reader] if reader is not None else []
+        if quantizers:
+            if node.op_type not in ON_BOTH | ABOUT:
+                self._missing.append((f"{node.op_type} of codes", "", node.name))
+                return
+            quantizer = quantizers[0]
+            for i, name in enumerate(node.input):
+                if quantizer is not None and self._holds_codes(name):
+                    node.input[i] = self._weight(name, quantizer, node)
+            if node.op_type not in ABOUT:
+                self._codes.update(dict.fromkeys(node.output, quantizer))
+        for i, name in enumerate(node.input):
+            if name in self._ones:
+                node.input[i] = self._number(1.0)
+        self._nodes.append(node)
+        self._check_bias(node)
+
+    def _check_bias(self, node: NodeProto) -> None:
+        """Of a convolution or a Gemm on what quantizers made: the bias must have the product of the scales."""
+        if node.op_type not in ("Conv", "ConvTranspose", "Gemm") or len(node.input) < 3:
+            return
+        x, w, bias = (self._scales.get(name) for name in node.input[:3])
+        if x is None or w is None or bias is None or bias.dtype != np.int32:
+            return
+        product, own = x.scale.reshape(-1) * w.scale.reshape(-1), bias.scale.reshape(-1)
+        if x.scale.size > 1 or not (own.size == 1 or own.shape == product.shape):
+            return
+        far = np.abs(own - product) > PRODUCT * np.abs(product)
+        if far.any():
+            at = int(np.argmax(np.broadcast_to(far, product.shape)))
+            of_bias, of_both = (float(np.broadcast_to(a, far.shape)[at]) for a in (own, product))
+            self.wrong_scales.append(WrongScale(node, self._original_name(node.input[2]), of_bias, of_both, x.name))
+
+    def _holds_codes(self, name: str) -> bool:
+        data = self._stored.get(name)
+        return data is not None and data.data_type in CODES
+
+    def _reader_of(self, codes: str) -> Quantizer | None:
+        """By which quantizer codes are read."""
+        for node in self._graph.node:
+            if (node.domain, node.op_type) in DEQUANTIZE and node.input[0] == codes:
+                return self._quantizer(node, 1, 2)
+            for (domain, op), form in ON_CODES.items():
+                if (node.domain, node.op_type) == (domain, op):
+                    for at in form.values:
+                        if node.input[at[0]] == codes:
+                            return self._made_of(node.input[at[1]], node.input[at[2]], 1)
+        return None
+
+    # ---- stored tensors ----
+
+    def _data(self, name: str) -> TensorProto | None:
+        return self._stored.get(name) or self._constants.get(name)
+
+    def _array(self, name: str) -> Array:
+        tensor = self._data(name)
+        if tensor is None:
+            raise ConversionError(f"the scale or zero point {name!r} of a quantizer isn't stored in the file")
+        return protos.array_of(tensor, self.folder, f"initializer {name!r}")
+
+    def _dtype(self, codes: str) -> np.dtype[Any]:
+        tensor = self._data(codes)
+        return np.dtype(np.uint8) if tensor is None else protos.dtype_of(tensor.data_type, codes)
+
+    def _quantizer(self, node: NodeProto, scale: int, zero: int, *, of: str = "", dtype: int = 0) -> Quantizer:
+        """That of a QuantizeLinear or DequantizeLinear."""
+        attributes = {a.name: a.i for a in node.attribute}
+        point = node.input[zero] if len(node.input) > zero else ""
+        made = self._made_of(node.input[scale], point, attributes.get("axis", 1), of, attributes.get("block_size", 0))
+        if dtype and not point:
+            return Quantizer(
+                made.name, made.scale, made.zero_point, protos.dtype_of(dtype, node.name), made.axis, made.block
+            )  # fmt: skip
+        return made
+
+    def _made_of(self, scale: str, zero: str, axis: int, codes: str = "", block: int = 0) -> Quantizer:
+        points = self._array(zero) if zero else np.zeros((), np.uint8)
+        dtype = points.dtype if zero else self._dtype(codes)
+        if "int" not in dtype.name:
+            raise ConversionError(f"quantizer {scale!r} rounds to {dtype.name}: only integers can be compared in steps")
+        return Quantizer(scale, self._array(scale).astype(np.float64), points.astype(np.float64), dtype, axis, block)
+
+    def _weight(self, codes: str, quantizer: Quantizer, node: NodeProto, *, swap: bool = False) -> str:
+        """The name of the float tensor that stored codes are a rounding of."""
+        array = self._array(codes)
+        rounded = self.tensors.rounded(codes, array, quantizer, node.name)
+        if not any(each.stored == codes and each.quantizer.same(quantizer) for each in self.weights):
+            self.weights.append(rounded)
+        name = rounded.tensor
+        if not name:
+            name = f"{codes}, as numbers"
+            self._added[name] = numpy_helper.from_array(rounded.numbers.astype(np.float32), name)
+        elif name in self.tensors.protos:
+            self._added[name] = numpy_helper.from_array(self.tensors.array(name), name)
+        elif (name, "constant") not in self._made:
+            self._made[name, "constant"] = name
+            self._nodes.append(helper.make_node("Constant", [], [name], value=self.tensors.constants[name]))
+        if rounded.swapped == swap:
+            return name
+        turned = f"{name}, axes exchanged"
+        if (name, "turned") not in self._made:
+            self._made[name, "turned"] = turned
+            order = [*range(array.ndim - 2), array.ndim - 1, array.ndim - 2]
+            self._emit("Transpose", [name], turned, node, perm=order)
+        return turned
+
+
+def _key(node: NodeProto) -> Operator:
+    return "" if node.domain == "ai.onnx" else node.domain, node.op_type
+
+
+def _inner(node: NodeProto) -> list[NodeProto]:
+    """The nodes of the sub-graphs of a node."""
+    found = []
+    for attribute in node.attribute:
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            for inner in graph.node:
+                found += [inner, *_inner(inner)]
+    return found

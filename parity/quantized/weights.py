@@ -1,0 +1,117 @@
+"""The weights of a quantized file, each with the tensor of the float file that it is a rounding of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from ...converter.onnx_in import protos
+from ..sides.records import Array
+from .quantizers import HALF, Quantizer
+
+SUFFIX = "_quantized"  # that onnxruntime.quantization gives to what it stores as codes
+SLACK = 1e-3  # steps by which halves may be missed
+CLIPPED = 1.0 / 64.0  # share of the elements that a quantizer may have clipped
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """A stored weight held against a tensor of the float file.
+
+    Attributes:
+        stored: its name in the quantized file.
+        quantizer: its quantizer.
+        node: name of the node that it was met at.
+        tensor: name of the tensor of the float file; empty where there is none of that shape.
+        swapped: whether its last two axes are exchanged.
+        steps: how many steps each element is off, in the order of the quantized file.
+        numbers: what its codes stand for.
+        wanted: the numbers of the float file, in the same order.
+        clipped: how many elements are the smallest or the largest code and off for that.
+    """
+
+    stored: str
+    quantizer: Quantizer
+    node: str
+    tensor: str
+    swapped: bool
+    steps: Array
+    numbers: Array
+    wanted: Array
+    clipped: int = 0
+
+    @property
+    def largest(self) -> float:
+        """Steps that it is off at most."""
+        return float(self.steps.max(initial=0.0))
+
+    @property
+    def right(self) -> bool:
+        """Whether it is a rounding to the nearest step, but for a few elements that are clipped."""
+        off = int((self.steps > HALF + SLACK).sum())
+        return off == self.clipped <= CLIPPED * self.steps.size
+
+
+class FloatTensors:
+    """The stored tensors of a float file.
+
+    Attributes:
+        protos: by name.
+        constants: names of those that are values of Constant nodes.
+    """
+
+    def __init__(self, graph: onnx.GraphProto, folder: Path | None) -> None:
+        self.protos = {tensor.name: tensor for tensor in graph.initializer}
+        nodes = [node for node in graph.node if node.op_type == "Constant" and not node.domain]
+        self.constants = {
+            node.output[0]: attribute.t for node in nodes for attribute in node.attribute if attribute.name == "value"
+        }
+        self.folder = folder
+        self._arrays: dict[str, Array] = {}
+        self._by_shape: dict[tuple[int, ...], list[str]] = {}
+        for name, tensor in {**self.constants, **self.protos}.items():
+            self._by_shape.setdefault(tuple(sorted(tensor.dims)), []).append(name)
+
+    def array(self, name: str) -> Array:
+        """The elements of one."""
+        if name not in self._arrays:
+            tensor = self.protos.get(name) or self.constants[name]
+            self._arrays[name] = protos.array_of(tensor, self.folder, f"initializer {name!r}")
+        return self._arrays[name]
+
+    def rounded(self, stored: str, codes: Array, quantizer: Quantizer, node: str) -> Rounded:
+        """A stored weight held against the tensor that it is a rounding of, else against the one of its name."""
+        best: Rounded | None = None
+        for name, swapped, wanted in self._candidates(stored, codes.shape):
+            steps = quantizer.steps_between(codes, wanted.astype(np.float64))
+            clipped = int(((steps > HALF + SLACK) & quantizer.saturated(codes)).sum())
+            found = Rounded(
+                stored, quantizer, node, name, swapped, steps, quantizer.numbers(codes), wanted, clipped
+            )  # fmt: skip
+            if found.right:
+                return found
+            if best is None or (name == original(stored) == best.tensor and found.largest < best.largest):
+                best = found
+        numbers = quantizer.numbers(codes)
+        return best or Rounded(stored, quantizer, node, "", False, np.zeros(0), numbers, np.zeros(0))
+
+    def _candidates(self, stored: str, shape: tuple[int, ...]) -> Iterator[tuple[str, bool, Array]]:
+        """Tensors of that shape, with the last two axes exchanged or not; the one of the same name first."""
+        names = self._by_shape.get(tuple(sorted(shape)), [])
+        for name in sorted(names, key=lambda each: each != original(stored)):
+            array = self.array(name)
+            if array.dtype.kind != "f" and array.dtype.name not in ("bfloat16",):
+                continue
+            if array.shape == shape:
+                yield name, False, array
+            if array.ndim >= 2 and array.swapaxes(-1, -2).shape == shape:
+                yield name, True, array.swapaxes(-1, -2)
+
+
+def original(stored: str) -> str:
+    """The name of the tensor that was quantized."""
+    return stored.removesuffix(SUFFIX)
