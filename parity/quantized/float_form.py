@@ -19,7 +19,6 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from ...converter.onnx_in import protos
 from ...converter.onnx_in.order import in_order
 from ...runtime.errors import ConversionError, require_supported
-from ..sides.records import Array
 from .float_operators import (
     ABOUT,
     CONCAT,
@@ -37,10 +36,10 @@ from .float_operators import (
 from .places import Places
 from .quantizers import Quantizer
 from .removed import Removed, bounds
+from .stored import Stored
 from .weights import FloatTensors, Rounded, original
 
 RESULTS = frozenset({*ON_CODES, CONCAT})
-CODES = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 NOT_ROUNDED = ", not rounded"
 PRODUCT = 1e-3  # relative difference of a bias's scale and the product that it should be
 
@@ -104,19 +103,10 @@ class FloatForm:
             ConversionError: the quantizers are malformed.
         """
         self.tensors = FloatTensors(float_model.graph, floats)
-        self.folder = folder
         self.weights: list[Rounded] = []
         self.quantized: list[Quantized] = []
         self.wrong_scales: list[WrongScale] = []
-        self._graph = model.graph
-        self._stored = {tensor.name: tensor for tensor in model.graph.initializer}
-        self._constants = {
-            node.output[0]: attribute.t
-            for node in model.graph.node
-            if node.op_type == "Constant"
-            for attribute in node.attribute
-            if attribute.name == "value"
-        }
+        self._stored = Stored(model.graph, folder)
         self._codes: dict[str, Quantizer | None] = {}
         self._dynamic: set[str] = set()
         self._made: dict[tuple[str, str], str] = {}
@@ -131,7 +121,7 @@ class FloatForm:
         self._outputs = {value.name for value in model.graph.output}
         self._renamed = {name: f"{name} (of the quantized file)" for name in (made & taken) - self._outputs}
         nodes = in_order(model.graph.node)
-        self._behind = {node.output[0]: self._scale_behind(node) for node in nodes if _key(node) in INTEGER}
+        self._behind = {node.output[0]: self._stored.scale_behind(node) for node in nodes if _key(node) in INTEGER}
         self._ones = {scale for scale in self._behind.values() if scale is not None}
         for node in nodes:
             self._enter(node)
@@ -154,8 +144,8 @@ class FloatForm:
         found.graph.input.extend(value for value in model.graph.input)
         found.graph.output.extend(model.graph.output)
         kept = {
-            name: numpy_helper.from_array(self._array(name), name)  # with data that lie in another file
-            for name in self._stored
+            name: numpy_helper.from_array(self._stored.array(name), name)  # with data that lie in another file
+            for name in self._stored.initializers
             if name in used and name not in self._added
         }
         found.graph.initializer.extend((kept | self._added).values())
@@ -165,7 +155,7 @@ class FloatForm:
     def _bounds_behind(self, codes: str) -> tuple[float, float]:
         """Between which numbers values matter: where nothing but an activation takes them."""
         names, found = {codes}, list[tuple[float, float]]()
-        clips = self._stored | self._constants | self._added
+        clips = self._stored.initializers | self._stored.constants | self._added
         clips |= {new: clips[old] for old, new in self._renamed.items() if old in clips}
         for node in self._nodes:
             if not names.intersection(node.input):
@@ -221,7 +211,7 @@ class FloatForm:
     def _quantize(self, node: NodeProto) -> None:
         """Codes are the numbers themselves."""
         dtype = next((a.i for a in node.attribute if a.name == "output_dtype"), 0)
-        quantizer = self._quantizer(node, 1, 2, dtype=dtype)
+        quantizer = self._stored.quantizer(node, 1, 2, dtype=dtype)
         self._identity(self._leaving(node.input[0], node.output[0], quantizer), node.output[0], node)
 
     def _leaving(self, tensor: str, codes: str, quantizer: Quantizer) -> str:
@@ -236,13 +226,13 @@ class FloatForm:
         return tensor
 
     def _dequantize(self, node: NodeProto) -> None:
-        codes, quantizer = node.input[0], self._quantizer(node, 1, 2, of=node.input[0])
+        codes, quantizer = node.input[0], self._stored.quantizer(node, 1, 2, of=node.input[0])
         self._scales[node.output[0]] = quantizer
         self._identity(self._numbers(codes, quantizer, node), node.output[0], node)
 
     def _numbers(self, codes: str, quantizer: Quantizer, node: NodeProto) -> str:
         """The name of what codes stand for, read by a quantizer."""
-        if self._data(codes) is not None:
+        if self._stored.data(codes) is not None:
             return self._weight(codes, quantizer, node)
         if codes not in self._codes:
             raise ConversionError(f"{node.op_type} node {node.name!r}: nothing makes the codes {codes!r}")
@@ -284,34 +274,17 @@ class FloatForm:
         """A product of codes, which is multiplied by their scales behind it."""
         first, second = node.input[:2]
         product = self._original_name(node.output[0])
-        if self._data(second) is not None:
+        if self._stored.data(second) is not None:
             scale = self._behind[product]
             if scale is None:
                 raise ConversionError(f"{node.op_type} node {node.name!r}: its result isn't multiplied by a scale")
             zero = node.input[3] if len(node.input) > 3 else ""
-            second = self._weight(second, self._made_of(scale, zero, axis, second), node)
+            second = self._weight(second, self._stored.made_of(scale, zero, axis, second), node)
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         self._emit(operator, [first, second], node.output[0], node, **attributes)
 
     def _original_name(self, name: str) -> str:
         return next((old for old, new in self._renamed.items() if new == name), name)
-
-    def _scale_behind(self, product: NodeProto) -> str | None:
-        """The stored scale that a product of codes and of a stored weight is multiplied by, with that of the codes."""
-        if self._data(product.input[1]) is None:
-            return None
-        makers = {name: node for node in self._graph.node for name in node.output}
-        at = set(product.output)
-        for _ in range(2):
-            for node in self._graph.node:
-                if node.op_type == "Cast" and node.input[0] in at:
-                    at |= set(node.output)
-                elif node.op_type == "Mul" and at & set(node.input):
-                    other = next((name for name in node.input if name not in at), "")
-                    maker = makers.get(other)
-                    stored = maker.input if maker is not None and maker.op_type == "Mul" else [other]
-                    return next((name for name in stored if self._data(name) is not None), None)
-        return None
 
     def _on_codes(self, node: NodeProto, form: FloatOperator) -> None:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name not in form.dropped}
@@ -319,7 +292,7 @@ class FloatForm:
         if node.op_type == "QGemm":
             axes = (1, 0 if attributes.get("transB") else 1)
         quantizers = [
-            self._made_of(
+            self._stored.made_of(
                 node.input[scale], node.input[zero] if zero < len(node.input) else "", axis, node.input[codes]
             )
             for (codes, scale, zero), axis in zip(form.values, axes, strict=False)
@@ -351,14 +324,14 @@ class FloatForm:
             self._emit(operator, inputs, output, node, **attributes)
             return
         result = original(output)
-        if result == output or result in self._outputs or result in self._stored:
+        if result == output or result in self._outputs or result in self._stored.initializers:
             result = f"{output}{NOT_ROUNDED}"
         self._emit(operator, inputs, result, node, **attributes)
-        self._identity(self._leaving(result, output, self._made_of(scale, zero, 1)), output, node)
+        self._identity(self._leaving(result, output, self._stored.made_of(scale, zero, 1)), output, node)
 
     def _concat(self, node: NodeProto) -> None:
         triples = [node.input[i : i + 3] for i in range(2, len(node.input), 3)]
-        inputs = [self._numbers(codes, self._made_of(scale, zero, 1), node) for codes, scale, zero in triples]
+        inputs = [self._numbers(codes, self._stored.made_of(scale, zero, 1), node) for codes, scale, zero in triples]
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         self._result("Concat", inputs, node, node.input[0], node.input[1], attributes)
 
@@ -367,11 +340,11 @@ class FloatForm:
         x, w, r, *others = node.input[:8]
         matrices = []
         for codes, at in ((w, 8), (r, 10)):
-            quantizer = self._made_of(node.input[at], node.input[at + 1], 1)
+            quantizer = self._stored.made_of(node.input[at], node.input[at + 1], 1)
             directions = max(quantizer.scale.shape[:1], default=1)  # each with one scale, or with one per column
             scale, zero = (a.reshape(directions, 1, -1) for a in (quantizer.scale, quantizer.zero_point))
             matrices.append(
-                self._weight(codes, Quantizer(quantizer.name, scale, zero, self._dtype(codes)), node, swap=True)
+                self._weight(codes, Quantizer(quantizer.name, scale, zero, self._stored.dtype(codes)), node, swap=True)
             )  # fmt: skip
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         made = self._emit("LSTM", [x, *matrices, *others], node.output[0], node, **attributes)
@@ -380,9 +353,9 @@ class FloatForm:
     def _other(self, node: NodeProto) -> None:
         """A node as it is; what it makes of codes is codes."""
         quantizers = [self._codes[name] for name in node.input if name in self._codes]
-        weights = [name for name in node.input if self._holds_codes(name)]
+        weights = [name for name in node.input if self._stored.holds_codes(name)]
         if not quantizers and weights and node.op_type in ("Gather", "GatherElements", "Transpose", "Reshape"):
-            reader = self._reader_of(node.output[0])
+            reader = self._stored.reader_of(node.output[0])
             quantizers = [reader] if reader is not None else []
         if quantizers:
             if node.op_type not in ON_BOTH | ABOUT:
@@ -390,7 +363,7 @@ class FloatForm:
                 return
             quantizer = quantizers[0]
             for i, name in enumerate(node.input):
-                if quantizer is not None and self._holds_codes(name):
+                if quantizer is not None and self._stored.holds_codes(name):
                     node.input[i] = self._weight(name, quantizer, node)
             if node.op_type not in ABOUT:
                 self._codes.update(dict.fromkeys(node.output, quantizer))
@@ -416,58 +389,9 @@ class FloatForm:
             of_bias, of_both = (float(np.broadcast_to(a, far.shape)[at]) for a in (own, product))
             self.wrong_scales.append(WrongScale(node, self._original_name(node.input[2]), of_bias, of_both, x.name))
 
-    def _holds_codes(self, name: str) -> bool:
-        data = self._stored.get(name)
-        return data is not None and data.data_type in CODES
-
-    def _reader_of(self, codes: str) -> Quantizer | None:
-        """By which quantizer codes are read."""
-        for node in self._graph.node:
-            if (node.domain, node.op_type) in DEQUANTIZE and node.input[0] == codes:
-                return self._quantizer(node, 1, 2)
-            for (domain, op), form in ON_CODES.items():
-                if (node.domain, node.op_type) == (domain, op):
-                    for at in form.values:
-                        if node.input[at[0]] == codes:
-                            return self._made_of(node.input[at[1]], node.input[at[2]], 1)
-        return None
-
-    # ---- stored tensors ----
-
-    def _data(self, name: str) -> TensorProto | None:
-        return self._stored.get(name) or self._constants.get(name)
-
-    def _array(self, name: str) -> Array:
-        tensor = self._data(name)
-        if tensor is None:
-            raise ConversionError(f"the scale or zero point {name!r} of a quantizer isn't stored in the file")
-        return protos.array_of(tensor, self.folder, f"initializer {name!r}")
-
-    def _dtype(self, codes: str) -> np.dtype[Any]:
-        tensor = self._data(codes)
-        return np.dtype(np.uint8) if tensor is None else protos.dtype_of(tensor.data_type, codes)
-
-    def _quantizer(self, node: NodeProto, scale: int, zero: int, *, of: str = "", dtype: int = 0) -> Quantizer:
-        """That of a QuantizeLinear or DequantizeLinear."""
-        attributes = {a.name: a.i for a in node.attribute}
-        point = node.input[zero] if len(node.input) > zero else ""
-        made = self._made_of(node.input[scale], point, attributes.get("axis", 1), of, attributes.get("block_size", 0))
-        if dtype and not point:
-            return Quantizer(
-                made.name, made.scale, made.zero_point, protos.dtype_of(dtype, node.name), made.axis, made.block
-            )  # fmt: skip
-        return made
-
-    def _made_of(self, scale: str, zero: str, axis: int, codes: str = "", block: int = 0) -> Quantizer:
-        points = self._array(zero) if zero else np.zeros((), np.uint8)
-        dtype = points.dtype if zero else self._dtype(codes)
-        if "int" not in dtype.name:
-            raise ConversionError(f"quantizer {scale!r} rounds to {dtype.name}: only integers can be compared in steps")
-        return Quantizer(scale, self._array(scale).astype(np.float64), points.astype(np.float64), dtype, axis, block)
-
     def _weight(self, codes: str, quantizer: Quantizer, node: NodeProto, *, swap: bool = False) -> str:
         """The name of the float tensor that stored codes are a rounding of."""
-        array = self._array(codes)
+        array = self._stored.array(codes)
         rounded = self.tensors.rounded(codes, array, quantizer, node.name)
         if not any(each.stored == codes and each.quantizer.same(quantizer) for each in self.weights):
             self.weights.append(rounded)

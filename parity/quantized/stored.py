@@ -1,0 +1,118 @@
+"""The tensors that a quantized file stores: codes, and the scales and zero points that say what they stand for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TensorProto
+
+from ...converter.onnx_in import protos
+from ...runtime.errors import ConversionError
+from ..sides.records import Array
+from .float_operators import DEQUANTIZE, ON_CODES
+from .quantizers import Quantizer
+
+CODES = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
+
+
+class Stored:
+    """The stored tensors of a graph, and the quantizers that they make.
+
+    Attributes:
+        graph: of the quantized file.
+        folder: where it lies; None if the model comes from memory.
+        initializers: by name.
+        constants: values of Constant nodes, by the name of their output.
+    """
+
+    def __init__(self, graph: onnx.GraphProto, folder: Path | None) -> None:
+        self.graph = graph
+        self.folder = folder
+        self.initializers = {tensor.name: tensor for tensor in graph.initializer}
+        self.constants = {
+            node.output[0]: attribute.t
+            for node in graph.node
+            if node.op_type == "Constant"
+            for attribute in node.attribute
+            if attribute.name == "value"
+        }
+
+    def data(self, name: str) -> TensorProto | None:
+        """The stored tensor of a name, initializer or constant; None if there is none."""
+        return self.initializers.get(name) or self.constants.get(name)
+
+    def array(self, name: str) -> Array:
+        """The contents of a stored tensor.
+
+        Raises:
+            ConversionError: none has that name, or its data don't fit.
+        """
+        tensor = self.data(name)
+        if tensor is None:
+            raise ConversionError(f"the scale or zero point {name!r} of a quantizer isn't stored in the file")
+        return protos.array_of(tensor, self.folder, f"initializer {name!r}")
+
+    def dtype(self, codes: str) -> np.dtype[Any]:
+        """The dtype of stored codes; of others uint8, ONNX's default."""
+        tensor = self.data(codes)
+        return np.dtype(np.uint8) if tensor is None else protos.dtype_of(tensor.data_type, codes)
+
+    def quantizer(self, node: NodeProto, scale: int, zero: int, *, of: str = "", dtype: int = 0) -> Quantizer:
+        """The quantizer of a QuantizeLinear or DequantizeLinear, whose scale and zero point are inputs of it."""
+        attributes = {a.name: a.i for a in node.attribute}
+        point = node.input[zero] if len(node.input) > zero else ""
+        made = self.made_of(node.input[scale], point, attributes.get("axis", 1), of, attributes.get("block_size", 0))
+        if dtype and not point:
+            return Quantizer(
+                made.name, made.scale, made.zero_point, protos.dtype_of(dtype, node.name), made.axis, made.block
+            )  # fmt: skip
+        return made
+
+    def made_of(self, scale: str, zero: str, axis: int, codes: str = "", block: int = 0) -> Quantizer:
+        """The quantizer of a stored scale and zero point (empty: 0) along an axis, in blocks if `block`.
+
+        Raises:
+            ConversionError: they aren't stored, or codes are no integers.
+        """
+        points = self.array(zero) if zero else np.zeros((), np.uint8)
+        dtype = points.dtype if zero else self.dtype(codes)
+        if "int" not in dtype.name:
+            raise ConversionError(f"quantizer {scale!r} rounds to {dtype.name}: only integers can be compared in steps")
+        return Quantizer(scale, self.array(scale).astype(np.float64), points.astype(np.float64), dtype, axis, block)
+
+    def holds_codes(self, name: str) -> bool:
+        """Whether an initializer of that name has a dtype of codes."""
+        data = self.initializers.get(name)
+        return data is not None and data.data_type in CODES
+
+    def reader_of(self, codes: str) -> Quantizer | None:
+        """By which quantizer codes are read."""
+        for node in self.graph.node:
+            if (node.domain, node.op_type) in DEQUANTIZE and node.input[0] == codes:
+                return self.quantizer(node, 1, 2)
+            for (domain, op), form in ON_CODES.items():
+                if (node.domain, node.op_type) == (domain, op):
+                    for at in form.values:
+                        if node.input[at[0]] == codes:
+                            return self.made_of(node.input[at[1]], node.input[at[2]], 1)
+        return None
+
+    def scale_behind(self, product: NodeProto) -> str | None:
+        """The stored scale that a product of codes and of a stored weight is multiplied by, with that of the codes."""
+        if self.data(product.input[1]) is None:
+            return None
+        makers = {name: node for node in self.graph.node for name in node.output}
+        at = set(product.output)
+        for _ in range(2):
+            for node in self.graph.node:
+                if node.op_type == "Cast" and node.input[0] in at:
+                    at |= set(node.output)
+                elif node.op_type == "Mul" and at & set(node.input):
+                    other = next((name for name in node.input if name not in at), "")
+                    maker = makers.get(other)
+                    stored = maker.input if maker is not None and maker.op_type == "Mul" else [other]
+                    return next((name for name in stored if self.data(name) is not None), None)
+        return None
