@@ -19,6 +19,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from ...converter.onnx_in import protos
 from ...converter.onnx_in.order import in_order
 from ...runtime.errors import ConversionError, require_supported
+from ...runtime.interpreter import FAILURES
 from .float_operators import (
     ABOUT,
     CONCAT,
@@ -121,10 +122,16 @@ class FloatForm:
         self._outputs = {value.name for value in model.graph.output}
         self._renamed = {name: f"{name} (of the quantized file)" for name in (made & taken) - self._outputs}
         nodes = in_order(model.graph.node)
-        self._behind = {node.output[0]: self._stored.scale_behind(node) for node in nodes if _key(node) in INTEGER}
+        self._behind = {
+            node.output[0]: self._stored.scale_behind(node) for node in nodes if _key(node) in INTEGER and node.output
+        }
         self._ones = {scale for scale in self._behind.values() if scale is not None}
         for node in nodes:
-            self._enter(node)
+            try:
+                self._enter(node)
+            except FAILURES as error:  # operands that aren't there, or of other shapes than it takes
+                shown = f"{node.op_type} node {node.name!r}"
+                raise ConversionError(f"{shown} is malformed ({type(error).__name__}: {error})") from error
         if self._missing:
             require_supported(self._missing, "the quantized file can't be compared: {} of operators with no float form")
         if coded := [value.name for value in model.graph.output if value.name in self._codes]:

@@ -26,7 +26,11 @@ class Removed:
         }
         kept = {name for node in quantized.node if node.op_type in ("Relu", "Clip") for name in node.output}
         kept |= {original(name) for name in kept}
-        candidates = [node for node in floats.node if node.op_type in ("Relu", "Clip") and not node.domain]
+        candidates = [
+            node
+            for node in floats.node
+            if node.op_type in ("Relu", "Clip") and not node.domain and node.input and node.output
+        ]
         self._by_output = {node.output[0]: node for node in candidates if node.output[0] not in kept}
         takers: dict[str, list[NodeProto]] = {}
         for node in floats.node:

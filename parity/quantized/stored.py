@@ -102,13 +102,13 @@ class Stored:
 
     def scale_behind(self, product: NodeProto) -> str | None:
         """The stored scale that a product of codes and of a stored weight is multiplied by, with that of the codes."""
-        if self.data(product.input[1]) is None:
+        if len(product.input) < 2 or self.data(product.input[1]) is None:
             return None
         makers = {name: node for node in self.graph.node for name in node.output}
         at = set(product.output)
         for _ in range(2):
             for node in self.graph.node:
-                if node.op_type == "Cast" and node.input[0] in at:
+                if node.op_type == "Cast" and at.intersection(node.input):
                     at |= set(node.output)
                 elif node.op_type == "Mul" and at & set(node.input):
                     other = next((name for name in node.input if name not in at), "")

@@ -15,6 +15,7 @@ from cellbridge.parity.cli import main
 from cellbridge.parity.onnx_comparison import compare_onnx
 from cellbridge.parity.onnx_files import check_onnx
 from cellbridge.parity.results import Report
+from cellbridge.runtime.errors import CellbridgeError
 from tests.parity.quantizing import KINDS, changed, float_file, quantized_file, stored
 from tests.parity.test_report_schema import VALIDATOR
 
@@ -172,3 +173,34 @@ def test_an_operator_without_a_float_form_is_named(files: dict[str, str], tmp_pa
     result = CliRunner().invoke(main, ["compare", files["float"], str(tmp_path / "other.onnx")])
     assert result.exit_code == 3
     assert "DynamicQuantizeMatMul" in result.output
+
+
+def quantizers(model: onnx.ModelProto) -> list[int]:
+    """Four of the nodes that have to do with codes, by their places."""
+    prefixes = ("QLinear", "QGemm", "MatMulInteger", "ConvInteger", "Quantize", "Dequantize", "DynamicQuantize")
+    found = [i for i, node in enumerate(model.graph.node) if node.op_type.startswith(prefixes)]
+    return found[:: max(1, len(found) // 4)]
+
+
+def activations(model: onnx.ModelProto) -> list[int]:
+    return [i for i, node in enumerate(model.graph.node) if node.op_type in ("Relu", "Clip")][:1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_operands_and_results_that_are_left_out_are_errors_of_ours(
+    files: dict[str, str], kind: str, tmp_path: Path
+) -> None:
+    target = str(tmp_path / "changed.onnx")
+    for name, places in ((kind, quantizers), ("float", activations)):
+        for at in places(onnx.load(files[name])):
+            for part in ("input", "output"):
+                model = onnx.load(files[name])
+                node = model.graph.node[at]
+                if part == "input":
+                    del node.input[1 if len(node.input) > 1 else 0 :]
+                else:
+                    del node.output[:]
+                onnx.save(model, target)
+                given = files | {name: target}
+                with pytest.raises(CellbridgeError):
+                    compare_onnx(given["float"], given[kind], grads=False)
