@@ -11,8 +11,9 @@ import numpy as np
 
 from ..ir.dims import product
 from ..ir.types import FLOAT64, INT64, is_floating
-from . import elementwise, reduction, rotations, taylor
+from . import elementwise, reduction, rotations, taylor, trigonometry
 from .comparison import greater, greater_equal, isfinite
+from .complex_numbers import Complex
 from .matrices import (
     Numbers,
     absolute,
@@ -79,6 +80,8 @@ def _(g: Any, y: Any, x: Any) -> Any:
 @_one_to_one.onnx
 def _(x: Any) -> Any:
     wide = each(x, lambda part: elementwise.cast(part, dtype=FLOAT64))
+    if x.shape[-1] == 1:  # also of what isn't finite
+        return _exponential(wide)
     one = identity(wide, tuple(x.shape))
     norms = reduction.reduce_max(reduction.reduce_sum(absolute(wide), axes=(-2,)), axes=(-1,))
     halvings = ceil(elementwise.log2(elementwise.maximum(norms * (1.0 / taylor.LARGEST_NORM), np.ones(()))))
@@ -96,6 +99,14 @@ def _(x: Any) -> Any:
         fits = for_each_matrix(greater_equal(np.full((), bound), norms))
         result = choose(fits, polynomial(one, wide), result)
     return result
+
+
+def _exponential(x: Any) -> Any:
+    """The exponential of each number."""
+    if not isinstance(x, Complex):
+        return elementwise.exp(x)
+    size = elementwise.exp(x.real)
+    return Complex(size * trigonometry.cos(x.imaginary), size * trigonometry.sin(x.imaginary))
 
 
 @operator

@@ -99,7 +99,7 @@ def torch_tensors(structure: Any) -> list[torch.Tensor]:
 # ---- values, gradients, updates ----
 
 # In train mode these draw random numbers, which tests/converter holds to torch's.
-DRAWING = {"encoder with mask", "dropout alone"}
+DRAWING = {"encoder with mask", "dropout alone", "attention to one key"}
 NOT_TENSORS_ALONE = {"dataclasses", "mask when traced"}
 CASES = [(name, name not in DRAWING) for name in MODELS if name not in NOT_TENSORS_ALONE]
 
