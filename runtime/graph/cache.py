@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -134,8 +134,8 @@ class Cache:
         compiled = next((c for c in reversed(usable) if fit(c.shapes, sizes)), None)
         if compiled is None:
             compiled = (
-                self._open(function, args, kwargs, signature, shapes)
-                or self._widened(function, args, kwargs, signature, usable)
+                self._first(function, args, kwargs, signature, filter(is_symbolic, shapes))
+                or self._first(function, args, kwargs, signature, _widened(signature, usable))
                 or self._compiled(function, args, kwargs, signature, sizes)
             )
         self._runs += 1
@@ -143,28 +143,15 @@ class Cache:
 
     def trace(self, function: Function, args: tuple[Any, ...], declared: Declared) -> None:
         """Compile a function for what is declared, if that can be: `args` are placeholders."""
-        self._open(function, args, {}, Signature.of(args, {}), declared.shapes(function, args, {}))
+        shapes = filter(is_symbolic, declared.shapes(function, args, {}))
+        self._first(function, args, {}, Signature.of(args, {}), shapes)
 
-    def _open(
-        self, function: Function, args: Any, kwargs: Any, signature: Signature, wanted: tuple[Shapes, ...]
+    def _first(
+        self, function: Function, args: Any, kwargs: Any, signature: Signature, wanted: Iterable[Shapes]
     ) -> Compiled | None:
-        """A program for the first of the wanted shapes for which there is one and that are symbolic."""
+        """A program for the first of the wanted shapes for which there is one."""
         for shapes in wanted:
-            if not is_symbolic(shapes) or (signature.key, shapes) in self._refused:
-                continue
-            try:
-                return self._compiled(function, args, kwargs, signature, shapes)
-            except MUST_BE_NUMBERS:
-                self._refused.add((signature.key, shapes))
-        return None
-
-    def _widened(
-        self, function: Function, args: Any, kwargs: Any, signature: Signature, usable: list[Compiled]
-    ) -> Compiled | None:
-        """A program for the sizes of a call and those of another one; None if there is no such call or program."""
-        for other in usable:
-            shapes = None if is_symbolic(other.shapes) else generalized(other.signature.sizes, signature.sizes)
-            if shapes is None or (signature.key, shapes) in self._refused:
+            if (signature.key, shapes) in self._refused:
                 continue
             try:
                 return self._compiled(function, args, kwargs, signature, shapes)
@@ -183,3 +170,11 @@ class Cache:
         compiled = Compiled(signature, tuple(shapes), Running(traced))
         self._kept = [*self._kept, compiled][-MOST_KEPT:]
         return compiled
+
+
+def _widened(signature: Signature, usable: Sequence[Compiled]) -> Iterator[Shapes]:
+    """Shapes for the sizes of a call and those of another one."""
+    for other in usable:
+        shapes = None if is_symbolic(other.shapes) else generalized(other.signature.sizes, signature.sizes)
+        if shapes is not None:
+            yield shapes
