@@ -21,7 +21,7 @@ from .convolution import convolved
 UINT8 = np.dtype(np.uint8)
 
 
-def _aligned(scale: Traced, x: Traced, axis: int, block_size: int) -> Any:
+def aligned(scale: Traced, x: Traced, axis: int, block_size: int) -> Any:
     """A scale or zero point in a shape that broadcasts to `x`: one, one along an axis, or one per block of it."""
     if scale.ndim == 0 or scale.shape == (1,):
         return shaping.reshape(scale, shape=()) if scale.ndim else scale
@@ -74,8 +74,8 @@ def quantize_linear(
         dtype = y_zero_point.dtype
     kind = protos.dtype_of(precision, "QuantizeLinear") if precision else y_scale.dtype
     kind = kind if is_floating(kind) else FLOAT32
-    scale = cast(_aligned(y_scale, x, axis, block_size), kind)
-    zero = None if y_zero_point is None else _aligned(y_zero_point, x, axis, block_size)
+    scale = cast(aligned(y_scale, x, axis, block_size), kind)
+    zero = None if y_zero_point is None else aligned(y_zero_point, x, axis, block_size)
     return quantized(cast(x, kind), scale, zero, dtype, saturate=bool(saturate))
 
 
@@ -87,11 +87,11 @@ def dequantize_linear(
     """DequantizeLinear-10..25(x, x_scale, x_zero_point?) -> y"""
     dtype = protos.dtype_of(output_dtype, "DequantizeLinear") if output_dtype else x_scale.dtype
     wide = dtype if is_floating(dtype) else FLOAT32
-    scale = cast(cast(_aligned(x_scale, x, axis, block_size), FLOAT32), wide)
+    scale = cast(cast(aligned(x_scale, x, axis, block_size), FLOAT32), wide)
     whole = x.dtype.kind in "iu" or x.dtype.name in ("int4", "uint4", "int2", "uint2")
     value = cast(x, INT32 if whole else wide)
     if x_zero_point is not None:
-        zero = _aligned(x_zero_point, x, axis, block_size)
+        zero = aligned(x_zero_point, x, axis, block_size)
         value = elementwise.sub(value, cast(zero, value.dtype))
     return cast(elementwise.mul(cast(value, wide), scale), dtype)
 

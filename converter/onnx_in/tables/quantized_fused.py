@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..context import Context
 from ..table import Unsupported, cast, onnx
 from .fused import DOMAIN
 from .pooling import average_pool
-from .quantization import UINT8, dequantize_linear, dynamic_quantize_linear, quantize_linear, quantized
+from .quantization import UINT8, aligned, dequantize_linear, dynamic_quantize_linear, quantize_linear, quantized
 
 
 def _real(x: Any, scale: Any, zero: Any, *, axis: int | None = None) -> Any:
@@ -24,45 +25,40 @@ def _real(x: Any, scale: Any, zero: Any, *, axis: int | None = None) -> Any:
         raise ShapeError("a tensor, or its scale, is left out")
     value = cast(x, INT32)
     if zero is not None:
-        value = elementwise.sub(value, _along(cast(zero, INT32), x.ndim, axis))
-    return elementwise.mul(cast(value, FLOAT32), _along(cast(scale, FLOAT32), x.ndim, axis))
+        value = elementwise.sub(value, _along(cast(zero, INT32), x, axis))
+    return elementwise.mul(cast(value, FLOAT32), _along(cast(scale, FLOAT32), x, axis))
 
 
-def _along(numbers: Any, rank: int, axis: int | None) -> Any:
-    if numbers.ndim == 0 or numbers.shape == (1,):
-        return shaping.reshape(numbers, shape=()) if numbers.ndim else numbers
-    if axis is None or numbers.ndim != 1:
+def _along(numbers: Any, x: Any, axis: int | None) -> Any:
+    """One number, or a vector of them along `axis` of `x`, as it broadcasts to `x`."""
+    if numbers.ndim != 0 and numbers.shape != (1,) and (axis is None or numbers.ndim != 1):
         raise Unsupported(f"a scale or zero point of {numbers.ndim} dimensions")
-    at = normalize_axis(axis, rank)
-    return shaping.reshape(numbers, shape=tuple(numbers.shape[0] if i == at else 1 for i in range(rank)))
+    return aligned(numbers, x, axis or 0, 0)
 
 
 def _whole(y: Any, scale: Any, zero: Any, dtype: Any) -> Any:
     """Real numbers as integers of a scale and a zero point."""
     if scale is None:
         raise ShapeError("the scale of the result is left out")
-    point = None if zero is None else _along(zero, y.ndim, None)
-    return quantized(y, _along(cast(scale, FLOAT32), y.ndim, None), point, dtype if zero is None else zero.dtype)
+    point = None if zero is None else _along(zero, y, None)
+    return quantized(y, _along(cast(scale, FLOAT32), y, None), point, dtype if zero is None else zero.dtype)
 
 
-@onnx("QLinearAdd", domain=DOMAIN)
-def qlinear_add(
-    context: Context, A: Traced, A_scale: Traced, A_zero_point: Any = None, B: Any = None, B_scale: Any = None,
-    B_zero_point: Any = None, C_scale: Any = None, C_zero_point: Any = None,
-) -> Any:  # fmt: skip
-    """com.microsoft.QLinearAdd-1(A, A_scale, A_zero_point?, B, B_scale, B_zero_point?, C_scale, C_zero_point?) -> C"""
-    total = elementwise.add(_real(A, A_scale, A_zero_point), _real(B, B_scale, B_zero_point))
-    return _whole(total, C_scale, C_zero_point, A.dtype)
+def _enter_pair(operator: str, combine: Callable[[Any, Any], Any]) -> None:
+    def function(
+        context: Context, A: Traced, A_scale: Traced, A_zero_point: Any = None, B: Any = None, B_scale: Any = None,
+        B_zero_point: Any = None, C_scale: Any = None, C_zero_point: Any = None,
+    ) -> Any:  # fmt: skip
+        c = combine(_real(A, A_scale, A_zero_point), _real(B, B_scale, B_zero_point))
+        return _whole(c, C_scale, C_zero_point, A.dtype)
+
+    operands = "A, A_scale, A_zero_point?, B, B_scale, B_zero_point?, C_scale, C_zero_point?"
+    function.__doc__ = f"com.microsoft.{operator}-1({operands}) -> C"
+    onnx(operator, domain=DOMAIN)(function)
 
 
-@onnx("QLinearMul", domain=DOMAIN)
-def qlinear_mul(
-    context: Context, A: Traced, A_scale: Traced, A_zero_point: Any = None, B: Any = None, B_scale: Any = None,
-    B_zero_point: Any = None, C_scale: Any = None, C_zero_point: Any = None,
-) -> Any:  # fmt: skip
-    """com.microsoft.QLinearMul-1(A, A_scale, A_zero_point?, B, B_scale, B_zero_point?, C_scale, C_zero_point?) -> C"""
-    product = elementwise.mul(_real(A, A_scale, A_zero_point), _real(B, B_scale, B_zero_point))
-    return _whole(product, C_scale, C_zero_point, A.dtype)
+_enter_pair("QLinearAdd", elementwise.add)
+_enter_pair("QLinearMul", elementwise.mul)
 
 
 @onnx("QLinearSigmoid", domain=DOMAIN)
@@ -174,7 +170,7 @@ def qgemm(
     b = shaping.transpose(b, permutation=(1, 0)) if transB else b
     y = linear.matmul(a, b) * float(alpha)
     if C is not None:  # in units of the product
-        step = elementwise.mul(_along(cast(a_scale, FLOAT32), 2, None), _along(cast(b_scale, FLOAT32), 2, 1))
+        step = elementwise.mul(_along(cast(a_scale, FLOAT32), y, None), _along(cast(b_scale, FLOAT32), y, 1))
         y = elementwise.add(y, elementwise.mul(cast(C, FLOAT32), step * float(alpha)))
     return y if y_scale is None else _whole(y, y_scale, y_zero_point, A.dtype)
 
