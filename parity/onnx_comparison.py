@@ -87,35 +87,47 @@ def compare_onnx(
     chosen, shown = from_keywords(Options, compare_onnx, options), progress or NoProgress()
     require_eval(chosen)
     shown.stage("read", None)
-    reference, candidate, quantized, noted = _with_quantized(reference, candidate)
-    declared = declared_inputs(reference, shapes, inputs)
-    names, others = (input_names(read_model(path).graph) for path in (reference, candidate))
-    require_as_many(names, others)
-    report = _held(reference, candidate, declared, inputs, shapes or {}, chosen, shown, quantized)
+    pair = _paired_files(reference, candidate)
+    declared = declared_inputs(pair.reference, shapes, inputs)
+    require_as_many(pair.names, pair.others)
+    report = _held(pair, declared, inputs, shapes or {}, chosen, shown)
     if inputs is None and not (chosen.fail_fast and not report.ok):
         judge_without_optionals(
-            report, reference, candidate, declared, shapes or {},
-            lambda left_out: _held(
-                reference, candidate, declared_inputs(reference, left_out), None, left_out, chosen, shown,
-                quantized,
-            ),
+            report, pair.reference, pair.candidate, declared, shapes or {},
+            lambda left_out: _held(pair, declared_inputs(pair.reference, left_out), None, left_out, chosen, shown),
         )  # fmt: skip
-    report.notes += noted
+    report.notes += pair.notes
     return report
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """Two files that are compared.
+
+    Attributes:
+        reference: the one that is believed; the float one where one of them is quantized.
+        candidate: the other one.
+        names: of the inputs of the reference.
+        others: of the inputs of the candidate.
+        quantized: the candidate beside the reference, if it is quantized.
+        notes: on what that means.
+    """
+
+    reference: str
+    candidate: str
+    names: list[str]
+    others: list[str]
+    quantized: QuantizedFile | None
+    notes: list[str]
+
+
 def _held(
-    reference: str,
-    candidate: str,
-    declared: Declared,
-    inputs: str | None,
-    given: Shapes,
-    chosen: Options,
-    shown: Progress,
-    quantized: QuantizedFile | None,
+    pair: _Pair, declared: Declared, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
 ) -> Report:
     """One file held against another on inputs of one form."""
-    names, others = (input_names(read_model(path).graph) for path in (reference, candidate))
+    reference, candidate, names, others, quantized = (
+        pair.reference, pair.candidate, pair.names, pair.others, pair.quantized,
+    )  # fmt: skip
     fixed_first, arrays = read_with_inputs(reference, declared, inputs, chosen.seed)
     fixed = named_as(others, names, declared.shapes(arrays))
     structure = {} if declared.ranked else fixed
@@ -201,16 +213,19 @@ def _compared(
     return report
 
 
-def _with_quantized(reference: str, candidate: str) -> tuple[str, str, QuantizedFile | None, list[str]]:
-    """Both files, the float one first where one of them is quantized; then that one beside it, and notes."""
+def _paired_files(reference: str, candidate: str) -> _Pair:
+    """Both files as they are compared; each is read once."""
     models = read_model(reference), read_model(candidate)
     which = [is_quantized(model) for model in models]
-    if which == [False, True]:
-        return reference, candidate, QuantizedFile(candidate, models[1], reference, models[0]), [HOW]
+    quantized, notes = None, list[str]()
     if which == [True, False]:
-        note = f"{candidate} is the reference: a quantized file is judged by the float file"
-        return candidate, reference, QuantizedFile(reference, models[0], candidate, models[1]), [HOW, note]
-    return reference, candidate, None, []
+        notes.append(f"{candidate} is the reference: a quantized file is judged by the float file")
+        reference, candidate, models = candidate, reference, models[::-1]
+    if any(which) and not all(which):
+        quantized = QuantizedFile(candidate, models[1], reference, models[0])
+        notes.insert(0, HOW)
+    names, others = (input_names(model.graph) for model in models)
+    return _Pair(reference, candidate, names, others, quantized, notes)
 
 
 def _read_candidate(path: str, quantized: QuantizedFile | None, shapes: Shapes) -> OnnxFile:
