@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from . import checks, tape
+from . import checks
+from .eager import tape
 from .precision import overruling
 from .tracing import current
 

@@ -123,7 +123,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("runtime/functional/subscripts.py::", "import builtins"): "for slice, which an operator of that name hides",
     ("runtime/ops/shaping.py::", "import builtins"): "for slice, which an operator of that name hides",
     (
-        "runtime/recipes/creating.py::builtin_range",
+        "runtime/onnx_functions/creating.py::builtin_range",
         "import builtins",
     ): "for range, which an operator of that name hides",
     ("runtime/graph/control/source.py::_File.follow", "compile"): USER,

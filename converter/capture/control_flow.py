@@ -12,7 +12,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, INT64, Type
 from ...runtime.ops import control_flow, data_dependent, loops, shaping
 from ...runtime.ops.subprogram_rules import as_tuple
-from ...runtime.subprograms import finished, inlined, traced
+from ...runtime.programs.subprograms import finished, inlined, traced
 from ...runtime.tracing import Traced
 from .dims import as_dim
 from .table import MISSING, TABLE, Context, Unsupported, cast, scalar

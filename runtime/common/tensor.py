@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .. import checks, tape
+from .. import checks
+from ..eager import tape
 from ..ir.types import in_native_order, is_floating
 from ..ops.registry import Op, evaluate, get
 from ..precision import dtype_for, overruled_dtype, taken, taking_in

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from ..interpreter import bind, plan
 from ..ir.dims import SymbolicDim
-from ..ir.passes.double_windows import double_windows
-from ..ir.passes.exact_sums import exact_sums
-from ..ir.passes.widen_halves import widen_halves
 from ..ir.program import Program
 from ..ir.types import Value
 from ..lowering import opsets
 from ..lowering.model import Lowering
 from ..lowering.nodes import where
 from ..lowering.passes.share import RANDOM
+from ..lowering.rewrites.float64_conv_as_matmul import double_windows
+from ..lowering.rewrites.int64_sum_as_matmul import exact_sums
+from ..lowering.rewrites.upcast_half_precision import widen_halves
 from ..lowering.writing import MODEL_LIMIT, add_initializers, size_of, write
 from ..ops.random import RANDOM_OPS, generator
+from ..programs.interpreter import bind, plan
 from .session import Session, chosen_provider
 
 Array = np.ndarray[Any, Any]

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..common.nested import tensors_in
 from ..common.tensor import Tensor
-from ..differentiation import differentiate
-from ..gradients import GradOperation, get_grad, grad, value_and_grad
+from ..eager.backward import differentiate
+from ..eager.gradients import GradOperation, get_grad, grad, value_and_grad
 from ..tracing import Operand
 from .arguments import integers
 from .joining import stack

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .. import tape
 from ..common.dtype import bool_, shown
 from ..common.hooks import refuse_while_tracing, replaced_gradient
 from ..common.nested import mapped
 from ..common.tensor import Tensor, identity_entry, zeros_like
+from ..eager import tape
 from ..ir.types import is_floating
 from ..ops import boundary, elementwise
 from ..tracing import Operand, current

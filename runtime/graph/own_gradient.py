@@ -12,7 +12,7 @@ from ..ir.program import Program
 from ..ir.types import Type, Value, is_floating
 from ..ops.own_gradient import own_gradient
 from ..precision import computing_in
-from ..subprograms import finished
+from ..programs.subprograms import finished
 from ..tracing import Traced
 from .control.source import Unfollowed
 

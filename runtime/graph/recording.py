@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import tape
 from ..common import tensor
 from ..common.elements import unknown_elements
 from ..common.nested import is_alike, mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
+from ..eager import tape
 from ..ir import types
 from ..ir.dims import answering, symbols_in
 from ..ir.types import CellCall, Node, Source, Type, Value

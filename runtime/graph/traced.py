@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..calling import as_array
 from ..checks import is_of_torch
 from ..common.nested import mapped
 from ..common.parameter import Parameter
@@ -23,6 +22,7 @@ from ..ir.types import Type
 from ..ir.verify import verify
 from ..nn.cell import Cell
 from ..ops import boundary
+from ..programs.call import as_array
 from ..tracing import Traced, current
 from .boundaries import parameter_names
 from .control.source import Unfollowed, follow, following

@@ -18,7 +18,7 @@ from .types import Buffer, CellCall, Constant, DTypeLike, Node, Parameter, Value
 if TYPE_CHECKING:
     from os import PathLike
 
-    from ..calling import Gradients
+    from ..programs.call import Gradients
     from .cells import Cell
 
 Array = np.ndarray[Any, Any]
@@ -65,7 +65,7 @@ class Program:
         Raises:
             UsageError: the arguments don't have the structure, dtypes or shapes that were captured.
         """
-        from ..calling import call
+        from ..programs.call import call
 
         return call(self, args, kwargs)
 
@@ -83,7 +83,7 @@ class Program:
             The result, and `Gradients` with `inputs` (one entry per tensor input in flat order, None where not
             differentiable) and `parameters` (by name; frozen ones are left out).
         """
-        from ..calling import value_and_grad
+        from ..programs.call import value_and_grad
 
         return value_and_grad(self, args, kwargs, cotangents)
 
@@ -101,7 +101,7 @@ class Program:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to `path`, one zip file of JSON and safetensors, whole or not at all; `runtime.load` reads it."""
-        from ..saving import save
+        from ..storage.programs import save
 
         save(self, path)
 

@@ -7,11 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .. import checks, context, tape
+from .. import checks, context
 from ..common.dtype import bfloat16, float16, float32, to_dtype
 from ..common.parameter import DEFAULT_NAME, Parameter, ParameterTuple
 from ..common.tensor import Tensor
-from ..differentiation import Forward
+from ..eager import tape
+from ..eager.backward import Forward
 from ..tracing import current
 from . import cell_call
 from .cell_hooks import Hookable

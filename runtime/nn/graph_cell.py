@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import tree
-from ..calling import as_array
 from ..common.nested import tensors_in
 from ..common.parameter import Parameter
 from ..common.tensor import wrapped
 from ..errors import ProgramError, UsageError
-from ..interpreter import FAILURES, Step, attributes_of, bind, failure, plan
 from ..ir.dims import substituted, symbol
 from ..ir.flow import Flow, flows
 from ..ir.program import Program
@@ -21,6 +19,8 @@ from ..ir.types import Node, Value, is_floating
 from ..ops import elementwise
 from ..ops.registry import get
 from ..precision import casting, overruled_dtype
+from ..programs.call import as_array
+from ..programs.interpreter import FAILURES, Step, attributes_of, bind, failure, plan
 from ..tracing import Operand, current
 from .cell import Cell
 

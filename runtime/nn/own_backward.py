@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import tape
 from ..common.nested import leaves, mapped, tensors_in, with_tensors
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped, zeros_like
+from ..eager import tape
 from ..errors import ShapeError
 from ..ir.types import is_floating
 from ..ops import elementwise

@@ -35,7 +35,7 @@ def cond(
 def _(
     predicate: Type, *operands: Type, then_branch: Program, else_branch: Program, symbols: tuple[str, ...]
 ) -> tuple[Type, ...]:
-    from ..subprograms import own_symbols, result_types
+    from ..programs.subprograms import own_symbols, result_types
 
     require(predicate == Type(BOOL, ()), f"needed a bool without dimensions as predicate, given {predicate}")
     fresh = iter(symbols)
@@ -61,7 +61,7 @@ def _(
     else_branch: Program,
     symbols: tuple[str, ...],
 ) -> tuple[Any, ...]:
-    from ..subprograms import gradient
+    from ..programs.subprograms import gradient
 
     branches = gradient(then_branch), gradient(else_branch)
     names = tuple(f"{name}_gradient" for name in symbols)

@@ -42,7 +42,7 @@ def _(*tensors: Array, outputs: int, backward: Program | None, refusal: str) -> 
 def _(
     g: Any, y: Any, *tensors: Tensor, outputs: int, backward: Program | None, refusal: str
 ) -> tuple[Tensor | None, ...]:
-    from ..subprograms import called
+    from ..programs.subprograms import called
 
     if backward is None:
         raise UnsupportedPython(refusal)

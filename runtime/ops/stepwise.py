@@ -34,7 +34,7 @@ def along(
     Returns:
         What the last step carries, and what was stacked along a new first axis.
     """
-    from ..subprograms import traced
+    from ..programs.subprograms import traced
 
     operands = [*carried, *sliced, *given]
     types = [_type(x) for x in _parts(carried)]
@@ -65,7 +65,7 @@ def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any]
     Returns:
         What the last step carries.
     """
-    from ..subprograms import traced
+    from ..programs.subprograms import traced
 
     def body(_: Any, *parts: Any) -> list[Any]:
         going, now = step(*_joined(parts, carried))

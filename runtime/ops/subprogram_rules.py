@@ -14,7 +14,7 @@ from .registry import Array, Tensor, Type, require
 
 def run(program: Program, operands: Sequence[Array]) -> tuple[Array, ...]:
     """What a sub-program gives."""
-    from ..interpreter import execute
+    from ..programs.interpreter import execute
 
     return tuple(execute(program, operands))
 

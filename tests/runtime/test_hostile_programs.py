@@ -13,7 +13,6 @@ import pytest
 
 from cellbridge.runtime import CellbridgeError, Program, ProgramError, load
 from cellbridge.runtime.errors import ShapeError
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.dims import parse, symbol
 from cellbridge.runtime.ir.types import BOOL, FLOAT32, INT64, Type
 from cellbridge.runtime.ir.verify import verify
@@ -28,7 +27,8 @@ from cellbridge.runtime.ops import (
     shaping,
     trigonometry,
 )
-from cellbridge.runtime.subprograms import traced
+from cellbridge.runtime.programs.interpreter import execute
+from cellbridge.runtime.programs.subprograms import traced
 from tests.limits import limited
 from tests.runtime.building import build
 

@@ -14,7 +14,7 @@ import pytest
         "from cellbridge.runtime import grad",
         "from cellbridge.runtime import Tensor",
         "from cellbridge.runtime import amp",
-        "import cellbridge.runtime.differentiation",
+        "import cellbridge.runtime.eager.backward",
         "import cellbridge.runtime.functional.derivatives",
         "import cellbridge.runtime.nn.cell_hooks",
         "from cellbridge.runtime.train.serialization import save_checkpoint",

@@ -14,7 +14,7 @@ from ....runtime.ir.types import BOOL, FLOAT64, INT64
 from ....runtime.ops import comparison, elementwise, loops, reduction, rounding, shaping
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.ops.subprogram_rules import as_tuple
-from ....runtime.subprograms import traced
+from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast, operands
 

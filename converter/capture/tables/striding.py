@@ -8,7 +8,7 @@ from ....runtime.ir.dims import Dim, product
 from ....runtime.ir.types import INT64, is_floating
 from ....runtime.ops import creation, indexing, shaping
 from ....runtime.ops.own_gradient import own_gradient
-from ....runtime.subprograms import traced
+from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
 

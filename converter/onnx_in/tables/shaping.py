@@ -9,9 +9,9 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import SymbolicDim, minimum, product
 from ....runtime.ir.types import INT64, Type
+from ....runtime.onnx_functions.shaping import END, normalized
 from ....runtime.ops import comparison, creation, elementwise, indexing, shaping
 from ....runtime.ops.common import normalize_axis
-from ....runtime.recipes.shaping import END, normalized
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import onnx

@@ -11,7 +11,7 @@ from ...ir.dims import product
 from ...ops import elementwise, shaping
 from ...ops.control_flow import cond
 from ...ops.subprogram_rules import as_tuple
-from ...subprograms import own_symbols
+from ...programs.subprograms import own_symbols
 from ...tracing import Traced, current
 from ..printing import conditional, values_of, with_values
 from .joining import Joining, filled

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import tape
 from ...common.dtype import int64, shown
 from ...common.nested import leaves, mapped, refilled
 from ...common.tensor import Tensor, wrapped
+from ...eager import tape
 from ...errors import UnsupportedPython
 from ...ir.types import INT64, Type
 from ...ops import comparison, elementwise

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ShapeError
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.dims import Dim, minimum, symbol
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import FLOAT64, INT64, CellCall, Type
 from cellbridge.runtime.ops import creation, get, indexing, linear, padding, reduction, scanning, shaping, sorting
+from cellbridge.runtime.programs.gradient_program import differentiate
+from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.tracing import Builder
 from cellbridge.runtime.tree import TENSOR, Structure
 
