@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import is_floating
-from ..ops import comparison, elementwise, linear, rounding, shaping
+from ..ops import comparison, elementwise, linear, rounding, slicing
 from ..ops.registry import Op, Tensor
 from .registry import recipe
 
@@ -76,7 +76,7 @@ def matmul(A: Tensor, B: Tensor) -> Any:
 @recipe("Concat")
 def concat(*inputs: Tensor, axis: int) -> Any:
     """Concat-13."""
-    return shaping.concat(*inputs, axis=axis)
+    return slicing.concat(*inputs, axis=axis)
 
 
 @recipe("Where")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops import comparison, creation, elementwise, shaping
+from ..ops import comparison, creation, elementwise, shaping, slicing
 from ..ops.common import normalize_axis
 from ..ops.registry import Tensor
 from ..tracing import Traced
@@ -44,7 +44,7 @@ def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> A
     shape = tuple(count if i == at else 1 for i in builtin_range(len(lead)))
     classes = _counting(places, count, shape)
     off, on = (
-        shaping.reshape(shaping.slice(values, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)), shape=())
+        shaping.reshape(slicing.slice(values, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)), shape=())
         for i in (0, 1)
     )
     return elementwise.where(comparison.equal(places, classes), on, off)

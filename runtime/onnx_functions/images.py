@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir.types import INT64
 from ..memory import require_table
-from ..ops import creation, elementwise, indexing, linear, padding, reduction, shaping
+from ..ops import creation, elementwise, indexing, linear, reduction, shaping, slicing
 from ..ops.registry import Array, Tensor, require
 from .registry import recipe
 from .shaping import scalar
@@ -28,7 +28,7 @@ def roi_align(
     offset = 0.5 if aligned else 0.0
     pooled = []
     for (x1, y1, x2, y2), batch in zip(rois, batch_indices, strict=True):
-        image = shaping.slice(X, starts=(batch,), stops=(batch + 1,), steps=(1,), axes=(0,))
+        image = slicing.slice(X, starts=(batch,), stops=(batch + 1,), steps=(1,), axes=(0,))
         rows, ny = _samples(y1, y2, height, output_height, sampling_ratio, spatial_scale, offset, aligned)
         columns, nx = _samples(x1, x2, width, output_width, sampling_ratio, spatial_scale, offset, aligned)
         if mode == "avg":
@@ -39,7 +39,7 @@ def roi_align(
             pooled.append(_largest(image, rows, columns, (output_height, ny, output_width, nx)))
     if not pooled:
         return creation.full_like(X, 0, (0, X.shape[1], output_height, output_width))
-    return shaping.concat(*pooled, axis=0)
+    return slicing.concat(*pooled, axis=0)
 
 
 def _samples(
@@ -160,7 +160,7 @@ def col2im(
     image = indexing.index_add(zeros, flat.reshape(-1), planes, axis=2)
     image = shaping.reshape(image, shape=(batch, channels, *padded))
     stops = tuple(pads[i] + size for i, size in enumerate(image_shape))
-    return shaping.slice(image, starts=tuple(pads[:rank]), stops=stops, steps=ones, axes=tuple(range(2, 2 + rank)))
+    return slicing.slice(image, starts=tuple(pads[:rank]), stops=stops, steps=ones, axes=tuple(range(2, 2 + rank)))
 
 
 @recipe("AffineGrid", "size", symbolic=False)
@@ -197,4 +197,4 @@ def max_unpool(
     if output_shape is None:
         return whole
     after = tuple(wanted - size for wanted, size in zip(output_shape, whole.shape, strict=True))
-    return padding.pad(whole, before=(0,) * len(after), after=after)
+    return slicing.pad(whole, before=(0,) * len(after), after=after)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir.dims import SymbolicDim, product
 from ..ir.types import BOOL, FLOAT32, INT32, is_floating
-from ..ops import creation, elementwise, reduction
+from ..ops import creation, elementwise, products, reduction
 from ..ops.common import normalize_axes
 from ..ops.registry import Tensor
 from .registry import recipe
@@ -98,7 +98,7 @@ reduce_mean = _reduce("ReduceMean", _mean)
 reduce_max = _reduce("ReduceMax", _extremum(reduction.reduce_max, largest=True))
 reduce_min = _reduce("ReduceMin", _extremum(reduction.reduce_min, largest=False))
 reduce_prod = _reduce(
-    "ReduceProd", lambda x, axes, keepdims: reduction.reduce_prod(x, axes=axes, keepdims=keepdims) if axes else x
+    "ReduceProd", lambda x, axes, keepdims: products.reduce_prod(x, axes=axes, keepdims=keepdims) if axes else x
 )
 reduce_l1 = _reduce("ReduceL1", lambda x, axes, keepdims: _sum(elementwise.abs(x), axes, keepdims))
 reduce_l2 = _reduce("ReduceL2", _l2)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import ShapeError
 from ..ir.dims import Dim, SymbolicDim, product
-from ..ops import padding, scanning
+from ..ops import scanning, slicing
 from ..ops import shaping as ops
 from ..ops.common import broadcast_shapes, normalize_axes, normalize_axis
 from ..ops.registry import Tensor, require
@@ -56,7 +56,7 @@ def slice(data: Tensor, starts: Dims, ends: Dims, axes: Any = None, steps: Any =
     if not cuts:
         return data
     first_, last_, steps_, axes_ = zip(*cuts, strict=True)
-    return ops.slice(data, starts=first_, stops=last_, steps=steps_, axes=axes_)
+    return slicing.slice(data, starts=first_, stops=last_, steps=steps_, axes=axes_)
 
 
 def _mirrored(size: Dim, bound: Dim, offset: int) -> Dim:
@@ -110,7 +110,7 @@ def expand(input: Tensor, shape: Dims) -> Any:
 def tile(input: Tensor, repeats: Dims) -> Any:
     """Tile-13."""
     require(len(repeats) == input.ndim, f"needed {input.ndim} repeats, given {len(repeats)}")
-    return ops.tile(input, repeats=repeats)
+    return slicing.tile(input, repeats=repeats)
 
 
 @recipe("Squeeze", "axes")
@@ -159,7 +159,7 @@ def pad(data: Tensor, pads: Dims, constant_value: Any = None, axes: Any = None, 
     value = 0.0 if constant_value is None else constant_value
     if mode == "reflect":
         return _reflected(data, before, after)
-    return padding.pad(data, before=tuple(before), after=tuple(after), mode=_PAD_MODES[mode], value=value)
+    return slicing.pad(data, before=tuple(before), after=tuple(after), mode=_PAD_MODES[mode], value=value)
 
 
 def _reflected(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
@@ -169,7 +169,7 @@ def _reflected(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
         now_b, now_a = ([_at_most(p, m) for p, m in zip(pads, most, strict=True)] for pads in (before, after))
         if any(now == 0 and left != 0 for now, left in zip(now_b + now_a, before + after, strict=True)):
             raise ShapeError(f"a dimension of size 1 of {tuple(data.shape)} can't be mirrored")
-        data = padding.pad(data, before=tuple(now_b), after=tuple(now_a), mode="reflect")
+        data = slicing.pad(data, before=tuple(now_b), after=tuple(now_a), mode="reflect")
         before = [b - n for b, n in zip(before, now_b, strict=True)]
         after = [a - n for a, n in zip(after, now_a, strict=True)]
         if all(b == 0 for b in before + after):
@@ -194,7 +194,7 @@ def center_crop_pad(input_data: Tensor, shape: Dims, *, axes: Any = None) -> Any
         else:
             before[axis] = (wanted - size) // 2
             after[axis] = wanted - size - before[axis]
-    return padding.pad(input_data, before=tuple(before), after=tuple(after))
+    return slicing.pad(input_data, before=tuple(before), after=tuple(after))
 
 
 @recipe("Split", "split")
@@ -209,7 +209,7 @@ def split(input: Tensor, split: Any = None, *, axis: int = 0, num_outputs: int =
     parts, start = [], 0
     for piece in split:
         stop = start + piece
-        parts.append(ops.slice(input, starts=(start,), stops=(stop,), steps=(1,), axes=(at,)))
+        parts.append(slicing.slice(input, starts=(start,), stops=(stop,), steps=(1,), axes=(at,)))
         start = stop
     known = isinstance(start, int) and isinstance(size, int)
     require(not known or start == size, f"pieces of sizes {split} don't make up {size}")
@@ -250,7 +250,7 @@ def _cumulative(x: Tensor, axis: Any, exclusive: int, reverse: int, op: Any, neu
     if exclusive:
         size = x.shape[at]
         first = tuple(1 if i == at else 0 for i in range(x.ndim))
-        x = ops.slice(x, starts=(0,), stops=(size - 1,), steps=(1,), axes=(at,))
-        x = padding.pad(x, before=first, after=(0,) * x.ndim, value=float(neutral))
+        x = slicing.slice(x, starts=(0,), stops=(size - 1,), steps=(1,), axes=(at,))
+        x = slicing.pad(x, before=first, after=(0,) * x.ndim, value=float(neutral))
     result = op(x, axis=at)
     return ops.flip(result, axes=(at,)) if reverse else result

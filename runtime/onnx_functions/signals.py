@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir.types import FLOAT64
 from ..memory import require_table
-from ..ops import elementwise, indexing, linear, padding, shaping
+from ..ops import elementwise, indexing, linear, shaping, slicing
 from ..ops.common import normalize_axis
 from ..ops.registry import Array, Tensor, require
 from .registry import recipe
@@ -53,7 +53,7 @@ def _resized(x: Tensor, axis: int, size: int) -> Any:
         return x
     none = (0,) * x.ndim
     after = tuple(size - x.shape[i] if i == axis else 0 for i in range(x.ndim))
-    return padding.pad(x, before=none, after=after)
+    return slicing.pad(x, before=none, after=after)
 
 
 def _applied(x: Tensor, axis: int, matrix: Array) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir.dims import Dim, minimum
 from ..ir.types import INT32, INT64
-from . import creation, elementwise, indexing, matrices, reduction, shaping, sorting
+from . import creation, elementwise, indexing, matrices, products, reduction, shaping, sorting
 from .common import broadcast_shapes
 from .comparison import equal, greater, greater_equal, logical_and
 from .complex_numbers import Complex
@@ -210,13 +210,13 @@ def _eliminated(x: Any) -> tuple[Any, Any]:
     factors, pivots = lu(x)
     in_place = equal(pivots, elementwise.cast(positions(x, x.shape[-1]) + 1, dtype=INT32))
     ones = creation.full_like(real(x), 1, shape=tuple(pivots.shape))
-    return matrices.diagonal(factors), reduction.reduce_prod(choose(in_place, ones, -1.0), axes=(-1,))
+    return matrices.diagonal(factors), products.reduce_prod(choose(in_place, ones, -1.0), axes=(-1,))
 
 
 def _product(x: Any) -> Any:
     """The product of each vector (..., n)."""
     if not isinstance(x, Complex):
-        return reduction.reduce_prod(x, axes=(-1,))
+        return products.reduce_prod(x, axes=(-1,))
     one = Complex.of_real(creation.full_like(x.real, 1, shape=tuple(x.shape[:-1])))
     if x.shape[-1] == 0:
         return one

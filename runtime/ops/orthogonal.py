@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..ir.dims import minimum
-from . import elimination, shaping
+from . import elimination, slicing
 from .common import summed
 from .matrices import (
     Numbers,
@@ -153,4 +153,4 @@ def reflected(packed: Any, scales: Any, x: Any, *, transpose: bool = False) -> A
 def _element(s: Any, i: int) -> Any:
     """Element `i` of vectors (..., k), as vectors (..., 1)."""
     axes = (s.ndim - 1,)
-    return each(s, lambda x: shaping.slice(x, starts=(i,), stops=(i + 1,), steps=(1,), axes=axes))
+    return each(s, lambda x: slicing.slice(x, starts=(i,), stops=(i + 1,), steps=(1,), axes=axes))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.types import FLOAT64
-from . import elementwise, elimination, indexing, padding, reduction, shaping, sorting
+from . import elementwise, elimination, indexing, products, reduction, shaping, slicing, sorting
 from .comparison import equal, greater, less
 from .matrices import (
     adjoint,
@@ -69,7 +69,7 @@ def cofactors(x: Any) -> Any:
     """As the op `cofactors`, for a known number of rows."""
     u, s, v = svd(x, full=False)
     others = choose(np.eye(_known(x.shape[-1]), dtype=bool), 1.0, as_rows(s))
-    product = reduction.reduce_prod(others, axes=(-1,))
+    product = products.reduce_prod(others, axes=(-1,))
     phase = elimination.determinant(u) * elimination.determinant(v)
     return conjugate(matmul(u * as_rows(product), v)) * for_each_matrix(phase)
 
@@ -98,7 +98,7 @@ def _orthogonalized(x: Any) -> tuple[Any, Any]:
     width = count + count % 2  # one more column if there are odd ones; it is zero, and met without effect
     rank = x.ndim
     more = (*[0] * (rank - 1), width - count)
-    x = each(x, lambda y: padding.pad(y, before=(0,) * rank, after=more))
+    x = each(x, lambda y: slicing.pad(y, before=(0,) * rank, after=more))
     noise = _sum(squares(x), (-2, -1)) * (rows * _EPSILON) ** 2
 
     def meet(columns: Any, vectors: Any, worst: Any, _: Any, noise: Any) -> tuple[list[Any], list[Any]]:

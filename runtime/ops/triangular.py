@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir.dims import minimum
 from ..ir.types import INT32
-from . import elimination, padding
+from . import elimination, slicing
 from .common import broadcast_shapes, same_dtype, unbroadcast
 from .matrices import (
     Numbers,
@@ -215,7 +215,7 @@ def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
         whole = joined(whole, further_right, axis=whole.ndim - 1)
     if further_below is not None:
         none, missing = (0,) * whole.ndim, (*[0] * (whole.ndim - 1), columns - count)
-        widened = each(further_below, lambda x: padding.pad(x, before=none, after=missing))
+        widened = each(further_below, lambda x: slicing.pad(x, before=none, after=missing))
         whole = joined(whole, widened, axis=whole.ndim - 2)
     if not pivot:
         return whole

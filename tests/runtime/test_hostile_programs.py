@@ -25,6 +25,7 @@ from cellbridge.runtime.ops import (
     elementwise,
     linear,
     shaping,
+    slicing,
     trigonometry,
 )
 from cellbridge.runtime.programs.interpreter import execute
@@ -45,7 +46,7 @@ def example() -> Program:
     def function(x: Any, w: Any) -> Any:
         y = linear.matmul(x, w)
         positive = shaping.reshape(comparison.greater(y, 0.0), shape=(N * 2,))
-        flag = shaping.reshape(shaping.slice(positive, starts=(0,), stops=(1,), steps=(1,), axes=(0,)), shape=())
+        flag = shaping.reshape(slicing.slice(positive, starts=(0,), stops=(1,), steps=(1,), axes=(0,)), shape=())
         z = control_flow.cond(flag, y, then_branch=branch, else_branch=other)
         found = data_dependent.nonzero(positive, symbols=("k",))
         return z, found, elementwise.cast(y, dtype=np.dtype("float64"))

@@ -17,7 +17,7 @@ from ...ir.program import Program
 from ...ir.types import FLOAT64, INT64, Node
 from ...ops import creation, reduction, shaping
 from ...ops.indexing import take
-from ...ops.padding import pad
+from ...ops.slicing import pad
 from ...ops.windows import Padding, Sizes, window_span
 from ...tracing import Builder, Traced
 

@@ -12,7 +12,7 @@ from cellbridge.runtime import CellbridgeError, UsageError, execute
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import Node, Source
-from cellbridge.runtime.ops import elementwise, random, shaping
+from cellbridge.runtime.ops import elementwise, random, shaping, slicing
 from cellbridge.runtime.ops.boundary import boundary
 from cellbridge.runtime.programs.interpreter import bind, plan
 from tests.runtime.building import build
@@ -107,7 +107,7 @@ def test_a_failing_op_is_named_with_cell_and_line() -> None:
 
 
 def test_a_slice_that_the_size_does_not_allow_is_told() -> None:
-    program = build(lambda x: shaping.slice(x, starts=(N - 2,), stops=(N,), steps=(1,), axes=(0,)), (N,))
+    program = build(lambda x: slicing.slice(x, starts=(N - 2,), stops=(N,), steps=(1,), axes=(0,)), (N,))
     np.testing.assert_array_equal(program(X), X)
     with pytest.raises(CellbridgeError, match="-1:1 does not lie within axis 0 of size 1"):
         program(X[:1])
