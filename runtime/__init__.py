@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import attachments as attachments
 from .lazy import lazily
 
 if TYPE_CHECKING:
@@ -87,9 +88,8 @@ if TYPE_CHECKING:
     from .functional.shapes import is_tensor
     from .graph.compiling import jit
     from .graph.traced import TracedProgram, trace
-    from .ir.program import Program
+    from .ir.program import Gradients, Program
     from .ir.verify import verify
-    from .programs.call import Gradients
     from .programs.interpreter import execute
     from .storage.programs import load
     from .train.model import Model
@@ -197,7 +197,6 @@ __all__ = [
 _NAMES = {  # by module; "" for those that are modules themselves
     "": "amp common context nn ops optim train",
     "amp": "DynamicLossScaleManager FixedLossScaleManager LossScaleManager",
-    "programs.call": "Gradients",
     "common": "dtype",
     "common.creation": "tensor",
     "common.dtype": (
@@ -221,7 +220,7 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "common.noop_compat": "_no_grad jit_class lazy_inline mutable no_inline recompute set_deterministic "
     "set_recursion_limit",
     "programs.interpreter": "execute",
-    "ir.program": "Program",
+    "ir.program": "Gradients Program",
     "ir.verify": "verify",
     "storage.programs": "load",
     "train.model": "Model",

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import checks
+from ..current_trace import current
 from ..eager import tape
-from ..tracing import current
 
 
 def mutable(input_data: Any, dynamic_len: bool = False) -> Any:

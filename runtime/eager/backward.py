@@ -16,9 +16,9 @@ from ..common.hooks import with_gradient_hooks
 from ..common.nested import leaves, tensors_in
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, full_like, wrapped, zeros_like
+from ..current_trace import current as current_trace
 from ..ops import elementwise
 from ..precision import computing_in
-from ..tracing import current as current_trace
 from . import tape
 
 Function = Callable[..., Any]

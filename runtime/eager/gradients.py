@@ -147,11 +147,10 @@ def _in_any_mode(fn: Function, variant: Hashable, gradient: Function) -> Functio
 
     @functools.wraps(gradient)
     def called(*args: Any, **kwargs: Any) -> Any:
-        if not context.compiles():
+        compiler = context.compiler()
+        if compiler is None:
             return gradient(*args, **kwargs)
-        from ..graph.compiling import in_graph_mode
-
-        return in_graph_mode(fn, variant, gradient, args, kwargs)
+        return compiler.in_graph_mode(fn, variant, gradient, args, kwargs)
 
     return called
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tracing import current as current_trace
+from ..current_trace import current as current_trace
 
 Array = np.ndarray[Any, Any]
 Pull = Callable[[list[Any]], Sequence[Any]]

@@ -14,7 +14,7 @@ import numpy as np
 from .. import checks
 from ..common.dtype import float32, float64
 from ..ops import comparison, elementwise, shaping, slicing
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arithmetic import maximum, minimum, mul
 from .norms import vector_norm
 from .operands import pair

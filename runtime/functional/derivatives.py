@@ -14,7 +14,7 @@ from ..common.nested import tensors_in
 from ..common.tensor import Tensor
 from ..eager.backward import differentiate
 from ..eager.gradients import GradOperation, get_grad, grad, value_and_grad
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arguments import integers
 from .joining import stack
 from .shapes import reshape

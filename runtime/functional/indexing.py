@@ -11,7 +11,7 @@ from ..common.tensor import Tensor, wrapped
 from ..ir.dims import product
 from ..ops import comparison, elementwise, embeddings, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arguments import concrete, coordinates, integer, is_symbolic, require_integers
 from .joining import part
 from .operands import as_tensor, pair

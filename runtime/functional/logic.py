@@ -12,7 +12,7 @@ from ..ir.types import is_floating
 from ..ops import comparison, elementwise, shaping, slicing
 from ..ops.common import normalize_axis
 from ..ops.registry import Op
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .comparisons import equal, isnan, truth
 from .operands import as_tensor, pair
 from .spelling import Primitive, spelled, tensor_method

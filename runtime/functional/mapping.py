@@ -12,7 +12,7 @@ from .. import checks
 from ..common.dtype import shown
 from ..common.noop_compat import constexpr
 from ..ops.common import normalize_axis
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .joining import stack, unstack
 from .spelling import operator_object, spelled
 

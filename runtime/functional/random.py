@@ -23,7 +23,7 @@ from ..ops import (
     sorting,
     special,
 )
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arguments import integer, integers, spread
 from .operands import as_tensor, floats
 from .spelling import Primitive, spelled, tensor_method

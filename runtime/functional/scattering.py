@@ -14,7 +14,7 @@ from ..common.tensor import wrapped
 from ..ir.dims import product
 from ..ops import creation, elementwise, indexing, shaping, slicing
 from ..ops.common import normalize_axis
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arguments import concrete, integer, integers, known, require_integers
 from .operands import as_tensor
 from .spelling import Primitive, spelled, tensor_method

@@ -14,7 +14,7 @@ from ..common.tensor import Tensor, wrapped
 from ..ir.dims import product
 from ..ops import elementwise, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arguments import concrete, coordinates, integer, integers, is_symbolic, known
 from .joining import part
 from .operands import as_tensor

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..common.hooks import Hook, HookHandle, replaced_gradient
 from ..common.nested import tensors_in, with_tensors
 from ..common.tensor import Tensor, identity_entry, zeros_like
+from ..current_trace import current
 from ..eager import tape
-from ..tracing import current
 from .own_backward import run_with_own_backward
 
 if TYPE_CHECKING:

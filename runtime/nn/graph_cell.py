@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from .. import tree
 from ..common.nested import tensors_in
 from ..common.parameter import Parameter
 from ..common.tensor import wrapped
+from ..current_trace import Trace, current
 from ..errors import ProgramError, UsageError
 from ..ir.dims import substituted, symbol
 from ..ir.flow import Flow, flows
@@ -21,11 +22,8 @@ from ..ops.registry import get
 from ..precision import casting, overruled_dtype
 from ..programs.call import as_array
 from ..programs.interpreter import FAILURES, Step, attributes_of, bind, failure, plan
-from ..tracing import Operand, current
+from ..tensor_like import Operand
 from .cell import Cell
-
-if TYPE_CHECKING:
-    from ..graph.recording import Trace
 
 
 class GraphCell(Cell):

@@ -12,6 +12,7 @@ import difflib
 import sys
 from typing import Any
 
+from ..lazy import further_names
 from . import (
     activation,
     adaptive_pooling,
@@ -67,6 +68,7 @@ from . import (
     special,
     spectral,
     symmetric,
+    traced_methods,
     triangular,
     trigonometry,
 )
@@ -130,6 +132,7 @@ __all__ = [
     "special",
     "spectral",
     "symmetric",
+    "traced_methods",
     "triangular",
     "trigonometry",
 ]
@@ -145,16 +148,13 @@ def __getattr__(name: str) -> Any:
         return sys.modules[__name__]
     close: list[str] = []
     if not name.startswith("__"):
-        from ..functional import names
-
-        if name in names():
-            return names()[name]
-        close = difflib.get_close_matches(name, names(), n=1)
+        names = further_names(__name__)
+        if name in names:
+            return names[name]
+        close = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:
-    from ..functional import names
-
-    return [*globals(), *names()]
+    return [*globals(), *further_names(__name__)]

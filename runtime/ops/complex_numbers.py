@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.types import FLOAT64
-from ..tracing import Compound
+from ..tensor_like import Compound
 from . import comparison, creation, elementwise, linear, shaping, slicing
 from .common import in_float32, unbroadcast
 from .declaring import floating, zero

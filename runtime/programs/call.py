@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,25 +11,12 @@ import numpy as np
 from .. import tree
 from ..errors import UsageError
 from ..ir.dims import SymbolicDim, substitute
-from ..ir.program import Program
+from ..ir.program import Gradients, Program
 from ..ir.types import BFLOAT16, Value, in_native_order, is_floating
 from .gradient_program import GradientProgram, differentiate
 from .interpreter import bind, execute
 
 Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """Gradients of one run.
-
-    Attributes:
-        inputs: one entry per tensor input in flat order; None where the input isn't floating-point.
-        parameters: by qualified name; frozen parameters are left out, unused ones are zero.
-    """
-
-    inputs: tuple[Array | None, ...]
-    parameters: dict[str, Array]
 
 
 def as_array(tensor: Any) -> Array:

@@ -17,7 +17,7 @@ from ...ir.types import INT64, Type
 from ...ops import comparison, elementwise
 from ...ops.loops import loop
 from ...ops.subprogram_rules import as_tuple
-from ...tracing import current
+from ..current import current_recording
 from ..objects import is_same
 from ..printing import Printed, Repeated, repeated
 from .conditions import either_of, is_symbolic, truth
@@ -181,8 +181,7 @@ class _Loop:
         step: Callable[[Tensor], tuple[Any, Any]],
         functions: tuple[Callable[..., Any], ...],
     ) -> None:
-        trace = current()
-        assert trace is not None, "there are symbolic tensors while Python is traced"
+        trace = current_recording()
         self._trace = trace
         self._limit, self._going, self._step = limit, going, step
         self._signal = _Signal()
