@@ -89,8 +89,8 @@ if TYPE_CHECKING:
     from .graph.compiling import jit
     from .graph.traced import TracedProgram, trace
     from .ir.program import Gradients, Program
-    from .ir.verify import verify
     from .programs.interpreter import execute
+    from .programs.verify import verify
     from .storage.programs import load
     from .train.model import Model
     from .train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
@@ -221,7 +221,7 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "set_recursion_limit",
     "programs.interpreter": "execute",
     "ir.program": "Gradients Program",
-    "ir.verify": "verify",
+    "programs.verify": "verify",
     "storage.programs": "load",
     "train.model": "Model",
     "train.serialization": "load_checkpoint load_param_into_net save_checkpoint",

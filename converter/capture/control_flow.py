@@ -10,8 +10,9 @@ from torch import fx
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, INT64, Type
-from ...runtime.ops import control_flow, data_dependent, loops, shaping, slicing
-from ...runtime.ops.subprogram_rules import as_tuple
+from ...runtime.ops import data_dependent, shaping, slicing
+from ...runtime.ops.higher_order import control_flow, loops
+from ...runtime.ops.higher_order.subprogram_rules import as_tuple
 from ...runtime.programs.subprograms import finished, inlined, traced
 from ...runtime.tracing import Traced
 from .dims import as_dim

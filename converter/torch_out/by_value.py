@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ...runtime.ir.types import Type
 from ...runtime.onnx_functions.registry import get_recipe
-from ...runtime.ops.by_value import contents
+from ...runtime.ops.higher_order.by_value import contents
 from ...runtime.programs.subprograms import traced
 from ..capture.table import numpy_dtype
 

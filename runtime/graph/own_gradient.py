@@ -10,7 +10,7 @@ from ..common.tensor import Tensor, wrapped
 from ..errors import CellbridgeError, UnsupportedPython
 from ..ir.program import Program
 from ..ir.types import Type, Value, is_floating
-from ..ops.own_gradient import own_gradient
+from ..ops.higher_order.own_gradient import own_gradient
 from ..precision import computing_in
 from ..programs.subprograms import finished
 from ..tracing import Traced

@@ -20,10 +20,10 @@ from ..current_trace import current
 from ..errors import UnsupportedPython, UsageError
 from ..ir.program import Program
 from ..ir.types import Type
-from ..ir.verify import verify
 from ..nn.cell import Cell
 from ..ops import boundary
 from ..programs.call import as_array
+from ..programs.verify import verify
 from ..tracing import Traced
 from .boundaries import parameter_names
 from .control.source import Unfollowed, follow, following

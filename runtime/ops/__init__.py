@@ -21,11 +21,9 @@ from . import (
     batch_normalization,
     bits,
     boundary,
-    by_value,
     comparison,
     complex_numbers,
     contraction,
-    control_flow,
     convolution,
     creation,
     ctc,
@@ -42,7 +40,6 @@ from . import (
     guard,
     indexing,
     linear,
-    loops,
     loss,
     lstm,
     lstm_gradient,
@@ -51,7 +48,6 @@ from . import (
     max_pooling,
     normalization,
     orthogonal,
-    own_gradient,
     products,
     random,
     random_distributions,
@@ -72,6 +68,7 @@ from . import (
     triangular,
     trigonometry,
 )
+from .higher_order import by_value, control_flow, loops, own_gradient
 from .registry import Op, all_ops, get
 
 __all__ = [

@@ -17,6 +17,7 @@ from .common import broadcast_shapes
 from .comparison import equal, greater, greater_equal, logical_and
 from .complex_numbers import Complex
 from .float_parts import signbit
+from .higher_order.stepwise import along, choose, positions
 from .matrices import (
     absolute,
     adjoint,
@@ -32,7 +33,6 @@ from .matrices import (
     real,
     squares,
 )
-from .stepwise import along, choose, positions
 
 _ROWS, _COLUMNS = -2, -1  # axes along which matrices are taken apart
 

@@ -14,6 +14,7 @@ from ..ir.types import FLOAT64, INT64, is_floating
 from . import elementwise, reduction, rotations, taylor, trigonometry
 from .comparison import greater, greater_equal, isfinite
 from .complex_numbers import Complex
+from .higher_order.stepwise import choose, until
 from .matrices import (
     Numbers,
     absolute,
@@ -30,7 +31,6 @@ from .matrices import (
 )
 from .registry import Array, Tensor, Type, operator, require
 from .rounding import ceil
-from .stepwise import choose, until
 
 
 @operator

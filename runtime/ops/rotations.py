@@ -16,6 +16,7 @@ from ..ir.dims import Dim
 from ..ir.types import FLOAT64
 from . import elementwise, elimination, indexing, products, reduction, shaping, slicing, sorting
 from .comparison import equal, greater, less
+from .higher_order.stepwise import along, choose, positions, until
 from .matrices import (
     adjoint,
     as_columns,
@@ -33,7 +34,6 @@ from .matrices import (
     squares,
 )
 from .registry import require
-from .stepwise import along, choose, positions, until
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _MOST_SWEEPS = 40  # some ten are enough

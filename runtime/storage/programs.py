@@ -16,7 +16,7 @@ from ..errors import ProgramError, ShapeError, UsageError
 from ..ir.dims import Dim, SymbolicDim, parse
 from ..ir.program import Program
 from ..ir.types import Buffer, CellCall, Constant, Node, Parameter, Source, Type, Value, as_dtype
-from ..ir.verify import verify
+from ..programs.verify import verify
 from ..tree import Structure
 from .files import whole_file
 from .program_form import require_form

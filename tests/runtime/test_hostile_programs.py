@@ -15,11 +15,9 @@ from cellbridge.runtime import CellbridgeError, Program, ProgramError, load
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.ir.dims import parse, symbol
 from cellbridge.runtime.ir.types import BOOL, FLOAT32, INT64, Type
-from cellbridge.runtime.ir.verify import verify
 from cellbridge.runtime.memory import memory_size, require_room
 from cellbridge.runtime.ops import (
     comparison,
-    control_flow,
     creation,
     data_dependent,
     elementwise,
@@ -28,8 +26,10 @@ from cellbridge.runtime.ops import (
     slicing,
     trigonometry,
 )
+from cellbridge.runtime.ops.higher_order import control_flow
 from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.subprograms import traced
+from cellbridge.runtime.programs.verify import verify
 from tests.limits import limited
 from tests.runtime.building import build
 

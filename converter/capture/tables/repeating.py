@@ -11,9 +11,10 @@ from typing import Any
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, FLOAT64, INT64
-from ....runtime.ops import comparison, elementwise, loops, reduction, rounding, shaping, slicing
+from ....runtime.ops import comparison, elementwise, reduction, rounding, shaping, slicing
 from ....runtime.ops.common import broadcast_shapes
-from ....runtime.ops.subprogram_rules import as_tuple
+from ....runtime.ops.higher_order import loops
+from ....runtime.ops.higher_order.subprogram_rules import as_tuple
 from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast, operands

@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ir.dims import Dim, product
 from ....runtime.ir.types import INT64, is_floating
 from ....runtime.ops import creation, indexing, shaping, slicing
-from ....runtime.ops.own_gradient import own_gradient
+from ....runtime.ops.higher_order.own_gradient import own_gradient
 from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands

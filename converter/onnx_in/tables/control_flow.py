@@ -9,9 +9,10 @@ import numpy as np
 from ....runtime.errors import ConversionError, ShapeError, UnsupportedOperators
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import BOOL, INT64, Type
-from ....runtime.ops import comparison, control_flow, guard, loops, shaping, slicing
+from ....runtime.ops import comparison, guard, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.ops.subprogram_rules import as_tuple
+from ....runtime.ops.higher_order import control_flow, loops
+from ....runtime.ops.higher_order.subprogram_rules import as_tuple
 from ....runtime.tracing import Traced
 from ...warning import warn
 from ..context import Context

@@ -11,8 +11,8 @@ from ....runtime.ir.types import BOOL, INT64, Type
 from ....runtime.onnx_functions import get_recipe
 from ....runtime.onnx_functions.shaping import split as split_into
 from ....runtime.ops import comparison, elementwise, guard, indexing, shaping, slicing
-from ....runtime.ops.by_value import by_value
 from ....runtime.ops.common import normalize_axis
+from ....runtime.ops.higher_order.by_value import by_value
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, cast, onnx, require_few

@@ -9,8 +9,8 @@ from ...common.dtype import bool_
 from ...common.tensor import Tensor, wrapped
 from ...ir.dims import product
 from ...ops import elementwise, shaping
-from ...ops.control_flow import cond
-from ...ops.subprogram_rules import as_tuple
+from ...ops.higher_order.control_flow import cond
+from ...ops.higher_order.subprogram_rules import as_tuple
 from ...programs.subprograms import own_symbols
 from ...tracing import Traced
 from ..current import current_recording

@@ -15,8 +15,8 @@ from ...eager import tape
 from ...errors import UnsupportedPython
 from ...ir.types import INT64, Type
 from ...ops import comparison, elementwise
-from ...ops.loops import loop
-from ...ops.subprogram_rules import as_tuple
+from ...ops.higher_order.loops import loop
+from ...ops.higher_order.subprogram_rules import as_tuple
 from ..current import current_recording
 from ..objects import is_same
 from ..printing import Printed, Repeated, repeated

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ProgramError
-from ..ir.dims import symbol
-from ..ir.program import Program
-from ..ir.types import BOOL, INT64, is_floating
-from ..tracing import Traced
-from ..tree import sequence
-from . import comparison, creation, reduction, trips
+from ...errors import ProgramError
+from ...ir.dims import symbol
+from ...ir.program import Program
+from ...ir.types import BOOL, INT64, is_floating
+from ...tracing import Traced
+from ...tree import sequence
+from .. import comparison, creation, reduction
+from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
+from . import trips
 from .control_flow import cond
-from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .subprogram_rules import as_tuple, cotangents_of, joined_type, run, to_floating
 
 
@@ -46,7 +47,7 @@ def loop(
 def _(
     limit: Type, going: Type, *operands: Type, body: Program, carried: int, symbols: tuple[str, ...]
 ) -> tuple[Type, ...]:
-    from ..programs.subprograms import own_symbols, result_types
+    from ...programs.subprograms import own_symbols, result_types
 
     require(limit == Type(INT64, ()), f"needed an int64 without dimensions as limit, given {limit}")
     require(going == Type(BOOL, ()), f"needed a bool without dimensions, given {going}")
@@ -78,7 +79,7 @@ def _(
 
 def _stacked(rows: Sequence[tuple[Array, ...]], body: Program, first: int, operands: Sequence[Array]) -> list[Array]:
     """Rows along a new first axis; where there are none, empty arrays of the types that the body gives."""
-    from ..programs.subprograms import result_types
+    from ...programs.subprograms import result_types
 
     if rows:
         return [np.stack(column) for column in zip(*rows, strict=True)]
@@ -142,7 +143,7 @@ def scan(*operands: Tensor, body: Program, carried: int, scanned: int, reverse: 
 
 @scan.infer
 def _(*operands: Type, body: Program, carried: int, scanned: int, reverse: bool) -> tuple[Type, ...]:
-    from ..programs.subprograms import result_types
+    from ...programs.subprograms import result_types
 
     sliced = operands[carried : carried + scanned]
     require(bool(sliced) and all(t.rank for t in sliced), "needed something to slice, with a first axis")
@@ -233,7 +234,7 @@ def _backwards(
     Returns:
         Cotangents of the floating-point ones among carried values, sliced and captured operands.
     """
-    from ..programs.subprograms import gradient, inlined, traced
+    from ...programs.subprograms import gradient, inlined, traced
 
     step_back = gradient(body)
     of_state = sum(is_floating(x.dtype) for x in beginnings)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import parse
-from ..ir.program import Program
-from ..ir.types import Type, is_floating
-from ..onnx_functions.registry import get_recipe
-from ..tracing import Builder, Traced
-from .creation import full_like
-from .registry import Array, OnnxGraph, Tensor
-from .registry import operator as declare_op
+from ...ir.dims import parse
+from ...ir.program import Program
+from ...ir.types import Type, is_floating
+from ...onnx_functions.registry import get_recipe
+from ...tracing import Builder, Traced
+from ..creation import full_like
+from ..registry import Array, OnnxGraph, Tensor
+from ..registry import operator as declare_op
 
 Options = tuple[tuple[str, Any], ...]
 Types = tuple[tuple[Any, ...], ...]
@@ -104,8 +104,8 @@ def _(*operands: Type | None, operator: str, options: Options, count: int) -> tu
 
 @by_value_gradient.native_kernel
 def _(*operands: Array | None, operator: str, options: Options, count: int) -> Any:
-    from ..programs.gradient_program import differentiate  # which imports the ops
-    from ..programs.interpreter import execute
+    from ...programs.gradient_program import differentiate  # which imports the ops
+    from ...programs.interpreter import execute
 
     taken, cotangents = operands[:count], operands[count:]
     program = _traced(operator, taken, dict(options))
@@ -143,7 +143,7 @@ def _applied(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | Non
 
 def _traced(operator: str, operands: tuple[Array | None, ...], options: dict[str, Any]) -> Program:
     """The recipe as a program: its inputs are the operands with gradients, its outputs the floating-point ones."""
-    from ..programs.subprograms import finished  # which imports the ops
+    from ...programs.subprograms import finished  # which imports the ops
 
     builder = Builder()
     tensors: list[Any] = list(operands)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-from ..errors import CellbridgeError
+from ...errors import CellbridgeError
 
 _limit: ContextVar[list[int] | None] = ContextVar("limit", default=None)  # how many trips there may be, and were
 

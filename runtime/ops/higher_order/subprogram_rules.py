@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..ir.dims import Dim, symbol, symbols_in
-from ..ir.program import Program
-from ..ir.types import is_floating
-from . import creation
-from .registry import Array, Tensor, Type, require
+from ...ir.dims import Dim, symbol, symbols_in
+from ...ir.program import Program
+from ...ir.types import is_floating
+from .. import creation
+from ..registry import Array, Tensor, Type, require
 
 
 def run(program: Program, operands: Sequence[Array]) -> tuple[Array, ...]:
     """What a sub-program gives."""
-    from ..programs.interpreter import execute
+    from ...programs.interpreter import execute
 
     return tuple(execute(program, operands))
 

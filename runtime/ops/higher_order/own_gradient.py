@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import UnsupportedPython
-from ..ir.program import Program
-from .registry import Array, OnnxGraph, Tensor, Type, operator
+from ...errors import UnsupportedPython
+from ...ir.program import Program
+from ..registry import Array, OnnxGraph, Tensor, Type, operator
 from .subprogram_rules import as_tuple, cotangents_of, to_floating
 
 
@@ -42,7 +42,7 @@ def _(*tensors: Array, outputs: int, backward: Program | None, refusal: str) -> 
 def _(
     g: Any, y: Any, *tensors: Tensor, outputs: int, backward: Program | None, refusal: str
 ) -> tuple[Tensor | None, ...]:
-    from ..programs.subprograms import called
+    from ...programs.subprograms import called
 
     if backward is None:
         raise UnsupportedPython(refusal)

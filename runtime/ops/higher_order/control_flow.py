@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.program import Program
-from ..ir.types import BOOL
-from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+from ...ir.program import Program
+from ...ir.types import BOOL
+from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .subprogram_rules import as_tuple, cotangents_of, joined_type, run, to_floating
 
 
@@ -35,7 +35,7 @@ def cond(
 def _(
     predicate: Type, *operands: Type, then_branch: Program, else_branch: Program, symbols: tuple[str, ...]
 ) -> tuple[Type, ...]:
-    from ..programs.subprograms import own_symbols, result_types
+    from ...programs.subprograms import own_symbols, result_types
 
     require(predicate == Type(BOOL, ()), f"needed a bool without dimensions as predicate, given {predicate}")
     fresh = iter(symbols)
@@ -61,7 +61,7 @@ def _(
     else_branch: Program,
     symbols: tuple[str, ...],
 ) -> tuple[Any, ...]:
-    from ..programs.subprograms import gradient
+    from ...programs.subprograms import gradient
 
     branches = gradient(then_branch), gradient(else_branch)
     names = tuple(f"{name}_gradient" for name in symbols)

@@ -7,7 +7,7 @@ import pytest
 
 from cellbridge.converter import from_onnx
 from cellbridge.runtime import CellbridgeError
-from cellbridge.runtime.ops.trips import at_most
+from cellbridge.runtime.ops.higher_order.trips import at_most
 from tests.converter.test_onnx_in import model
 
 LOOP = """net (int64 m, float[2] x) => (float[2] y) {

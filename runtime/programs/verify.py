@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable
 
 from ..errors import CellbridgeError, ProgramError, ShapeError
+from ..ir.program import Program
+from ..ir.sizes import input_symbols, symbols_used
+from ..ir.types import Node, Value
 from ..memory import require_room
 from ..ops.registry import get
-from .program import Program
-from .sizes import input_symbols, symbols_used
-from .types import Node, Value
 
 
 def verify(program: Program) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim
-from ..ir.types import INT64
-from ..tracing import Traced
-from . import creation, elementwise
-from .complex_numbers import Complex
+from ...ir.dims import Dim
+from ...ir.types import INT64
+from ...tracing import Traced
+from .. import creation, elementwise
+from ..complex_numbers import Complex
+from ..matrices import real
+from ..registry import Type
 from .loops import loop, scan
-from .matrices import real
-from .registry import Type
 from .subprogram_rules import as_tuple
 
 
@@ -34,7 +34,7 @@ def along(
     Returns:
         What the last step carries, and what was stacked along a new first axis.
     """
-    from ..programs.subprograms import traced
+    from ...programs.subprograms import traced
 
     operands = [*carried, *sliced, *given]
     types = [_type(x) for x in _parts(carried)]
@@ -65,7 +65,7 @@ def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any]
     Returns:
         What the last step carries.
     """
-    from ..programs.subprograms import traced
+    from ...programs.subprograms import traced
 
     def body(_: Any, *parts: Any) -> list[Any]:
         going, now = step(*_joined(parts, carried))
