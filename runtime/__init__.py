@@ -83,7 +83,7 @@ if TYPE_CHECKING:
         UnsupportedPython,
         UsageError,
     )
-    from .functional.derivatives import jacfwd, jacrev, jvp, vjp
+    from .eager.derivatives import jacfwd, jacrev, jvp, vjp
     from .functional.mapping import vmap
     from .functional.shapes import is_tensor
     from .graph.compiling import jit
@@ -211,7 +211,7 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "context": "GRAPH_MODE PYNATIVE_MODE get_context set_context set_device",
     "errors": "CellbridgeError ConversionError ConversionWarning ParityError ProgramError ShapeError TracingError "
     "UnknownSize UnknownValue UnsupportedOperators UnsupportedPython UsageError",
-    "functional.derivatives": "jacfwd jacrev jvp vjp",
+    "eager.derivatives": "jacfwd jacrev jvp vjp",
     "functional.mapping": "vmap",
     "functional.shapes": "is_tensor",
     "graph.compiling": "jit",

@@ -87,6 +87,7 @@ def attach_to_program() -> None:
 
 def operators() -> Mapping[str, Any]:
     """The functions and operator objects that `ops` offers to Cells, by name."""
+    from .eager import derivatives as derivatives  # declares its own; it needs what that package attaches
     from .functional import names
 
     return names()

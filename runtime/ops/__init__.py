@@ -43,11 +43,8 @@ from . import (
     loss,
     lstm,
     lstm_gradient,
-    matrix,
-    matrix_functions,
     max_pooling,
     normalization,
-    orthogonal,
     products,
     random,
     random_distributions,
@@ -62,13 +59,11 @@ from . import (
     slicing,
     sorting,
     special,
-    spectral,
-    symmetric,
     traced_methods,
-    triangular,
     trigonometry,
 )
 from .higher_order import by_value, control_flow, loops, own_gradient
+from .linear_algebra import matrix, matrix_functions, orthogonal, spectral, symmetric, triangular
 from .registry import Op, all_ops, get
 
 __all__ = [

@@ -15,7 +15,7 @@ import pytest
         "from cellbridge.runtime import Tensor",
         "from cellbridge.runtime import amp",
         "import cellbridge.runtime.eager.backward",
-        "import cellbridge.runtime.functional.derivatives",
+        "import cellbridge.runtime.eager.derivatives",
         "import cellbridge.runtime.nn.cell_hooks",
         "from cellbridge.runtime.train.serialization import save_checkpoint",
     ],

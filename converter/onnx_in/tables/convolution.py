@@ -8,7 +8,8 @@ from typing import Any
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim, maximum
 from ....runtime.ir.types import Type, is_floating
-from ....runtime.ops import contraction, convolution, linear, matrix, shaping, slicing
+from ....runtime.ops import contraction, convolution, linear, shaping, slicing
+from ....runtime.ops.linear_algebra import matrix
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, onnx

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import minimum
-from . import rotations
-from .complex_numbers import Complex
-from .matrices import (
+from ...ir.dims import minimum
+from ..complex_numbers import Complex
+from ..matrices import (
     Numbers,
     adjoint,
     as_columns,
@@ -31,9 +30,10 @@ from .matrices import (
     part,
     real,
     square,
-)  # fmt: skip
+)
+from ..registry import Array, Tensor, Type, operator
+from . import rotations
 from .matrix import solve
-from .registry import Array, Tensor, Type, operator
 
 
 @operator

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..ir.types import INT32
-from .common import broadcast_shapes, same_dtype
-from .matrices import Numbers, square
-from .registry import Array, Tensor, Type, operator, require
+from ...errors import ShapeError
+from ...ir.types import INT32
+from ..common import broadcast_shapes, same_dtype
+from ..matrices import Numbers, square
+from ..registry import Array, Tensor, Type, operator, require
 
 _NO_GRADIENT = "torch has none"
 _NO_ONNX = "which of its diagonal blocks are of size 2 is decided by the elements of each matrix"

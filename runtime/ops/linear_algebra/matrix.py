@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..ir.types import FLOAT64, at_least_float32
-from . import elimination, reduction, rotations, triangular
-from .common import broadcast_shapes, same_dtype, unbroadcast
-from .complex_numbers import Complex
-from .matrices import (
+from ...errors import ShapeError
+from ...ir.types import FLOAT64, at_least_float32
+from .. import reduction
+from ..common import broadcast_shapes, same_dtype, unbroadcast
+from ..complex_numbers import Complex
+from ..matrices import (
     Numbers,
     adjoint,
     conjugate,
@@ -26,8 +26,9 @@ from .matrices import (
     real,
     square,
     transposed,
-)  # fmt: skip
-from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+)
+from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
+from . import elimination, rotations, triangular
 
 
 @operator

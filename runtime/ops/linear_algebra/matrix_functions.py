@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import product
-from ..ir.types import FLOAT64, INT64, is_floating
-from . import elementwise, reduction, rotations, taylor, trigonometry
-from .comparison import greater, greater_equal, isfinite
-from .complex_numbers import Complex
-from .higher_order.stepwise import choose, until
-from .matrices import (
+from ...ir.dims import product
+from ...ir.types import FLOAT64, INT64, is_floating
+from .. import elementwise, reduction, taylor, trigonometry
+from ..comparison import greater, greater_equal, isfinite
+from ..complex_numbers import Complex
+from ..higher_order.stepwise import choose, until
+from ..matrices import (
     Numbers,
     absolute,
     adjoint,
@@ -29,8 +29,9 @@ from .matrices import (
     part,
     square,
 )
-from .registry import Array, Tensor, Type, operator, require
-from .rounding import ceil
+from ..registry import Array, Tensor, Type, operator, require
+from ..rounding import ceil
+from . import rotations
 
 
 @operator

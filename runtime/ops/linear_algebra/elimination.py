@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim, minimum
-from ..ir.types import INT32, INT64
-from . import creation, elementwise, indexing, matrices, products, reduction, shaping, sorting
-from .common import broadcast_shapes
-from .comparison import equal, greater, greater_equal, logical_and
-from .complex_numbers import Complex
-from .float_parts import signbit
-from .higher_order.stepwise import along, choose, positions
-from .matrices import (
+from ...ir.dims import Dim, minimum
+from ...ir.types import INT32, INT64
+from .. import creation, elementwise, indexing, matrices, products, reduction, shaping, sorting
+from ..common import broadcast_shapes
+from ..comparison import equal, greater, greater_equal, logical_and
+from ..complex_numbers import Complex
+from ..float_parts import signbit
+from ..higher_order.stepwise import along, choose, positions
+from ..matrices import (
     absolute,
     adjoint,
     as_columns,

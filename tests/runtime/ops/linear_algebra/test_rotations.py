@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import ConversionError
-from cellbridge.runtime.ops import rotations
 from cellbridge.runtime.ops.complex_numbers import Complex
+from cellbridge.runtime.ops.linear_algebra import rotations
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.checks import one_node_program
 

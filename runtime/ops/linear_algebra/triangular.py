@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import minimum
-from ..ir.types import INT32
-from . import elimination, slicing
-from .common import broadcast_shapes, same_dtype, unbroadcast
-from .matrices import (
+from ...ir.dims import minimum
+from ...ir.types import INT32
+from .. import slicing
+from ..common import broadcast_shapes, same_dtype, unbroadcast
+from ..matrices import (
     Numbers,
     adjoint,
     each,
@@ -28,8 +28,9 @@ from .matrices import (
     real,
     square,
 )
-from .matrices import upper as upper_part
-from .registry import Array, Tensor, Type, operator, require
+from ..matrices import upper as upper_part
+from ..registry import Array, Tensor, Type, operator, require
+from . import elimination
 
 
 @operator

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim
-from ..ir.types import FLOAT64
-from . import elementwise, elimination, indexing, products, reduction, shaping, slicing, sorting
-from .comparison import equal, greater, less
-from .higher_order.stepwise import along, choose, positions, until
-from .matrices import (
+from ...ir.dims import Dim
+from ...ir.types import FLOAT64
+from .. import elementwise, indexing, products, reduction, shaping, slicing, sorting
+from ..comparison import equal, greater, less
+from ..higher_order.stepwise import along, choose, positions, until
+from ..matrices import (
     adjoint,
     as_columns,
     as_rows,
@@ -33,7 +33,8 @@ from .matrices import (
     real,
     squares,
 )
-from .registry import require
+from ..registry import require
+from . import elimination
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _MOST_SWEEPS = 40  # some ten are enough

@@ -12,13 +12,13 @@ import numpy as np
 
 from ..common.nested import tensors_in
 from ..common.tensor import Tensor
-from ..eager.backward import differentiate
-from ..eager.gradients import GradOperation, get_grad, grad, value_and_grad
+from .backward import differentiate
+from .gradients import GradOperation, get_grad, grad, value_and_grad
 from ..tensor_like import Operand
-from .arguments import integers
-from .joining import stack
-from .shapes import reshape
-from .spelling import operator_object, spelled
+from ..functional.arguments import integers
+from ..functional.joining import stack
+from ..functional.shapes import reshape
+from ..functional.spelling import operator_object, spelled
 
 Function = Callable[..., Any]
 

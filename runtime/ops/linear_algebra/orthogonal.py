@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..ir.dims import minimum
-from . import elimination, slicing
-from .common import summed
-from .matrices import (
+from ...errors import ShapeError
+from ...ir.dims import minimum
+from .. import slicing
+from ..common import summed
+from ..matrices import (
     Numbers,
     adjoint,
     as_columns,
@@ -28,8 +28,9 @@ from .matrices import (
     on_numbers,
     part,
     upper,
-)  # fmt: skip
-from .registry import Array, Tensor, Type, operator, require
+)
+from ..registry import Array, Tensor, Type, operator, require
+from . import elimination
 from .triangular import solve_triangular
 
 
