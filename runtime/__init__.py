@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from .common.tensor import Tensor
     from .compiled.compiled import Compiled, compile
     from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, set_context, set_device
+    from .eager.derivatives import jacfwd, jacrev, jvp, vjp
     from .eager.gradients import GradOperation, get_grad, grad, value_and_grad
     from .errors import (
         CellbridgeError,
@@ -83,7 +84,6 @@ if TYPE_CHECKING:
         UnsupportedPython,
         UsageError,
     )
-    from .eager.derivatives import jacfwd, jacrev, jvp, vjp
     from .functional.mapping import vmap
     from .functional.shapes import is_tensor
     from .graph.compiling import jit

@@ -12,13 +12,13 @@ import numpy as np
 
 from ..common.nested import tensors_in
 from ..common.tensor import Tensor
-from .backward import differentiate
-from .gradients import GradOperation, get_grad, grad, value_and_grad
-from ..tensor_like import Operand
 from ..functional.arguments import integers
 from ..functional.joining import stack
 from ..functional.shapes import reshape
 from ..functional.spelling import operator_object, spelled
+from ..tensor_like import Operand
+from .backward import differentiate
+from .gradients import GradOperation, get_grad, grad, value_and_grad
 
 Function = Callable[..., Any]
 

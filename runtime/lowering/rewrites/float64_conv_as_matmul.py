@@ -1,4 +1,4 @@
-"""`double_windows`: convolutions and means of windows in float64 are sums and products of matrices.
+"""`float64_conv_as_matmul`: convolutions and means of windows in float64 are sums and products of matrices.
 
 ONNX Runtime (1.31) has kernels for them in float32 only on the CPU.
 """
@@ -6,47 +6,32 @@ ONNX Runtime (1.31) has kernels for them in float32 only on the CPU.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...ir.dims import Dim, maximum, product
-from ...ir.program import Program
 from ...ir.types import FLOAT64, INT64, Node
 from ...ops import creation, reduction, shaping
 from ...ops.indexing import take
 from ...ops.slicing import pad
 from ...ops.windows import Padding, Sizes, window_span
 from ...tracing import Builder, Traced
+from .rewrite import let_last_node_give
 
 Shape = tuple[Dim, ...]
 
 
-def double_windows(program: Program) -> Program:
-    """The same program, sub-programs too; one without such operators is returned as it is."""
-    if not any(map(_is_concerned, program.nodes)):
-        return program
-    builder = Builder.continuing(program)
-    builder.nodes = nodes = []
-    for node in program.nodes:
-        programs = {name: double_windows(item) for name, item in node.attributes.items() if isinstance(item, Program)}
-        if programs or not _is_concerned(node):
-            nodes.append(replace(node, attributes={**node.attributes, **programs}) if programs else node)
-            continue
-        with builder.at(node.cell, node.source):
-            operands = (None if value is None else Traced(builder, value) for value in node.inputs)
-            FORMS[node.op](node.outputs[0].shape, *operands, **node.attributes)
-        nodes[-1] = replace(nodes[-1], outputs=node.outputs)
-    return program.replace(nodes=tuple(nodes), constants=tuple(builder.constants))
-
-
-def _is_concerned(node: Node) -> bool:
-    """Whether a node computes such an operator, or a sub-program that may; empty results have a form of their own."""
-    if any(isinstance(item, Program) for item in node.attributes.values()):
-        return True
-    return node.op in FORMS and node.outputs[0].dtype == FLOAT64 and 0 not in (node.outputs[0].type.sizes or ())
+def float64_conv_as_matmul(builder: Builder, node: Node) -> bool:
+    """The rule; empty results have a form of their own in ONNX."""
+    y = node.outputs[0]
+    if node.op not in FORMS or y.dtype != FLOAT64 or 0 in (y.type.sizes or ()):
+        return False
+    operands = (None if value is None else Traced(builder, value) for value in node.inputs)
+    FORMS[node.op](y.shape, *operands, **node.attributes)
+    let_last_node_give(builder, node)
+    return True
 
 
 def _conv(

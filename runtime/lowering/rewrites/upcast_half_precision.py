@@ -1,4 +1,4 @@
-"""`widen_halves`: what computes in float16 or bfloat16 computes in float32, and rounds once."""
+"""`upcast_half_precision`: what computes in float16 or bfloat16 computes in float32, and rounds once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.program import Program
 from ...ir.types import FLOAT32, Node, Value, is_half
 from ...ops import elementwise
 from ...ops.registry import Op, get
@@ -18,26 +17,25 @@ WITHOUT_KERNEL = frozenset({"expand", "full", "pad", "tile", "triangle", "where"
 tests/runtime/compiled/test_every_op.py holds."""
 
 
-def widen_halves(program: Program) -> Program:
-    """Cast the half-precision operands of each op to float32, and its results back, as the interpreter does.
+def upcast_half_precision(builder: Builder, node: Node) -> bool:
+    """The rule: cast the half-precision operands of an op to float32, and its results back, as the interpreter does.
 
-    Ops that only move elements keep theirs but for `WITHOUT_KERNEL`, and so do those that take sub-programs, which are
-    widened within.
-    Values stay what they are; a program without half-precision values is returned as it is.
+    Ops that only move elements keep theirs but for `WITHOUT_KERNEL`. Values stay what they are.
     """
-    if not any(is_half(value.dtype) for node in program.nodes for value in (*node.outputs, *_operands(node))):
-        return program
-    builder = Builder.continuing(program)
-    builder.nodes = []
-    for node in program.nodes:
-        programs = {name: widen_halves(item) for name, item in node.attributes.items() if isinstance(item, Program)}
-        if programs:
-            builder.nodes.append(replace(node, attributes={**node.attributes, **programs}))
-        elif _computes_in_half(get(node.op), node):
-            _widen(builder, node)
-        else:
-            builder.nodes.append(node)
-    return program.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants))
+    if not _computes_in_half(get(node.op), node):
+        return False
+    inputs = tuple(None if value is None else _as_float32(Traced(builder, value)).value for value in node.inputs)
+    attributes = {name: _wide(item) for name, item in node.attributes.items()}
+    wide = [
+        builder.new_value(node.op, value.type.with_dtype(FLOAT32)).value if is_half(value.dtype) else value
+        for value in node.outputs
+    ]
+    builder.nodes.append(replace(node, inputs=inputs, attributes=attributes, outputs=tuple(wide)))
+    for value, result in zip(node.outputs, wide, strict=True):
+        if result is not value:
+            cast = Node("cast", (result,), {"dtype": value.dtype}, (value,), node.cell, node.source)
+            builder.nodes.append(cast)
+    return True
 
 
 def _operands(node: Node) -> list[Value]:
@@ -47,22 +45,6 @@ def _operands(node: Node) -> list[Value]:
 def _computes_in_half(op: Op, node: Node) -> bool:
     halves = any(is_half(value.dtype) for value in (*node.outputs, *_operands(node)))
     return halves and (not op.half_native or op.name in WITHOUT_KERNEL) and op is not elementwise.cast
-
-
-def _widen(builder: Builder, node: Node) -> None:
-    """Append the node with float32 operands, and casts around it."""
-    with builder.at(node.cell, node.source):
-        inputs = tuple(None if value is None else _as_float32(Traced(builder, value)).value for value in node.inputs)
-        attributes = {name: _wide(item) for name, item in node.attributes.items()}
-        wide = [
-            builder.new_value(node.op, value.type.with_dtype(FLOAT32)).value if is_half(value.dtype) else value
-            for value in node.outputs
-        ]
-        builder.nodes.append(replace(node, inputs=inputs, attributes=attributes, outputs=tuple(wide)))
-        for value, result in zip(node.outputs, wide, strict=True):
-            if result is not value:
-                cast = Node("cast", (result,), {"dtype": value.dtype}, (value,), node.cell, node.source)
-                builder.nodes.append(cast)
 
 
 def _as_float32(x: Traced) -> Any:

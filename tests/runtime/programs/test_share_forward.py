@@ -11,7 +11,7 @@ import pytest
 from cellbridge.runtime import ops
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import Value
-from cellbridge.runtime.lowering.rewrites.upcast_half_precision import widen_halves
+from cellbridge.runtime.lowering.rewrites import rewrite, upcast_half_precision
 from cellbridge.runtime.programs.gradient_program import GradientProgram, differentiate
 from cellbridge.runtime.programs.interpreter import execute, plan
 from cellbridge.runtime.programs.share_forward import forward_once
@@ -71,7 +71,7 @@ def test_it_computes_what_both_nodes_would() -> None:
 def test_casts_of_one_value_are_one_operand(dtype: str) -> None:
     gradient = differentiate(layer("gru", dtype))
     assert ops_of(gradient.program, wanted_of(gradient))["gru"] == 1  # in half precision, the gradient in float32
-    counts = ops_of(widen_halves(gradient.program), wanted_of(gradient))
+    counts = ops_of(rewrite(gradient.program, upcast_half_precision), wanted_of(gradient))
     assert counts["gru"] == 0
     assert counts["gru_with_gates"] == 1
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.runtime.ops.test_rotations import BATCHES, adjoint, array, drawn, given_as
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import ops
 from cellbridge.runtime.ops.linear_algebra import elimination
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.checks import one_node_program
+from tests.runtime.ops.linear_algebra.test_rotations import BATCHES, adjoint, array, drawn, given_as
 
 Array = np.ndarray[Any, Any]
 SEEDS = st.integers(0, 99)
