@@ -15,7 +15,7 @@ from onnx import GraphProto, TensorShapeProto
 
 from ..converter.onnx_in.importing import read_model
 from ..converter.onnx_in.inputs import TEXT, Input, Shapes, made_of, read_inputs, shapes_by_arrays, without_rank
-from ..converter.onnx_in.protos import Symbols, graphs_of
+from ..converter.onnx_in.model.protos import Symbols, graphs_of
 from ..runtime.compiled.isolated import IsolatedSession, SessionEnded
 from ..runtime.compiled.session import SessionError
 from ..runtime.errors import UsageError

@@ -12,7 +12,7 @@ from onnx import ModelProto
 
 from ..converter.onnx_in.importing import from_onnx
 from ..converter.onnx_in.inputs import Shapes, renamed
-from ..converter.onnx_in.protos import NoNumbers
+from ..converter.onnx_in.model.protos import NoNumbers
 from ..runtime.errors import ConversionError, ShapeError, UnsupportedOperators, UsageError
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import Value, is_floating

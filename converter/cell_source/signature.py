@@ -10,7 +10,7 @@ from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
 from ...runtime.tree import Structure, is_call
 from ..structure.interfaces import Interface
-from .expressions import RESERVED, free_name, identifier, quoted
+from .text.expressions import RESERVED, free_name, identifier, quoted
 
 
 @dataclass

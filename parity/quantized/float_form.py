@@ -16,8 +16,8 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from ...converter.onnx_in import protos
-from ...converter.onnx_in.order import in_order
+from ...converter.onnx_in.model import protos
+from ...converter.onnx_in.model.order import in_order
 from ...runtime.errors import ConversionError, require_supported
 from ...runtime.interpreter import FAILURES
 from .float_operators import (

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto
 
-from ...converter.onnx_in import protos
+from ...converter.onnx_in.model import protos
 from ...runtime.errors import ConversionError
 from ..sides.records import Array
 from .float_operators import DEQUANTIZE, ON_CODES

@@ -13,7 +13,7 @@ import onnx
 from onnx import helper
 
 from ...converter.onnx_in.importing import from_onnx
-from ...converter.onnx_in.protos import graphs_of
+from ...converter.onnx_in.model.protos import graphs_of
 from ...runtime.calling import as_array
 from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.errors import CellbridgeError

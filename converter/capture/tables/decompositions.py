@@ -10,9 +10,10 @@ from ....runtime.ops import boundary, comparison, matrix_functions, orthogonal, 
 from ....runtime.ops.complex_numbers import Complex
 from ....runtime.ops.matrices import adjoint, each, identity_like, lower, matmul, on_numbers, squares
 from ....runtime.tracing import Traced
-from ..complex_table import of_complex
-from ..table import Context, Unsupported, cast
+from ...unsupported import Unsupported
+from .complex_table import of_complex
 from .linear_algebra import of_any, zeros
+from .table import Context, cast
 
 
 def factors(op: Any, x: Any, kinds: str, **attributes: Any) -> tuple[Any, ...]:

@@ -27,8 +27,8 @@ from ....runtime.ops.matrices import (
     upper,
 )  # fmt: skip
 from ....runtime.tracing import Traced
-from ..complex_table import of_complex
-from ..table import Context, Translation, aten, cast
+from .complex_table import of_complex
+from .table import Context, Translation, aten, cast
 
 # Where torch tells by a number, `info`, that it failed, a program raises an error when it runs: that number is 0.
 

@@ -16,7 +16,7 @@ from ....runtime.ops.common import broadcast_shapes
 from ....runtime.ops.subprogram_rules import as_tuple
 from ....runtime.subprograms import traced
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
+from .table import Context, aten, cast, operands
 
 First = Callable[[Any], Any]
 Next = Callable[[Any, Any, Any, Any], Any]

@@ -19,8 +19,9 @@ from typing import Any
 
 from torch import fx
 
-from ...runtime.ir.dims import Dim
-from ...runtime.ir.types import Type
+from ....runtime.entering import enter, entering
+from ....runtime.ir.dims import Dim
+from ....runtime.ir.types import Type
 
 Form = Callable[..., Any]
 
@@ -73,35 +74,21 @@ class Context:
         return self.tracer.create_proxy("call_function", function, args, kwargs)
 
 
-class Unsupported(Exception):
-    """Raised by a form for a use of the op that torch has no expression for; the text says which."""
-
-
 def torch_form(*ops: str, numbers: bool = False) -> Callable[[Form], Form]:
-    """Enter a form for ops; a name taken raises. With `numbers` it takes Python numbers beside at least one tensor."""
+    """Register a form for ops; a name taken raises.
 
-    def enter(form: Form) -> Form:
-        for op in ops:
-            _require_free(op)
-            FORMS[op] = form
-            if numbers:
-                TAKE_NUMBERS.add(op)
-        return form
-
-    return enter
+    With `numbers` the form takes Python numbers beside at least one tensor.
+    """
+    if numbers:
+        TAKE_NUMBERS.update(ops)
+    return entering(FORMS, ops)
 
 
 def torch_function(op: str, function: Callable[..., Any], *, numbers: bool = False) -> None:
-    """Enter a function of torch that takes the operands of an op without attributes, and nothing else."""
+    """Register a function of torch that takes the operands of an op without attributes, and nothing else."""
     torch_form(op, numbers=numbers)(lambda context, *operands: context.call(function, *operands))
 
 
 def no_torch_form(op: str, reason: str) -> None:
     """State that an op can't be written with torch's functions, and why."""
-    _require_free(op)
-    NO_FORM[op] = reason
-
-
-def _require_free(op: str) -> None:
-    if op in FORMS or op in NO_FORM:
-        raise ValueError(f"{op} is already in the table")
+    enter(NO_FORM, [op], reason)

@@ -7,8 +7,8 @@ import re
 
 from onnx import NodeProto
 
-from ...runtime.ir.types import CellCall
-from ...runtime.lowering.graph import CELL
+from ....runtime.ir.types import CellCall
+from ....runtime.lowering.graph import CELL
 
 SCOPES = "pkg.torch.onnx.name_scopes"  # torch.onnx: qualified names of the modules around a node, then its own name
 CLASSES = "pkg.torch.onnx.class_hierarchy"  # torch.onnx: the classes of those modules, then the operator

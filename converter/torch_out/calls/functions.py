@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...runtime import tree
+from ....runtime import tree
 
 Widths = Sequence[tuple[int, int]]
 

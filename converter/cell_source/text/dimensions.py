@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...runtime.ir.dims import Dim, Factor, SymbolicDim
+from ....runtime.ir.dims import Dim, Factor, SymbolicDim
 from .expressions import POWER, PRODUCT, SUM, Expression, call, infix
 
 

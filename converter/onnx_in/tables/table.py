@@ -19,16 +19,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...runtime.ir.types import Type
-from ...runtime.ops import elementwise
-from ...runtime.tracing import Builder, Traced
-
-if TYPE_CHECKING:
-    from .context import Context
+from ....runtime.ops import elementwise
+from ....runtime.tracing import Traced
+from ...unsupported import Unsupported
 
 Function = Callable[..., Any]
 
@@ -69,10 +66,6 @@ class Translation:
 MOST = 2**14  # steps, pieces or rows that are written one by one
 TABLE: dict[tuple[str, str], Translation] = {}
 """By domain ("" is the standard one) and operator."""
-
-
-class Unsupported(Exception):
-    """Raised by a translation for a use of the operator that it doesn't cover; the text says which."""
 
 
 def require_few(count: int, what: str) -> None:
@@ -121,6 +114,3 @@ def cast(x: Traced, dtype: np.dtype[Any]) -> Traced:
         return x
     result: Traced = elementwise.cast(x, dtype=dtype)
     return result
-
-
-__all__ = ["TABLE", "Builder", "Context", "Traced", "Translation", "Type", "Unsupported", "cast", "onnx", "require_few"]

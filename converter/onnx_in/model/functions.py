@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from onnx import FunctionProto, NodeProto
 
-from ...runtime.errors import ConversionError
+from ....runtime.errors import ConversionError
 
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 Key = tuple[str, str, str]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto, TypeProto
 
-from ...runtime.ir.types import Type
+from ....runtime.ir.types import Type
 from . import protos
 
 LARGEST_STORED = 2**16  # bytes of a tensor that shape inference is given: larger ones are no shapes

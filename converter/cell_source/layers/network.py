@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...runtime.ir.dims import symbols_in
-from ...runtime.ir.flow import Flow
-from ...runtime.ir.program import Program
-from ...runtime.ir.types import Value
-from ..structure import network as structure
-from ..structure.interfaces import Interface
-from ..structure.network import Array, common
-from .expressions import RESERVED, Literals, attribute_of, free_name, identifier
+from ....runtime.ir.dims import symbols_in
+from ....runtime.ir.flow import Flow
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Value
+from ...structure import network as structure
+from ...structure.interfaces import Interface
+from ...structure.network import Array, common
+from ..text.expressions import RESERVED, Literals, attribute_of, free_name, identifier
 from .idioms import with_idioms
 
 __all__ = ["Array", "Layer", "Module", "Network", "common"]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...runtime.errors import ConversionError
-from ...runtime.ir.dims import SymbolicDim
-from ...runtime.ir.types import Buffer, Parameter, Type, is_floating
-from ...runtime.ops import creation, shaping
-from ...runtime.tracing import Builder, Traced
+from ....runtime.errors import ConversionError
+from ....runtime.ir.dims import SymbolicDim
+from ....runtime.ir.types import Buffer, Parameter, Type, is_floating
+from ....runtime.ops import creation, shaping
+from ....runtime.tracing import Builder, Traced
 from . import protos
 from .origin import Origin
 from .values import Imported, Known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...runtime.ir.types import Node, Value
+from ....runtime.ir.types import Node, Value
 
 
 def with_idioms(

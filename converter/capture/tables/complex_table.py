@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 
-from ...runtime.entering import entering
-from ...runtime.ops.complex_numbers import Complex
-from ...runtime.tracing import Traced
-from .table import TABLE, Context, Number, Translation, Unsupported, cast, scalar
+from ....runtime.entering import entering
+from ....runtime.ops.complex_numbers import Complex
+from ....runtime.tracing import Traced
+from ...unsupported import Unsupported
+from .table import TABLE, Context, Number, Translation, cast, scalar
 
 COMPLEX: dict[str, Translation] = {}
 

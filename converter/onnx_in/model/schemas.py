@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto
 
-from ...runtime.errors import ConversionError
+from ....runtime.errors import ConversionError
 
 DEEPEST_AXIS = 63  # of tensors that NumPy has
 LARGEST = 2**31 - 1  # of 32 bits, in which ONNX Runtime keeps most of them

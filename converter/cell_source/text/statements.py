@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ...runtime.ir.types import Value, is_floating
+from ....runtime.ir.types import Value, is_floating
 from .expressions import free_name, identifier
 
 _PLACE = re.compile("\x06(\\d+)\x07")

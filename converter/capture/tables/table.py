@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...runtime.entering import entering
-from ...runtime.errors import ConversionError
-from ...runtime.ir.dims import Dim, SymbolicDim
-from ...runtime.ir.types import BFLOAT16, BOOL, Type, at_least_float32, is_half
-from ...runtime.ops import creation, elementwise
-from ...runtime.ops.complex_numbers import Complex
-from ...runtime.tracing import Builder, Traced
+from ....runtime.entering import entering
+from ....runtime.ir.dims import Dim, SymbolicDim
+from ....runtime.ir.types import BOOL, Type, at_least_float32, is_half
+from ....runtime.ops import creation, elementwise
+from ....runtime.ops.complex_numbers import Complex
+from ....runtime.tracing import Builder, Traced
+from ...dtypes import numpy_dtype, torch_dtype
 
 Translation = Callable[..., Any]
 
@@ -33,18 +33,8 @@ TABLE: dict[str, Translation] = {}
 
 MISSING = object()  # a value that couldn't be translated, and whatever is computed of it
 
-# arguments that say where and how a tensor lies in memory, not what it holds
-TORCH_DTYPES = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        torch.bool, torch.int8, torch.int16, torch.int32, torch.int64,
-        torch.uint8, torch.uint16, torch.uint32, torch.uint64,
-        torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
-        torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu,
-    )
-}  # fmt: skip
-"""By the name that NumPy has for it."""
 PLACEMENT = frozenset({"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy"})
+"""Arguments that say where and how a tensor lies in memory, not what it holds."""
 
 
 @dataclass(frozen=True)
@@ -88,32 +78,9 @@ class Number(Traced):
     """A Python float that the program computes: a tensor without dimensions that gives way in dtype promotion."""
 
 
-class Unsupported(Exception):
-    """Raised by a translation for a use of the operator that it doesn't cover; the text says which."""
-
-
 def aten(*targets: str) -> Callable[[Translation], Translation]:
     """Enter a translation for operators named as torch prints them, e.g. `"aten.add.Tensor"`; a name taken raises."""
     return entering(TABLE, targets)
-
-
-def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
-    """The NumPy dtype of a torch dtype, of the parts for a complex one; `Unsupported` for quantized ones."""
-    if dtype == torch.bfloat16:
-        return BFLOAT16
-    name = str(dtype.to_real() if dtype.is_complex else dtype).removeprefix("torch.")
-    try:
-        found: np.dtype[Any] = np.dtype(name)
-    except TypeError:
-        raise Unsupported(f"dtype {dtype}") from None
-    return found
-
-
-def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
-    """The torch dtype of a NumPy dtype; `ConversionError` if there is none."""
-    if dtype.name not in TORCH_DTYPES:
-        raise ConversionError(f"torch has no dtype {dtype.name}")
-    return TORCH_DTYPES[dtype.name]
 
 
 def promoted(*operands: Any) -> np.dtype[Any]:

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto
 
-from ...runtime.errors import ShapeError
-from ...runtime.ir.dims import SymbolicDim, symbol
-from ...runtime.ir.types import Type
-from ...runtime.ops import creation
-from ...runtime.ops.by_value import by_value
-from ...runtime.recipes import get_recipe
-from ...runtime.tracing import Builder, Traced
-from .subprograms import Draft
-from .values import Imported, Known
+from ....runtime.errors import ShapeError
+from ....runtime.ir.dims import SymbolicDim, symbol
+from ....runtime.ir.types import Type
+from ....runtime.ops import creation
+from ....runtime.ops.by_value import by_value
+from ....runtime.recipes import get_recipe
+from ....runtime.tracing import Builder, Traced
+from ...unsupported import Unsupported
+from ..model.subprograms import Draft
+from ..model.values import Imported, Known
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,6 @@ class Context:
 
     def _output_types(self, known: tuple[Type | None, ...], first: Any) -> tuple[tuple[Any, ...], ...]:
         """Types of the outputs as attributes, with fresh symbols for sizes that only the run tells."""
-        from .table import Unsupported
-
         result = []
         for i, declared in enumerate(self.declared()):
             type = known[i] if i < len(known) and known[i] is not None else declared

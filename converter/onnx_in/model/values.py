@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.ir.dims import Dim
-from ...runtime.ir.types import INT64
-from ...runtime.tracing import Traced
+from ....runtime.ir.dims import Dim
+from ....runtime.ir.types import INT64
+from ....runtime.tracing import Traced
 
 Array = np.ndarray[Any, Any]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import onnx
 
-from ...runtime.errors import ConversionError
-from ...runtime.ir.types import CellCall
-from ...runtime.tree import Structure, is_call
-from ..onnx_out.metadata import PROGRAM
+from ....runtime.errors import ConversionError
+from ....runtime.ir.types import CellCall
+from ....runtime.tree import Structure, is_call
+from ...onnx_out.metadata import PROGRAM
 
 KINDS = {"parameters": "parameter", "frozen": "frozen", "buffers": "buffer"}
 

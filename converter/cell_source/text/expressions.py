@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.visible import visible_name
+from ....runtime.visible import visible_name
 
 ATOM, POWER, NEGATION, PRODUCT, SUM, SHIFT, BIT_AND, BIT_XOR, BIT_OR, COMPARISON = range(100, 0, -10)
 """How tightly an expression holds together, from a name or call down to a comparison."""

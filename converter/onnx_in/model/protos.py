@@ -14,10 +14,10 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, TensorProto, TypeProto
 
-from ...runtime.errors import ConversionError
-from ...runtime.ir.dims import Dim, SymbolicDim, parse, substitute, symbol
-from ...runtime.ir.types import MOST_DIMENSIONS, Type
-from ...runtime.memory import require_room
+from ....runtime.errors import ConversionError
+from ....runtime.ir.dims import Dim, SymbolicDim, parse, substitute, symbol
+from ....runtime.ir.types import MOST_DIMENSIONS, Type
+from ....runtime.memory import require_room
 
 Array = np.ndarray[Any, Any]
 

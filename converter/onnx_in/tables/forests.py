@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.errors import ShapeError
-from .table import Unsupported, require_few
+from ....runtime.errors import ShapeError
+from ...unsupported import Unsupported
+from .table import require_few
 
 Array = np.ndarray[Any, Any]
 
