@@ -9,10 +9,11 @@ from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
 from ..structure.interfaces import Interface
+from ..structure.naming import free_name
 from .forms.table import dtype_name
 from .layers.network import Array, Module, Network
 from .text.dimensions import dimension
-from .text.expressions import Expression, attribute_of, call, free_name, number
+from .text.expressions import Expression, attribute_of, call, number
 from .text.statements import Places
 
 

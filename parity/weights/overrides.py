@@ -19,7 +19,7 @@ import numpy as np
 
 from ...runtime.calling import as_array
 from ...runtime.errors import UsageError
-from ..pairing import Pair
+from ..pairing.cells import Pair
 from .arrangements import Arrangement, Array, Axes, Computed, Constant
 from .rules import did_you_mean, filled, matched
 

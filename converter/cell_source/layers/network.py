@@ -12,8 +12,9 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value
 from ...structure import network as structure
 from ...structure.interfaces import Interface
+from ...structure.naming import free_name
 from ...structure.network import Array, common
-from ..text.expressions import RESERVED, Literals, attribute_of, free_name, identifier
+from ..text.expressions import RESERVED, Literals, attribute_of, identifier
 from .idioms import with_idioms
 
 __all__ = ["Array", "Layer", "Module", "Network", "common"]

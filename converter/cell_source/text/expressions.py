@@ -10,18 +10,18 @@ import keyword
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ....runtime.visible import visible_name
+from ...structure import naming
 
 ATOM, POWER, NEGATION, PRODUCT, SUM, SHIFT, BIT_AND, BIT_XOR, BIT_OR, COMPARISON = range(100, 0, -10)
 """How tightly an expression holds together, from a name or call down to a comparison."""
 
-LONGEST_NAME = 100  # characters that a name made of another text has
 
 _HOLE = re.compile("\x01(\\d+)\x02")
 _LIST = re.compile("\x03([^\x03\x05]*)\x05")
@@ -92,21 +92,8 @@ def quoted(value: Any) -> str:
 
 
 def identifier(text: str, fallback: str = "x") -> str:
-    """`text` as a name that may be used."""
-    plain = unicodedata.normalize("NFKC", text)  # as Python reads names
-    name = "".join(c if f"_{c}".isidentifier() else "_" for c in plain).strip("_")[:LONGEST_NAME] or fallback
-    name = name if name.isidentifier() else f"{fallback}_{name}"
-    return f"{name}_" if name in RESERVED else name
-
-
-def free_name(base: str, taken: Iterable[str], joint: str = "_") -> str:
-    """`base`, numbered if it is taken."""
-    used = set(taken)
-    name, count = base, 1
-    while name in used:
-        count += 1
-        name = f"{base}{joint}{count}"
-    return name
+    """`text` as a name that a written source may use."""
+    return naming.identifier(text, fallback, RESERVED)
 
 
 def attribute_of(on: str, name: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ....runtime.ir.types import Value, is_floating
-from .expressions import free_name, identifier
+from ...structure.naming import free_name
+from .expressions import identifier
 
 _PLACE = re.compile("\x06(\\d+)\x07")
 _ASSIGNED = re.compile(r"([A-Za-z_][\w\s,()]*?)\s*[-+*/@|&^]?=(?!=)")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from ....runtime.errors import ConversionError
 from ....runtime.ir.dims import Dim, SymbolicDim, parse, substitute, symbol
 from ....runtime.ir.types import MOST_DIMENSIONS, Type
 from ....runtime.memory import require_room
+from ...structure.naming import Namespace
 
 Array = np.ndarray[Any, Any]
 
@@ -227,8 +227,7 @@ class Symbols:
         self.sizes: dict[str, Dim] = {}
         self.opaque: dict[Dim, SymbolicDim] = {}
         self._names: dict[tuple[str, bool], str] = {}
-        self._taken: set[str] = set()
-        self._numbers: Counter[str] = Counter()
+        self._given = Namespace(first=2)
         self._parsed: dict[str, Dim] = {}
         self._work = 0
 
@@ -286,21 +285,15 @@ class Symbols:
     def _symbol(self, text: str, *, named: bool = True) -> SymbolicDim:
         """The symbol for a name, or for a dimension without one; each has its own."""
         if (text, named) not in self._names:
-            plain = identifier(text)
-            name = plain
-            while name in self._taken:
-                self._numbers[plain] += 1
-                name = f"{plain}_{self._numbers[plain] + 1}"
-            self._names[text, named] = name
-            self._taken.add(name)
+            self._names[text, named] = self._given.free(symbol_name(text))
         return symbol(self._names[text, named])
 
 
 _TELLS_NOTHING = re.compile(r"[^A-Za-z0-9]*|\s*-\s*\d+\s*|none", re.IGNORECASE)
 
 
-def identifier(text: str) -> str:
-    """`text` as a name that may stand in an expression."""
+def symbol_name(text: str) -> str:
+    """`text` as the name of a symbol, which may stand in an expression of sizes."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII)
     return f"_{name}" if not name or name[0].isdigit() or keyword.iskeyword(name) else name
 
