@@ -37,6 +37,8 @@ OWN = "names that stand in our own source"
 USER = "the user's own Python, which the user asks for"
 EXPORTED = "names that torch.export has given in a graph of its own"
 EXCEPTIONS: dict[Found, str] = {
+    ("runtime/attachments.py::attach_to_program", "setattr"): OWN,
+    ("runtime/ops/traced_methods.py::_attach", "setattr"): OWN,
     ("parity/inputs/model_file.py::_executed", "exec"): USER,
     ("parity/inputs/model_file.py::_executed", "compile"): USER,
     ("parity/inputs/model_file.py::", "import importlib"): USER,
@@ -51,7 +53,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/differences/reading.py::read", "getattr"): OWN,
     ("parity/training/recipe.py::Recipe.__post_init__", "getattr"): OWN,
     ("parity/training/recipe.py::Recipe.made_in", "getattr"): OWN,
-    ("parity/results/network_result.py::Comparison.to_dict", "getattr"): OWN,
+    ("parity/results/comparison.py::Comparison.to_dict", "getattr"): OWN,
     ("parity/training/compare.py::_problems", "format"): OWN,
     ("parity/weights/checkpoint_files.py::", "import pickle"): "for the errors that torch.load raises, nothing else",
     ("parity/weights/scope.py::Scope.by_layer", "getattr"): OWN,
@@ -95,7 +97,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("converter/onnx_in/model/protos.py::", "getattr"): OWN,
     ("converter/onnx_in/tables/__init__.py::", "import importlib"): "the modules in its own folder",
     ("converter/torch_out/code.py::_Text._call", "getattr"): "the name of a function of torch; it is compared, not run",
-    ("converter/torch_out/export.py::_Assembly._made", "setattr"): "attributes made harmless by Module.give_names",
+    ("converter/torch_out/assembly.py::Assembly._made", "setattr"): "attributes made harmless by Module.give_names",
     ("converter/onnx_in/inputs.py::_item", "re.compile"): "the name is escaped: it matches itself, in linear time",
     ("converter/torch_out/calls/functions.py::field", "getattr"): "identifiers: Structure.from_json refuses others",
     (
@@ -124,9 +126,9 @@ EXCEPTIONS: dict[Found, str] = {
     ("runtime/functional/spelling.py::attach_methods", "setattr"): OWN,
     ("runtime/functional/spelling.py::operator_class", "type(name, bases, ...)"): OWN,
     ("runtime/functional/subscripts.py::", "import builtins"): "for slice, which an operator of that name hides",
-    ("runtime/ops/shaping.py::", "import builtins"): "for slice, which an operator of that name hides",
+    ("runtime/ops/slicing.py::", "import builtins"): "for slice, which an operator of that name hides",
     (
-        "runtime/recipes/creating.py::builtin_range",
+        "runtime/onnx_functions/creating.py::builtin_range",
         "import builtins",
     ): "for range, which an operator of that name hides",
     ("runtime/graph/control/source.py::_File.follow", "compile"): USER,

@@ -16,10 +16,10 @@ import numpy as np
 
 from ...runtime.entering import entering
 from ...runtime.errors import CellbridgeError
-from ...runtime.interpreter import execute
 from ...runtime.ir.dims import Dim, SymbolicDim, maximum, minimum, product
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, CellCall, Node
+from ...runtime.programs.interpreter import execute
 from ...runtime.tracing import Builder, Traced
 from ...runtime.tree import TENSOR, Structure
 from ..unsupported import Unsupported

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import click
 
 from ...runtime.errors import CellbridgeError
-from ...runtime.files import unwound_on_sigterm
 from ...runtime.memory import memory_size, size_in_words
 from ...runtime.providers import PROVIDERS
+from ...runtime.storage.files import unwound_on_sigterm
 from ..dtypes import WORKING_DTYPES
 from ..options import OptionKeywords
 from ..report.formats import FORMATS

@@ -14,10 +14,10 @@ from onnx import helper
 
 from ...converter.onnx_in.importing import from_onnx
 from ...converter.onnx_in.model.protos import graphs_of
-from ...runtime.calling import as_array
 from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import FLOAT64
+from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from ..verdicts.judge import ROUNDING_FACTOR, epsilon
 from .float_operators import CONCAT, DYNAMIC, ON_CODES, QUANTIZE, QUANTIZED

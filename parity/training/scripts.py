@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ...runtime.calling import as_array
 from ...runtime.ir.types import BFLOAT16, as_dtype
+from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from ..sides.frameworks import Framework
 from ..sides.precision import DoublePrecision, default_dtype, jittered

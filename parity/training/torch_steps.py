@@ -14,8 +14,8 @@ from ...converter.capture.checkpoints import kept_activations
 from ...converter.capture.copying import copied
 from ...converter.capture.refusals import eager_error
 from ...runtime.amp.scalers import DynamicLossScaler
-from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.programs.call import as_array
 from ..sides.control_flow import ControlFlowInPython
 from ..sides.precision import DoublePrecision, converted, default_dtype, in_dtype, is_inexact, jittered
 from ..sides.records import Array, Draw
