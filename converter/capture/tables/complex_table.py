@@ -29,7 +29,7 @@ def of_complex(*targets: str) -> Callable[[Translation], Translation]:
 
 
 def of_parts(data: str, *names: str) -> None:
-    """Enter operators that do to both parts what they do to a real tensor.
+    """Register operators that do to both parts what they do to a real tensor.
 
     Args:
         data: parameters that hold numbers, separated by spaces; all others are given to both parts alike.

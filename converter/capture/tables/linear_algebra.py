@@ -35,12 +35,12 @@ from .table import Context, Translation, aten, cast
 
 
 def of_any(*targets: str) -> Callable[[Translation], Translation]:
-    """Enter a translation for real and for complex tensors."""
+    """Register a translation for real and for complex tensors."""
 
-    def enter(translation: Translation) -> Translation:
+    def registered(translation: Translation) -> Translation:
         return of_complex(*targets)(aten(*targets)(translation))
 
-    return enter
+    return registered
 
 
 def zeros(context: Context, shape: Any, dtype: Any) -> Any:

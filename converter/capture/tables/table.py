@@ -79,7 +79,7 @@ class Number(Traced):
 
 
 def aten(*targets: str) -> Callable[[Translation], Translation]:
-    """Enter a translation for operators named as torch prints them, e.g. `"aten.add.Tensor"`; a name taken raises."""
+    """Register a translation for operators as torch prints them, e.g. `"aten.add.Tensor"`; a name taken raises."""
     return entering(TABLE, targets)
 
 

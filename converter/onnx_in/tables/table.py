@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ....runtime.entering import enter
 from ....runtime.ops import elementwise
 from ....runtime.tracing import Traced
 from ...unsupported import Unsupported
@@ -82,9 +83,9 @@ def onnx(
     folds: bool = True,
     likes: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
-    """Enter a translation for operators of a domain; a name taken raises."""
+    """Register a translation for operators of a domain; a name taken raises."""
 
-    def enter(function: Function) -> Function:
+    def registered(function: Function) -> Function:
         parameters = list(inspect.signature(function).parameters.values())[1:]
         positional = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
         translation = Translation(
@@ -99,13 +100,10 @@ def onnx(
             frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty),
             any(p.kind is p.VAR_KEYWORD for p in parameters),
         )
-        for operator in operators:
-            if (domain, operator) in TABLE:
-                raise ValueError(f"{domain} {operator} is already in the table")
-            TABLE[domain, operator] = translation
+        enter(TABLE, [(domain, operator) for operator in operators], translation)
         return function
 
-    return enter
+    return registered
 
 
 def cast(x: Traced, dtype: np.dtype[Any]) -> Traced:
