@@ -13,6 +13,7 @@ import numpy as np
 
 from ..ir.dims import Dim, symbols_in
 from ..ir.types import Type, as_dtype
+from ..namespace import Namespace
 from ..visible import encodable_name
 from . import opset17
 from .deferred import Deferred
@@ -51,7 +52,7 @@ class Graph:
         self.sizes = Sizes(self)
         self._prefix = ""
         self._metadata: dict[str, str] = {}
-        self._names: dict[str, int] = {}
+        self._names = Namespace()
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._replaced: dict[str, str] = {}
 
@@ -105,12 +106,7 @@ class Graph:
 
     def unique(self, stem: str) -> str:
         """A name that isn't taken yet: `stem`, or `stem` with a number."""
-        name = stem = encodable_name(stem)
-        while name in self._names:
-            self._names[stem] += 1
-            name = f"{stem}_{self._names[stem]}"
-        self._names.setdefault(name, 0)
-        return name
+        return self._names.free(encodable_name(stem))
 
     def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of the standard domain; its output name, or a tuple of names when `outputs` is above 1."""
