@@ -33,7 +33,7 @@ ROOMS = ("runtime", "converter", "parity")
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "runtime": (
         # the core: programs, run and differentiated
-        ("lazy.py", "namespace.py", "visible.py", "providers.py"),
+        ("installed.py", "lazy.py", "namespace.py", "visible.py", "providers.py"),
         ("errors.py",),
         ("checks.py", "memory.py", "onnxruntime_package.py", "tensor_like.py", "current_trace.py", "entering.py"),
         ("tree.py",),
