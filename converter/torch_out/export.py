@@ -11,6 +11,7 @@ from ...runtime.errors import ConversionError, require_supported
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.program import Program, require_program
 from ...runtime.ir.types import Value, is_floating
+from ...runtime.subprograms import with_definitions
 from ..structure.depth import leave_room
 from ..structure.interfaces import interfaces
 from ..structure.naming import identifier
@@ -48,7 +49,7 @@ def to_torch(program: Program) -> nn.Module:
             deeper than torch can call modules.
     """
     require_program(program)
-    return _Assembly(TorchNetwork(program)).module()
+    return _Assembly(TorchNetwork(with_definitions(program))).module()
 
 
 class _Assembly:

@@ -19,7 +19,12 @@ from .training import CHECKED_STEPS, export_recipe, export_training, trained, tr
 @click.option("-o", "--output", required=True, metavar="FILE", help="The ONNX file to write.")
 @click.option("--no-check", is_flag=True, help="Write it without comparing it with torch.")
 @click.option("--no-grad", is_flag=True, help="Compare outputs only.")
-@click.option("--opset", type=int, help="Version of the operator set: 17 to the newest that ONNX Runtime takes.")
+@click.option(
+    "--opset",
+    type=int,
+    help="Version of the operator set: 17 to the newest that ONNX Runtime takes, with --no-check the newest that onnx "
+    "knows. Default: the lowest that holds the model without loss.",
+)
 @click.option(
     "--fp16",
     is_flag=True,
@@ -70,6 +75,8 @@ def export(
         from ...runtime.lowering import opsets
 
         opsets.chosen(opset)  # or it is refused, before the work starts
+        if not no_check:
+            opsets.require_loadable(opset)
     recipe = export_recipe(training_step, options)
     if recipe is not None:
         if not no_check:
@@ -84,8 +91,10 @@ def export(
     with files.written_model(output) as onnx_path:
         if no_check:
             from ...converter import to_onnx
+            from ...runtime.lowering import opsets
 
-            to_onnx(converted(model, seed, verbose, dynamic, "float16" if fp16 else None), onnx_path, **form)
+            program = converted(model, seed, verbose, dynamic, "float16" if fp16 else None)
+            echo(f"the ONNX model is of {opsets.described(to_onnx(program, onnx_path, **form))}")
         else:
             dtype = "float16" if fp16 else "float32"
             report = checked(model, seed, verbose, dynamic, grads=not no_grad, dtype=dtype, save_onnx=onnx_path, **form)

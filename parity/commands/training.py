@@ -14,6 +14,7 @@ from ..dynamic_axes import with_dynamic_axes
 from ..model_file import load
 from ..progress import TerminalProgress
 from ..recipe import DYNAMIC, OPTIMIZERS, Recipe
+from ..report.layout import echo
 from .command import Function, quiet
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ def export_training(
     from ...runtime.calling import as_array
     from ...runtime.compiled.step_arguments import training_step
     from ...runtime.ir.types import is_floating
+    from ...runtime.lowering import opsets
     from ..loss_network import loss_program
     from ..sizes import open_axes
 
@@ -190,7 +192,8 @@ def export_training(
     # of a module in another dtype, what is trained is that module in float32
     given = zip(map(as_array, leaves), program.inputs, strict=True)
     batch = tuple(array.astype(value.dtype) if is_floating(array.dtype) else array for array, value in given)
-    training_step_to_onnx(step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset)
+    written = training_step_to_onnx(step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset)
+    echo(f"the ONNX model is of {opsets.described(written)}")
 
 
 def trained(

@@ -12,6 +12,7 @@ from ..ir.program import Program
 from ..ir.types import Node, Type, Value
 from ..ops import get
 from ..subprograms import traced
+from .opsets import NewerOpset
 from .small_integers import wider
 
 if TYPE_CHECKING:
@@ -158,6 +159,8 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
             results = tuple(_nothing(graph, value.type) for value in node.outputs)
         else:
             results = _widened(graph, node, rule, ["" if v is None else tensors[v] for v in node.inputs])
+    except NewerOpset as error:
+        raise error.at(where(program, node)) from error
     except (ConversionError, ShapeError, TypeError, ValueError) as error:
         raise ConversionError(f"{where(program, node)} can't be written in ONNX: {error}") from error
     for value, tensor in zip(node.outputs, results, strict=True):
