@@ -6,10 +6,12 @@ of these operators are in tests/coverage.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -18,6 +20,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from cellbridge.converter import from_onnx, to_onnx, to_torch
+from cellbridge.converter.onnx_in.table import TABLE
+from cellbridge.converter.onnx_in.tables import load_all
 from cellbridge.runtime import ConversionError
 from cellbridge.runtime.compiled.session import run_model
 
@@ -149,7 +153,7 @@ Q, K, V = floats(BATCH, 4, 3, 6), floats(BATCH, 2, 3, 6), floats(BATCH, 2, 3, 5)
 PAST = floats(BATCH, 2, 4, 6), floats(BATCH, 2, 4, 5)
 FLAT = floats(BATCH, 3, 8), floats(BATCH, 3, 8), floats(BATCH, 3, 8)
 ANGLES = floats(BATCH, 3, 2), floats(BATCH, 3, 2)
-TABLE = floats(7, 2), floats(7, 2)
+BY_POSITION = floats(7, 2), floats(7, 2)
 IDS = np.array([[0, 1, 2], [6, 3, 3]])
 MIXED = floats(BATCH, 5, 12), floats(BATCH, 5, 6), floats(BATCH, 5, 4), floats(BATCH, 2, 3, 2)
 HEADS = {"q_num_heads": 4, "kv_num_heads": 2}
@@ -181,7 +185,7 @@ CASES = [
     Case("Attention", 23, (Q, Q, Q), lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v)),
     Case("RotaryEmbedding", 23, (floats(BATCH, 4, 3, 4), *ANGLES), rotated),
     Case("RotaryEmbedding", 23, (floats(BATCH, 4, 3, 6), *ANGLES), rotated, {"rotary_embedding_dim": 4}),
-    Case("RotaryEmbedding", 23, (FLAT[0], *TABLE, IDS), interleaved, {"interleaved": 1, "num_heads": 2}),
+    Case("RotaryEmbedding", 23, (FLAT[0], *BY_POSITION, IDS), interleaved, {"interleaved": 1, "num_heads": 2}),
     Case(
         "LinearAttention",
         27,
@@ -307,7 +311,7 @@ MALFORMED = [
     ("Attention", 25, (Q, K, V), {"left_window_size": -2}, "windows must be -1 or more"),
     ("RotaryEmbedding", 23, (FLAT[0], *ANGLES), {}, "X of 3 dimensions needs the attribute num_heads"),
     ("RotaryEmbedding", 23, (Q, *ANGLES), {}, "cos_cache must hold 3 angles, half of what is rotated, given 2"),
-    ("RotaryEmbedding", 23, (Q, *TABLE), {}, "cos_cache must have 3 dimensions without position_ids"),
+    ("RotaryEmbedding", 23, (Q, *BY_POSITION), {}, "cos_cache must have 3 dimensions without position_ids"),
     ("RotaryEmbedding", 23, (V, *ANGLES), {}, "an even number of up to 5 features can be rotated, not 5"),
     ("LinearAttention", 27, MIXED[:3], HEADS, "update_rule 'gated_delta' needs the operand decay"),
     ("LinearAttention", 27, MIXED[:3], {"q_num_heads": 4, "kv_num_heads": 3, "update_rule": "linear"}, "can't share"),
@@ -355,3 +359,54 @@ def test_a_query_without_any_key_gives_zeros_and_no_gradient() -> None:
         assert np.asarray(y)[:, :, 1:].all()
         assert all(np.isfinite(g).all() for g in list(gradients.inputs)[:3])
         assert not np.asarray(next(iter(gradients.inputs)))[:, :, 0].any()
+
+
+def newest_versions() -> dict[str, int]:
+    """By operator of the standard domain."""
+    versions: dict[str, int] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain and not schema.deprecated:
+            versions[schema.name] = max(versions.get(schema.name, 0), schema.since_version)
+    return versions
+
+
+NOT_READ = {"ImageDecoder", "MaxRoiPool", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"}
+
+
+def test_every_operator_is_read_but_for_a_few() -> None:
+    load_all()
+    assert {name for name in newest_versions() if ("", name) not in TABLE} == NOT_READ
+
+
+@pytest.mark.parametrize(
+    ("operator", "version"), [item for item in sorted(newest_versions().items()) if item[0] not in NOT_READ]
+)
+def test_the_newest_version_of_each_operator_is_known(operator: str, version: int) -> None:
+    """A new one must be looked at before the table may say that it reads it."""
+    load_all()
+    translation = TABLE["", operator]
+    text = (translation.function.__doc__ or "").partition("->")[0]
+    said = [int(number) for number in re.findall(r"(?:-|\.\.)(\d+)\(", text)]
+    assert max(said) >= version
+    if translation.open:
+        return
+    schema = onnx.defs.get_schema(operator, version)
+    assert set(schema.attributes) <= translation.attributes
+    assert len(schema.inputs) <= len(translation.operands)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("known", [True, False])
+def test_ranges_of_half_precision(dtype: Any, known: bool) -> None:
+    bounds = {name: np.array(x, dtype) for name, x in (("start", 0), ("limit", 10), ("delta", 0.1))}
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    infos = [helper.make_tensor_value_info(name, kind, []) for name in bounds]
+    node = helper.make_node("Range", list(bounds), ["y"], stash_type=1)
+    stored = [onnx.numpy_helper.from_array(x, name) for name, x in bounds.items()] if known else []
+    result = [helper.make_tensor_value_info("y", kind, ["n"])]
+    graph = helper.make_graph([node], "range", [] if known else infos, result, stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 27)], ir_version=13)
+    (wanted,) = ReferenceEvaluator(model).run(None, {} if known else bounds)
+    found = from_onnx(model)(*([] if known else bounds.values()))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.astype(np.float64), np.asarray(wanted).astype(np.float64))

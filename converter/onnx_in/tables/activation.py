@@ -38,7 +38,7 @@ def elu(context: Context, X: Traced, *, alpha: float = 1.0) -> Any:
 
 @onnx("Celu")
 def celu(context: Context, X: Traced, *, alpha: float = 1.0) -> Any:
-    """Celu-12(X) -> Y"""
+    """Celu-12..28(X) -> Y"""
     return rectifier.elu(X, alpha=alpha, input_scale=1.0 / alpha)
 
 
