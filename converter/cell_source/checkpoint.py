@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...runtime.ir.program import Program, require_program
-from ...runtime.subprograms import with_definitions
+from ...runtime.programs.subprograms import with_definitions
 from ...runtime.train.serialization import save_checkpoint
 from .bodies import Bodies
 from .network import Network

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...runtime.errors import UsageError, require_supported
 from ...runtime.ir.program import Program, require_program
-from ...runtime.subprograms import with_definitions
+from ...runtime.programs.subprograms import with_definitions
 from .bodies import Bodies
 from .classes import Classes
 from .expressions import identifier

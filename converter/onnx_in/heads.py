@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...runtime.errors import ShapeError
-from ...runtime.ops import shaping
+from ...runtime.ops import shaping, slicing
 
 
 def part(x: Any, axis: int, start: Any, stop: Any) -> Any:
     """The elements from `start` to `stop` along an axis."""
-    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
+    return slicing.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
 
 
 def item(x: Any, axis: int, position: int) -> Any:
@@ -64,8 +64,8 @@ def rotated(x: Any, cos: Any, sin: Any, *, interleaved: bool) -> Any:
         first, second = part(x, 3, 0, half), part(x, 3, half, turned)
     results = [first * cos - second * sin, first * sin + second * cos]
     if interleaved:
-        spread = shaping.concat(*(shaping.reshape(r, shape=(*r.shape, 1)) for r in results), axis=4)
+        spread = slicing.concat(*(shaping.reshape(r, shape=(*r.shape, 1)) for r in results), axis=4)
         whole = shaping.reshape(spread, shape=(*x.shape[:3], turned))
     else:
-        whole = shaping.concat(*results, axis=3)
-    return whole if turned == x.shape[3] else shaping.concat(whole, part(x, 3, turned, x.shape[3]), axis=3)
+        whole = slicing.concat(*results, axis=3)
+    return whole if turned == x.shape[3] else slicing.concat(whole, part(x, 3, turned, x.shape[3]), axis=3)

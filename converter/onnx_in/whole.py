@@ -7,8 +7,8 @@ from typing import Any
 
 from ...runtime.ir.dims import symbols_in
 from ...runtime.ir.types import Type
-from ...runtime.ops.onnx_function import onnx_function
-from ...runtime.subprograms import traced
+from ...runtime.ops.higher_order.onnx_function import onnx_function
+from ...runtime.programs.subprograms import traced
 from ...runtime.tracing import Traced
 
 

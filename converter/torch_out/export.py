@@ -11,7 +11,7 @@ from ...runtime.errors import ConversionError, require_supported
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.program import Program, require_program
 from ...runtime.ir.types import Value, is_floating
-from ...runtime.subprograms import with_definitions
+from ...runtime.programs.subprograms import with_definitions
 from ..structure.depth import leave_room
 from ..structure.interfaces import interfaces
 from ..structure.naming import identifier

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, INT64
-from ....runtime.ops import activation, comparison, creation, elementwise, indexing, linear, reduction, shaping
+from ....runtime.ops import activation, comparison, creation, elementwise, indexing, linear, reduction, shaping, slicing
 from ....runtime.ops import attention as attention_ops
 from ....runtime.ops.trigonometry import tanh
 from ....runtime.tracing import Traced
@@ -157,7 +157,7 @@ def _attention(
     q, k, v = (x if form.heads is None else split_heads(x, form.heads[min(i, 1)]) for i, x in enumerate((Q, K, V)))
     if past_key is not None:
         k, v = (
-            shaping.concat(aligned(past, (*x.shape[:2], past.shape[2], x.shape[3])), x, axis=2)
+            slicing.concat(aligned(past, (*x.shape[:2], past.shape[2], x.shape[3])), x, axis=2)
             for past, x in ((past_key, k), (past_value, v))
         )
     k, v = (aligned(x, (q.shape[0], *x.shape[1:])) for x in (k, v))
@@ -236,7 +236,7 @@ def _masks(q: Any, mask: Any, shape: tuple[Any, ...]) -> tuple[Any, Any]:
     if isinstance(given, int) and isinstance(keys, int) and 1 < given < keys:
         rest = (*mask.shape[:-1], keys - given)
         filling = False if is_bool else -math.inf
-        mask = shaping.concat(
+        mask = slicing.concat(
             mask, mask.builder.create(creation.full, shape=rest, value=filling, dtype=mask.dtype), axis=-1
         )
     mask = aligned(mask, shape)

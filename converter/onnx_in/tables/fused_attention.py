@@ -8,7 +8,7 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, INT64
-from ....runtime.ops import attention, comparison, creation, elementwise, indexing, shaping
+from ....runtime.ops import attention, comparison, creation, elementwise, indexing, shaping, slicing
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..heads import item, join_heads, part, rotated, split_heads
@@ -18,7 +18,7 @@ from .fused import DOMAIN
 
 
 def _with_past(past: Any, now: Any) -> Any:
-    return now if past is None else shaping.concat(_of_batch(past, now.shape[0]), now, axis=2)
+    return now if past is None else slicing.concat(_of_batch(past, now.shape[0]), now, axis=2)
 
 
 def _of_batch(x: Any, batch: Any) -> Any:
@@ -93,7 +93,7 @@ def attention_(
     y = _attended(context, q, k, v, mask_index, attention_bias, bool(unidirectional), mask_filter_value, scale)
     if not context.uses(1):
         return y
-    return y, shaping.concat(*(shaping.reshape(x, shape=(1, *x.shape)) for x in (k, v)), axis=0)
+    return y, slicing.concat(*(shaping.reshape(x, shape=(1, *x.shape)) for x in (k, v)), axis=0)
 
 
 @onnx("MultiHeadAttention", domain=DOMAIN)

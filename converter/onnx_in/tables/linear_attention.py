@@ -8,8 +8,9 @@ from typing import Any
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import Type, at_least_float32
-from ....runtime.ops import convolution, creation, elementwise, linear, loops, self_gated, shaping
-from ....runtime.subprograms import traced
+from ....runtime.ops import convolution, creation, elementwise, linear, self_gated, shaping, slicing
+from ....runtime.ops.higher_order import loops
+from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..heads import aligned, part
@@ -149,7 +150,7 @@ def causal_conv_with_state(
         before = (x.shape[0], channels, width - 1)
         if past is None:
             past = x.builder.create(creation.full, shape=before, value=0.0, dtype=x.dtype)
-        whole = shaping.concat(aligned(past, before), x, axis=2)
+        whole = slicing.concat(aligned(past, before), x, axis=2)
         y = convolution.conv(whole, weight, bias, stride=(1,), padding=((0, 0),), dilation=(1,), groups=channels)
         y = self_gated.silu(y) if activation != "none" else y
         return [aligned(y, tuple(x.shape)), part(whole, 2, x.shape[2], x.shape[2] + width - 1)]

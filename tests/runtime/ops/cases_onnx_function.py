@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from cellbridge.runtime.ir.types import Type
-from cellbridge.runtime.ops import elementwise, shaping
-from cellbridge.runtime.subprograms import traced
+from cellbridge.runtime.ops import elementwise, slicing
+from cellbridge.runtime.programs.subprograms import traced
 from tests.runtime.ops.cases import OpCase
 
 RNG = np.random.default_rng(3)
@@ -22,8 +22,8 @@ def gated(a: Any, b: Any) -> list[Any]:
 
 
 def tail(a: Any, b: Any) -> list[Any]:
-    whole = shaping.concat(a, b, axis=1)
-    return [elementwise.exp(a), shaping.slice(whole, starts=(3,), stops=(6,), steps=(1,), axes=(1,))]
+    whole = slicing.concat(a, b, axis=1)
+    return [elementwise.exp(a), slicing.slice(whole, starts=(3,), stops=(6,), steps=(1,), axes=(1,))]
 
 
 CASES = [
