@@ -19,12 +19,20 @@ def item(x: Any, axis: int, position: int) -> Any:
     return shaping.reshape(row, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
-def split_heads(x: Any, count: Any) -> Any:
-    """(batch, length, features) as (batch, heads, length, features of a head)."""
+def shape_of_heads(x: Any, count: Any) -> tuple[Any, ...]:
+    """The shape of what `split_heads` gives; that of `x` where `count` is None."""
+    if count is None:
+        return tuple(x.shape)
     batch, length, features = x.shape
     if isinstance(features, int) and isinstance(count, int) and (count < 1 or features % count):
         raise ShapeError(f"{features} features can't be split into {count} heads")
-    split = shaping.reshape(x, shape=(batch, length, count, features // count))
+    return batch, count, length, features // count
+
+
+def split_heads(x: Any, count: Any) -> Any:
+    """(batch, length, features) as (batch, heads, length, features of a head)."""
+    batch, _, length, size = shape_of_heads(x, count)
+    split = shaping.reshape(x, shape=(batch, length, count, size))
     return shaping.transpose(split, permutation=(0, 2, 1, 3))
 
 

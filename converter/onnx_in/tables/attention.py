@@ -16,7 +16,7 @@ from ....runtime.ops.trigonometry import tanh
 from ....runtime.tracing import Traced
 from .. import protos
 from ..context import Context
-from ..heads import aligned, join_heads, rotated, split_heads
+from ..heads import aligned, join_heads, rotated, shape_of_heads, split_heads
 from ..table import cast, onnx
 from ..whole import kept_whole
 
@@ -70,11 +70,11 @@ def attention(
     if softcap < 0:
         raise ShapeError(f"softcap must be 0 or more, given {softcap}")
     heads = _heads(Q, K, V, q_num_heads, kv_num_heads)
-    q, k, v = (x if heads is None else split_heads(x, heads[min(i, 1)]) for i, x in enumerate((Q, K, V)))
+    q, k, v = (shape_of_heads(x, heads and heads[min(i, 1)]) for i, x in enumerate((Q, K, V)))
     _check(q, k, v, past_key, past_value, nonpad_kv_seqlen)
     form = Form(
         bool(is_causal), left_window_size, right_window_size,
-        1 / math.sqrt(q.shape[-1]) if scale is None else scale,
+        1 / math.sqrt(q[-1]) if scale is None else scale,
         softcap, None if softmax_precision is None else protos.dtype_of(softmax_precision, "Attention"), heads,
         qk_matmul_output_mode if context.uses(3) else None,
     )  # fmt: skip
@@ -97,11 +97,11 @@ def attention(
 def _needs_definition(form: Form, q: Any, k: Any, past: Any, presents: bool) -> bool:
     """Whether the ops alone say it: where the op of attention does, or the operator isn't what runs best."""
     if form.scores is not None or (presents and past is None):
-        return True  # ONNX Runtime (1.31, 1.32) gives other biased scores with a past
-    if past is None and form.causal and q.shape[2] != k.shape[2]:
+        return True  # biased scores with a past are others in ONNX Runtime (1.31, 1.32)
+    if past is None and form.causal and q[2] != k[2]:
         return True  # which keys are the later ones there, ONNX Runtime's versions disagree on
     plain = form.softcap == 0 and form.precision is None and form.left == form.right == UNBOUNDED
-    return plain and past is None and form.heads is None and q.shape[1] == k.shape[1]
+    return plain and past is None and form.heads is None and q[1] == k[1]
 
 
 def _heads(q: Any, k: Any, v: Any, queries: int | None, keys: int | None) -> tuple[int, int] | None:
@@ -118,17 +118,17 @@ def _heads(q: Any, k: Any, v: Any, queries: int | None, keys: int | None) -> tup
 
 
 def _check(q: Any, k: Any, v: Any, past_key: Any, past_value: Any, lengths: Any) -> None:
-    """Raise `ShapeError` unless heads, (batch, heads, length, features) each, and what comes with them fit."""
+    """Raise `ShapeError` unless the shapes (batch, heads, length, features) and what comes with them fit."""
 
     def agree(what: str, *sizes: Any) -> None:
         if len({size for size in sizes if isinstance(size, int)}) > 1:
             raise ShapeError(f"needed one {what}, given {' and '.join(map(str, sizes))}")
 
-    agree("batch size", q.shape[0], k.shape[0], v.shape[0])
-    agree("number of heads of keys and values", k.shape[1], v.shape[1])
-    agree("length of keys and values", k.shape[2], v.shape[2])
-    agree("number of features of queries and keys", q.shape[3], k.shape[3])
-    counts = q.shape[1], k.shape[1]
+    agree("batch size", q[0], k[0], v[0])
+    agree("number of heads of keys and values", k[1], v[1])
+    agree("length of keys and values", k[2], v[2])
+    agree("number of features of queries and keys", q[3], k[3])
+    counts = q[1], k[1]
     if all(isinstance(count, int) for count in counts) and (counts[1] == 0 or counts[0] % counts[1]):
         raise ShapeError(f"{counts[0]} heads of queries can't share {counts[1]} heads of keys")
     if (past_key is None) != (past_value is None):
@@ -141,13 +141,13 @@ def _check(q: Any, k: Any, v: Any, past_key: Any, past_value: Any, lengths: Any)
         if past.ndim != 4:
             raise ShapeError(f"{name} must have 4 dimensions, given {tuple(past.shape)}")
         for axis, what in ((0, "batch size"), (1, "number of heads"), (3, "number of features")):
-            agree(f"{what} of {name} and what follows it", past.shape[axis], now.shape[axis])
+            agree(f"{what} of {name} and what follows it", past.shape[axis], now[axis])
     if past_key is not None:
         agree("length of past_key and past_value", past_key.shape[2], past_value.shape[2])
     if lengths is not None and lengths.ndim != 1:
         raise ShapeError(f"nonpad_kv_seqlen must have 1 dimension, given {tuple(lengths.shape)}")
     if lengths is not None:
-        agree("batch size and number of lengths", q.shape[0], lengths.shape[0])
+        agree("batch size and number of lengths", q[0], lengths.shape[0])
 
 
 def _attention(
@@ -282,7 +282,7 @@ def rotary_embedding(
     if X.ndim == 3 and not num_heads:
         raise ShapeError("X of 3 dimensions needs the attribute num_heads")
     heads = num_heads if X.ndim == 3 else None
-    size = X.shape[-1] if heads is None else split_heads(X, heads).shape[-1]
+    size = shape_of_heads(X, heads)[-1]
     turned = rotary_embedding_dim or size
     if isinstance(size, int) and (turned > size or turned % 2):
         raise ShapeError(f"an even number of up to {size} features can be rotated, not {turned}")
