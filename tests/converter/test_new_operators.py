@@ -348,6 +348,28 @@ def test_malformed_nodes(
     assert f"{operator} node" in str(caught.value)
 
 
+# by operator, which axis is a length in operands of 3 and 4 dimensions, and what those of each operand are called
+LENGTH_AXES = {"Attention": {3: 1, 4: 2}, "LinearAttention": {3: 1}}
+LENGTHS_OF = {"x1": "keys", "x2": "keys", "x4": "past", "x5": "past"}
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.operator in LENGTH_AXES], ids=str)
+def test_lengths_that_the_run_tells(case: Case) -> None:
+    model = case.model()
+    for info in model.graph.input:
+        dims = info.type.tensor_type.shape.dim
+        if len(dims) > 2:
+            dims[0].dim_param = "batch"
+        if axis := LENGTH_AXES[case.operator].get(len(dims)):
+            dims[axis].dim_param = LENGTHS_OF.get(info.name, "length") if case.operator == "Attention" else "length"
+    program = from_onnx(model)
+    wanted = [y.numpy() for y in as_tuple(case.torch(*(torch.from_numpy(x) for x in case.given())))]
+    close(program(*case.given()), wanted)
+    exported = to_onnx(program)
+    given = dict(zip((value.name for value in program.inputs), case.given(), strict=True))
+    close(list(run_model(exported, given).values()), wanted)
+
+
 def test_a_query_without_any_key_gives_zeros_and_no_gradient() -> None:
     mask = np.zeros((3, 3), np.bool_)
     mask[1:] = True

@@ -166,13 +166,13 @@ def _attention(
     v = cast(aligned(v, (*v.shape[:2], k.shape[2], v.shape[3])), q.dtype)
     scores_shape = (*q.shape[:3], k.shape[2])
     allowed, added = _masks(q, mask, scores_shape)
-    offset = 0 if past_key is None else past_key.shape[2]
+    first = 0 if past_key is None else past_key.shape[2]  # the place of the first query
     simple = past_key is None and lengths is None and form.left == form.right == UNBOUNDED
     if lengths is not None:
         lengths = aligned(lengths, (q.shape[0],))
-        offset = shaping.reshape(lengths, shape=(lengths.shape[0], 1, 1, 1)) - q.shape[2]
+        first = -q.shape[2]  # from the end of each sequence
     if not (simple and form.causal):
-        allowed = _both(allowed, _visible(q, k.shape[2], offset, form))
+        allowed = _both(allowed, _visible(q, k.shape[2], first, lengths, form))
     if lengths is not None:
         real = comparison.less(_range(q, k.shape[2]), shaping.reshape(lengths, shape=(lengths.shape[0], 1, 1, 1)))
         allowed = _both(allowed, real)
@@ -185,7 +185,7 @@ def _attention(
         scores = None
     else:
         if causal:
-            allowed = _both(allowed, _visible(q, k.shape[2], 0, form))
+            allowed = _both(allowed, _visible(q, k.shape[2], 0, None, form))
         y, scores = _attention_of_scores(q, k, v, _one_mask(allowed, added, q.dtype), form)
     return y if form.heads is None else join_heads(y), *presents, scores
 
@@ -243,10 +243,14 @@ def _masks(q: Any, mask: Any, shape: tuple[Any, ...]) -> tuple[Any, Any]:
     return (mask, None) if is_bool else (None, mask)
 
 
-def _visible(q: Any, keys: Any, offset: Any, form: Form) -> Any:
-    """Which keys queries may attend to by their places; None if all."""
+def _visible(q: Any, keys: Any, first: Any, lengths: Any, form: Form) -> Any:
+    """Which keys queries may attend to by their places; None if all.
+
+    The place of the first query is `first`, counted from the ends of sequences where there are `lengths`.
+    """
     places = _range(q, keys)
-    own = shaping.reshape(_range(q, q.shape[2]), shape=(q.shape[2], 1)) + offset
+    own = shaping.reshape(_range(q, first + q.shape[2], first), shape=(q.shape[2], 1))
+    own = own if lengths is None else own + shaping.reshape(lengths, shape=(lengths.shape[0], 1, 1, 1))
     allowed = comparison.less_equal(places, own) if form.causal else None
     if form.left != UNBOUNDED:
         allowed = _both(allowed, comparison.greater_equal(places, own - form.left))
@@ -255,8 +259,8 @@ def _visible(q: Any, keys: Any, offset: Any, form: Form) -> Any:
     return allowed
 
 
-def _range(like: Any, count: Any) -> Any:
-    return like.builder.create(creation.arange, stop=count, dtype=INT64)
+def _range(like: Any, stop: Any, start: Any = 0) -> Any:
+    return like.builder.create(creation.arange, start=start, stop=stop, dtype=INT64)
 
 
 def _both(first: Any, second: Any) -> Any:

@@ -38,9 +38,10 @@ def _attended(
         allowed = _four(_of_batch(mask, q.shape[0]), keys, q.shape[0], context)
         added = _sum(context, added, _filled(allowed, fill, q.dtype))
     if causal:
-        at = shaping.reshape(context.builder.create(creation.arange, stop=queries, dtype=INT64), shape=(queries, 1))
+        at = context.builder.create(creation.arange, start=keys - queries, stop=keys, dtype=INT64)
+        at = shaping.reshape(at, shape=(queries, 1))
         places = context.builder.create(creation.arange, stop=keys, dtype=INT64)
-        allowed = comparison.less_equal(places, at + (keys - queries))
+        allowed = comparison.less_equal(places, at)
         added = _sum(context, added, _filled(allowed, fill, q.dtype))
     given = None if scale == 0.0 else scale
     return join_heads(attention.scaled_dot_product_attention(q, k, v, added, causal=False, scale=given))
