@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ...runtime.ir.program import Program, require_program
+from ...runtime.programs.subprograms import with_definitions
 from ...runtime.train.serialization import save_checkpoint
 from .bodies import Bodies
 from .layers.network import Network
@@ -27,7 +28,7 @@ def to_cell_checkpoint(program: Program, path: str | os.PathLike[str]) -> None:
     """
     require_program(program)
     arrays = Bodies(
-        Network(with_names_of_cells(program), "cellbridge")
+        Network(with_names_of_cells(with_definitions(program)), "cellbridge")
     ).arrays()  # the same names whatever the target is
     ending = "safetensors" if os.fspath(path).endswith(".safetensors") else "ckpt"
     save_checkpoint(arrays, path, format=ending)

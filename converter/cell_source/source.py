@@ -7,6 +7,7 @@ from typing import Any
 
 from ...runtime.errors import UsageError, require_supported
 from ...runtime.ir.program import Program, require_program
+from ...runtime.programs.subprograms import with_definitions
 from .bodies import Bodies
 from .classes import Classes
 from .layers.network import Network
@@ -43,7 +44,7 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
     require_program(program)
     if target not in TARGETS:
         raise UsageError(f"target must be one of {', '.join(map(repr, TARGETS))}, given {target!r}")
-    network = Network(with_names_of_cells(program), target)
+    network = Network(with_names_of_cells(with_definitions(program)), target)
     bodies = Bodies(network)
     classes = Classes(network.literals, network.root.class_name)
     bodies.define(classes)

@@ -12,7 +12,7 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program, require_program
 from ...runtime.ir.types import Value
 from ...runtime.lowering import opsets
-from ...runtime.lowering.model import Lowering
+from ...runtime.lowering.model import lower_program
 from ...runtime.lowering.writing import add_initializers, write
 from ...runtime.ops.random import RANDOM_OPS
 from ...runtime.programs.plan import plan
@@ -47,8 +47,11 @@ def to_onnx(
     Args:
         program: what to write. Nodes, parameters and constants that no output depends on are left out.
         path: the file to write, whole or not at all.
-        opset: version of the operator set, 17 to the newest that onnx and ONNX Runtime have in common;
-            23 by default, 21 for a program that draws random numbers.
+        opset: version of the operator set, 17 to the newest that onnx has. By default the lowest that holds the model
+            without loss: each op that ONNX Runtime has a kernel for is one operator (LayerNormalization from 17 on,
+            Gelu from 20 on, Attention and RMSNormalization from 23 on; 21 is the newest with random draws). In a newer
+            one that is asked for, CumProd (from 26 on) is one operator too, and so are those that an ONNX file that was
+            read had (Swish, LinearAttention, SwiGLU, ...), which ONNX Runtime may not run.
         dynamic_axes: names for symbolic dimensions, by names of inputs and outputs, as `torch.onnx.export` takes them:
             `{"x": {0: "batch"}}`, or `{"x": [0]}` for axes that need only be symbolic.
         external_data: whether tensors go to `<path>.data` beside the file (`<path>.<16 digits>.data` where that is
@@ -85,13 +88,12 @@ def to_onnx(
 
     axes = AxisNames([*inputs, *results], dynamic_axes or {})
     nodes = [node for node in nodes if node not in drawn]
-    version = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
-    lowering = Lowering(program, version, inputs, results)
-    lowering.lower(nodes)
+    choice = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
+    lowering, choice = lower_program(program, nodes, choice, inputs, results)
     if optimize:
         lowering.optimize()
     metadata = program_metadata(program, lowering.computed_parameters(), lowering.graph.transposed)
-    model = lowering.model(axes.shape, metadata)
+    model = lowering.model(axes.shape, [*metadata, opsets.metadata(choice)])
     initializers = lowering.initializers()
     if path is None:
         add_initializers(model, initializers)

@@ -14,7 +14,7 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, Value, is_half
 from ...runtime.lowering import opsets
-from ...runtime.lowering.model import Lowering, symbolic_shape
+from ...runtime.lowering.model import lower_program, symbolic_shape
 from ...runtime.lowering.rewrites import rewrite, upcast_half_precision
 from ...runtime.lowering.writing import add_initializers, write
 from ...runtime.nn.wrap.training_step import TrainingStep
@@ -78,9 +78,8 @@ def training_step_to_onnx(
         used.add(name)
         taken.append((name, value))
     nodes = [node.node for node in plan(program, [value for _, value in results])]
-    version = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
-    lowering = Lowering(program, version, [*taken, *kept.items()], results)
-    lowering.lower(nodes)
+    choice = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
+    lowering, choice = lower_program(program, nodes, choice, [*taken, *kept.items()], results)
     lowering.optimize()
     for (name, _), (given, _) in zip(results, lowering.results, strict=True):
         if given != name:
@@ -89,7 +88,7 @@ def training_step_to_onnx(
                 f"loss, the overflow, or an update ({UPDATE}...); rename that of the network"
             )
     metadata = program_metadata(program, lowering.computed_parameters(), lowering.graph.transposed)
-    model = lowering.model(symbolic_shape, metadata)
+    model = lowering.model(symbolic_shape, [*metadata, opsets.metadata(choice)])
     begin = {lowering.tensors[value]: program.constant_data[value] for value in kept.values()}
     initializers = {**lowering.initializers(), **begin}
     if path is None:

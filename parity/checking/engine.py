@@ -22,6 +22,7 @@ from ...converter.onnx_out.export import to_onnx
 from ...converter.onnx_out.naming import input_names
 from ...runtime.errors import ConversionError, ConversionWarning, UsageError
 from ...runtime.ir.program import Program
+from ...runtime.lowering import opsets
 from ...runtime.tensor_like import Operand
 from ..comparison.trial import judged
 from ..dtypes import WORKING_DTYPES
@@ -92,6 +93,8 @@ def check(
         ConversionError: the module can't be converted, and there is no port, which would be judged alone, with a note.
     """
     chosen = from_keywords(Options, check, options)
+    if opset is not None:
+        opsets.require_loadable(opset)
     require_ready(module)
     shown = progress or NoProgress()
     keywords = dict(kwargs or {})
@@ -148,7 +151,8 @@ def check(
         )
     if save_onnx is not None:
         shown.stage("write ONNX", None)
-        to_onnx(program, save_onnx, opset=opset, external_data=external_data)
+        model = to_onnx(program, save_onnx, opset=opset, external_data=external_data)
+        report.notes.append(f"the ONNX model is of {opsets.described(model)}")
     return report
 
 

@@ -21,7 +21,12 @@ from .training import CHECKED_STEPS, export_training, require_training_step, tra
 @click.option("-o", "--output", required=True, metavar="FILE", help="The ONNX file to write.")
 @click.option("--no-check", is_flag=True, help="Write it without comparing it with torch.")
 @click.option("--no-grad", is_flag=True, help="Compare outputs only.")
-@click.option("--opset", type=int, help="Version of the operator set: 17 to the newest that ONNX Runtime takes.")
+@click.option(
+    "--opset",
+    type=int,
+    help="Version of the operator set: 17 to the newest that ONNX Runtime takes, with --no-check the newest that onnx "
+    "knows. Default: the lowest that holds the model without loss.",
+)
 @click.option(
     "--fp16",
     is_flag=True,
@@ -72,6 +77,8 @@ def export(
         from ...runtime.lowering import opsets
 
         opsets.chosen(opset)  # or it is refused, before the work starts
+        if not no_check:
+            opsets.require_loadable(opset)
     require_training_step(training_step)
     if training_step:
         if not no_check:
@@ -85,9 +92,11 @@ def export(
     with files.written_model(output) as onnx_path:
         if no_check:
             from ...converter import to_onnx
+            from ...runtime.lowering import opsets
 
             program = converted(model, seed, verbose, dynamic, "float16" if fp16 else None)
-            to_onnx(program, onnx_path, opset=opset, external_data=data)
+            written = to_onnx(program, onnx_path, opset=opset, external_data=data)
+            echo(f"the ONNX model is of {opsets.described(written)}")
         else:
             options: OptionKeywords = {"seed": seed, "grads": not no_grad, "dtype": "float16" if fp16 else "float32"}
             report = checked(model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data)

@@ -14,6 +14,7 @@ from ...runtime.errors import UsageError
 from ..inputs.dynamic_axes import with_dynamic_axes
 from ..inputs.model_file import load
 from ..options import OptionKeywords
+from ..report.layout import echo
 from ..support.progress import TerminalProgress
 from ..training.recipe import DYNAMIC, OPTIMIZERS, Recipe, RecipeKeywords
 from .command import Function, quiet
@@ -161,6 +162,7 @@ def export_training(
     from ...converter import training_step_to_onnx
     from ...runtime import tree
     from ...runtime.ir.types import is_floating
+    from ...runtime.lowering import opsets
     from ...runtime.programs.call import as_array
     from ...runtime.train_step.arguments import training_step
     from ..inputs.sizes import open_axes
@@ -186,7 +188,8 @@ def export_training(
     # of a module in another dtype, what is trained is that module in float32
     given = zip(map(as_array, leaves), program.inputs, strict=True)
     batch = tuple(array.astype(value.dtype) if is_floating(array.dtype) else array for array, value in given)
-    training_step_to_onnx(step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset)
+    written = training_step_to_onnx(step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset)
+    echo(f"the ONNX model is of {opsets.described(written)}")
 
 
 def trained(

@@ -16,7 +16,7 @@ from ..ir.dims import SymbolicDim
 from ..ir.program import Program
 from ..ir.types import Value
 from ..lowering import opsets
-from ..lowering.model import Lowering
+from ..lowering.model import Lowering, lower_program
 from ..lowering.nodes import where
 from ..lowering.passes.share import RANDOM
 from ..lowering.rewrites import ON_CPU, rewrite
@@ -102,10 +102,10 @@ def _batches_that_must_not_be_empty(program: Program, lowering: Lowering) -> dic
 def lowered(program: Program, wanted: Sequence[Value], handed_in: Sequence[Value]) -> Lowering:
     """The program as an optimized graph; inputs and results have the names of their values."""
     nodes = [step.node for step in plan(program, wanted)]
-    opset = opsets.chosen(None, draws=any(node.op in RANDOM_OPS for node in nodes))
+    opset = opsets.best(draws=any(node.op in RANDOM_OPS for node in nodes))
     inputs = [(value.name, value) for value in (*program.inputs, *handed_in)]
-    lowering = Lowering(program, opset, inputs, [(f"{value.name}.result", value) for value in wanted])
-    lowering.lower(nodes)
+    results = [(f"{value.name}.result", value) for value in wanted]
+    lowering, _ = lower_program(program, nodes, opsets.Choice(opset, opset), inputs, results)
     lowering.optimize()
     graph = lowering.graph
     graph.nodes = [replace(n, attributes=n.attributes | _seed(n.op_type)) for n in graph.nodes]

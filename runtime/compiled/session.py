@@ -69,6 +69,13 @@ _OF_DATA = {
 """What ONNX Runtime says of values that an operator doesn't take: the error, its words, and what to do."""
 
 
+_TOO_NEW = re.compile(
+    r"(?s)(?P<what>Opset) (?P<given>\d+) is under development.* till opset (?P<most>\d+)"
+    r"|model (?P<ir>IR version): (?P<given_ir>\d+), max supported IR version: (?P<most_ir>\d+)"
+)
+"""What ONNX Runtime says of a model that is newer than itself."""
+
+
 class Session:
     """A model loaded in ONNX Runtime.
 
@@ -148,6 +155,13 @@ class Session:
 
 def explained(error: Exception, model: onnx.ModelProto | str | PathLike[str], provider: str) -> SessionError:
     """What ONNX Runtime says of a model, with the Cell and the source line of the node that it names."""
+    if newer := _TOO_NEW.search(str(error)):
+        kind, given, most = (x for x in newer.groups() if x is not None)
+        return SessionError(
+            f"ONNX Runtime can't run the model: its {kind.replace('Opset', 'opset')} is {given}, and ONNX Runtime "
+            f"{ort.__version__} knows those up to {most}\n  what to do: install a newer ONNX Runtime, or write the "
+            "model in an older opset: converter.to_onnx(converter.from_onnx(model), path)"
+        )
     said = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
     said = re.sub(r"/onnxruntime_src/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", said).strip()  # its own C++
     pattern = next((pattern for pattern in _OF_DATA if re.search(pattern, said)), None)

@@ -18,7 +18,7 @@ from ..visible import encodable_name
 from . import opset17
 from .deferred import Deferred
 from .emitted import Emitted
-from .opsets import require_operator
+from .opsets import NewerOpset, require_operator
 from .sizes import Sizes
 
 Array = np.ndarray[Any, Any]
@@ -34,6 +34,7 @@ class Graph:
 
     Attributes:
         opset: version of the standard operator set.
+        ceiling: up to which version it may rise so that an operator is kept whole; None where it may not.
         nodes: in order of computation.
         initializers: data by tensor name.
         sources: by tensor name, of parameters and buffers and of what is computed of them alone: their names.
@@ -42,8 +43,9 @@ class Graph:
         sizes: the symbolic dimensions.
     """
 
-    def __init__(self, opset: int) -> None:
+    def __init__(self, opset: int, ceiling: int | None = None) -> None:
         self.opset = opset
+        self.ceiling = ceiling
         self.nodes: list[Emitted] = []
         self.initializers: dict[str, Array | Deferred] = {}
         self.sources: dict[str, tuple[str, ...]] = {}
@@ -120,6 +122,12 @@ class Graph:
             inputs, given = opset17.written(op_type, inputs, given, self.initializers)
         self.nodes.append(Emitted(op_type, name, inputs, results, given, self._metadata))
         return results[0] if outputs == 1 else results
+
+    def has(self, op_type: str, version: int) -> bool:
+        """Whether the opset is of that version, the first that has an operator; see `OnnxGraph`."""
+        if self.ceiling is not None and self.opset < version <= self.ceiling:
+            raise NewerOpset(version, op_type)
+        return self.opset >= version
 
     def note(self, key: str, text: str) -> None:
         """Add to the metadata of the node that was written last."""

@@ -35,15 +35,16 @@ class Lowering:
         inputs: what the model takes: inputs of the program, and those of its parameters and buffers that are to be
             handed in at each run; the others are in the model.
         results: what the model gives.
+        ceiling: up to which opset operators are kept whole where that takes a newer one; see `lower_program`.
 
     Attributes:
         graph: what is emitted so far.
         tensors: the tensor that each value is.
     """
 
-    def __init__(self, program: Program, opset: int, inputs: Named, results: Named) -> None:
+    def __init__(self, program: Program, opset: int, inputs: Named, results: Named, ceiling: int | None = None) -> None:
         self.program = program
-        self.graph = ProgramGraph(opset)
+        self.graph = ProgramGraph(opset, ceiling)
         self.tensors: dict[Value, str] = {}
         handed_in = {value for _, value in inputs}
         stored = {p.value: name for name, p in program.parameters.items()}
@@ -123,6 +124,25 @@ class Lowering:
             metadata_props=metadata,
             graph=graph,
         )
+
+
+def lower_program(
+    program: Program, nodes: Sequence[Node], choice: opsets.Choice, inputs: Named, results: Named
+) -> tuple[Lowering, opsets.Choice]:
+    """The nodes of a program, emitted in the opset that was asked for, or in the lowest that holds them; and that.
+
+    Raises:
+        UnsupportedOperators: ops of inputs that have no ONNX form.
+        ConversionError: an op has no ONNX form with these attributes or symbolic sizes, or in that opset.
+    """
+    while True:
+        lowering = Lowering(program, choice.opset, inputs, results, choice.ceiling)
+        try:
+            lowering.lower(nodes)
+        except opsets.NewerOpset as newer:
+            choice = choice.risen(newer)
+        else:
+            return lowering, choice
 
 
 def _value_info(name: str, type: Type, shape: Shape) -> onnx.ValueInfoProto:

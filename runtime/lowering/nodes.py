@@ -13,6 +13,7 @@ from ..programs.plan import plan
 from ..programs.subprograms import traced
 from .emitted import Subgraph
 from .graph import Graph
+from .opsets import NewerOpset
 from .precomputed import Precomputed
 from .small_integers import wider
 
@@ -127,6 +128,8 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
             results = tuple(_nothing(graph, value.type) for value in node.outputs)
         else:
             results = _widened(graph, node, rule, ["" if v is None else tensors[v] for v in node.inputs])
+    except NewerOpset as error:
+        raise error.at(where(program, node)) from error
     except (ConversionError, ShapeError, TypeError, ValueError) as error:
         raise ConversionError(f"{where(program, node)} can't be written in ONNX: {error}") from error
     for value, tensor in zip(node.outputs, results, strict=True):

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConversionError
 from .deferred import Deferred, array_of
+from .opsets import NewerOpset
 
 Array = np.ndarray[Any, Any]
 Written = tuple[tuple[str, ...], dict[str, Any]]
@@ -23,14 +23,11 @@ SCATTERS = ("ScatterElements", "ScatterND")
 def written(
     op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any], constants: Mapping[str, Array | Deferred]
 ) -> Written:
-    """Inputs and attributes of a node in opset 17; `ConversionError` if it has none there."""
+    """Inputs and attributes of a node in opset 17; `NewerOpset` if it has none there."""
     if op_type in REDUCTIONS and len(inputs) == 2:
         return inputs[:1], attributes | {"axes": array_of(constants[inputs[1]]).tolist()}
     if op_type == "Split" and "num_outputs" in attributes:  # into equal parts, as without `split` in 17
         return inputs, {name: value for name, value in attributes.items() if name != "num_outputs"}
     if op_type in SCATTERS and attributes.get("reduction") in ("max", "min"):
-        raise ConversionError(
-            f"ONNX has {op_type} with reduction {attributes['reduction']!r} from opset 18 on: "
-            "export with opset 18 or a newer one"
-        )
+        raise NewerOpset(18, f"{op_type} with reduction {attributes['reduction']!r}")
     return inputs, attributes

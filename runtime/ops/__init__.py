@@ -62,7 +62,7 @@ from . import (
     traced_methods,
     trigonometry,
 )
-from .higher_order import by_value, control_flow, loops, own_gradient
+from .higher_order import by_value, control_flow, loops, onnx_function, own_gradient
 from .linear_algebra import matrix, matrix_functions, orthogonal, spectral, symmetric, triangular
 from .registry import Op, all_ops, get
 
@@ -106,6 +106,7 @@ __all__ = [
     "matrix_functions",
     "max_pooling",
     "normalization",
+    "onnx_function",
     "orthogonal",
     "own_gradient",
     "products",

@@ -27,10 +27,10 @@ def has_attention(graph: OnnxGraph, q: str, k: str, v: str, mask: str) -> bool:
     """Whether Attention-23 takes these operands: (batch, heads, length, size), without broadcasting but of the mask."""
     types = [graph.type(x) for x in (q, k, v)]
     return (
-        graph.opset >= 23
-        and types[0].dtype in (FLOAT32, FLOAT16)  # ONNX Runtime has no other kernels
+        types[0].dtype in (FLOAT32, FLOAT16)  # ONNX Runtime has no other kernels
         and all(type.rank == 4 and type.shape[:2] == types[0].shape[:2] for type in types)
         and (not mask or 2 <= graph.type(mask).rank <= 4)
+        and graph.has("Attention", 23)
     )
 
 

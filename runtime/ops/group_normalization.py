@@ -68,7 +68,7 @@ def _(
 @group_norm.onnx
 def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, groups: int, eps: float) -> str:
     kind = graph.type(x)
-    if is_half(kind.dtype) and graph.opset >= 21 and weight and bias:
+    if is_half(kind.dtype) and weight and bias and graph.has("GroupNormalization", 21):
         return str(graph.op("GroupNormalization", x, weight, bias, num_groups=groups, epsilon=eps))
     if kind.dtype != FLOAT32:  # ONNX Runtime's InstanceNormalization has no other kernel
         return _onnx_group_norm(graph, x, weight, bias, groups, eps)[0]

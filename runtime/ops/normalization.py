@@ -182,7 +182,7 @@ def _(
 @rms_norm.onnx
 def _(graph: OnnxGraph, x: str, weight: str, *, axes_count: int, eps: float) -> str:
     kind = graph.type(x)
-    if graph.opset >= 23 and weight and kind.dtype != FLOAT64:
+    if weight and kind.dtype != FLOAT64 and graph.has("RMSNormalization", 23):
         return str(graph.op("RMSNormalization", x, weight, axis=-axes_count, epsilon=eps))
     return _onnx_rms_norm(graph, x, weight, axes_count, eps)[0]
 

@@ -61,6 +61,12 @@ class OnnxGraph(Protocol):
     def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of the standard domain; its output name, or a tuple of names when `outputs` is above 1."""
 
+    def has(self, op_type: str, version: int) -> bool:
+        """Whether an operator is in the opset, by the first version that has it as it is needed.
+
+        Where the opset is chosen, and ONNX Runtime has a kernel for the operator, one is that has it.
+        """
+
     def note(self, key: str, text: str) -> None:
         """Add to the metadata of the node that was written last what its operator has no attribute for."""
 

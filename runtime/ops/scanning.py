@@ -68,6 +68,8 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
 def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
     if graph.type(x).rank == 0:
         return x
+    if graph.type(x).dtype in scanning_onnx.MULTIPLIED and graph.has("CumProd", 26):
+        return scanning_onnx.cumulative_product(graph, x, axis)
     return scanning_onnx.accumulated(graph, (x,), axis, 1, lambda w, product, factor: w("Mul", product, factor))
 
 

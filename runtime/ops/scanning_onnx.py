@@ -13,6 +13,8 @@ from .float64_forms import Writer
 from .reduction_onnx import MANY_ROWS
 from .registry import OnnxGraph, Type
 
+MULTIPLIED = {np.dtype(kind) for kind in ("float32", "float64", "int32", "int64", "uint32", "uint64")}  # by CumProd
+
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype in which numbers are accumulated; ATen accumulates float32 in float64, too."""
@@ -26,6 +28,12 @@ def cumulative_sum(graph: OnnxGraph, x: str, axis: int) -> str:
     if type.dtype != FLOAT32 or (isinstance(size, int) and size < MANY_ROWS):
         return str(graph.op("CumSum", x, at))
     return graph.cast(graph.op("CumSum", graph.op("Cast", x, to=FLOAT64), at), FLOAT32)
+
+
+def cumulative_product(graph: OnnxGraph, x: str, axis: int) -> str:
+    """CumProd-26, in float64, as the interpreter computes it."""
+    type, at = graph.type(x), graph.constant(axis, np.int64)
+    return graph.cast(graph.op("CumProd", graph.cast(x, wide(type.dtype)), at), type.dtype)
 
 
 def accumulated(graph: OnnxGraph, operands: Sequence[str], axis: int, first: float, step: Callable[..., str]) -> str:

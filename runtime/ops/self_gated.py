@@ -108,7 +108,7 @@ def _mish_gate_slope(x: Any, gate: Any) -> Any:
 
 @mish.onnx
 def _(graph: OnnxGraph, x: str) -> str:
-    if graph.type(x).dtype != FLOAT64 and graph.opset >= 18:
+    if graph.type(x).dtype != FLOAT64 and graph.has("Mish", 18):
         return str(graph.op("Mish", x))
     return str(_mish_onnx(graph, x)[0])
 
@@ -175,7 +175,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, approximate: str) -> Any:
 @gelu.onnx
 def _(graph: OnnxGraph, x: str, *, approximate: str) -> str:
     w = Writer(graph, graph.type(x).dtype)
-    if graph.opset >= 20 and w.dtype != FLOAT64:
+    if w.dtype != FLOAT64 and graph.has("Gelu", 20):
         return str(graph.op("Gelu", x, approximate=approximate))
     if approximate == "none":
         scaled = w("Mul", x, math.sqrt(0.5))

@@ -252,7 +252,7 @@ def _(graph: OnnxGraph, x: str, *, before: Shape, after: Shape, mode: str, value
         return _circular(graph, x, before, after)
     names = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
     options = [graph.constant(value, graph.type(x).dtype)] if mode == "constant" and value else []
-    if not options and mode == "constant" and graph.opset >= 18:
+    if not options and mode == "constant" and graph.has("Pad with axes", 18):
         # all axes, said so: ONNX Runtime's optimizer leaves such a Pad alone. Otherwise it makes it the padding of the
         # pool that follows, where what is padded isn't 0 (MaxPool) or isn't counted (AveragePool)
         options = ["", graph.constant(np.arange(len(before)), np.int64)]

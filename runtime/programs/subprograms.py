@@ -6,6 +6,7 @@ A sub-program has no parameters and no buffers: all that it uses comes in throug
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..errors import ShapeError
@@ -81,6 +82,32 @@ class _Appended(Evaluation):
     def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
         """The new names of the sizes that the node finds."""
         return {r.symbol: symbol(self.renamed.get(r.symbol, r.symbol)) for r in step.readings}
+
+
+def with_definitions(program: Program) -> Program:
+    """The same program with the definitions of its `onnx_function` nodes in their place, in sub-programs too."""
+    builder = Builder.continuing(program)
+    builder.nodes = []
+    for node in program.nodes:
+        programs = {name: with_definitions(x) for name, x in node.attributes.items() if isinstance(x, Program)}
+        if node.op != "onnx_function":
+            builder.nodes.append(replace(node, attributes={**node.attributes, **programs}))
+            continue
+        begin = len(builder.nodes)
+        with builder.at(node.cell, node.source):
+            operands = [Traced(builder, value) for value in node.inputs if value is not None]
+            results = inlined(builder, programs["body"], operands)
+        names = {x.value: value for x, value in zip(results, node.outputs, strict=True)}
+        builder.nodes[begin:] = [
+            replace(
+                inner,
+                inputs=tuple(None if value is None else names.get(value, value) for value in inner.inputs),
+                outputs=tuple(names.get(value, value) for value in inner.outputs),
+                source=node.source,
+            )
+            for inner in builder.nodes[begin:]
+        ]
+    return program.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants))
 
 
 def called(program: Program, operands: Sequence[Any]) -> list[Any]:

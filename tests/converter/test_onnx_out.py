@@ -160,9 +160,9 @@ def test_every_opset_is_written(opset: int) -> None:
 
 def test_opsets() -> None:
     assert 26 <= opsets.newest() <= onnx.defs.onnx_opset_version()
-    assert to_onnx(two_cells()).opset_import[0].version == opsets.DEFAULT == 23
-    for opset in (16, opsets.newest() + 1, 0, -1):
-        with pytest.raises(UsageError, match=rf"opset must be 17 to {opsets.newest()}, given {opset}"):
+    assert to_onnx(two_cells()).opset_import[0].version == opsets.OLDEST == 17
+    for opset in (16, opsets.NEWEST + 1, 0, -1):
+        with pytest.raises(UsageError, match=rf"opset must be 17 to {opsets.NEWEST}, given {opset}"):
             to_onnx(two_cells(), opset=opset)
 
 

@@ -196,7 +196,7 @@ def test_draws_are_not_shared() -> None:
     module = Function(lambda self, x: torch.rand_like(x) - torch.rand_like(x))
     model = to_onnx(from_torch(module, (torch.ones(50),)))
     (result,) = run_model(model, dict.fromkeys(names(model.graph.input), np.ones(50, np.float32))).values()
-    assert model.opset_import[0].version == opsets.WITH_DRAWS, "ONNX Runtime has no kernel of a newer one"
+    assert model.opset_import[0].version <= opsets.WITH_DRAWS, "ONNX Runtime has no kernel of a newer one"
     assert np.abs(result).max() > 0
 
 
@@ -237,7 +237,7 @@ def check_folded(case: Any, dtype: str, opset: int) -> None:
 
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
 def test_every_op_on_constants_is_folded_rightly(case: Any) -> None:
-    check_folded(case, "float32", opsets.DEFAULT)
+    check_folded(case, "float32", opsets.BEST)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -53,11 +54,18 @@ def written(net: Path) -> onnx.ModelProto:
 
 
 def test_opset(net: Path) -> None:
-    assert export(net, "--opset", "17").exit_code == 0
+    asked = export(net, "--opset", "17")
+    assert asked.exit_code == 0
+    assert "note: the ONNX model is of opset 17, asked for" in asked.output
     assert written(net).opset_import[0].version == 17
+    for checked in ([], ["--no-check"]):
+        chosen = export(net, *checked)
+        assert chosen.exit_code == 0
+        version = written(net).opset_import[0].version
+        assert re.search(rf"the ONNX model is of opset {version}, the\s+lowest", chosen.output)
     refused = export(net, "--opset", "99")
     assert refused.exit_code == 2
-    assert f"opset must be 17 to {opsets.newest()}, given 99" in refused.output
+    assert f"opset must be 17 to {opsets.NEWEST}, given 99" in refused.output
 
 
 @pytest.mark.parametrize("checked", [[], ["--no-check"]])

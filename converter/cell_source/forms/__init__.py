@@ -37,6 +37,7 @@ WITHOUT_FORM = {
     "max_pool_gradient": GRADIENTS,
     "mish_with_gate": GRADIENTS,
     "nonzero": FOUND_SIZE,
+    "onnx_function": "its definition is written",
     "read_sizes": FOUND_SIZE,
     "resize_gradient": GRADIENTS,
     "rms_norm_with_statistics": GRADIENTS,

@@ -13,7 +13,9 @@ from ....runtime.ops import activation, comparison, creation, elementwise, recti
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from .context import Context
+from .heads import aligned
 from .table import onnx
+from .whole import kept_whole
 
 
 @onnx("Relu")
@@ -36,7 +38,7 @@ def elu(context: Context, X: Traced, *, alpha: float = 1.0) -> Any:
 
 @onnx("Celu")
 def celu(context: Context, X: Traced, *, alpha: float = 1.0) -> Any:
-    """Celu-12(X) -> Y"""
+    """Celu-12..28(X) -> Y"""
     return rectifier.elu(X, alpha=alpha, input_scale=1.0 / alpha)
 
 
@@ -96,7 +98,26 @@ def softsign(context: Context, input: Traced) -> Any:
 @onnx("Swish")
 def swish(context: Context, X: Traced, *, alpha: float = 1.0) -> Any:
     """Swish-24(X) -> Y"""
-    return self_gated.silu(X) if alpha == 1.0 else X * elementwise.sigmoid(X * alpha)
+    return kept_whole("Swish", 24, lambda x: [_swish(x, alpha)], [X], {"alpha": alpha})[0]
+
+
+def _swish(x: Traced, alpha: float) -> Any:
+    return self_gated.silu(x) if alpha == 1.0 else x * elementwise.sigmoid(x * alpha)
+
+
+@onnx("SwiGLU")
+def swiglu(context: Context, A: Traced, B: Traced, *, alpha: float = 1.0) -> Any:
+    """SwiGLU-28(A, B) -> Y: Swish of the gate, times the value; of one shape"""
+    if A.ndim != B.ndim:
+        raise ShapeError(f"A and B must have one shape, given {tuple(A.shape)} and {tuple(B.shape)}")
+    pairs = zip(A.shape, B.shape, strict=True)
+    if any(a != b for a, b in pairs if isinstance(a, int) and isinstance(b, int)):
+        raise ShapeError(f"A and B must have one shape, given {tuple(A.shape)} and {tuple(B.shape)}")
+
+    def definition(A: Any, B: Any) -> list[Any]:
+        return [_swish(A, alpha) * aligned(B, tuple(A.shape))]
+
+    return kept_whole("SwiGLU", 28, definition, [A, B], {"alpha": alpha})[0]
 
 
 def _along(context: Context, x: Traced, axis: int | None, op: Callable[..., Any]) -> Any:

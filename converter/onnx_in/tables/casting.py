@@ -53,7 +53,7 @@ def _exponent(x: Traced, dtype: np.dtype[Any], round_mode: str) -> Any:
 
 @onnx("Cast")
 def cast_(context: Context, input: Traced, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
-    """Cast-6..25(input) -> output"""
+    """Cast-6..28(input) -> output"""
     return converted(input, protos.dtype_of(to, "Cast"), saturate=bool(saturate), round_mode=round_mode)
 
 

@@ -206,7 +206,7 @@ def _like(number: float, x: Traced) -> float | int:
 
 @onnx("Einsum")
 def einsum(context: Context, *Inputs: Traced, equation: str) -> Any:
-    """Einsum-12(*Inputs) -> Output"""
+    """Einsum-12..28(*Inputs) -> Output"""
     return contraction.einsum(equation.replace(" ", ""), list(Inputs))
 
 

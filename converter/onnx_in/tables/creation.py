@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from ....runtime.errors import ConversionError, ShapeError
 from ....runtime.ir.dims import SymbolicDim
-from ....runtime.ir.types import FLOAT32, INT64, Type
+from ....runtime.ir.types import FLOAT32, INT64, Type, is_half
 from ....runtime.ops import comparison, creation, elementwise, shaping
 from ....runtime.tracing import Traced
 from ...unsupported import Unsupported
@@ -54,10 +55,12 @@ def constant_of_shape(context: Context, input: Any, *, value: Any = None) -> Any
 
 
 @onnx("Range", values=("start", "limit", "delta"))
-def range_(context: Context, start: Any, limit: Any, delta: Any) -> Any:
-    """Range-11(start, limit, delta) -> output"""
+def range_(context: Context, start: Any, limit: Any, delta: Any, *, stash_type: int = 1) -> Any:
+    """Range-11..27(start, limit, delta) -> output; half precision is computed in float32"""
     bounds = (start, limit, delta)
     dtype = start.dtype
+    if is_half(dtype) and stash_type != TensorProto.FLOAT:
+        raise Unsupported(f"stash_type {stash_type}")
     if all(isinstance(x, Known) for x in bounds):
         first, stop, step = (x.data.reshape(-1)[0] for x in bounds)
         first, stop, step = (x.item() if isinstance(x, np.generic) else x for x in (first, stop, step))
@@ -84,7 +87,7 @@ def eye_like(context: Context, input: Any, *, dtype: int | None = None, k: int =
 
 @onnx("OneHot", values=("depth",))
 def one_hot(context: Context, indices: Traced, depth: Any, values: Traced, *, axis: int = -1) -> Any:
-    """OneHot-9..11(indices, depth, values) -> output"""
+    """OneHot-9..28(indices, depth, values) -> output"""
     types = () if context.declared()[0] else unknown_shape(context, values, indices.ndim + 1)
     return context.by_value("OneHot", indices, depth, values, types=types, axis=axis)
 

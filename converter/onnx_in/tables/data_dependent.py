@@ -20,6 +20,6 @@ def nonzero(context: Context, X: Traced) -> Any:
 
 @onnx("Unique")
 def unique(context: Context, X: Traced, *, axis: int | None = None, sorted: int = 1) -> Any:
-    """Unique-11(X) -> Y, indices?, inverse_indices?, counts?"""
+    """Unique-11..28(X) -> Y, indices?, inverse_indices?, counts?"""
     at = None if axis is None else normalize_axis(axis, X.ndim)
     return data_dependent.unique(X, symbols=(context.builder.new_symbol(),), axis=at, sorted=bool(sorted))

@@ -104,7 +104,7 @@ def div(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broa
 
 @onnx("Mod")
 def mod(context: Context, A: Traced, B: Traced, *, fmod: int = 0) -> Any:
-    """Mod-10..13(A, B) -> C"""
+    """Mod-10..28(A, B) -> C"""
     return context.broadcast("Mod", A, B, fmod=fmod)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -15,30 +14,8 @@ from ...unsupported import Unsupported
 from .context import Context
 from .convolution import product_of
 from .fused import DOMAIN
+from .heads import item, join_heads, part, rotated, split_heads
 from .table import cast, onnx
-
-
-def _part(x: Any, axis: int, start: Any, stop: Any) -> Any:
-    return slicing.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
-
-
-def _one(x: Any, axis: int, position: int) -> Any:
-    """One of what stands along an axis, without the axis."""
-    row = _part(x, axis, position, position + 1)
-    return shaping.reshape(row, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
-
-
-def _heads(x: Any, count: Any) -> Any:
-    """(batch, length, features) as (batch, heads, length, features of a head)."""
-    batch, length, features = x.shape
-    split = shaping.reshape(x, shape=(batch, length, count, features // count))
-    return shaping.transpose(split, permutation=(0, 2, 1, 3))
-
-
-def _joined(x: Any) -> Any:
-    """The opposite of `_heads`."""
-    batch, count, length, size = x.shape
-    return shaping.reshape(shaping.transpose(x, permutation=(0, 2, 1, 3)), shape=(batch, length, count * size))
 
 
 def _with_past(past: Any, now: Any) -> Any:
@@ -62,12 +39,13 @@ def _attended(
         allowed = _four(_of_batch(mask, q.shape[0]), keys, q.shape[0], context)
         added = _sum(context, added, _filled(allowed, fill, q.dtype))
     if causal:
-        at = shaping.reshape(context.builder.create(creation.arange, stop=queries, dtype=INT64), shape=(queries, 1))
+        at = context.builder.create(creation.arange, start=keys - queries, stop=keys, dtype=INT64)
+        at = shaping.reshape(at, shape=(queries, 1))
         places = context.builder.create(creation.arange, stop=keys, dtype=INT64)
-        allowed = comparison.less_equal(places, at + (keys - queries))
+        allowed = comparison.less_equal(places, at)
         added = _sum(context, added, _filled(allowed, fill, q.dtype))
     given = None if scale == 0.0 else scale
-    return _joined(attention.scaled_dot_product_attention(q, k, v, added, causal=False, scale=given))
+    return join_heads(attention.scaled_dot_product_attention(q, k, v, added, causal=False, scale=given))
 
 
 def _sum(context: Context, first: Any, second: Any) -> Any:
@@ -111,9 +89,9 @@ def attention_(
     third = projected.shape[-1] // 3
     sizes = list(qkv_hidden_sizes or (third, third, third))
     ends = (0, sizes[0], sizes[0] + sizes[1], sum(sizes))
-    q, k, v = (_heads(_part(projected, 2, ends[i], ends[i + 1]), num_heads) for i in range(3))
+    q, k, v = (split_heads(part(projected, 2, ends[i], ends[i + 1]), num_heads) for i in range(3))
     if past is not None:
-        k, v = (_with_past(_one(past, 0, i), x) for i, x in enumerate((k, v)))
+        k, v = (_with_past(item(past, 0, i), x) for i, x in enumerate((k, v)))
     y = _attended(context, q, k, v, mask_index, attention_bias, bool(unidirectional), mask_filter_value, scale)
     if not context.uses(1):
         return y
@@ -136,7 +114,7 @@ def multi_head_attention(
     q, k, v = _three(query, key, value, num_heads)
     if bias is not None:
         size = q.shape[1] * q.shape[3]
-        parts = [_part(bias, 0, 0, size), _part(bias, 0, size, 2 * size), _part(bias, 0, 2 * size, bias.shape[0])]
+        parts = [part(bias, 0, 0, size), part(bias, 0, size, 2 * size), part(bias, 0, 2 * size, bias.shape[0])]
         q, k, v = (
             context.broadcast("Add", x, shaping.reshape(part, shape=(1, num_heads, 1, x.shape[3])))
             for x, part in zip((q, k, v), parts, strict=True)
@@ -149,16 +127,16 @@ def multi_head_attention(
 def _three(query: Any, key: Any, value: Any, heads: int) -> tuple[Any, Any, Any]:
     """Queries, keys and values, (batch, heads, length, features), of what may be packed into one tensor."""
     if query.ndim == 5:  # (batch, length, heads, 3, features)
-        q, k, v = (shaping.transpose(_one(query, 3, i), permutation=(0, 2, 1, 3)) for i in range(3))
+        q, k, v = (shaping.transpose(item(query, 3, i), permutation=(0, 2, 1, 3)) for i in range(3))
         return q, k, v
     if key is None:
         raise ShapeError("needed keys, or all in one tensor of 5 dimensions")
     if key.ndim == 5:  # (batch, length, heads, 2, features)
-        k, v = (shaping.transpose(_one(key, 3, i), permutation=(0, 2, 1, 3)) for i in range(2))
-        return _heads(query, heads), k, v
+        k, v = (shaping.transpose(item(key, 3, i), permutation=(0, 2, 1, 3)) for i in range(2))
+        return split_heads(query, heads), k, v
     if value is None:
         raise ShapeError("needed values")
-    return _heads(query, heads), *(x if x.ndim == 4 else _heads(x, heads) for x in (key, value))
+    return split_heads(query, heads), *(x if x.ndim == 4 else split_heads(x, heads) for x in (key, value))
 
 
 @onnx("RotaryEmbedding", domain=DOMAIN)
@@ -171,7 +149,7 @@ def rotary_embedding(
     flat = input.ndim == 3
     if flat:
         size = input.shape[2] // num_heads if num_heads else 2 * cos_cache.shape[1]
-        x = _heads(input, input.shape[2] // size)
+        x = split_heads(input, input.shape[2] // size)
     else:
         x = input
     turned = rotary_embedding_dim or x.shape[3]
@@ -179,23 +157,8 @@ def rotary_embedding(
     if position_ids.ndim == 1:  # where the sequence begins
         places = context.builder.create(creation.arange, stop=length, dtype=INT64)
         position_ids = shaping.reshape(context.broadcast("Add", places, position_ids), shape=(1, length))
-    half = turned // 2
-    cos, sin = (
-        shaping.reshape(table, shape=(table.shape[0], 1, length, half))
-        for table in (indexing.take(cache, position_ids, axis=0) for cache in (cos_cache, sin_cache))
-    )
-    if interleaved:
-        pairs = shaping.reshape(_part(x, 3, 0, turned), shape=(*x.shape[:3], half, 2))
-        first, second = (_one(pairs, 4, i) for i in (0, 1))
-    else:
-        first, second = _part(x, 3, 0, half), _part(x, 3, half, turned)
-    times = functools.partial(context.broadcast, "Mul")
-    results = [times(first, cos) - times(second, sin), times(first, sin) + times(second, cos)]
-    if interleaved:
-        spread = slicing.concat(*(shaping.reshape(r, shape=(*r.shape, 1)) for r in results), axis=4)
-        rotated = shaping.reshape(spread, shape=(*x.shape[:3], turned))
-    else:
-        rotated = slicing.concat(*results, axis=3)
-    if turned != x.shape[3]:
-        rotated = slicing.concat(rotated, _part(x, 3, turned, x.shape[3]), axis=3)
-    return _joined(rotated) if flat else rotated
+    cos, sin = (indexing.take(cache, position_ids, axis=0) for cache in (cos_cache, sin_cache))
+    if cos.shape[-1] != turned // 2 and isinstance(cos.shape[-1], int):
+        raise ShapeError(f"needed angles for {turned // 2} pairs of features, given {cos.shape[-1]}")
+    y = rotated(x, cos, sin, interleaved=bool(interleaved))
+    return join_heads(y) if flat else y

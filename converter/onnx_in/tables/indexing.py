@@ -97,7 +97,7 @@ def tensor_scatter(
 
 @onnx("Compress", values=("condition",))
 def compress(context: Context, input: Traced, condition: Any, *, axis: int | None = None) -> Any:
-    """Compress-9..11(input, condition) -> output"""
+    """Compress-9..28(input, condition) -> output"""
     if axis is None:
         input, axis = shaping.reshape(input, shape=(product(input.shape),)), 0
     at = normalize_axis(axis, input.ndim)

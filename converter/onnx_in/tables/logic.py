@@ -43,7 +43,7 @@ def bitwise_not(context: Context, X: Traced) -> Any:
 
 @onnx("BitShift")
 def bit_shift(context: Context, X: Traced, Y: Traced, *, direction: str) -> Any:
-    """BitShift-11(X, Y) -> Z"""
+    """BitShift-11..28(X, Y) -> Z"""
     if direction not in ("LEFT", "RIGHT"):
         raise ShapeError(f"direction must be LEFT or RIGHT, given {direction!r}")
     return (comparison.left_shift if direction == "LEFT" else comparison.right_shift)(X, Y)

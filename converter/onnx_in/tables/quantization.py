@@ -68,7 +68,7 @@ def quantize_linear(
     context: Context, x: Traced, y_scale: Traced, y_zero_point: Traced | None = None, *, axis: int = 1,
     block_size: int = 0, output_dtype: int = 0, precision: int = 0, saturate: int = 1,
 ) -> Any:  # fmt: skip
-    """QuantizeLinear-10..25(x, y_scale, y_zero_point?) -> y"""
+    """QuantizeLinear-10..28(x, y_scale, y_zero_point?) -> y"""
     dtype = UINT8 if not output_dtype else protos.dtype_of(output_dtype, "QuantizeLinear")
     if y_zero_point is not None:
         dtype = y_zero_point.dtype
@@ -84,7 +84,7 @@ def dequantize_linear(
     context: Context, x: Traced, x_scale: Traced, x_zero_point: Traced | None = None, *, axis: int = 1,
     block_size: int = 0, output_dtype: int = 0,
 ) -> Any:  # fmt: skip
-    """DequantizeLinear-10..25(x, x_scale, x_zero_point?) -> y"""
+    """DequantizeLinear-10..28(x, x_scale, x_zero_point?) -> y"""
     dtype = protos.dtype_of(output_dtype, "DequantizeLinear") if output_dtype else x_scale.dtype
     wide = dtype if is_floating(dtype) else FLOAT32
     scale = cast(cast(aligned(x_scale, x, axis, block_size), FLOAT32), wide)

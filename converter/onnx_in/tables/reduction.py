@@ -24,7 +24,7 @@ def _enter(name: str) -> None:
             name, data, axes, types=types, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes
         )
 
-    reduce.__doc__ = f"{name}-1..20(data, axes?) -> reduced"
+    reduce.__doc__ = f"{name}-1..28(data, axes?) -> reduced"
     onnx(name, values=("axes",))(reduce)
 
 

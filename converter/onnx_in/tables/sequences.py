@@ -226,20 +226,20 @@ def sequence_map(context: Context, input_sequence: Any, *additional_inputs: Any,
 
 @onnx("Optional", values=("input",), folds=False)
 def optional(context: Context, input: Any = None, *, type: Any = None) -> Any:
-    """Optional-15(input?) -> output"""
+    """Optional-15..28(input?) -> output"""
     return Optional(input)
 
 
 @onnx("OptionalHasElement", values=("input",), folds=False)
 def optional_has_element(context: Context, input: Any = None) -> Any:
-    """OptionalHasElement-15..18(input?) -> output"""
+    """OptionalHasElement-15..28(input?) -> output"""
     present = input.value is not None if isinstance(input, Optional) else input is not None
     return known(np.array(present, BOOL))
 
 
 @onnx("OptionalGetElement", values=("input",), folds=False)
 def optional_get_element(context: Context, input: Any) -> Any:
-    """OptionalGetElement-15..18(input) -> output"""
+    """OptionalGetElement-15..28(input) -> output"""
     value = input.value if isinstance(input, Optional) else input
     if value is None:
         raise ShapeError("the optional holds nothing")

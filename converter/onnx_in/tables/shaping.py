@@ -202,7 +202,7 @@ def trilu(context: Context, input: Traced, k: Any = None, *, upper: int = 1) -> 
 
 @onnx("DepthToSpace")
 def depth_to_space(context: Context, input: Traced, *, blocksize: int, mode: str = "DCR") -> Any:
-    """DepthToSpace-1..13(input) -> output"""
+    """DepthToSpace-1..28(input) -> output"""
     n, c, h, w = input.shape
     b, d = blocksize, c // blocksize**2
     if mode == "DCR":
@@ -229,7 +229,7 @@ def space_to_depth(context: Context, input: Traced, *, blocksize: int, mode: str
 def reverse_sequence(
     context: Context, input: Traced, sequence_lens: Traced, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Any:
-    """ReverseSequence-10(input, sequence_lens) -> Y: the first elements along time in reverse, by batch"""
+    """ReverseSequence-10..28(input, sequence_lens) -> Y: the first elements along time in reverse, by batch"""
     steps, batch = input.shape[time_axis], input.shape[batch_axis]
     times = context.builder.create(creation.arange, stop=steps, dtype=INT64)
     lengths = elementwise.cast(sequence_lens, dtype=INT64)

@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ir.types import Type
 from ...dtypes import torch_dtype
 from ..calls import control
-from .table import Context, torch_form
+from .table import Context, no_torch_form, torch_form
 
 
 @torch_form("cond")
@@ -43,6 +43,9 @@ def _empty(type: Type) -> tuple[tuple[int, ...], Any]:
 def _(context: Context, *tensors: Any, outputs: int, backward: Any, refusal: str) -> Any:
     result = context.call(control.own_gradient, tensors, outputs, backward, refusal)
     return tuple(result[i] for i in range(outputs))
+
+
+no_torch_form("onnx_function", "its definition is written")
 
 
 @torch_form("guard")

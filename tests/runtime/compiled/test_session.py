@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import ml_dtypes
@@ -12,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from cellbridge.runtime import UsageError
-from cellbridge.runtime.compiled.session import SessionError, run_model
+from cellbridge.runtime.compiled.session import SessionError, explained, run_model
 
 
 def model_of(op_type: str, dtype: int, count: int = 1) -> onnx.ModelProto:
@@ -63,6 +64,29 @@ def test_a_missing_kernel_names_operator_cell_and_source(tmp_path: Path) -> None
             run_model(given, {"x0": array, "x1": array})
         assert "Could not find an implementation for Add(14)" in str(caught.value)
         assert "operator Add of Cell layer.0 at model.py:3: y = f(x)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "[ONNXRuntimeError] : 1 : FAIL : Load model from m.onnx failed:/onnxruntime_src/a.h:46 void f(int) ONNX "
+            "Runtime only *guarantees* support for models stamped with official released onnx opset versions. Opset 27 "
+            "is under development and support for this is limited.\nCurrent official support for domain ai.onnx is "
+            "till opset 26.",
+            r"its opset is 27, and ONNX Runtime \S+ knows those up to 26",
+        ),
+        (
+            "[ONNXRuntimeError] : 1 : FAIL : /onnxruntime_src/b.cc:256 f() Unsupported model IR version: 14, max "
+            "supported IR version: 13",
+            r"its IR version is 14, and ONNX Runtime \S+ knows those up to 13",
+        ),
+    ],
+)
+def test_a_model_that_is_newer_than_onnxruntime(said: str, told: str) -> None:
+    error = explained(RuntimeError(said), model_of("Relu", TensorProto.FLOAT), "cpu")
+    assert re.search(told, str(error))
+    assert "an older opset: converter.to_onnx" in str(error)
 
 
 def test_wrong_inputs_are_told() -> None:

@@ -1,0 +1,77 @@
+"""Operators of ONNX that other ops define, kept in one piece: `onnx_function`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.program import Program
+from ...ir.types import FLOAT16, FLOAT32, is_floating
+from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
+from .subprogram_rules import as_tuple, cotangents_of, run, to_floating
+
+
+@operator
+def onnx_function(
+    *operands: Tensor,
+    body: Program,
+    operator: str,
+    version: int,
+    slots: tuple[bool, ...],
+    attributes: tuple[tuple[str, Any], ...] = (),
+) -> tuple[Tensor, ...]:
+    """What `body` computes, which is what an operator of ONNX's standard domain means.
+
+    Whatever computes takes the body. ONNX files have the operator itself where their opset has it.
+
+    Args:
+        operands: those of the operator that are given.
+        body: the definition of the operator on these operands; gives its outputs.
+        operator: its name, such as "RotaryEmbedding".
+        version: the first opset whose operator of that name means this.
+        slots: for each operand of the operator, whether it is given.
+        attributes: names and values, of the operator.
+    """
+
+
+@onnx_function.infer
+def _(*operands: Type, body: Program, slots: tuple[bool, ...], **named: Any) -> tuple[Type, ...]:
+    from ...programs.subprograms import result_types
+
+    require(sum(slots) == len(operands), f"{len(operands)} operands for the slots {slots}")
+    return tuple(result_types(body, operands))
+
+
+@onnx_function.native_kernel
+def _(*operands: Array, body: Program, **named: Any) -> tuple[Array, ...]:
+    return run(body, operands)
+
+
+@onnx_function.vjp
+def _(g: Any, y: Any, *operands: Tensor, body: Program, **named: Any) -> tuple[Any, ...]:
+    from ...programs.subprograms import called, gradient
+
+    found = called(gradient(body), [*operands, *cotangents_of(as_tuple(g), as_tuple(y))])
+    return tuple(to_floating(operands, found))
+
+
+@onnx_function.onnx
+def _(
+    graph: OnnxGraph,
+    *operands: str,
+    body: Program,
+    operator: str,
+    version: int,
+    slots: tuple[bool, ...],
+    attributes: tuple[tuple[str, Any], ...],
+) -> Any:
+    from ...programs.subprograms import called
+
+    dtypes = [graph.type(name).dtype for name in operands]
+    # other dtypes have no kernels in ONNX Runtime, or no place in the operator's schema
+    known = all(dtype in (FLOAT32, FLOAT16) for dtype in dtypes if is_floating(dtype))
+    if known and graph.has(operator, version):
+        given = iter(operands)
+        inputs = [next(given) if slot else "" for slot in slots]
+        return graph.op(operator, *inputs, outputs=len(body.outputs), **dict(attributes))
+    written = graph.composed(lambda *given: called(body, given), operands)
+    return written if len(written) > 1 else written[0]
