@@ -28,9 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--changed",
         nargs="?",
         const="",
-        metavar="BASE",
-        help="run the tests that are nearest to what differs from BASE, given as --changed=BASE (default: where the branch "
-        "left main)",
+        metavar="=BASE",
+        help="run the tests that are nearest to what differs from BASE (default: where the branch left main)",
     )
     group.addoption(
         "--seconds",

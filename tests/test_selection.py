@@ -10,8 +10,6 @@ import pytest
 from tests.imports import ImportGraph
 from tests.selection import Selector, changed_files
 
-ROOT = Path(__file__).parents[1]
-
 FILES = {
     "runtime/__init__.py": "",
     "runtime/ops/__init__.py": "from . import fourier, power\nfrom .registry import get",
@@ -115,7 +113,3 @@ def test_files_that_git_does_not_know_are_changes(root: Path) -> None:
     (root / "runtime/new.py").touch()
     (root / "runtime/lazy.py").write_text("# another")
     assert {path.name for path in changed_files(root, "HEAD")} == {"new.py", "lazy.py"}
-
-
-def test_every_measured_file_exists() -> None:
-    assert [name for name in Selector(ROOT).costs if not (ROOT / name).exists()] == []

@@ -100,7 +100,7 @@ class DoublePrecision(TorchFunctionMode):
 
 
 def map_only(kind: type[Any], change: Callable[[Any], Any], tree: Any) -> Any:
-    """`pytree.tree_map_only`, but many times faster on plain tuples, lists and dicts: every call of torch passes here."""
+    """`pytree.tree_map_only`, many times faster on plain tuples, lists and dicts: every call of torch passes here."""
     if isinstance(tree, kind):
         return change(tree)
     plain = type(tree)

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from cellbridge.parity.sides.precision import map_only
 
-Pair = namedtuple("Pair", "first second")  # noqa: PYI024
+Pair = namedtuple("Pair", "first second")
 X = torch.ones(2)
 
 
