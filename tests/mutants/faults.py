@@ -95,7 +95,7 @@ def _files(root: Path, area: str) -> list[Path]:
     if area == "judge":
         return [path for name in JUDGE if (path := root / "parity" / f"{name}.py").exists()]
     folders = TABLES if area == "table" else ("runtime/ops",)
-    return [path for folder in folders for path in sorted((root / folder).glob("*.py"))]
+    return [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
 
 
 def faults(source: str, file: str, area: str) -> list[Fault]:
