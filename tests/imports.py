@@ -46,7 +46,7 @@ class Source:
         defined: the names of its functions, classes and variables.
         used: what its imported names stand for where they are used, with the attributes that are taken of them.
         words: names that it mentions in any form: attributes and parts of strings such as `aten.add.Tensor`.
-        registered: names under which its decorators enter functions in a table, and those of the functions.
+        registered: names under which its decorators register functions in a table, and those of the functions.
     """
 
     def __init__(self, path: Path, module: tuple[str, ...]) -> None:

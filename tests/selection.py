@@ -1,10 +1,10 @@
 """Chooses the tests of a change: `pytest --changed` runs those that the changed files reach first.
 
-A test file's distance from a changed file is the number of imports between them. Where functions are entered in a table
-by decorators, whoever loads the package of the table can call them, and the test files that mention names that few
-others mention (`segment_reduce`) are the nearest. Tests run in the order of their distance, up to a budget of seconds:
-each file of `costs.json` is there with the seconds of processor that it took when the whole suite was last measured
-(`pytest --record-costs`).
+The distance of a test file from a changed file is the number of imports between them. Decorators register functions in
+tables: whoever loads the package of a table can call them. There, the nearest test files are those that mention names
+which few others mention (`segment_reduce`). Tests run in the order of their distance, up to a budget in seconds of
+processor. `costs.json` has the seconds of each test file; `pytest --record-costs` measures them anew. The first numbers
+outside tests/converter are estimates: ten times what every tenth test took.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Selector:
         return {path: distance for path, distance in found.items() if self._is_test(path)}
 
     def _namesakes(self, path: Path) -> list[Path]:
-        """The test files that mention rare names which a file enters in a table, or have its name."""
+        """The test files that mention rare names which a file registers in a table, or have its name."""
         names = self.sources[path].registered
         return [
             test

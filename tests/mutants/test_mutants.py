@@ -38,7 +38,7 @@ def test_each_kind_of_fault() -> None:
     }
 
 
-def test_areas_are_told_apart() -> None:
+def test_areas_are_distinguished() -> None:
     assert faults(RULES, "runtime/ops/a.py", "vjp") == []
     assert "return x - 1" in {fault.after for fault in faults(RULES, "parity/a.py", "judge")}
 
