@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
+from ...runtime.namespace import free_name
 from ...runtime.tree import Structure, is_call
 from ..structure.interfaces import Interface
-from .expressions import RESERVED, free_name, identifier, quoted
+from .text.expressions import RESERVED, identifier, quoted
 
 
 @dataclass

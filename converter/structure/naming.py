@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection
 
 LONGEST = 100
 """Characters of a name that is made; one that is kept may be longer."""
@@ -23,39 +23,19 @@ def is_harmless(name: str) -> bool:
     return name.isidentifier() and unicodedata.normalize("NFKC", name) == name
 
 
-def identifier(text: str, fallback: str = "x") -> str:
-    """An identifier, no keyword, like a text: other characters become `_`."""
+def identifier(text: str, fallback: str = "x", reserved: Collection[str] | None = None) -> str:
+    """An identifier like a text: other characters become `_`.
+
+    Args:
+        text: the text.
+        fallback: what stands in place of nothing.
+        reserved: names that get a `_` behind them; without these, keywords get an `x_` before them.
+    """
     name = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text[:LONGEST])).strip("_")
     if not f"x{name}".isidentifier():
         name = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     name = name or fallback
+    if reserved is not None:
+        name = name if name.isidentifier() else f"{fallback}_{name}"
+        return f"{name}_" if name in reserved else name
     return f"x_{name}" if not name.isidentifier() or keyword.iskeyword(name) else name
-
-
-class Namespace:
-    """Names in one place, each of which is given once.
-
-    Args:
-        taken: names that are never given.
-    """
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._counts: dict[str, int] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._taken
-
-    def take(self, name: str) -> None:
-        """Let a name not be given from now on."""
-        self._taken.add(name)
-
-    def free(self, wanted: str) -> str:
-        """A name that is `wanted`, or that with a number if it was given before; taken from now on."""
-        name, count = wanted, self._counts.get(wanted, 0)
-        while name in self._taken:
-            count += 1
-            name = f"{wanted}_{count}"
-        self._counts[wanted] = count
-        self._taken.add(name)
-        return name

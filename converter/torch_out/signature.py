@@ -13,9 +13,10 @@ from ...runtime import tree
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
+from ...runtime.namespace import Namespace
 from ...runtime.tree import Structure, is_call
-from ..structure.naming import Namespace, identifier
-from . import functions
+from ..structure.naming import identifier
+from .calls import functions
 
 PLAIN = (bool, int, float, str, type(None))
 

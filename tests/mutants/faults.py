@@ -10,10 +10,7 @@ from random import Random
 
 AREAS = ("kernel", "vjp", "infer", "onnx", "table", "judge")
 TABLES = ("converter/capture/tables", "converter/onnx_in/tables", "converter/torch_out/tables")
-JUDGE = (
-    "alignment", "comparer", "deviations", "judge", "noise", "onnx_comparison", "pairing", "several_inputs",
-    "structures", "training_causes", "training_trial", "trial", "weak_inputs", "sides/precision", "sides/resolution",
-)  # fmt: skip
+JUDGE = ("parity/comparison", "parity/pairing", "parity/verdicts")
 
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "/", ast.Mod: "//", ast.Pow: "*",
@@ -92,9 +89,7 @@ def choose(root: Path, seed: int, each: int) -> list[Fault]:
 
 
 def _files(root: Path, area: str) -> list[Path]:
-    if area == "judge":
-        return [path for name in JUDGE if (path := root / "parity" / f"{name}.py").exists()]
-    folders = TABLES if area == "table" else ("runtime/ops",)
+    folders = {"table": TABLES, "judge": JUDGE}.get(area, ("runtime/ops",))
     return [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
 
 
