@@ -1,8 +1,74 @@
-"""What holds for all tests."""
+"""What holds for all tests, and the choice of tests by `--changed`."""
 
 from __future__ import annotations
 
+import json
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from tests.chosen_tests import ChosenTests
+from tests.selection import BUDGET, COSTS, Selector, changed_files
 
 settings.register_profile("at any speed", deadline=None)  # the machine may be busy
 settings.load_profile("at any speed")
+
+ROOT = Path(__file__).parents[1]
+SECONDS = pytest.StashKey[Counter[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("cellbridge")
+    group.addoption(
+        "--changed",
+        nargs="?",
+        const="",
+        metavar="=BASE",
+        help="run the tests that are nearest to what differs from BASE (default: where the branch left main)",
+    )
+    group.addoption(
+        "--seconds",
+        type=float,
+        default=BUDGET,
+        help="how long the tests of --changed may take, in seconds of processor (default: %(default)s)",
+    )
+    group.addoption(
+        "--record-costs",
+        action="store_true",
+        help="write the seconds of each test file that is run to tests/costs.json; not with -n",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SECONDS] = Counter()
+    base = config.getoption("changed")
+    if base is not None:
+        chosen = Selector(ROOT).select(changed_files(ROOT, base), config.getoption("seconds"))
+        config.pluginmanager.register(ChosenTests(chosen))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Count the seconds of processor of a test, and of the processes that it started."""
+    before = _processor_seconds()
+    result = yield
+    item.config.stash[SECONDS][item.path.relative_to(ROOT).as_posix()] += _processor_seconds() - before
+    return result
+
+
+def _processor_seconds() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    measured = session.config.stash[SECONDS]
+    if session.config.getoption("record_costs") and measured:
+        seconds = json.loads(COSTS.read_text()) | {name: round(spent, 1) for name, spent in measured.items()}
+        kept = {name: seconds[name] for name in sorted(seconds) if (ROOT / name).exists()}
+        COSTS.write_text(json.dumps(kept, indent=0) + "\n")

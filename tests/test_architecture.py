@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.imports import ROOMS, imports
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,7 +27,6 @@ MAY_IMPORT = {
     "parity/pytest_": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone
 }
-ROOMS = ("runtime", "converter", "parity")
 # The floors of each room, lowest first: a file may import from its own row and from those above it in this table, but
 # no two files each other. A row lists files and folders; where two apply to a file, the longer one holds.
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -88,26 +87,6 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }
 HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime")
-
-
-def imports(path: Path, package: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yields (line, dotted name in parts) for each import in a file, wherever in the file it stands.
-
-    `package` is the package that the file is in, in parts, against which relative imports are resolved.
-    """
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
-        match node:
-            case ast.Import(names=names):
-                yield from ((node.lineno, alias.name.split(".")) for alias in names)
-            case ast.ImportFrom(module=module, names=names, level=level):
-                base = package[: len(package) - level + 1] if level else []
-                base = base + (module.split(".") if module else [])
-                yield from ((node.lineno, [*base, alias.name]) for alias in names)
-            case ast.Call(
-                func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"),
-                args=[ast.Constant(value=str(name)), *_],
-            ):
-                yield node.lineno, name.split(".")
 
 
 def room_or_library(name: list[str]) -> str:

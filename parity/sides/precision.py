@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -70,7 +70,7 @@ class DoublePrecision(TorchFunctionMode):
             return args[0].double()
         kept, computed_with = (args[:1], args[1:]) if _refers_to_first(func) else ((), args)
         if "out" not in kwargs:
-            computed_with, kwargs = pytree.tree_map_only(torch.Tensor, _widened, (computed_with, kwargs))
+            computed_with, kwargs = map_only(torch.Tensor, _widened, (computed_with, kwargs))
         args = (*kept, *computed_with)
         if func in _COMPLEX_CASTS:
             return args[0].cdouble()
@@ -95,8 +95,25 @@ class DoublePrecision(TorchFunctionMode):
             return _MovedGradient.apply(func(*args, **kwargs))  # type: ignore[no-untyped-call]
         if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
             args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item()
-        args, kwargs = pytree.tree_map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
+        args, kwargs = map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
         return func(*args, **kwargs)
+
+
+def map_only(kind: type[Any], change: Callable[[Any], Any], tree: Any) -> Any:
+    """`pytree.tree_map_only`, many times faster on plain tuples, lists and dicts: every call of torch passes here."""
+    if isinstance(tree, kind):
+        return change(tree)
+    plain = type(tree)
+    if plain is tuple:
+        return tuple([map_only(kind, change, part) for part in tree])
+    if plain is list:
+        return [map_only(kind, change, part) for part in tree]
+    if plain is dict:
+        return {key: map_only(kind, change, part) for key, part in tree.items()}
+    return tree if plain in _LEAVES else pytree.tree_map_only(kind, change, tree)
+
+
+_LEAVES = frozenset({type(None), bool, int, float, complex, str, torch.Tensor, torch.nn.Parameter, torch.dtype})
 
 
 def _refers_to_first(func: Any) -> bool:

@@ -1,0 +1,84 @@
+"""The check by planted faults: which it plants, and that a test that fails is noted."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.__main__ import ROOT, copied, run
+from tests.mutants.faults import AREAS, Fault, choose, faults
+from tests.selection import Selector
+
+RULES = """
+@softer.kernel
+def _(x, n, flag=True):
+    if flag and x > n:
+        return stretched(x, n, keep=2)
+    return -x * 0.5
+
+
+def helper(x):
+    return x + 1
+"""
+
+
+def test_each_kind_of_fault() -> None:
+    after = {fault.after for fault in faults(RULES, "runtime/ops/a.py", "kernel")}
+    assert after == {
+        "if flag or (x > n):",
+        "if flag and x >= n:",
+        "return stretched(n, x, keep=2)",
+        "return stretched(x, n)",
+        "return stretched(x, n, keep=3)",
+        "return (-x) / 0.5",
+        "return x * 0.5",
+        "return -x * 1.0",
+    }
+
+
+def test_areas_are_distinguished() -> None:
+    assert faults(RULES, "runtime/ops/a.py", "vjp") == []
+    assert "return x - 1" in {fault.after for fault in faults(RULES, "parity/a.py", "judge")}
+
+
+def test_a_seed_gives_the_same_faults_of_every_area() -> None:
+    chosen = choose(ROOT, 3, 2)
+    assert chosen == choose(ROOT, 3, 2) != choose(ROOT, 4, 2)
+    assert [fault.area for fault in chosen] == [area for area in AREAS for _ in range(2)]
+    assert len({(fault.file, fault.line) for fault in chosen}) == len(chosen)
+
+
+def test_a_fault_is_planted_where_it_was_found_only(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(x):\n    return x\n")
+    fault = Fault("judge", "a.py", 2, "return x", "return -x")
+    fault.plant(tmp_path)
+    assert (tmp_path / "a.py").read_text() == "def f(x):\n    return -x\n"
+    with pytest.raises(ValueError, match="needed 'return x', found 'return -x'"):
+        fault.plant(tmp_path)
+
+
+@pytest.mark.parametrize(("after", "caught"), [("return x + 2", "test_helper"), ("return 1 + x", "")])
+def test_tests_are_run_in_a_copy(tmp_path: Path, after: str, caught: str) -> None:
+    tests = tmp_path / "tests"
+    for folder in (tests, tmp_path / "runtime"):
+        folder.mkdir()
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\ntestpaths = ['tests']\n")
+    (tmp_path / "runtime/a.py").write_text("def helper(x):\n    return x + 1\n")
+    (tests / "test_a.py").write_text(
+        "import importlib.util\nfrom pathlib import Path\n"
+        "def test_helper():\n"
+        "    path = Path(__file__).parents[1] / 'runtime' / 'a.py'\n"
+        "    spec = importlib.util.spec_from_file_location('a', path)\n"
+        "    module = importlib.util.module_from_spec(spec)\n"
+        "    spec.loader.exec_module(module)\n"
+        "    assert module.helper(1) == 2\n"
+        "def never_called():\n    from cellbridge.runtime import a\n"
+    )
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    with copied(tmp_path) as copy:
+        selector = Selector(copy, {})
+        first, _ = run(Fault("judge", "runtime/a.py", 2, "return x + 1", after), copy, selector)
+    assert first.partition("::")[2] == caught
+    assert (tmp_path / "runtime/a.py").read_text().endswith("x + 1\n")
