@@ -11,7 +11,8 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT64, Value, is_floating
 from ...runtime.memory import memory_size, size_in_words
 from ...runtime.ops.higher_order.trips import at_most
-from ...runtime.programs.interpreter import bind, execute, plan
+from ...runtime.programs.interpreter import bind, execute
+from ...runtime.programs.plan import plan
 from ..sides.records import Array
 
 MOST_TRIPS = 2**14

@@ -13,7 +13,8 @@ from ...runtime.ir.dims import evaluate
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value
 from ...runtime.ops.random import RANDOM_OPS
-from ...runtime.programs.interpreter import bind, execute, plan
+from ...runtime.programs.interpreter import bind, execute
+from ...runtime.programs.plan import plan
 from ...runtime.programs.random_inputs import draws_as_inputs
 from ...runtime.train_step.arguments import training_step
 from ...runtime.train_step.resident import Resident

@@ -10,7 +10,7 @@ from ..errors import ConversionError, ShapeError, UnsupportedOperators
 from ..ir.program import Program
 from ..ir.types import Node, Type, Value
 from ..ops import get
-from ..programs.interpreter import plan
+from ..programs.plan import plan
 from ..programs.subprograms import traced
 from .small_integers import wider
 
