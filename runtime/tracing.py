@@ -16,6 +16,7 @@ from .current_trace import current
 from .ir.dims import Dim, SymbolicDim, product
 from .ir.program import Program
 from .ir.types import Constant, Node, Source, Type, Value, as_dtype
+from .namespace import Namespace
 from .tensor_like import Operand, Operator
 
 
@@ -78,7 +79,7 @@ class Builder:
         self.constants: list[Constant] = []
         self.cell = 0
         self.source: Source | None = None
-        self._names: dict[str, int] = {}
+        self._names = Namespace()
         self._scalars: dict[tuple[str, str], Value] = {}
 
     @classmethod
@@ -106,16 +107,11 @@ class Builder:
 
     def name(self, stem: str) -> str:
         """A value name that isn't taken yet: `stem`, or `stem` with a number."""
-        candidate = stem
-        while candidate in self._names:
-            self._names[stem] += 1
-            candidate = f"{stem}_{self._names[stem]}"
-        self._names.setdefault(candidate, 0)
-        return candidate
+        return self._names.free(stem)
 
     def reserve(self, name: str) -> None:
         """Mark a name as taken."""
-        self._names.setdefault(name, 0)
+        self._names.take(name)
 
     def new_symbol(self, stem: str = "count") -> str:
         """The name of a size that only the run will tell."""

@@ -31,6 +31,36 @@ ROOMS = ("runtime", "converter", "parity")
 # The floors of each room, lowest first: a file may import from its own row and from those above it in this table, but
 # no two files each other. A row lists files and folders; where two apply to a file, the longer one holds.
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "runtime": (
+        # the core: programs, run and differentiated
+        ("installed.py", "lazy.py", "namespace.py", "visible.py", "providers.py"),
+        ("errors.py",),
+        ("checks.py", "memory.py", "onnxruntime_package.py", "tensor_like.py", "current_trace.py", "entering.py"),
+        ("tree.py",),
+        ("ir",),
+        ("precision.py", "tracing.py", "storage"),
+        ("ops",),
+        ("onnx_functions",),
+        ("programs",),
+        ("ops/higher_order",),
+        ("ops/linear_algebra",),
+        ("ops/__init__.py",),
+        ("storage/programs.py", "lowering"),
+        ("compiled",),
+        # what people write Cells with
+        ("eager/tape.py",),
+        ("context.py",),
+        ("common",),
+        ("functional",),
+        ("common/__init__.py", "eager"),
+        ("amp/scalers.py", "train/metrics"),
+        ("nn",),
+        ("graph",),
+        ("common/api.py", "optim", "amp"),
+        ("train", "train_step"),
+        ("attachments.py",),
+        ("__init__.py",),
+    ),
     "converter": (
         ("exclusive.py", "warning.py", "unsupported.py"),
         ("dtypes.py",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..structure.naming import free_name
+from ...runtime.namespace import free_name
 from .layers.network import Module
 from .text.expressions import Literals, filled, holes, identifier, skeleton
 from .text.helpers import HELPERS

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ...runtime.ir.program import Program
+from ...runtime.namespace import free_name
 from ...runtime.nn import Cell, CellList
-from ..structure.naming import free_name
 
 _OWN = frozenset({*dir(Cell()), *dir(CellList())})
 _VARIANT = re.compile(r"variant_\d+")

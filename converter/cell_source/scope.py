@@ -8,8 +8,8 @@ from typing import Any
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
+from ...runtime.namespace import free_name
 from ..structure.interfaces import Interface
-from ..structure.naming import free_name
 from .forms.table import dtype_name
 from .layers.network import Array, Module, Network
 from .text.dimensions import dimension

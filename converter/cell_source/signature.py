@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
+from ...runtime.namespace import free_name
 from ...runtime.tree import Structure, is_call
 from ..structure.interfaces import Interface
-from ..structure.naming import free_name
 from .text.expressions import RESERVED, identifier, quoted
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...runtime.ir.program import Program
+from ...runtime.namespace import Namespace
 from ...runtime.tree import Structure
-from ..structure.naming import Namespace
 
 
 def input_names(program: Program) -> list[str]:

@@ -13,9 +13,10 @@ from torch import fx
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Source, Value
+from ...runtime.namespace import Namespace
 from ..dtypes import torch_dtype
 from ..structure.interfaces import Interface, interfaces
-from ..structure.naming import Namespace, identifier
+from ..structure.naming import identifier
 from ..structure.network import Array
 from ..unsupported import Unsupported
 from .calls import functions

@@ -8,8 +8,9 @@ from torch import nn
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
+from ...runtime.namespace import Namespace
 from ..structure import network as structure
-from ..structure.naming import Namespace, identifier, is_harmless
+from ..structure.naming import identifier, is_harmless
 from ..structure.program_names import NAMES, ProgramNames
 from .modules import OWN
 

@@ -13,8 +13,9 @@ from ...runtime import tree
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
+from ...runtime.namespace import Namespace
 from ...runtime.tree import Structure, is_call
-from ..structure.naming import Namespace, identifier
+from ..structure.naming import identifier
 from .calls import functions
 
 PLAIN = (bool, int, float, str, type(None))

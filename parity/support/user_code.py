@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ...runtime.errors import UsageError
+from ...runtime.installed import is_installed
 
 LONGEST_ERROR = 20  # lines of an exception that are shown; -v shows all
 
@@ -61,10 +61,9 @@ def _user_line(error: BaseException) -> str:
 def user_line(error: BaseException) -> str:
     """`file:line: text` of the last line of the traceback that isn't of Python, an installed package or this one."""
     own_rooms = (str(Path(__file__).parents[2] / room) for room in ("parity", "converter", "runtime"))
-    installed = (sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib"))
-    foreign = ("<frozen", *(folder + os.sep for folder in (*own_rooms, *installed)))
+    foreign = ("<frozen", *(folder + os.sep for folder in own_rooms))
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(foreign)] or frames[-1:]
+    own = [f for f in frames if not f.filename.startswith(foreign) and not is_installed(f.filename)] or frames[-1:]
     return f"{_short(own[-1].filename)}:{own[-1].lineno}: {own[-1].line}"
 
 

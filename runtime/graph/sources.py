@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..eager.tape import Tape
+from ..installed import is_installed
 from ..ir.types import Source
 
 PACKAGE = str(Path(__file__).parents[1])
 """The folder of the runtime."""
-_STANDARD_LIBRARY = str(Path(linecache.__file__).parent)
 _NOT_THE_USERS = (PACKAGE, str(Path(np.__file__).parent))
 
 ROOM = __name__.removesuffix("graph.sources")
@@ -53,7 +53,7 @@ def is_of_a_package(module: ModuleType | CodeType | None) -> bool:
         return module is not None
     else:
         file = getattr(module, "__file__", None) or ""
-    return file.startswith((PACKAGE, _STANDARD_LIBRARY)) or "site-packages" in file or "dist-packages" in file
+    return file.startswith(PACKAGE) or is_installed(file)
 
 
 def made_by_us(function: Any) -> bool:

@@ -13,6 +13,7 @@ from ..graph.sizes import tensor_arguments
 from ..graph.traced import run_trace, warn_of_writing
 from ..ir.program import Program
 from ..ir.types import Value
+from ..namespace import Namespace
 from ..nn.cell import Cell
 from ..nn.wrap.training_step import TrainingStep
 
@@ -40,14 +41,12 @@ def held_by(step: TrainingStep) -> dict[str, Held]:
     """What a training step keeps, by name."""
     found: dict[str, Held] = {}
     known: set[int] = set()
+    names = Namespace()
     for role, name, parameter in _parameters(step):
         if id(parameter) in known:
             continue
         known.add(id(parameter))
-        free, number = name, 0
-        while free in found:
-            number += 1
-            free = f"{name}_{number}"
+        free = names.free(name)
         found[free] = Held(free, role, parameter)
     return found
 

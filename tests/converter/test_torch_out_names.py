@@ -20,13 +20,14 @@ from onnx import helper, numpy_helper
 from torch import Tensor, nn
 
 from cellbridge.converter import from_onnx, from_torch, to_torch
-from cellbridge.converter.structure.naming import Namespace, identifier, is_harmless
+from cellbridge.converter.structure.naming import identifier, is_harmless
 from cellbridge.converter.structure.program_names import named_buffers, named_modules, named_parameters
 from cellbridge.runtime import load
 from cellbridge.runtime.errors import ConversionError
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import CellCall, Node, Value
+from cellbridge.runtime.namespace import Namespace
 from cellbridge.runtime.tree import TENSOR, Structure
 
 PAYLOADS = (

@@ -10,9 +10,9 @@ from ....runtime.ir.dims import symbols_in
 from ....runtime.ir.flow import Flow
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value
+from ....runtime.namespace import free_name
 from ...structure import network as structure
 from ...structure.interfaces import Interface
-from ...structure.naming import free_name
 from ...structure.network import Array, common
 from ..text.expressions import RESERVED, Literals, attribute_of, identifier
 from .idioms import with_idioms

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ....runtime.ir.types import Value, is_floating
-from ...structure.naming import free_name
+from ....runtime.namespace import free_name
 from .expressions import identifier
 
 _PLACE = re.compile("\x06(\\d+)\x07")

@@ -17,7 +17,7 @@ from ....runtime.errors import ConversionError
 from ....runtime.ir.dims import Dim, SymbolicDim, parse, substitute, symbol
 from ....runtime.ir.types import MOST_DIMENSIONS, Type
 from ....runtime.memory import require_room
-from ...structure.naming import Namespace
+from ....runtime.namespace import Namespace
 
 Array = np.ndarray[Any, Any]
 
