@@ -21,13 +21,13 @@ MAY_IMPORT = {
     "runtime/compiled": {"google", "ml_dtypes", "numpy", "onnx", "onnxruntime"},
     "runtime/lowering": {"ml_dtypes", "numpy", "onnx"},
     "runtime/lowering/opsets.py": {"onnx", "onnxruntime"},  # asks ONNX Runtime which opsets it takes
-    "converter": {"google", "ml_dtypes", "numpy", "onnx", "onnx_ir", "runtime", "torch"},
+    "converter": {"google", "ml_dtypes", "numpy", "onnx", "runtime", "torch"},
     "parity": PARITY,
     "parity/pytest_": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone
 }
 ROOMS = ("runtime", "converter", "parity")
-HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime")
+HEAVY = ("torch", "onnx", "onnxruntime")
 
 
 def imports(path: Path, package: list[str]) -> Iterator[tuple[int, list[str]]]:

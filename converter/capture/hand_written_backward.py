@@ -58,14 +58,14 @@ def applied_by(apply: Apply) -> Iterator[None]:
         forward.__dict__[_ORIGINAL] = kind.forward
         kind.forward = staticmethod(forward)  # type: ignore[method-assign]
 
-    def __init_subclass__(kind: Any, **options: Any) -> None:  # of a class that the module's own forward defines
+    def init_subclass(kind: Any, /, **options: Any) -> None:  # of a class that the module's own forward defines
         super(torch.autograd.Function, kind).__init_subclass__(**options)
         replace_forward(kind)
 
     # those that inherit come first, so that they find the function itself
     for kind in reversed(list(_subclasses(torch.autograd.Function))):
         replace_forward(kind)
-    setattr(torch.autograd.Function, "__init_subclass__", classmethod(__init_subclass__))  # noqa: B010 (mypy)
+    setattr(torch.autograd.Function, "__init_subclass__", classmethod(init_subclass))  # noqa: B010 (mypy)
     try:
         yield
     finally:
@@ -74,7 +74,7 @@ def applied_by(apply: Apply) -> Iterator[None]:
             if original is _INHERITED:
                 del kind.forward
             else:
-                kind.forward = original
+                setattr(kind, "forward", original)  # noqa: B010 (mypy)
 
 
 _ORIGINAL = "_cellbridge_original"
