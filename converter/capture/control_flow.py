@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from torch import fx
 
+from ...runtime.entering import entering
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, INT64, Type
-from ...runtime.ops import control_flow, data_dependent, loops, shaping
-from ...runtime.ops.subprogram_rules import as_tuple
-from ...runtime.subprograms import finished, inlined, traced
-from ...runtime.tracing import Traced
+from ...runtime.ops import data_dependent, shaping, slicing
+from ...runtime.ops.higher_order import control_flow, loops
+from ...runtime.ops.higher_order.subprogram_rules import as_tuple
+from ...runtime.programs.subprograms import finished, inlined, traced
+from ...runtime.tracing import Builder, Traced
+from ..unsupported import Unsupported
 from .dims import as_dim
-from .table import MISSING, TABLE, Context, Unsupported, cast, scalar
-
-if TYPE_CHECKING:
-    from .translate import Translator
+from .tables.table import MISSING, TABLE, Context, cast, scalar
 
 HigherOrder = Callable[..., Any]
 
@@ -39,14 +39,30 @@ CALLED_IN_PLACE = frozenset(
 NO_LIMIT = 2**63 - 1
 
 
+class Translator(Protocol):
+    """What a translation needs of the translator of the graph that the operator is in."""
+
+    @property
+    def builder(self) -> Builder:
+        """Of the program under construction."""
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The symbols of the program by those of torch."""
+
+    def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
+        """Translate a graph on traced `arguments`; its outputs, flat."""
+
+    def nested(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
+        """Translate a graph that is called in place; its outputs, flat."""
+
+    def within(self) -> Translator:
+        """A translator of a graph that becomes a program of its own."""
+
+
 def higher_order(*names: str) -> Callable[[HigherOrder], HigherOrder]:
-    """Enter a translation for higher-order operators of these names."""
-
-    def enter(translation: HigherOrder) -> HigherOrder:
-        HIGHER_ORDER.update(dict.fromkeys(names, translation))
-        return translation
-
-    return enter
+    """Register a translation for higher-order operators of these names; a name taken raises."""
+    return entering(HIGHER_ORDER, names)
 
 
 @higher_order("with_effects")
@@ -145,7 +161,7 @@ def associative_scan(
     body = traced(step, types, "body")
     result = as_tuple(loops.scan(*first, *rest, *given[count:], body=body, carried=count, scanned=count))
     starts = (shaping.reshape(x, shape=(1, *x.shape)) for x in first)
-    return tuple(shaping.concat(start, later, axis=0) for start, later in zip(starts, result[count:], strict=True))
+    return tuple(slicing.concat(start, later, axis=0) for start, later in zip(starts, result[count:], strict=True))
 
 
 @higher_order("tag_activation_checkpoint", "wrap", "wrap_activation_checkpoint", "strict_mode")
@@ -246,4 +262,4 @@ def _is_data_dependent(name: str) -> bool:
 
 
 def _rows(x: Traced, start: Dim, stop: Dim) -> Any:
-    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(0,))
+    return slicing.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(0,))

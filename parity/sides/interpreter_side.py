@@ -10,14 +10,15 @@ import numpy as np
 
 from ...converter.capture.other_numbers import other_numbers
 from ...runtime import tree
-from ...runtime.autodiff import GradientProgram, differentiate
-from ...runtime.calling import as_array, sized_result
-from ...runtime.interpreter import bind, execute
 from ...runtime.ir.dims import substitute, symbols_in
 from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, FLOAT64, Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.programs.call import as_array, sized_result
+from ...runtime.programs.gradient_program import GradientProgram, differentiate
+from ...runtime.programs.interpreter import bind, execute
+from ..dtypes import cast_floating
 from .records import (
     OUTPUT,
     Array,
@@ -136,7 +137,7 @@ class InterpreterSide:
         return self._gradients[dtype, moved]
 
     def _in_dtype(self, array: Array, dtype: str) -> Array:
-        return array.astype(self.working_dtype).astype(as_dtype(dtype)) if is_floating(array.dtype) else array
+        return cast_floating(cast_floating(array, self.working_dtype), as_dtype(dtype))
 
     def _drawn(self, program: Program, inputs: list[Array], draws: dict[str, Array]) -> list[Array | None]:
         return drawn_cotangents(execute(program, inputs, draws=draws), self.working_dtype, self.seed)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...runtime.calling import as_array
-from ..pairing import Pairing
+from ...runtime.programs.call import as_array
+from ..pairing.cells import Pairing
 from .arrangements import Array
 from .overrides import Overrides
 from .scope import Carried, Misfit, Scope

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.calling import as_array
 from ...runtime.errors import UsageError
-from ..pairing import Pair
+from ...runtime.programs.call import as_array
+from ..pairing.cells import Pair
 from .arrangements import Arrangement, Array, Axes, Computed, Constant
 from .rules import did_you_mean, filled, matched
 

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import tape
 from ..common import tensor
 from ..common.elements import unknown_elements
 from ..common.nested import is_alike, mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
+from ..current_trace import tracing
+from ..eager import tape
 from ..ir import types
 from ..ir.dims import answering, symbols_in
 from ..ir.types import CellCall, Node, Source, Type, Value
 from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
-from ..tracing import Builder, Traced, tracing
+from ..tensor_like import Operator
+from ..tracing import Builder, Traced
 from .boundaries import crossing_in, crossing_out
 from .control.source import Unfollowed
+from .current import Enclosing, Recording, TracedParameter
 from .guard import Guard
 from .names import Names
 from .own_gradient import Pull, with_own_gradient
@@ -33,28 +35,12 @@ from .variables import Variables
 
 if TYPE_CHECKING:
     from ..nn.cell import Cell
-    from .control.regions import Region
 
 Array = np.ndarray[Any, Any]
 Place = tuple[int, Source | None]
 
 
-@dataclass
-class Held:
-    """A Parameter that was met: its value at the beginning of the program, and now.
-
-    It was tracked as `tracked` says before the trace, and as `began` says when it was met.
-    """
-
-    parameter: Parameter
-    names: tuple[str, ...]
-    first: Traced
-    now: Traced
-    tracked: tuple[Any, int]
-    began: tuple[Any, int | None]
-
-
-class Trace:
+class Trace(Recording):
     """One run of Python on symbolic tensors.
 
     Tensors that hold arrays compute at once, as they always do, and become constants where they meet symbolic ones.
@@ -76,20 +62,20 @@ class Trace:
     """
 
     def __init__(self, root: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-        self.builder = _Builder()
+        self.builder: _Builder = _Builder()
         variables = Variables(root)
         self.names = Names(variables(), arguments)
         self._of_cell = hasattr(root, "cells_and_names")
         self._root = root
         self.calls: list[CellCall] = []
-        self.held: dict[int, Held] = {}
+        self.held: dict[int, TracedParameter] = {}
         self._constants: dict[int, tuple[Array, Traced]] = {}
-        self.guard = Guard(self, variables)
+        self.guard: Guard = Guard(self, variables)
         for name, argument in arguments.items():
             self.guard.objects.note_argument(name, argument)
         for cell in self.names.cells:
             self.guard.objects.add(cell, self.names.path(cell, ""))
-        self.region: Region | None = None
+        self.region: Enclosing | None = None
         self.enclosed: set[Value] = set()
         self.one_sided: dict[str, str] = {}
         self.printed: list[Entry] = []
@@ -274,7 +260,7 @@ class Trace:
             if held.now is not old:
                 held.now = elementwise.where(skip._data, old, held.now)
 
-    def _hold(self, parameter: Parameter) -> Held:
+    def _hold(self, parameter: Parameter) -> TracedParameter:
         array = parameter._array
         names = self.names.of_parameter(parameter)
         first = self.given(names[0], Type(array.dtype, array.shape))
@@ -282,7 +268,7 @@ class Trace:
         outside = self._outside is not None and parameter._tape is self._outside
         tracked = (parameter._tape, parameter._number) if outside else (None, 0)
         began = parameter._tape, None if parameter._tape is None else parameter._number
-        held = Held(parameter, names, first, first, tracked, began)
+        held = TracedParameter(parameter, names, first, first, tracked, began)
         self.held[id(parameter)] = held
         return held
 
@@ -365,11 +351,11 @@ class _Builder(Builder):
         self.elsewhere: Source | None = None
         self.fixed: tuple[Source | None] | None = None
 
-    def append(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    def append(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Append a node."""
         self.source = self.fixed[0] if self.fixed else running_line(op.name) or self.elsewhere
         return super().append(op, inputs, attributes)
 
-    def create(self, op: Op, **attributes: Any) -> Any:
+    def create(self, op: Operator, **attributes: Any) -> Any:
         """Append a node of an op that has no operands."""
         return self.append(op, (), op.attributes(attributes))

@@ -28,7 +28,9 @@ class Workaround:
 
 
 WORKAROUNDS = {
-    "sum of int64": Workaround("ReduceSum", "adds int64 up in float64, which has 53 bits", "ir/passes/exact_sums.py"),
+    "sum of int64": Workaround(
+        "ReduceSum", "adds int64 up in float64, which has 53 bits", "lowering/rewrites/int64_sum_as_matmul.py"
+    ),
     "log-sum-exp after -inf": Workaround(
         "ReduceLogSumExp", "takes 0 for the largest where -inf comes first", "ops/reduction_onnx.py"
     ),
@@ -40,7 +42,9 @@ WORKAROUNDS = {
         "ops/declaring.py", mended=(1, 32),
     ),
     "absent bound": Workaround("Clip", "takes the largest finite number for an absent bound", "ops/elementwise.py"),
-    "convolution of float64": Workaround("Conv", "has a kernel for float32 only", "ir/passes/double_windows.py"),
+    "convolution of float64": Workaround(
+        "Conv", "has a kernel for float32 only", "lowering/rewrites/float64_conv_as_matmul.py"
+    ),
     "transform of float32": Workaround(
         "DFT", "loses digits in float32 where the size is no power of two", "ops/fourier.py"
     ),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cellbridge import parity
 from cellbridge.converter import from_torch
 from cellbridge.converter.torch_version import torch_is
-from cellbridge.parity.sizes import other_sizes
+from cellbridge.parity.inputs.sizes import other_sizes
 from cellbridge.runtime.errors import UsageError
 
 needs_specs = pytest.mark.skipif(not torch_is(2, 14), reason="torch has ShapesSpec since 2.14")

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from cellbridge.converter import to_torch
-from cellbridge.converter.torch_out import table
+from cellbridge.converter.torch_out.tables import table
 from cellbridge.runtime import ops
-from cellbridge.runtime.calling import as_array
 from cellbridge.runtime.errors import UnsupportedOperators
 from cellbridge.runtime.ir.types import is_floating
 from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.programs.call import as_array
 from tests.runtime.ops import checks
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.test_all_ops import CASES
@@ -56,6 +56,7 @@ def run(case: OpCase, dtype: str, *, grads: bool = False) -> tuple[list[torch.Te
 
 def test_every_op_has_a_form_or_a_reason() -> None:
     assert set(ops.all_ops()) == set(table.FORMS) | set(table.NO_FORM)
+    assert not set(table.FORMS) & set(table.NO_FORM)
     assert all(table.NO_FORM.values())
 
 

@@ -11,10 +11,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cellbridge.parity.sides.interpreter_side import without_leading_ones
-from cellbridge.runtime.calling import as_array, gradient_program
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.programs.call import as_array, gradient_program
+from cellbridge.runtime.programs.interpreter import execute
 
 Array = np.ndarray[Any, Any]
 

@@ -10,8 +10,9 @@ from ....runtime.ir.dims import SymbolicDim
 from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison, elementwise
 from ....runtime.tracing import Traced
+from ...dtypes import torch_dtype
 from ...torch_version import torch_is
-from ..table import Context, aten, cast, operands, torch_dtype
+from .table import Context, aten, cast, operands
 
 TIES_ARE_SHARED = torch_is(2, 14)
 """Whether elements that equal a bound, or each other in `fmax`, share their gradient; before, all was of `self`."""

@@ -9,9 +9,10 @@ import numpy as np
 
 from ....runtime.ir.dims import minimum
 from ....runtime.ir.types import INT32
-from ....runtime.ops import creation, matrix, reduction, shaping, sorting, symmetric, triangular
+from ....runtime.ops import creation, reduction, shaping, sorting
 from ....runtime.ops.comparison import equal, greater, logical_and
 from ....runtime.ops.complex_numbers import Complex
+from ....runtime.ops.linear_algebra import matrix, symmetric, triangular
 from ....runtime.ops.matrices import (
     absolute,
     adjoint,
@@ -27,19 +28,19 @@ from ....runtime.ops.matrices import (
     upper,
 )  # fmt: skip
 from ....runtime.tracing import Traced
-from ..complex_table import of_complex
-from ..table import Context, Translation, aten, cast
+from .complex_table import of_complex
+from .table import Context, Translation, aten, cast
 
 # Where torch tells by a number, `info`, that it failed, a program raises an error when it runs: that number is 0.
 
 
 def of_any(*targets: str) -> Callable[[Translation], Translation]:
-    """Enter a translation for real and for complex tensors."""
+    """Register a translation for real and for complex tensors."""
 
-    def enter(translation: Translation) -> Translation:
+    def registered(translation: Translation) -> Translation:
         return of_complex(*targets)(aten(*targets)(translation))
 
-    return enter
+    return registered
 
 
 def zeros(context: Context, shape: Any, dtype: Any) -> Any:

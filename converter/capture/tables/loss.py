@@ -10,8 +10,8 @@ from ....runtime.ops import loss as ops
 from ....runtime.ops import reduction as reduction_ops
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
 from .choice import clamped
+from .table import Context, aten, cast, operands
 
 NONE, MEAN, SUM = 0, 1, 2
 

@@ -17,16 +17,17 @@ from ....runtime.ops import (
     creation,
     elementwise,
     max_pooling,
-    padding,
     reduction,
     rounding,
     shaping,
+    slicing,
 )
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import Unsupported, onnx
+from ...unsupported import Unsupported
+from .context import Context
 from .convolution import Padding, is_symbolic, per_axis, same_sized, spatial_rank, widened, window_padding
 from .shaping import unknown_shape
+from .table import onnx
 
 
 def _geometry(
@@ -133,7 +134,7 @@ def average_pool(
     ones = np.ones((1, 1, *spatial))
     if count_include_pad:
         before, after = zip(*padded, strict=True)
-        ones = padding.pad(ones, before=(0, 0, *before), after=(0, 0, *after), value=1.0)
+        ones = slicing.pad(ones, before=(0, 0, *before), after=(0, 0, *after), value=1.0)
         reach = tuple((0, r - p) for (_, r), (_, p) in zip(reach, padded, strict=True))
     counts = _convolved(ones, kernel, stride, reach, dilation)
     return total / counts.astype(X.dtype)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ... import tape
 from ...common.dtype import int64, shown
 from ...common.nested import leaves, mapped, refilled
 from ...common.tensor import Tensor, wrapped
+from ...eager import tape
 from ...errors import UnsupportedPython
 from ...ir.types import INT64, Type
 from ...ops import comparison, elementwise
-from ...ops.loops import loop
-from ...ops.subprogram_rules import as_tuple
-from ...tracing import current
+from ...ops.higher_order.loops import loop
+from ...ops.higher_order.subprogram_rules import as_tuple
+from ..current import Recording, current_recording
 from ..objects import is_same
 from ..printing import Printed, Repeated, repeated
 from .conditions import either_of, is_symbolic, truth
@@ -25,9 +25,6 @@ from .joining import described, like, number_dtype
 from .regions import Region, as_value, assembled, operands
 from .rewriting import GO_ON, RETURNED
 from .state import Place, State, Undefined, Variable
-
-if TYPE_CHECKING:
-    from ..recording import Trace
 
 _ENDLESS = np.iinfo(np.int64).max
 _MOST_ATTEMPTS = 50
@@ -88,7 +85,7 @@ def _goes_on(signal: Any) -> Any:
     return comparison.equal(signal, np.asarray(GO_ON, np.int64)) if is_symbolic(signal) else signal == GO_ON
 
 
-def attempted(trace: Trace, body: Callable[[], Any]) -> Any:
+def attempted(trace: Recording, body: Callable[[], Any]) -> Any:
     """Run a body; if a tensor decides whether its loop goes on, as if it hadn't run."""
     state, recording = State(trace, (body,)), tape.current()
     nodes, calls, printed, made = len(trace.builder.nodes), len(trace.calls), len(trace.printed), dict(trace.made)
@@ -181,8 +178,7 @@ class _Loop:
         step: Callable[[Tensor], tuple[Any, Any]],
         functions: tuple[Callable[..., Any], ...],
     ) -> None:
-        trace = current()
-        assert trace is not None, "there are symbolic tensors while Python is traced"
+        trace = current_recording()
         self._trace = trace
         self._limit, self._going, self._step = limit, going, step
         self._signal = _Signal()
