@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "runtime/train_step": {"ml_dtypes", "numpy", "onnx", "onnxruntime"},
     "runtime/lowering": {"ml_dtypes", "numpy", "onnx"},
     "runtime/lowering/opsets.py": {"onnx", "onnxruntime"},  # asks ONNX Runtime which opsets it takes
-    "converter": {"google", "ml_dtypes", "numpy", "onnx", "onnx_ir", "runtime", "torch"},
+    "converter": {"google", "ml_dtypes", "numpy", "onnx", "runtime", "torch"},
     "parity": PARITY,
     "parity/pytest_": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone
@@ -61,7 +61,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("__init__.py",),
     ),
     "converter": (
-        ("exclusive.py", "warning.py", "unsupported.py"),
+        ("exclusive.py", "torch_version.py", "warning.py", "unsupported.py"),
         ("dtypes.py",),
         ("structure",),
         ("capture/tables", "onnx_out", "torch_out/calls", "cell_source/text"),
@@ -86,7 +86,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("__init__.py", "__main__.py"),
     ),
 }
-HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime")
+HEAVY = ("torch", "onnx", "onnxruntime")
 
 
 def room_or_library(name: list[str]) -> str:

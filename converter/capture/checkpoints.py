@@ -17,13 +17,27 @@ def kept_activations() -> Iterator[None]:
     That is the same function and the same gradient. What it runs anew would run in the backward pass: out of reach of
     what traces the forward pass, of the modes that are active there, and of the hooks that feed Cells.
     """
-    module: Any = torch.utils.checkpoint
-    before = module.CheckpointFunction, module._checkpoint_without_reentrant_generator
-    module.CheckpointFunction, module._checkpoint_without_reentrant_generator = _Called, _within_forward_context
+    replaced: dict[str, Any] = {
+        "CheckpointFunction": _Called,
+        "_checkpoint_without_reentrant_generator": _within_forward_context,
+    }
+    if hasattr(torch.utils.checkpoint, "_checkpoint_without_reentrant_generator_impl"):  # since torch 2.14
+        replaced["_checkpoint_without_reentrant_generator_impl"] = _within_forward_context_of
+    with contextlib.ExitStack() as stack:
+        for name, function in replaced.items():
+            stack.enter_context(_replaced(name, function))
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(name: str, function: Any) -> Iterator[None]:
+    """Within the context, torch's checkpoints use another function of that name."""
+    original = getattr(torch.utils.checkpoint, name)
+    setattr(torch.utils.checkpoint, name, function)
     try:
         yield
     finally:
-        module.CheckpointFunction, module._checkpoint_without_reentrant_generator = before
+        setattr(torch.utils.checkpoint, name, original)
 
 
 class _Called:
@@ -45,3 +59,15 @@ def _within_forward_context(
     """Takes the place of what surrounds the call in the other form: stops once, within the caller's context."""
     with context_fn()[0]:
         yield
+
+
+def _within_forward_context_of(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    context_fn: Callable[[], tuple[Any, Any]] = torch.utils.checkpoint.noop_context_fn,
+    **options: Any,
+) -> Iterator[None]:
+    """The same, with the parameters that it has since torch 2.14."""
+    return _within_forward_context(function, True, context_fn)

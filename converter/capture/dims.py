@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from ...runtime.errors import ConversionError, UnsupportedOperators, UsageError
 from ...runtime.ir.dims import Dim, maximum, minimum, symbol
+from . import shapes_spec
 
 LARGEST_PART = 2**16  # of a fraction by which a size is multiplied: for sizes below 2**37, floats are exact too
 
@@ -19,6 +20,11 @@ LARGEST_PART = 2**16  # of a fraction by which a size is multiplied: for sizes b
 def as_dim(size: Any, names: Mapping[str, str]) -> Dim:
     """An int or `torch.SymInt` as a dimension; symbols are renamed by `names`."""
     return size if isinstance(size, int) else from_sympy(size.node.expr, names)
+
+
+def as_expression(size: Any) -> Any:
+    """The SymPy expression of a size; None of an int."""
+    return None if isinstance(size, int) else size.node.expr
 
 
 def from_sympy(expr: Any, names: Mapping[str, str]) -> Dim:
@@ -71,10 +77,13 @@ def _scaled(expr: Any, names: Mapping[str, str]) -> Dim:
 
 def with_dims(dynamic_shapes: Any) -> Any:
     """`dynamic_shapes` with a `torch.export.Dim` for each name in it: `({0: "batch"},)`."""
+    if shapes_spec.is_spec(dynamic_shapes):
+        return dynamic_shapes
     if not isinstance(dynamic_shapes, (dict, tuple, list, type(None))):
         raise UsageError(
             "dynamic_shapes must be a tuple with an entry for each argument, or a dict of them by name, as in "
-            f'({{0: "batch"}},) or {{"x": {{0: "batch"}}}}; given {dynamic_shapes!r}'
+            f'({{0: "batch"}},) or {{"x": {{0: "batch"}}}}, or a ShapesSpec of torch 2.14 or newer; '
+            f"given {dynamic_shapes!r}"
         )
     dims: dict[str, torch.export.Dim] = {}
 
@@ -199,6 +208,14 @@ def symbol_names(
     """
     names: dict[str, str] = {}
     if dynamic_shapes is None:
+        return names
+    if shapes_spec.is_spec(dynamic_shapes):
+        pairs = shapes_spec.tensors_with_sizes(module, args, kwargs, dynamic_shapes)
+        for fake, (_, sizes) in zip(placeholders, pairs, strict=True):
+            for of_fake, said in zip(fake.shape, sizes, strict=True):
+                name = getattr(said, "name", "")
+                if name.isidentifier() and name != "anon" and getattr(as_expression(of_fake), "is_Symbol", False):
+                    names.setdefault(str(as_expression(of_fake)), name)
         return names
     bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     by_name = dynamic_shapes if isinstance(dynamic_shapes, dict) else dict(zip(bound, dynamic_shapes, strict=False))

@@ -27,6 +27,7 @@ from .kept_state import refuse_state
 from .marks import Marker
 from .modes import in_mode
 from .refusals import changed_parameter, raise_if_eager_fails, require_harmless_keys, require_ready
+from .shapes_spec import attached_spec, is_spec, tensors_with_sizes
 from .state import State, as_numbers, tensor_type
 from .torch_graph import export
 from .translate import Translator
@@ -52,7 +53,8 @@ def from_torch(
             complex tensor of shape S, input or output, parameter or buffer, is one of reals of shape (*S, 2) there, as
             `torch.view_as_real` gives it. A call of the program takes complex arrays and tensors too.
         kwargs: keyword example inputs.
-        dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it; a name does for a `Dim`.
+        dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it; a name does for a `Dim`. From
+            torch 2.14 on a `ShapesSpec` or `ParamsSpec` of sizes of tensors, too, given here or by `@dynamic_spec`.
         train: capture train mode (batch statistics, dropout) instead of eval mode. Where some of the module's parts are
             in train mode and others in eval mode, each stays in its own (a batch norm that is frozen on purpose, say).
         differentiated: names of `torch.autograd.Function`s (`Round`) in place of whose backward the program is to have
@@ -81,11 +83,15 @@ def from_torch(
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
     keywords = dict(kwargs or {})
-    dynamic_shapes = completed(module, args, keywords, with_dims(dynamic_shapes))
-    require_axes(module, args, keywords, dynamic_shapes)
+    dynamic_shapes = with_dims(attached_spec(module, dynamic_shapes))
     example = args, keywords
-    dynamic_shapes = gathered(module, args, dynamic_shapes)
-    args, keywords = of_two(module, args, keywords, dynamic_shapes)
+    if is_spec(dynamic_shapes):
+        list(tensors_with_sizes(module, args, keywords, dynamic_shapes))  # raises where they don't fit
+    else:
+        dynamic_shapes = completed(module, args, keywords, dynamic_shapes)
+        require_axes(module, args, keywords, dynamic_shapes)
+        dynamic_shapes = gathered(module, args, dynamic_shapes)
+        args, keywords = of_two(module, args, keywords, dynamic_shapes)
     open_containers((args, keywords))
     require_harmless_keys(args, keywords)
     with told_of_two(args is not example[0]):

@@ -15,7 +15,8 @@ from .cell_hooks import unwatched
 from .hand_written_marks import COTANGENT, OWN_GRADIENT
 
 Function = type[torch.autograd.Function]
-Apply = Callable[[Function, tuple[Any, ...]], Any]
+Apply = Callable[[Function, tuple[Any, ...], Callable[[], Any]], Any]
+"""Given a function, its arguments and what runs the forward, it gives the outputs."""
 
 
 class Context(FunctionCtx):
@@ -37,22 +38,59 @@ class Context(FunctionCtx):
 def applied_by(apply: Apply) -> Iterator[None]:
     """Within the context, `apply` runs the user's `torch.autograd.Function`s, however they are called.
 
-    torch's own functions (of checkpoints, say) run as ever.
+    torch's own functions (of checkpoints, say) run as ever. Since torch 2.14, `Function.apply` is C++ that people's
+    code may have stored (`spike = Spike.apply`): what each apply still looks up is the class's `forward`.
     """
+    originals: dict[Function, Any] = {}
 
-    def applied(kind: Any, *args: Any) -> Any:
-        return run_function(kind, args) if is_torchs_own(kind) else apply(kind, args)
+    def replace_forward(kind: Function) -> None:
+        if is_torchs_own(kind) or kind in originals:
+            return
+        originals[kind] = vars(kind).get("forward", _INHERITED)
+        takes_context = kind.setup_context is _SingleLevelFunction.setup_context
 
-    setattr(_SingleLevelFunction, "apply", classmethod(applied))  # noqa: B010 (mypy)  what every `apply` goes on to
+        def forward(*given: Any) -> Any:
+            def run() -> Any:
+                return forward_function(kind)(*given)
+
+            return apply(kind, given[1:] if takes_context else given, run)
+
+        forward.__dict__[_ORIGINAL] = kind.forward
+        kind.forward = staticmethod(forward)  # type: ignore[method-assign]
+
+    def init_subclass(kind: Any, /, **options: Any) -> None:  # of a class that the module's own forward defines
+        super(torch.autograd.Function, kind).__init_subclass__(**options)
+        replace_forward(kind)
+
+    # those that inherit come first, so that they find the function itself
+    for kind in reversed(list(_subclasses(torch.autograd.Function))):
+        replace_forward(kind)
+    setattr(torch.autograd.Function, "__init_subclass__", classmethod(init_subclass))  # noqa: B010 (mypy)
     try:
         yield
     finally:
-        del _SingleLevelFunction.apply  # type: ignore[attr-defined]
+        del torch.autograd.Function.__init_subclass__
+        for kind, original in originals.items():
+            if original is _INHERITED:
+                del kind.forward
+            else:
+                setattr(kind, "forward", original)  # noqa: B010 (mypy)
 
 
-def run_function(kind: Any, args: tuple[Any, ...]) -> Any:
-    """What torch makes of a function, with its own autograd."""
-    return super(_SingleLevelFunction, kind).apply(*args)
+_ORIGINAL = "_cellbridge_original"
+_INHERITED = object()
+
+
+def _subclasses(kind: Function) -> Iterator[Function]:
+    """The classes that inherit from a function, each after those from which it inherits."""
+    for inner in type.__subclasses__(kind):
+        yield inner
+        yield from _subclasses(inner)
+
+
+def forward_function(kind: Function) -> Callable[..., Any]:
+    """The forward that the user wrote, inside of `applied_by` too."""
+    return kind.forward.__dict__.get(_ORIGINAL, kind.forward)  # type: ignore[no-any-return]
 
 
 def is_torchs_own(kind: Function) -> bool:
@@ -65,8 +103,8 @@ def forward_of(kind: Function, args: tuple[Any, ...]) -> tuple[Context, Any]:
     context = Context()
     context.needs_input_grad = tuple(isinstance(x, torch.Tensor) and x.is_floating_point() for x in args)
     if kind.setup_context is _SingleLevelFunction.setup_context:
-        return context, kind.forward(context, *args)
-    result = kind.forward(*args)
+        return context, forward_function(kind)(context, *args)
+    result = forward_function(kind)(*args)
     kind.setup_context(context, args, result)
     return context, result
 
@@ -96,7 +134,7 @@ class HandWritten:
     applied: int = 0
     lost: dict[str, str] = field(default_factory=dict)
 
-    def apply(self, kind: Function, args: tuple[Any, ...]) -> Any:
+    def apply(self, kind: Function, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
         """The outputs of a function, marked with its backward."""
         name = kind.__qualname__
         context, result = forward_of(kind, args)

@@ -86,7 +86,9 @@ def _trace(
             decisions,
             known_settings(module),
         ):
-            exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+            # torch refuses what it has from `@dynamic_spec` already
+            shapes = None if hasattr(module.forward, "_dynamic_spec") else dynamic_shapes
+            exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=shapes, strict=False)
         prepare(exported.graph_module)
         unseen = any(map(_updates_statistics_unseen, exported.graph.nodes))
         graph = None if unseen else functional(exported.graph)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...converter.capture.hand_written_backward import Function, applied_by, backward_of, forward_of, run_function
+from ...converter.capture.hand_written_backward import Function, applied_by, backward_of, forward_of
 from ..sides.precision import DoublePrecision, default_dtype, in_dtype
 
 NEAR = 1e-9
@@ -31,7 +32,7 @@ class Audit:
     wrong: list[str] = field(default_factory=list)
     meant: dict[str, str] = field(default_factory=dict)
 
-    def apply(self, kind: Function, args: tuple[Any, ...]) -> Any:
+    def apply(self, kind: Function, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
         """Run a function, and look at its gradients on the way."""
         name = kind.__qualname__
         if name not in self.wrong and name not in self.meant:
@@ -41,7 +42,7 @@ class Audit:
             except Exception:  # noqa: BLE001  the user's code may raise anything; where it matters, the run itself does
                 self.meant[name] = "its derivative can't be computed"
             torch.set_rng_state(before)
-        return run_function(kind, args)
+        return run()
 
     def _look_at(self, kind: Function, args: tuple[Any, ...]) -> None:
         name, state = kind.__qualname__, torch.get_rng_state()

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from ...converter.capture.shapes_spec import holds, is_spec, variables
 from ...runtime.ir.dims import SymbolicDim, evaluate, symbols_in
 from ...runtime.ir.program import Program
 
@@ -28,6 +29,8 @@ MOST_TIMES = 16
 """How many times as much as the example a comparison at other sizes may cost, unless it costs next to nothing."""
 NEXT_TO_NOTHING = 10**6
 """Products of a size and a parameter."""
+MOST_STEPS = 64
+"""How far above a size others are tried, where a spec assumes something of it."""
 LARGEST = 256
 """Numbers beyond which no size is tried: sums of so many terms are rounded otherwise on each side."""
 
@@ -55,7 +58,21 @@ def other_sizes(
         fits = [n for n in possible if n >= lowest and (highest is None or n <= highest) and n not in taken]
         odd[name] = next((size for size in fits if size not in numbers), fits[0] if fits else example[name])
     found = [ones, odd, *_beyond(program, numbers, example, ones, odd, limits)]
+    if is_spec(dynamic_shapes):
+        found = [sizes for tried in found if (sizes := _assumed(tried, limits, holds(dynamic_shapes))) is not None]
     return [sizes for place, sizes in enumerate(found) if sizes != example and sizes not in found[:place]]
+
+
+def _assumed(
+    sizes: Sizes, limits: Mapping[str, tuple[int, int | None]], agrees: Callable[[Sizes], bool]
+) -> Sizes | None:
+    """These sizes, or the next above for which what a `ShapesSpec` assumes holds; None if there are none near."""
+    for step in range(MOST_STEPS):
+        tried = {name: size + step for name, size in sizes.items()}
+        within = all(most is None or tried[name] <= most for name, (_, most) in limits.items() if name in tried)
+        if within and agrees(tried):
+            return tried
+    return None
 
 
 def _beyond(
@@ -155,6 +172,8 @@ def _sizes(program: Program, tensors: Sequence[Any]) -> Sizes:
 
 def _limits(dynamic_shapes: Any) -> dict[str, tuple[int, int | None]]:
     """The smallest and the largest size that each named dimension may have, as far as the user said."""
+    if is_spec(dynamic_shapes):
+        return variables(dynamic_shapes)
     dims = [leaf for leaf in pytree.tree_leaves(dynamic_shapes) if isinstance(leaf, torch.export.Dim)]
     found: dict[str, tuple[int, int | None]] = {}
     for dim in (getattr(dim, "root", dim) for dim in dims):  # `2 * Dim("n")` has the root `n`

@@ -253,6 +253,15 @@ def _slots(program: Program) -> dict[tuple[int, str], list[str]]:
     return slots
 
 
+def without_leading_ones(array: Array, rank: int) -> Array:
+    """`array` of at most this rank, as far as its first axes are of size 1.
+
+    Since torch 2.14, attention of three dimensions draws its dropout mask with a fourth in front.
+    """
+    excess = max(0, array.ndim - rank)
+    return array.reshape(array.shape[excess:]) if array.shape[:excess] == (1,) * excess else array
+
+
 def replayed(program: Program, run: Run) -> dict[str, Array]:
     """What random nodes of the program are to draw, by value name: the draws recorded in their Cells, in order."""
     counts: dict[tuple[str, int], int] = {}
@@ -263,6 +272,8 @@ def replayed(program: Program, run: Run) -> dict[str, Array]:
             cell = (call.path, call.index)
             recorded = run.draws.get(Draw(*cell, counts.get(cell, 0)))
             counts[cell] = counts.get(cell, 0) + 1
-            if recorded is not None and len(recorded.shape) == len(value.shape):
-                draws[value.name] = recorded.astype(value.dtype)
+            if recorded is not None:
+                recorded = without_leading_ones(recorded, len(value.shape))
+                if len(recorded.shape) == len(value.shape):
+                    draws[value.name] = recorded.astype(value.dtype)
     return draws

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from ...converter.capture.holders import unchanged
 from ...converter.capture.modes import in_mode
+from ...converter.torch_version import torch_is
 from .fake_quantization import FAKE_QUANTIZATIONS
 from .rounded_numbers import MOVED, moved_angle, moved_tensor
 
@@ -94,7 +95,8 @@ class DoublePrecision(TorchFunctionMode):
         if self.moved and func in _ROUNDED_GRADIENTS:
             return _MovedGradient.apply(func(*args, **kwargs))  # type: ignore[no-untyped-call]
         if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
-            args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item()
+            rounded = not torch_is(2, 15) or _has_several_tensors(args[1])
+            args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item() if rounded else args[2]
         args, kwargs = map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
         return func(*args, **kwargs)
 
@@ -114,6 +116,14 @@ def map_only(kind: type[Any], change: Callable[[Any], Any], tree: Any) -> Any:
 
 
 _LEAVES = frozenset({type(None), bool, int, float, complex, str, torch.Tensor, torch.nn.Parameter, torch.dtype})
+
+
+def _has_several_tensors(index: Any) -> bool:
+    """Whether torch makes a tensor, in the default dtype, of a number that is assigned at this index.
+
+    Before 2.15 it does so for any index.
+    """
+    return isinstance(index, tuple) and sum(isinstance(place, (torch.Tensor, np.ndarray, list)) for place in index) > 1
 
 
 def _refers_to_first(func: Any) -> bool:

@@ -1,7 +1,4 @@
-"""Activation functions: log_sigmoid, the hard forms, softmax. See also `rectifier` and `self_gated`.
-
-`hardtanh` and `relu6` are `elementwise.clamp`.
-"""
+"""Activation functions: log_sigmoid, the hard forms, softmax. See also `rectifier` and `self_gated`."""
 
 from __future__ import annotations
 

@@ -271,15 +271,16 @@ def _(graph: OnnxGraph, condition: str, a: str, b: str) -> str:
 
 
 @operator
-def clamp(x: Tensor, *, minimum: float | None = None, maximum: float | None = None) -> Tensor:
+def clamp(x: Tensor, *, minimum: float | None = None, maximum: float | None = None, inclusive: bool = True) -> Tensor:
     """`x` held between two bounds (None: no bound); `maximum` wins where the bounds cross.
 
-    The gradient passes at the bounds. ATen clamp, hardtanh and relu6; ONNX Clip-13.
+    The gradient passes between the bounds, and at them if `inclusive`. ATen clamp, which is inclusive up to torch 2.13;
+    ONNX Clip-13.
     """
 
 
 @clamp.infer
-def _(x: Type, *, minimum: float | None, maximum: float | None) -> Type:
+def _(x: Type, *, minimum: float | None, maximum: float | None, inclusive: bool) -> Type:
     bounds = [bound for bound in (minimum, maximum) if bound is not None]
     require(
         is_floating(x.dtype) or all(float(bound).is_integer() for bound in bounds),
@@ -289,7 +290,7 @@ def _(x: Type, *, minimum: float | None, maximum: float | None) -> Type:
 
 
 @clamp.kernel
-def _(x: Array, *, minimum: float | None, maximum: float | None) -> Array:
+def _(x: Array, *, minimum: float | None, maximum: float | None, inclusive: bool) -> Array:
     kind = float if is_floating(x.dtype) else int
     result = x
     if minimum is not None:
@@ -300,18 +301,24 @@ def _(x: Array, *, minimum: float | None, maximum: float | None) -> Array:
 
 
 @clamp.vjp
-def _(g: Tensor, y: Tensor, x: Tensor, *, minimum: float | None, maximum: float | None) -> Tensor | None:
+def _(
+    g: Tensor, y: Tensor, x: Tensor, *, minimum: float | None, maximum: float | None, inclusive: bool
+) -> Tensor | None:
     if not is_floating(x.dtype):
         return None
+    above, below = (comparison.greater_equal, comparison.less_equal) if inclusive else _STRICTLY
     if minimum is not None:
-        g = where(comparison.greater_equal(x, minimum), g, zero(g))
+        g = where(above(x, minimum), g, zero(g))
     if maximum is not None:
-        g = where(comparison.less_equal(x, maximum), g, zero(g))
+        g = where(below(x, maximum), g, zero(g))
     return g
 
 
+_STRICTLY = comparison.greater, comparison.less
+
+
 @clamp.onnx
-def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None) -> str:
+def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None, inclusive: bool) -> str:
     dtype = graph.type(x).dtype
     if is_floating(dtype):  # for an absent bound, ONNX Runtime (1.31) takes the largest finite number
         minimum = -np.inf if minimum is None else minimum

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cellbridge.converter.capture.export import from_torch
+from cellbridge.parity.sides.interpreter_side import without_leading_ones
 from cellbridge.parity.sides.precision import converted, is_inexact
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import Type, is_floating
@@ -103,8 +104,9 @@ def assert_matches_torch(
     nodes = [node for node in backward.program.nodes if node.op in RANDOM_OPS]
     shapes = [array.shape for array in draws.recorded]
     assert len(nodes) == len(shapes), f"torch drew {shapes}, the program {[str(n.outputs[0]) for n in nodes]}"
-    replayed = {node.outputs[0].name: array for node, array in zip(nodes, draws.recorded, strict=True)}
-    for node, array in zip(nodes, draws.recorded, strict=True):
+    recorded = [without_leading_ones(a, len(n.outputs[0].shape)) for n, a in zip(nodes, draws.recorded, strict=True)]
+    replayed = {node.outputs[0].name: array for node, array in zip(nodes, recorded, strict=True)}
+    for node, array in zip(nodes, recorded, strict=True):
         drawn, replay = node.outputs[0].type, Type(array.dtype, array.shape)
         assert dynamic_shapes or drawn == replay, f"torch drew {replay}, the program {drawn}"
 

@@ -20,8 +20,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from cellbridge.converter import from_onnx, to_onnx, to_torch
-from cellbridge.converter.onnx_in.tables.table import TABLE
 from cellbridge.converter.onnx_in.tables import load_all
+from cellbridge.converter.onnx_in.tables.table import TABLE
 from cellbridge.runtime import ConversionError
 from cellbridge.runtime.compiled.session import run_model
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cellbridge.parity.sides.interpreter_side import without_leading_ones
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ops.random import RANDOM_OPS
 from cellbridge.runtime.programs.call import as_array, gradient_program
@@ -58,7 +59,7 @@ class Replaying:
         self.draws: dict[str, Array] = {}
         if len(nodes) == len(self.recorded):
             for node, drawn in zip(nodes, self.recorded, strict=True):
-                self.draws[node.outputs[0].name] = as_array(drawn)
+                self.draws[node.outputs[0].name] = without_leading_ones(as_array(drawn), len(node.outputs[0].shape))
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
         return execute(self.program, [real(t) for t in tensors], draws=self.draws)

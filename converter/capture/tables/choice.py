@@ -11,7 +11,11 @@ from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison, elementwise
 from ....runtime.tracing import Traced
 from ...dtypes import torch_dtype
+from ...torch_version import torch_is
 from .table import Context, aten, cast, operands
+
+TIES_ARE_SHARED = torch_is(2, 14)
+"""Whether elements that equal a bound, or each other in `fmax`, share their gradient; before, all was of `self`."""
 
 
 @aten("aten.clamp.default", "aten.clip.default")
@@ -36,7 +40,7 @@ def _clamped(context: Context, self: Traced, low: Any, high: Any) -> Any:
     x = cast(self, context.dtype)
     if isinstance(low, SymbolicDim) or isinstance(high, SymbolicDim):
         return _between(context, x, low, high)
-    return elementwise.clamp(x, minimum=low, maximum=high)
+    return clamped(x, low, high)
 
 
 @aten("aten.clamp.Tensor", "aten.clip.Tensor")
@@ -57,13 +61,29 @@ def clamp_max_tensor(context: Context, self: Traced, max: Any) -> Any:
     return _between(context, cast(self, context.dtype), None, max)
 
 
+def clamped(x: Any, low: float | None, high: float | None) -> Any:
+    """`x` between two numbers, as the torch that runs differentiates it: since 2.14, nothing passes at a bound."""
+    return elementwise.clamp(x, minimum=low, maximum=high, inclusive=not TIES_ARE_SHARED)
+
+
 def _between(context: Context, x: Any, low: Any, high: Any) -> Any:
-    """Bounds that are tensors. Unlike `maximum`, a tie gives the whole gradient to `x`."""
+    """Bounds that are tensors: a tie gives the whole gradient to `x`, half of it since torch 2.14."""
+    low, high = (bound if bound is None else operands(context, x.dtype, bound)[0] for bound in (low, high))
+    if not TIES_ARE_SHARED:
+        return _within(x, low, high)
+    if high is None:
+        return elementwise.maximum(x, low)
+    if low is None:
+        return elementwise.minimum(x, high)
+    # only if the bounds leave room between them: ATen clamp_backward
+    shared = elementwise.minimum(elementwise.maximum(x, low), high)
+    return elementwise.where(comparison.less(low, high), shared, _within(x, low, high))
+
+
+def _within(x: Any, low: Any, high: Any) -> Any:
     if low is not None:
-        (low,) = operands(context, x.dtype, low)
         x = elementwise.where(comparison.less(x, low), low, x)
     if high is not None:
-        (high,) = operands(context, x.dtype, high)
         x = elementwise.where(comparison.greater(x, high), high, x)
     return x
 

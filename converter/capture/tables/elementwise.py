@@ -11,6 +11,7 @@ from ....runtime import ops
 from ....runtime.ir.types import FLOAT64, at_least_float32, is_floating
 from ....runtime.ops import comparison, elementwise, float_parts, rounding, trigonometry
 from ....runtime.tracing import Traced
+from .choice import TIES_ARE_SHARED
 from .table import Context, aten, cast, dtype_beside, operands
 
 # ---- functions of one operand ----
@@ -197,12 +198,18 @@ def fmin(context: Context, self: Traced, other: Traced) -> Any:
 
 
 def _first_if(context: Context, holds: ops.Op, self: Traced, other: Traced) -> Any:
-    """The first operand where that holds or the second is NaN, which gets the whole gradient then; else the second."""
+    """The first operand where that holds or the second is NaN, which gets the whole gradient then; else the second.
+
+    Since torch 2.14, equal operands share the gradient.
+    """
     a, b = operands(context, context.dtype, self, other)
     first = holds(a, b)
     if is_floating(b.dtype):
         first = comparison.logical_or(first, comparison.isnan(b))
-    return elementwise.where(first, a, b)
+    chosen = elementwise.where(first, a, b)
+    if not (TIES_ARE_SHARED and is_floating(b.dtype)):
+        return chosen
+    return elementwise.where(comparison.equal(a, b), elementwise.maximum(a, b), chosen)
 
 
 @aten("aten.atan2.default")

@@ -10,6 +10,7 @@ from ....runtime.ops import loss as ops
 from ....runtime.ops import reduction as reduction_ops
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.tracing import Traced
+from .choice import clamped
 from .table import Context, aten, cast, operands
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -97,7 +98,7 @@ def margin_ranking_loss(
 ) -> Any:
     """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""
     input1, input2, target = operands(context, context.dtype, input1, input2, target)
-    return reduced(elementwise.clamp(-target * (input1 - input2) + margin, minimum=0.0), reduction)
+    return reduced(clamped(-target * (input1 - input2) + margin, 0.0, None), reduction)
 
 
 @aten("aten.hinge_embedding_loss.default")
@@ -107,7 +108,7 @@ def hinge_embedding_loss(
     """hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=Mean) -> Tensor"""
     self, target = operands(context, context.dtype, self, target)
     zero = context.builder.constant(0.0, self.dtype)
-    beyond = elementwise.clamp(margin - self, minimum=0.0)
+    beyond = clamped(margin - self, 0.0, None)
     dissimilar = elementwise.where(comparison.equal(target, 1.0), zero, beyond)
     similar = elementwise.where(comparison.equal(target, -1.0), zero, self)
     return reduced(dissimilar + similar, reduction)

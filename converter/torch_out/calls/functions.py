@@ -20,6 +20,22 @@ _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 _REDUCE = {"mul": "prod", "max": "amax", "min": "amin"}
 
 
+# ---- bounds ----
+
+
+def clamp_inclusive(x: Tensor, *, min: float = -math.inf, max: float = math.inf) -> Tensor:
+    """`torch.clamp` whose gradient passes at the bounds, on any torch."""
+    return torch.where((x >= min) & (x <= max), x, x.detach().clamp(min, max))
+
+
+def clamp_exclusive(x: Tensor, *, min: float = -math.inf, max: float = math.inf) -> Tensor:
+    """`torch.clamp` whose gradient doesn't pass at the bounds, on any torch."""
+    within = torch.ones_like(x, dtype=torch.bool)
+    within = within if min == -math.inf else x > min
+    within = within if max == math.inf else within & (x < max)
+    return torch.where(within, x, x.detach().clamp(min, max))
+
+
 # ---- calls between modules ----
 
 

@@ -11,6 +11,8 @@ import torch.nn.functional as F
 
 from ....runtime.ir.types import as_dtype, is_floating
 from ...dtypes import torch_dtype
+from ...torch_version import torch_is
+from ..calls.functions import clamp_exclusive, clamp_inclusive
 from .table import Context, torch_form, torch_function
 
 OPERATORS: dict[str, Any] = {
@@ -88,11 +90,16 @@ def _(context: Context, condition: Any, a: Any, b: Any) -> Any:
 
 
 @torch_form("clamp")
-def _(context: Context, x: Any, *, minimum: float | None, maximum: float | None) -> Any:
-    kind = float if is_floating(context.x.dtype) else int
+def _(context: Context, x: Any, *, minimum: float | None, maximum: float | None, inclusive: bool) -> Any:
+    """`torch.clamp` where its gradient at the bounds, which changed in torch 2.14, is what the op says."""
+    is_float = is_floating(context.x.dtype)
     bounds = {"min": minimum, "max": maximum}
-    given = {name: kind(bound) for name, bound in bounds.items() if bound is not None}
-    return context.call(torch.clamp, x, **given) if given else x
+    given = {name: (float if is_float else int)(bound) for name, bound in bounds.items() if bound is not None}
+    if not given:
+        return x
+    if not is_float or inclusive is not torch_is(2, 14):
+        return context.call(torch.clamp, x, **given)
+    return context.call(clamp_inclusive if inclusive else clamp_exclusive, x, **given)
 
 
 @torch_form("hardtanh")

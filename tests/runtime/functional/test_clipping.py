@@ -16,6 +16,7 @@ from cellbridge.runtime import Tensor, grad, ops
 from tests.runtime.functional.judging import require_agreement
 
 X = np.array([[1.0, -2.0, 3.0], [4.0, 0.5, -6.0]])
+AWAY_FROM_BOUNDS = X + 0.25  # at them, the gradient of torch changed in 2.14
 F = Tensor(X.astype(np.float32))
 I = Tensor(np.array([1, -2, 3], np.int32))  # noqa: E741
 EDGES = Tensor(np.array([-2.0, -1.0, 0.0, 1.0, 2.0], np.float32))
@@ -30,7 +31,7 @@ def test_clamp_agrees_with_torch(low: Any, high: Any) -> None:
     ours = [Tensor(b) if isinstance(b, np.ndarray) else b for b in (low, high)]
     theirs = [torch.from_numpy(b) if isinstance(b, np.ndarray) else b for b in (low, high)]
     for spelled in (ops.clamp, ops.clip, Tensor.clamp, Tensor.clip):
-        require_agreement(lambda t, s=spelled: s(t, *ours), lambda t: torch.clamp(t, *theirs), X)
+        require_agreement(lambda t, s=spelled: s(t, *ours), lambda t: torch.clamp(t, *theirs), AWAY_FROM_BOUNDS)
     np.testing.assert_array_equal(ops.clip_by_value(F, *ours).asnumpy(), torch.clamp(torch.from_numpy(X), *theirs))
 
 
