@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ..runtime.errors import UsageError
-from ..runtime.interpreter import bind, execute, plan
 from ..runtime.ir.dims import evaluate
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import FLOAT64, Value, is_floating
 from ..runtime.memory import memory_size, size_in_words
-from ..runtime.trips import at_most
+from ..runtime.ops.higher_order.trips import at_most
+from ..runtime.programs.interpreter import bind, execute, plan
 from .sides.records import Array
 
 MOST_TRIPS = 2**14

@@ -10,11 +10,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..runtime import tree
-from ..runtime.calling import as_array
 from ..runtime.errors import UsageError
-from ..runtime.interpreter import bind
 from ..runtime.ir.program import Program
 from ..runtime.ir.types import is_floating
+from ..runtime.programs.call import as_array
+from ..runtime.programs.interpreter import bind
 from .sides.precision import is_inexact
 from .sides.torch_steps import Batch
 

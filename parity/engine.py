@@ -22,7 +22,7 @@ from ..converter.onnx_out.export import to_onnx
 from ..converter.onnx_out.naming import input_names
 from ..runtime.errors import ConversionError, ConversionWarning, UsageError
 from ..runtime.ir.program import Program
-from ..runtime.tracing import Operand
+from ..runtime.tensor_like import Operand
 from .conversions import ONNXRUNTIME_DTYPES, Conversions, require_sides, torch_side, wanted
 from .eval_mode import eval_mode_notes
 from .hand_written import audited

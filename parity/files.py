@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from pathlib import Path
 
-from ..runtime import files
 from ..runtime.errors import UsageError
-from ..runtime.temporary import folder_beside
+from ..runtime.storage import files
+from ..runtime.storage.temporary import folder_beside
 
 
 def require_writable(path: str | PathLike[str]) -> None:

@@ -16,8 +16,8 @@ from torch.utils import _pytree as pytree
 
 from ..converter.capture.wrappers import looking_through
 from ..converter.exclusive import one_at_a_time
-from ..runtime.calling import as_array
 from ..runtime.errors import UsageError
+from ..runtime.programs.call import as_array
 from .options import Options
 from .pairing import pair_up
 from .porting import framework_of

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import attachments as attachments
 from .lazy import lazily
 
 if TYPE_CHECKING:
     from . import amp, common, context, nn, ops, optim, train
     from .amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
-    from .calling import Gradients
     from .common import dtype
     from .common.creation import tensor
     from .common.dtype import (
@@ -53,12 +53,23 @@ if TYPE_CHECKING:
         uintp,
         ushort,
     )
+    from .common.noop_compat import (
+        _no_grad,
+        jit_class,
+        lazy_inline,
+        mutable,
+        no_inline,
+        recompute,
+        set_deterministic,
+        set_recursion_limit,
+    )
     from .common.parameter import Parameter, ParameterTuple
     from .common.seed import get_seed, set_seed
     from .common.tensor import Tensor
     from .compiled.compiled import Compiled, compile
-    from .compiled.train_step import TrainStep, compile_train_step
     from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, set_context, set_device
+    from .eager.derivatives import jacfwd, jacrev, jvp, vjp
+    from .eager.gradients import GradOperation, get_grad, grad, value_and_grad
     from .errors import (
         CellbridgeError,
         ConversionError,
@@ -73,28 +84,17 @@ if TYPE_CHECKING:
         UnsupportedPython,
         UsageError,
     )
-    from .functional.derivatives import jacfwd, jacrev, jvp, vjp
     from .functional.mapping import vmap
     from .functional.shapes import is_tensor
-    from .gradients import GradOperation, get_grad, grad, value_and_grad
     from .graph.compiling import jit
     from .graph.traced import TracedProgram, trace
-    from .hints import (
-        _no_grad,
-        jit_class,
-        lazy_inline,
-        mutable,
-        no_inline,
-        recompute,
-        set_deterministic,
-        set_recursion_limit,
-    )
-    from .interpreter import execute
-    from .ir.program import Program
-    from .ir.verify import verify
-    from .saving import load
+    from .ir.program import Gradients, Program
+    from .programs.interpreter import execute
+    from .programs.verify import verify
+    from .storage.programs import load
     from .train.model import Model
     from .train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
+    from .train_step.train_step import TrainStep, compile_train_step
 
 __all__ = [
     "GRAPH_MODE",
@@ -197,7 +197,6 @@ __all__ = [
 _NAMES = {  # by module; "" for those that are modules themselves
     "": "amp common context nn ops optim train",
     "amp": "DynamicLossScaleManager FixedLossScaleManager LossScaleManager",
-    "calling": "Gradients",
     "common": "dtype",
     "common.creation": "tensor",
     "common.dtype": (
@@ -208,21 +207,22 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "common.seed": "get_seed set_seed",
     "common.tensor": "Tensor",
     "compiled.compiled": "Compiled compile",
-    "compiled.train_step": "TrainStep compile_train_step",
+    "train_step.train_step": "TrainStep compile_train_step",
     "context": "GRAPH_MODE PYNATIVE_MODE get_context set_context set_device",
     "errors": "CellbridgeError ConversionError ConversionWarning ParityError ProgramError ShapeError TracingError "
     "UnknownSize UnknownValue UnsupportedOperators UnsupportedPython UsageError",
-    "functional.derivatives": "jacfwd jacrev jvp vjp",
+    "eager.derivatives": "jacfwd jacrev jvp vjp",
     "functional.mapping": "vmap",
     "functional.shapes": "is_tensor",
     "graph.compiling": "jit",
     "graph.traced": "TracedProgram trace",
-    "gradients": "GradOperation get_grad grad value_and_grad",
-    "hints": "_no_grad jit_class lazy_inline mutable no_inline recompute set_deterministic set_recursion_limit",
-    "interpreter": "execute",
-    "ir.program": "Program",
-    "ir.verify": "verify",
-    "saving": "load",
+    "eager.gradients": "GradOperation get_grad grad value_and_grad",
+    "common.noop_compat": "_no_grad jit_class lazy_inline mutable no_inline recompute set_deterministic "
+    "set_recursion_limit",
+    "programs.interpreter": "execute",
+    "ir.program": "Gradients Program",
+    "programs.verify": "verify",
+    "storage.programs": "load",
     "train.model": "Model",
     "train.serialization": "load_checkpoint load_param_into_net save_checkpoint",
 }

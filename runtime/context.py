@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
 
-from . import checks, tape
+from . import checks
+from .current_trace import current
+from .eager import tape
 from .precision import overruling
-from .tracing import current
+
+
+class GraphMode(Protocol):
+    """What runs Cells and gradient functions in graph mode: `graph.compiling`."""
+
+    def in_graph_mode(
+        self, owner: Any, variant: Hashable, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """Call a function compiled; its programs are kept with `owner`, for each `variant`."""
+
+    def declared_inputs(self, cell: Any, inputs: Any) -> Any:
+        """What `Cell.set_inputs` declares, checked."""
+
+    def trace_declared(self, cell: Any, declared: Any) -> None:
+        """Compile a Cell for the inputs that it declares."""
+
 
 GRAPH_MODE = 0
 PYNATIVE_MODE = 1
 
 _DEVICES = ("CPU", "GPU", "Ascend")
+_graph_mode: Callable[[], GraphMode] | None = None
 _settings: dict[str, Any] = {"mode": PYNATIVE_MODE, "device_target": "CPU", "device_id": 0}
 
 # What scripts set that changes nothing here: there is one device, kernels are deterministic and run at once.
@@ -101,12 +120,36 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
     set_context(device_target=device_target, device_id=0 if device_id is None else device_id)
 
 
-def compiles() -> bool:
-    """Whether a Cell that is called now is compiled: in graph mode, outside of what is traced or computed throughout.
+def register_graph_mode(loader: Callable[[], GraphMode]) -> None:
+    """Say what graph mode is; `loader` is called when it is needed first."""
+    global _graph_mode
+    _graph_mode = loader
 
-    What is being differentiated runs as Python does: it is compiled where the gradient was asked for.
+
+def compiler() -> GraphMode | None:
+    """What compiles a Cell that is called now: graph mode, outside of what is traced or computed throughout.
+
+    None where Cells run as Python does. What is being differentiated does: it is compiled where the gradient was asked
+    for.
     """
-    return _settings["mode"] == GRAPH_MODE and current() is None and tape.current() is None and not overruling()
+    if _settings["mode"] != GRAPH_MODE or current() is not None or tape.current() is not None or overruling():
+        return None
+    return graph_mode()
 
 
-__all__ = ["GRAPH_MODE", "PYNATIVE_MODE", "compiles", "get_context", "set_context", "set_device"]
+def graph_mode() -> GraphMode:
+    """What runs Cells in graph mode, whatever the mode is now."""
+    assert _graph_mode is not None, "importing cellbridge.runtime registers it"
+    return _graph_mode()
+
+
+__all__ = [
+    "GRAPH_MODE",
+    "PYNATIVE_MODE",
+    "compiler",
+    "get_context",
+    "graph_mode",
+    "register_graph_mode",
+    "set_context",
+    "set_device",
+]

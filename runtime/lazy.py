@@ -8,6 +8,18 @@ from typing import Any
 
 VERSION = "__version__"
 
+_further_names: dict[str, Callable[[], Mapping[str, Any]]] = {}
+
+
+def add_names(package: str, names: Callable[[], Mapping[str, Any]]) -> None:
+    """Let `package` have names that a package above it defines: `names` gives them, when one is first asked for."""
+    _further_names[package] = names
+
+
+def further_names(package: str) -> Mapping[str, Any]:
+    """What `add_names` added to `package`, by name."""
+    return _further_names[package]()
+
 
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """A module `__getattr__` (PEP 562) that imports a name from its home when it is first asked for.

@@ -7,88 +7,16 @@ all build programs this way, so an op's `vjp` rule is the same code whether it c
 from __future__ import annotations
 
 import contextlib
-import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .current_trace import current
 from .ir.dims import Dim, SymbolicDim, product
+from .ir.program import Program
 from .ir.types import Constant, Node, Source, Type, Value, as_dtype
-
-if TYPE_CHECKING:
-    from .graph.recording import Trace
-    from .ir.program import Program
-    from .ops.registry import Op
-
-Tensor = Union["Operand", np.ndarray[Any, Any]]
-"""What ops take and return: an operand that does more than compute, or an array."""
-
-
-class Operand(ABC):
-    """What an op hands itself to when it is called with one: it records, or computes and keeps track."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """Dtype of the elements."""
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[Any, ...]:
-        """Shape."""
-
-    @property
-    @abstractmethod
-    def ndim(self) -> int:
-        """Number of dimensions."""
-
-    @abstractmethod
-    def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """The output (a tuple of several) of `op` on `inputs`, among which this is the first operand of its kind."""
-
-    if TYPE_CHECKING:  # each kind has operators of its own; the rules of ops use these
-
-        def __add__(self, other: Any) -> Any: ...
-        def __radd__(self, other: Any) -> Any: ...
-        def __sub__(self, other: Any) -> Any: ...
-        def __rsub__(self, other: Any) -> Any: ...
-        def __mul__(self, other: Any) -> Any: ...
-        def __rmul__(self, other: Any) -> Any: ...
-        def __truediv__(self, other: Any) -> Any: ...
-        def __rtruediv__(self, other: Any) -> Any: ...
-        def __matmul__(self, other: Any) -> Any: ...
-        def __neg__(self) -> Any: ...
-
-
-class _Current(threading.local):
-    """The trace of Python that runs now, per thread; None outside of `graph.trace`."""
-
-    trace: Trace | None = None
-
-
-_current = _Current()
-
-
-def current() -> Trace | None:
-    """The trace of Python that runs now: Tensors may be symbolic, and what is computed with them is recorded there."""
-    return _current.trace
-
-
-@contextlib.contextmanager
-def tracing(trace: Trace | None) -> Iterator[None]:
-    """Within the context, `trace` is the current one (None: there is none)."""
-    before = _current.trace
-    _current.trace = trace
-    try:
-        yield
-    finally:
-        _current.trace = before
-
-
-class Compound:
-    """What is made of several operands: it has operators of its own, which the operators of operands give way to."""
+from .tensor_like import Operand, Operator
 
 
 class Traced(Operand):
@@ -120,51 +48,20 @@ class Traced(Operand):
         """Number of elements."""
         return product(self.value.shape)
 
-    def astype(self, dtype: np.dtype[Any], copy: bool = True) -> Traced:
-        """The value in another dtype; the value itself if it has that."""
-        cast: Traced = self if dtype == self.dtype else _op("cast")(self, dtype=dtype)
-        return cast
-
-    def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    def apply(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Append a node for `op` to the program under construction; a Tensor among the operands does it itself."""
-        if _current.trace is not None:
+        if current() is not None:
             for operand in inputs:
                 if isinstance(operand, Operand) and not isinstance(operand, Traced):
                     return operand.apply(op, inputs, attributes)
         return self.builder.append(op, inputs, attributes)
 
-    def __add__(self, other: Any) -> Any:
-        return _combined("add", self, other)
+    if TYPE_CHECKING:  # methods that are ops: `ops.traced_methods` attaches them
 
-    def __radd__(self, other: Any) -> Any:
-        return _op("add")(other, self)
+        def astype(self, dtype: np.dtype[Any], copy: bool = True) -> Traced:
+            """The value in another dtype; the value itself if it has that."""
 
-    def __sub__(self, other: Any) -> Any:
-        return _combined("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _op("sub")(other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _combined("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _op("mul")(other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _combined("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _op("div")(other, self)
-
-    def __matmul__(self, other: Any) -> Any:
-        return _combined("matmul", self, other)
-
-    def __pow__(self, other: Any) -> Any:
-        return _combined("pow", self, other)
-
-    def __neg__(self) -> Any:
-        return _op("neg")(self)
+        def __pow__(self, other: Any) -> Any: ...
 
     def __repr__(self) -> str:
         return f"Traced({self.value})"
@@ -241,7 +138,7 @@ class Builder:
         self.constants.append(Constant(value, array))
         return Traced(self, value)
 
-    def append(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    def append(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Append a node; Python numbers and arrays among `inputs` become constants. Returns the traced output(s)."""
         dtype = next((x.dtype for x in inputs if isinstance(x, Traced)), None)
         values = [self._as_value(x, dtype) for x in inputs]
@@ -252,7 +149,7 @@ class Builder:
         traced = tuple(Traced(self, value) for value in outputs)
         return traced[0] if len(traced) == 1 else traced
 
-    def create(self, op: Op, **attributes: Any) -> Any:
+    def create(self, op: Operator, **attributes: Any) -> Any:
         """Append a node of an op that has no operands (`full`, `arange`, `bernoulli`)."""
         complete = {name: _plain(value) for name, value in op.attributes(attributes).items()}
         types = op.infer_types([], complete)
@@ -280,20 +177,6 @@ def _plain(attribute: Any) -> Any:
         return tuple(_plain(item) for item in attribute)
     if isinstance(attribute, np.generic):
         return attribute.item()
-    if attribute is None or isinstance(attribute, (bool, int, float, complex, str, np.dtype, SymbolicDim)):
-        return attribute
-    from .ir.program import Program  # which imports this module, by way of the structures of calls
-
-    if isinstance(attribute, Program):
+    if attribute is None or isinstance(attribute, (bool, int, float, complex, str, np.dtype, SymbolicDim, Program)):
         return attribute
     raise TypeError(f"not an attribute of an op: {attribute!r}")
-
-
-def _op(name: str) -> Op:
-    from .ops.registry import get
-
-    return get(name)
-
-
-def _combined(name: str, a: Operand, b: Any) -> Any:
-    return NotImplemented if isinstance(b, Compound) else _op(name)(a, b)

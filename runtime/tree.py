@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .errors import UsageError
-from .tracing import Operand
+from .tensor_like import Operand
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ PARITY = {"click", "converter", "ml_dtypes", "numpy", "onnx", "onnxruntime", "ri
 MAY_IMPORT = {
     "runtime": {"ml_dtypes", "numpy", "safetensors"},
     "runtime/compiled": {"google", "ml_dtypes", "numpy", "onnx", "onnxruntime"},
+    "runtime/train_step": {"ml_dtypes", "numpy", "onnx", "onnxruntime"},
     "runtime/lowering": {"ml_dtypes", "numpy", "onnx"},
     "runtime/lowering/opsets.py": {"onnx", "onnxruntime"},  # asks ONNX Runtime which opsets it takes
     "converter": {"google", "ml_dtypes", "numpy", "onnx", "onnx_ir", "runtime", "torch"},

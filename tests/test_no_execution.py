@@ -37,6 +37,8 @@ OWN = "names that stand in our own source"
 USER = "the user's own Python, which the user asks for"
 EXPORTED = "names that torch.export has given in a graph of its own"
 EXCEPTIONS: dict[Found, str] = {
+    ("runtime/attachments.py::attach_to_program", "setattr"): OWN,
+    ("runtime/ops/traced_methods.py::_attach", "setattr"): OWN,
     ("parity/model_file.py::_executed", "exec"): USER,
     ("parity/model_file.py::_executed", "compile"): USER,
     ("parity/model_file.py::", "import importlib"): USER,
@@ -121,9 +123,9 @@ EXCEPTIONS: dict[Found, str] = {
     ("runtime/functional/spelling.py::attach_methods", "setattr"): OWN,
     ("runtime/functional/spelling.py::operator_class", "type(name, bases, ...)"): OWN,
     ("runtime/functional/subscripts.py::", "import builtins"): "for slice, which an operator of that name hides",
-    ("runtime/ops/shaping.py::", "import builtins"): "for slice, which an operator of that name hides",
+    ("runtime/ops/slicing.py::", "import builtins"): "for slice, which an operator of that name hides",
     (
-        "runtime/recipes/creating.py::builtin_range",
+        "runtime/onnx_functions/creating.py::builtin_range",
         "import builtins",
     ): "for range, which an operator of that name hides",
     ("runtime/graph/control/source.py::_File.follow", "compile"): USER,

@@ -10,9 +10,10 @@ from torch import fx
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, INT64, Type
-from ...runtime.ops import control_flow, data_dependent, loops, shaping
-from ...runtime.ops.subprogram_rules import as_tuple
-from ...runtime.subprograms import finished, inlined, traced
+from ...runtime.ops import data_dependent, shaping, slicing
+from ...runtime.ops.higher_order import control_flow, loops
+from ...runtime.ops.higher_order.subprogram_rules import as_tuple
+from ...runtime.programs.subprograms import finished, inlined, traced
 from ...runtime.tracing import Traced
 from .dims import as_dim
 from .table import MISSING, TABLE, Context, Unsupported, cast, scalar
@@ -145,7 +146,7 @@ def associative_scan(
     body = traced(step, types, "body")
     result = as_tuple(loops.scan(*first, *rest, *given[count:], body=body, carried=count, scanned=count))
     starts = (shaping.reshape(x, shape=(1, *x.shape)) for x in first)
-    return tuple(shaping.concat(start, later, axis=0) for start, later in zip(starts, result[count:], strict=True))
+    return tuple(slicing.concat(start, later, axis=0) for start, later in zip(starts, result[count:], strict=True))
 
 
 @higher_order("tag_activation_checkpoint", "wrap", "wrap_activation_checkpoint", "strict_mode")
@@ -246,4 +247,4 @@ def _is_data_dependent(name: str) -> bool:
 
 
 def _rows(x: Traced, start: Dim, stop: Dim) -> Any:
-    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(0,))
+    return slicing.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(0,))

@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.program import Program
-from ...runtime.ir.verify import verify
 from ...runtime.ops.complex_numbers import Complex
+from ...runtime.programs.verify import verify
 from ...runtime.tracing import Builder, Traced
 from ..exclusive import one_at_a_time
 from ..structure.depth import depth_of, leave_room

@@ -8,9 +8,9 @@ from typing import Any
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import CellCall, Value
-from ...runtime.ops.own_gradient import own_gradient
-from ...runtime.ops.subprogram_rules import as_tuple
-from ...runtime.subprograms import inlined, traced
+from ...runtime.ops.higher_order.own_gradient import own_gradient
+from ...runtime.ops.higher_order.subprogram_rules import as_tuple
+from ...runtime.programs.subprograms import inlined, traced
 from ...runtime.tracing import Builder, Traced
 from ...runtime.tree import positional, sequence
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from ...runtime.calling import as_array
 from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import Dim
 from ...runtime.ir.types import Buffer, Constant, Parameter, Type
 from ...runtime.ops.complex_numbers import Complex
+from ...runtime.programs.call import as_array
 from ...runtime.tracing import Builder, Traced
 from ..structure.program_names import named_buffers, named_parameters
 from .table import Unsupported, cast, numpy_dtype

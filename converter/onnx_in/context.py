@@ -13,9 +13,9 @@ from onnx import GraphProto
 from ...runtime.errors import ShapeError
 from ...runtime.ir.dims import SymbolicDim, symbol
 from ...runtime.ir.types import Type
+from ...runtime.onnx_functions import get_recipe
 from ...runtime.ops import creation
-from ...runtime.ops.by_value import by_value
-from ...runtime.recipes import get_recipe
+from ...runtime.ops.higher_order.by_value import by_value
 from ...runtime.tracing import Builder, Traced
 from .subprograms import Draft
 from .values import Imported, Known

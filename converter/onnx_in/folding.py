@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ...runtime.errors import CellbridgeError
-from ...runtime.interpreter import execute
 from ...runtime.ir.dims import Dim, SymbolicDim, maximum, minimum, product
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, CellCall, Node
+from ...runtime.programs.interpreter import execute
 from ...runtime.tracing import Builder, Traced
 from ...runtime.tree import TENSOR, Structure
 from .table import Unsupported

@@ -14,7 +14,7 @@ from onnx import ModelProto
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.passes.mark_cells import mark_cells
 from ...runtime.ir.program import Program
-from ...runtime.ir.verify import verify
+from ...runtime.programs.verify import verify
 from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
 from ..structure.depth import leave_room

@@ -13,7 +13,7 @@ import onnx
 from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import SymbolicDim
 from ...runtime.ir.types import Buffer, Parameter, Type, is_floating
-from ...runtime.ops import creation, shaping
+from ...runtime.ops import creation, shaping, slicing
 from ...runtime.tracing import Builder, Traced
 from . import protos
 from .origin import Origin
@@ -146,6 +146,6 @@ def _sizes(builder: Builder, value: Known) -> Traced:
         else:
             fixed.append(item)
     flush()
-    flat = parts[0] if len(parts) == 1 else shaping.concat(*parts, axis=0)
+    flat = parts[0] if len(parts) == 1 else slicing.concat(*parts, axis=0)
     result: Traced = flat if value.ndim == 1 else shaping.reshape(flat, shape=value.shape)
     return result

@@ -11,7 +11,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.sizes import input_symbols, readings, symbols_used
 from ...runtime.ir.types import INT64, Type
 from ...runtime.ops import creation, data_dependent
-from ...runtime.subprograms import finished
+from ...runtime.programs.subprograms import finished
 from ...runtime.tracing import Builder, Traced
 from .stored import Stored
 from .values import Known

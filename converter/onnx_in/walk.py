@@ -17,8 +17,8 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators, require_supported
-from ...runtime.interpreter import FAILURES
 from ...runtime.ir.types import Source, Type
+from ...runtime.programs.interpreter import FAILURES
 from ...runtime.tracing import Builder, Traced
 from . import folding, protos
 from .cells import CellPaths

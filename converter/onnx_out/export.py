@@ -9,13 +9,13 @@ from typing import Literal
 import onnx
 
 from ...runtime.errors import UsageError
-from ...runtime.interpreter import plan
 from ...runtime.ir.program import Program, require_program
 from ...runtime.ir.types import Value
 from ...runtime.lowering import opsets
 from ...runtime.lowering.model import Lowering
 from ...runtime.lowering.writing import add_initializers, write
 from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.programs.interpreter import plan
 from .axes import AxisNames, DynamicAxes
 from .metadata import program_metadata
 from .naming import input_names, output_names

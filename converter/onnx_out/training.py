@@ -10,19 +10,19 @@ from typing import Any
 
 import onnx
 
-from ...runtime.compiled.training_program import TrainingProgram, training_program
 from ...runtime.errors import UsageError
-from ...runtime.interpreter import plan
-from ...runtime.ir.passes.widen_halves import widen_halves
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, Value, is_half
 from ...runtime.lowering import opsets
 from ...runtime.lowering.model import Lowering, symbolic_shape
+from ...runtime.lowering.rewrites import rewrite, upcast_half_precision
 from ...runtime.lowering.writing import add_initializers, write
 from ...runtime.nn.wrap.training_step import TrainingStep
 from ...runtime.ops import elementwise
 from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.programs.interpreter import plan
 from ...runtime.tracing import Builder, Traced
+from ...runtime.train_step.training_program import TrainingProgram, training_program
 from .metadata import program_metadata
 
 UPDATE = "update."
@@ -63,7 +63,7 @@ def training_step_to_onnx(
         UsageError: the opset isn't supported, or a file can't be written.
     """
     traced = training_program(step, batch, dynamic_shapes)
-    program = widen_halves(traced.program)  # what is checked, and what runs on a CPU
+    program = rewrite(traced.program, upcast_half_precision)  # what is checked, and what runs on a CPU
     program, loss = _in_float32(program, traced.loss)
     state = {name: buffer.value for name, buffer in program.buffers.items() if buffer.update is not None}
     kept = state | traced.learning_rates

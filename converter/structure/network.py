@@ -9,11 +9,11 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from ...runtime.interpreter import plan
 from ...runtime.ir.flow import Flow, flows
 from ...runtime.ir.program import Program
 from ...runtime.ir.sizes import Reading
 from ...runtime.ir.types import Node, Value
+from ...runtime.programs.interpreter import plan
 from .depth import require_depth
 
 Array = np.ndarray[Any, Any]

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ...runtime.ir.types import Type
-from ...runtime.ops.by_value import contents
-from ...runtime.recipes.registry import get_recipe
-from ...runtime.subprograms import traced
+from ...runtime.onnx_functions.registry import get_recipe
+from ...runtime.ops.higher_order.by_value import contents
+from ...runtime.programs.subprograms import traced
 from ..capture.table import numpy_dtype
 
 Options = tuple[tuple[str, Any], ...]

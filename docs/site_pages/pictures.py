@@ -73,7 +73,7 @@ def program(title: str) -> str:
 
 def gradient(title: str) -> str:
     """The gradient program: the forward ops on the left, downwards; those of the gradient on the right, upwards."""
-    from cellbridge.runtime.autodiff import differentiate
+    from cellbridge.runtime.programs.gradient_program import differentiate
 
     forward = example()
     differentiated = differentiate(forward)

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import click
 
 from ...runtime.errors import CellbridgeError
-from ...runtime.files import unwound_on_sigterm
 from ...runtime.memory import memory_size, size_in_words
+from ...runtime.storage.files import unwound_on_sigterm
 from ..deadline import STOPPED, OutOfTime, deadline
 from ..report.layout import echo
 

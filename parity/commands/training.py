@@ -164,9 +164,9 @@ def export_training(
 
     from ...converter import training_step_to_onnx
     from ...runtime import tree
-    from ...runtime.calling import as_array
-    from ...runtime.compiled.step_arguments import training_step
     from ...runtime.ir.types import is_floating
+    from ...runtime.programs.call import as_array
+    from ...runtime.train_step.arguments import training_step
     from ..loss_network import loss_program
     from ..sizes import open_axes
 

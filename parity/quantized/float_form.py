@@ -19,7 +19,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from ...converter.onnx_in import protos
 from ...converter.onnx_in.order import in_order
 from ...runtime.errors import ConversionError, require_supported
-from ...runtime.interpreter import FAILURES
+from ...runtime.programs.interpreter import FAILURES
 from .float_operators import (
     ABOUT,
     CONCAT,

@@ -14,8 +14,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.other_numbers import other_numbers
-from ...runtime.calling import as_array
 from ...runtime.ir.types import as_dtype, is_floating
+from ...runtime.programs.call import as_array
 from ..pairing import Pairing
 from ..weights.mapping import Weights
 from .cell_arguments import arguments

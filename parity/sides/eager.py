@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime import tape
 from ...runtime.common.parameter import Parameter
 from ...runtime.common.tensor import Tensor, identity_entry, wrapped
-from ...runtime.differentiation import record
+from ...runtime.eager import tape
+from ...runtime.eager.backward import record
 from ...runtime.ir.types import FLOAT64, as_dtype, is_floating
 from ...runtime.nn.cell import Cell
 from ...runtime.ops import random

@@ -10,14 +10,14 @@ import numpy as np
 
 from ...converter.capture.other_numbers import other_numbers
 from ...runtime import tree
-from ...runtime.autodiff import GradientProgram, differentiate
-from ...runtime.calling import as_array, sized_result
-from ...runtime.interpreter import bind, execute
 from ...runtime.ir.dims import substitute, symbols_in
 from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, FLOAT64, Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.programs.call import as_array, sized_result
+from ...runtime.programs.gradient_program import GradientProgram, differentiate
+from ...runtime.programs.interpreter import bind, execute
 from .records import (
     OUTPUT,
     Array,

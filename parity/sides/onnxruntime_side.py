@@ -13,7 +13,6 @@ import onnx
 from ...converter.onnx_out import naming
 from ...converter.onnx_out.export import to_onnx
 from ...runtime import tree
-from ...runtime.calling import as_array
 from ...runtime.compiled.isolated import Given, IsolatedSession
 from ...runtime.compiled.session import run_model
 from ...runtime.errors import UsageError
@@ -21,6 +20,7 @@ from ...runtime.ir.passes.cut_boundaries import isolated_program
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.lowering.precomputed import Precomputed
+from ...runtime.programs.call import as_array
 from .interpreter_side import replayed
 from .quantized_steps import CodesOfFloat64, is_quantized
 from .records import OUTPUT, Abilities, Array, Key, Misfit, ParameterInfo, Records, Run, identifier

@@ -8,9 +8,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...runtime.common.tensor import wrapped
-from ...runtime.compiled.resident import Resident
-from ...runtime.compiled.step_arguments import training_step
-from ...runtime.compiled.training_program import (
+from ...runtime.errors import UsageError
+from ...runtime.ir.dims import evaluate
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Node, Value, is_floating
+from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.programs.interpreter import bind, execute, plan
+from ...runtime.programs.random_inputs import draws_as_inputs
+from ...runtime.train_step.arguments import training_step
+from ...runtime.train_step.resident import Resident
+from ...runtime.train_step.training_program import (
     LOSS_SCALE,
     LOSS_SCALE_NAMES,
     NETWORK,
@@ -18,13 +25,6 @@ from ...runtime.compiled.training_program import (
     TrainingProgram,
     training_program,
 )
-from ...runtime.errors import UsageError
-from ...runtime.interpreter import bind, execute, plan
-from ...runtime.ir.dims import evaluate
-from ...runtime.ir.passes.draws_as_inputs import draws_as_inputs
-from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node, Value, is_floating
-from ...runtime.ops.random import RANDOM_OPS
 from ..recipe import Recipe
 from ..sizes import open_axes
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimizer_state

@@ -14,10 +14,10 @@ from onnx import helper
 
 from ...converter.onnx_in.importing import from_onnx
 from ...converter.onnx_in.protos import graphs_of
-from ...runtime.calling import as_array
 from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import is_floating
+from ...runtime.programs.call import as_array
 from ..judge import ROUNDING_FACTOR, epsilon
 from ..quantized.float_operators import CONCAT, DYNAMIC, ON_CODES, QUANTIZE, QUANTIZED
 from .records import Array, Misfit

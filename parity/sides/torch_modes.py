@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...runtime.calling import as_array
+from ...runtime.programs.call import as_array
 from .precision import jittered
 from .records import Array, Draw
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from ...converter.capture.containers import structure
-from ...runtime.calling import as_array
 from ...runtime.ir.types import CellCall
+from ...runtime.programs.call import as_array
 from .precision import jittered
 from .records import (
     INPUT,

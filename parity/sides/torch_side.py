@@ -17,9 +17,9 @@ from ...converter.capture.refusals import eager_error
 from ...converter.capture.table import numpy_dtype
 from ...converter.structure.depth import depth_of, leave_room
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
-from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.types import is_floating
+from ...runtime.programs.call import as_array
 from .control_flow import ControlFlowInPython
 from .precision import (
     DoublePrecision,

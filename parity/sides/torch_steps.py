@@ -14,8 +14,8 @@ from ...converter.capture.checkpoints import kept_activations
 from ...converter.capture.copying import copied
 from ...converter.capture.refusals import eager_error
 from ...runtime.amp.scalers import DynamicLossScaler
-from ...runtime.calling import as_array
 from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.programs.call import as_array
 from ..loss_network import Loss, LossNetwork, autocast_dtype, under_autocast
 from ..recipe import DYNAMIC, Recipe
 from .control_flow import ControlFlowInPython

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ...runtime.calling import as_array
 from ...runtime.ir.types import BFLOAT16, as_dtype, is_floating
+from ...runtime.programs.call import as_array
 from ..weights.mapping import Weights
 from .frameworks import Framework
 from .precision import DoublePrecision, default_dtype, jittered

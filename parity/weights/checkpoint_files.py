@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...runtime.calling import as_array
 from ...runtime.errors import ShapeError, UsageError
 from ...runtime.ir.types import BFLOAT16
 from ...runtime.memory import require_room
-from ...runtime.safetensors_bytes import from_bytes, to_bytes
+from ...runtime.programs.call import as_array
+from ...runtime.storage.safetensors_bytes import from_bytes, to_bytes
 from ...runtime.train.checkpoint_format import decode, encode
 from ..files import write_bytes, written_whole
 from .arrangements import Array

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...runtime.calling import as_array
+from ...runtime.programs.call import as_array
 from ..pairing import Pairing
 from .arrangements import Array
 from .overrides import Overrides

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.calling import as_array
 from ...runtime.errors import UsageError
+from ...runtime.programs.call import as_array
 from ..pairing import Pair
 from .arrangements import Arrangement, Array, Axes, Computed, Constant
 from .rules import did_you_mean, filled, matched

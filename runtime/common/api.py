@@ -1,6 +1,6 @@
 """Compiling functions, by the module that scripts import it from: `from cellbridge.runtime.common.api import jit`."""
 
 from ..graph.compiling import jit
-from ..hints import jit_class
+from .noop_compat import jit_class
 
 __all__ = ["jit", "jit_class"]

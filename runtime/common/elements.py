@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..current_trace import Trace, current
 from ..errors import UnknownSize, UnknownValue
 from ..ir.dims import Dim
-from ..tracing import Operand, Traced, current
+from ..tensor_like import Operand
+from ..tracing import Traced
 from .dtype import shown
 from .placeholder import Open
-
-if TYPE_CHECKING:
-    from ..graph.recording import Trace
 
 Array = np.ndarray[Any, Any]
 Data = Any  # an array; while tracing, also a value of the program under construction

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..current_trace import current
 from ..errors import UnsupportedPython
 from ..ops import elementwise
-from ..tracing import current
 from .tensor import Tensor
 
 _keys = itertools.count()

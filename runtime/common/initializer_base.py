@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tracing import current
+from ..current_trace import current
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]

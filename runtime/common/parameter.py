@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..tracing import current
+from ..current_trace import current
 from .dtype import float32, int32, shown
 from .elements import Data
-from .tensor import Tensor, as_data, wrapped
+from .tensor import Tensor, as_data, initialized, wrapped
 
 DEFAULT_NAME = "Parameter"
 """The name of a Parameter that was given none."""
@@ -138,10 +138,8 @@ class Parameter(Tensor):
 
     def clone(self, init: Any = "same") -> Parameter:
         """A copy with the same name and flags, filled by the initializer `init` unless that is "same"."""
-        from .initializer import initializer
-
         as_it_is = (isinstance(init, str) and init == "same") or 0 in self.shape  # nothing to fill
-        data = wrapped(self._data.copy()) if as_it_is else initializer(init, self.shape, self.dtype)
+        data = wrapped(self._data.copy()) if as_it_is else initialized(init, self.shape, self.dtype)
         copied = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel, self.parallel_optimizer)
         copied._is_buffer = self._is_buffer
         return copied

@@ -6,18 +6,20 @@ Its operators and methods (`x + y`, `x.sum(0)`) are the functions of `runtime.fu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .. import checks, tape
+from .. import checks
+from ..current_trace import current
+from ..eager import tape
 from ..ir.types import in_native_order, is_floating
 from ..ops.registry import Op, evaluate, get
 from ..precision import dtype_for, overruled_dtype, taken, taking_in
-from ..tracing import Traced, current
+from ..tracing import Traced
 from .dtype import bool_, float32, int64, to_dtype
 from .elements import AS_STACK, Array, Data, Elements, plain, unknown_elements
+from .initial_values import as_shape, initial_values
 from .placeholder import Open
 
 
@@ -44,9 +46,7 @@ class Tensor(Elements):
 
     def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
         if init is not None:
-            from .initializer import initializer
-
-            input_data = initializer(init, shape, float32 if dtype is None else dtype)
+            input_data = initialized(init, shape, float32 if dtype is None else to_dtype(dtype))
         elif input_data is None and dtype is not None:
             self._data = Open.of(shape, to_dtype(dtype))
             return
@@ -101,15 +101,6 @@ class Tensor(Elements):
         """Compute `op` at once, and record it if an operand is tracked; see `Op.__call__`."""
         return apply(op, inputs, attributes)
 
-    def register_hook(self, hook: Callable[[Tensor], Any]) -> Any:
-        """Call `hook(gradient)` when the gradient of this tensor is computed; what it returns replaces the gradient.
-
-        Returns a handle whose `remove()` takes it back; `TypeError` if not callable.
-        """
-        from .hooks import on_gradient
-
-        return on_gradient(self, hook)
-
     def number_on(self, recording: tape.Tape) -> int | None:
         """The number under which this value is tracked on the tape; None if it isn't."""
         return self._number if self._tape is recording else None
@@ -160,6 +151,18 @@ def _holds_arrays(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(_holds_arrays(item) for item in value)
     return isinstance(value, (Tensor, np.ndarray, np.generic))
+
+
+def initialized(init: Any, shape: Any, dtype: np.dtype[Any]) -> Tensor:
+    """What `initializer` gives: a tensor filled as `init` says, or `init` itself if it is a tensor of that shape."""
+    if not isinstance(init, Tensor):
+        return wrapped(initial_values(init, shape, dtype))
+    if shape is not None and init.shape != as_shape(shape):
+        raise ValueError(
+            f"For 'initializer', the tensor 'init' must have the shape asked for, {as_shape(shape)}, but got "
+            f"{init.shape}"
+        )
+    return init
 
 
 def wrapped(array: Data, recording: tape.Tape | None = None, number: int | None = None) -> Tensor:

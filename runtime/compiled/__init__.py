@@ -1,4 +1,4 @@
-"""The compiled executor: programs, gradients and training steps as ONNX models that ONNX Runtime runs."""
+"""The compiled executor: programs and gradients as ONNX models that ONNX Runtime runs."""
 
 from __future__ import annotations
 

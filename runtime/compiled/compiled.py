@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..calling import Gradients, checked_cotangents, flat_inputs, gradient_program, result_of
 from ..errors import UsageError
-from ..interpreter import bind
-from ..ir.program import Program, require_program
+from ..ir.program import Gradients, Program, require_program
 from ..ir.types import Node, is_floating
+from ..programs.call import checked_cotangents, flat_inputs, gradient_program, result_of
+from ..programs.interpreter import bind
 from .executable import Executable
 from .session import chosen_provider
 

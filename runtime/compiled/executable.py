@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,19 +12,17 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from ..interpreter import bind, plan
 from ..ir.dims import SymbolicDim
-from ..ir.passes.double_windows import double_windows
-from ..ir.passes.exact_sums import exact_sums
-from ..ir.passes.widen_halves import widen_halves
 from ..ir.program import Program
 from ..ir.types import Value
 from ..lowering import opsets
 from ..lowering.model import Lowering
 from ..lowering.nodes import where
 from ..lowering.passes.share import RANDOM
+from ..lowering.rewrites import ON_CPU, rewrite
 from ..lowering.writing import MODEL_LIMIT, add_initializers, size_of, write
 from ..ops.random import RANDOM_OPS, generator
+from ..programs.interpreter import bind, plan
 from .session import Session, chosen_provider
 
 Array = np.ndarray[Any, Any]
@@ -58,8 +57,8 @@ class Executable:
         self, program: Program, wanted: Sequence[Value], handed_in: Sequence[Value] = (), provider: str | None = None
     ) -> None:
         provider = chosen_provider(provider)
-        on_cpu = double_windows(exact_sums(widen_halves(program))) if provider == "cpu" else program
-        lowering = lowered(on_cpu, wanted, handed_in)
+        rules = ON_CPU if provider == "cpu" else ()
+        lowering = lowered(functools.reduce(rewrite, rules, program), wanted, handed_in)
         self.session = _loaded(lowering, provider)
         taken = {value: lowering.tensors[value] for value in lowering.inputs}
         self.inputs = {value: name for value, name in taken.items() if name in self.session.inputs}

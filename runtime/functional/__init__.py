@@ -140,6 +140,4 @@ attach_methods(Tensor)
 @functools.cache
 def names() -> dict[str, Any]:
     """Every function and operator object that `cellbridge.runtime.ops` offers, by name."""
-    from . import derivatives as derivatives  # declares its own; what it needs, needs the methods attached here
-
     return public_names()

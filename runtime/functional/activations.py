@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import checks
 from ..common.dtype import to_dtype
-from ..ops import activation, elementwise, rectifier, self_gated, shaping, trigonometry
+from ..ops import activation, elementwise, rectifier, self_gated, slicing, trigonometry
 from ..ops.common import normalize_axis
 from .operands import as_tensor, floating, floats
 from .spelling import Primitive, spelled
@@ -111,7 +111,7 @@ def glu(x: Any, axis: int = -1) -> Any:
         raise ValueError(f"For 'glu', 'x' must have an even size along axis {axis}, but got shape {x.shape}")
     half = x.shape[at] // 2
     value, gate = (
-        shaping.slice(x, starts=(start,), stops=(start + half,), steps=(1,), axes=(at,)) for start in (0, half)
+        slicing.slice(x, starts=(start,), stops=(start + half,), steps=(1,), axes=(at,)) for start in (0, half)
     )
     return value * elementwise.sigmoid(gate)
 

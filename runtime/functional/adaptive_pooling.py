@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import checks
 from ..ops import adaptive_pooling, shaping
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arguments import integers
 from .operands import as_tensor, floating
 from .pooling import with_batch

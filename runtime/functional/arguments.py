@@ -9,10 +9,12 @@ import numpy as np
 
 from ..common.elements import AS_MASKED
 from ..common.tensor import Tensor
+from ..current_trace import current
 from ..errors import TracingError
 from ..ir.dims import Dim, SymbolicDim, product, symbol
 from ..ops import data_dependent, elementwise, shaping
-from ..tracing import Operand, Traced, current
+from ..tensor_like import Operand
+from ..tracing import Traced
 
 
 def integer(value: Any, name: str, *, of: str) -> Any:

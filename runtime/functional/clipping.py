@@ -13,8 +13,8 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import float32, float64
-from ..ops import comparison, elementwise, shaping
-from ..tracing import Operand
+from ..ops import comparison, elementwise, shaping, slicing
+from ..tensor_like import Operand
 from .arithmetic import maximum, minimum, mul
 from .norms import vector_norm
 from .operands import pair
@@ -151,7 +151,7 @@ def _joint_norm(x: Any, order: float, *, of: str) -> Any:
     norms = _each(lambda tensor: vector_norm(_wide(tensor), order), tuple(tensors), of=of)
     dtype = float64 if any(norm.dtype == float64 for norm in norms) else float32
     vector = [shaping.reshape(elementwise.cast(norm, dtype=dtype), shape=(1,)) for norm in norms]
-    return vector_norm(shaping.concat(*vector, axis=0), order)
+    return vector_norm(slicing.concat(*vector, axis=0), order)
 
 
 def _wide(tensor: Any) -> Any:

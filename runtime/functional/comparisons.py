@@ -12,7 +12,7 @@ from ..common.dtype import bool_
 from ..ir.types import is_floating
 from ..ops import comparison, elementwise, reduction
 from ..ops.registry import Op
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .operands import as_tensor, floats, pair
 from .spelling import Primitive, spelled, tensor_method
 

@@ -11,7 +11,7 @@ from ..common.tensor import Tensor, created, wrapped
 from ..errors import ShapeError
 from ..ir.dims import SymbolicDim
 from ..ops import creation, elementwise, shaping
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arguments import integer, integers, spread
 from .operands import as_tensor
 from .spelling import Primitive, spelled, tensor_method

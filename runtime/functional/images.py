@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import checks
 from ..ir.dims import product
-from ..ops import padding, shaping
+from ..ops import shaping, slicing
 from .arguments import integers
 from .operands import as_tensor
 from .spelling import Primitive, spelled
@@ -116,7 +116,7 @@ def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Any:
     blocks = _blocks(block_size, len(paddings), of="space_to_batch_nd")
     lead, count = x.ndim - len(blocks), len(blocks)
     before, after = ((0,) * lead + tuple(pair[side] for pair in paddings) for side in (0, 1))
-    x = padding.pad(x, before=before, after=after)
+    x = slicing.pad(x, before=before, after=after)
     for size, block in zip(x.shape[lead:], blocks, strict=True):
         if size % block:
             raise ValueError(f"For 'space_to_batch_nd', blocks {blocks} don't divide the padded shape {tuple(x.shape)}")
@@ -143,7 +143,7 @@ def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Any:
     sizes = tuple(size * b for size, b in zip(x.shape[lead:], blocks, strict=True))
     whole = shaping.reshape(moved, shape=(batch, *x.shape[1:lead], *sizes))
     before, after = ((0,) * lead + tuple(-pair[side] for pair in crops) for side in (0, 1))
-    return padding.pad(whole, before=before, after=after)
+    return slicing.pad(whole, before=before, after=after)
 
 
 def _batch_of_images(x: Any, block_size: int, *, of: str) -> tuple[Any, int]:

@@ -9,9 +9,9 @@ import numpy as np
 from ..common.dtype import bool_, int32, int64
 from ..common.tensor import Tensor, wrapped
 from ..ir.dims import product
-from ..ops import comparison, elementwise, embeddings, indexing, shaping
+from ..ops import comparison, elementwise, embeddings, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arguments import concrete, coordinates, integer, is_symbolic, require_integers
 from .joining import part
 from .operands import as_tensor, pair
@@ -59,7 +59,7 @@ def _gathered_in_batches(x: Any, indices: Any, axis: int, batches: int) -> Any:
         places = wrapped(np.arange(shape[i]).reshape(-1, *(1,) * (len(shape) - i - 1)))
         columns.append(shaping.expand(places, shape=shape))
     columns.append(elementwise.cast(indices, dtype=int64))
-    coordinates = shaping.concat(*(shaping.reshape(c, shape=(*shape, 1)) for c in columns), axis=len(shape))
+    coordinates = slicing.concat(*(shaping.reshape(c, shape=(*shape, 1)) for c in columns), axis=len(shape))
     others = [i for i in range(batches, x.ndim) if i != axis]
     found = indexing.gather_nd(shaping.transpose(x, permutation=(*range(batches), axis, *others)), coordinates)
     first = range(len(shape), len(shape) + axis - batches)  # the axes of x between the batches and `axis`

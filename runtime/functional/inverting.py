@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ops import comparison, elementwise, matrix, shaping
+from ..ops import comparison, elementwise, shaping
 from ..ops.linear import matmul
+from ..ops.linear_algebra import matrix
 from .operands import floating
 from .spelling import Primitive, spelled
 

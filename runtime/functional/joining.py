@@ -8,7 +8,7 @@ import numpy as np
 
 from ..common.tensor import wrapped
 from ..ir.dims import Dim, product
-from ..ops import indexing, shaping
+from ..ops import indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
 from .arguments import integer, integers, known, require_operands, spread
 from .operands import as_tensor, common_dtype
@@ -26,7 +26,7 @@ def cat(tensors: Any, axis: int = 0) -> Any:
         ValueError: shapes differ outside `axis`, or there are no tensors.
     """
     xs = common_dtype(require_operands(tensors, "tensors", of="cat"))
-    return shaping.concat(*xs, axis=normalize_axis(integer(axis, "axis", of="cat"), xs[0].ndim))
+    return slicing.concat(*xs, axis=normalize_axis(integer(axis, "axis", of="cat"), xs[0].ndim))
 
 
 @spelled(primitive=(Primitive("Stack", made_with=("axis",)), Primitive("Pack", made_with=("axis",))))
@@ -44,7 +44,7 @@ def stack(tensors: Any, axis: int = 0) -> Any:
         raise ValueError(f"For 'stack', all tensors must have one shape, but got {[tuple(x.shape) for x in xs]}")
     shape = xs[0].shape
     at = normalize_axis(integer(axis, "axis", of="stack"), len(shape) + 1)
-    return shaping.concat(*(shaping.reshape(x, shape=(*shape[:at], 1, *shape[at:])) for x in xs), axis=at)
+    return slicing.concat(*(shaping.reshape(x, shape=(*shape[:at], 1, *shape[at:])) for x in xs), axis=at)
 
 
 @spelled()
@@ -115,7 +115,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
 
 def part(x: Any, axis: int, start: Dim, stop: Dim) -> Any:
     """The slice `start:stop` along `axis`."""
-    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
+    return slicing.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
 
 
 def _parts(x: Any, axis: int, sizes: Any) -> tuple[Any, ...]:
@@ -251,7 +251,7 @@ def tile(input: Any, reps: Any) -> Any:
         raise ValueError(f"For 'tile', 'reps' must not be negative, but got {reps}")
     if len(counts) > x.ndim:
         x = shaping.reshape(x, shape=(1,) * (len(counts) - x.ndim) + tuple(x.shape))
-    return shaping.tile(x, repeats=counts)
+    return slicing.tile(x, repeats=counts)
 
 
 @tensor_method("repeat")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.dims import product
-from ..ops import contraction, elementwise, linear, matrix, reduction, shaping
+from ..ops import contraction, elementwise, linear, reduction, shaping
 from ..ops.common import normalize_axis
+from ..ops.linear_algebra import matrix
 from .arguments import integer, integers
 from .creation import eye
 from .operands import as_tensor, require_one_dtype

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..common.dtype import bool_, shown
 from ..ir.types import is_floating
-from ..ops import comparison, elementwise, shaping
+from ..ops import comparison, elementwise, shaping, slicing
 from ..ops.common import normalize_axis
 from ..ops.registry import Op
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .comparisons import equal, isnan, truth
 from .operands import as_tensor, pair
 from .spelling import Primitive, spelled, tensor_method
@@ -121,7 +121,7 @@ def _select(self: Any, condition: Any, y: Any) -> Any:
     if isinstance(condition, int) and isinstance(y, int):
         axis, size = normalize_axis(condition, self.ndim), self.shape[condition]
         start = y + size if y < 0 else y
-        row = shaping.slice(self, starts=(start,), stops=(start + 1,), steps=(1,), axes=(axis,))
+        row = slicing.slice(self, starts=(start,), stops=(start + 1,), steps=(1,), axes=(axis,))
         return shaping.reshape(row, shape=(*self.shape[:axis], *self.shape[axis + 1 :]))
     return where(condition, self, y)
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import shown
-from ..hints import constexpr
+from ..common.noop_compat import constexpr
 from ..ops.common import normalize_axis
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .joining import stack, unstack
 from .spelling import operator_object, spelled
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.dims import product
-from ..ops import creation, elementwise, padding, reduction, shaping
+from ..ops import creation, elementwise, reduction, shaping, slicing
 from ..ops.common import normalize_axes, normalize_axis
 from ..ops.diagonals import diagonal_of, with_diagonal
 from .arguments import integer, known
@@ -136,7 +136,7 @@ def block_diag(*inputs: Any) -> Any:
     width, before, rows = sum(block.shape[1] for block in blocks), 0, []
     for block in common_dtype(blocks):
         after = width - before - block.shape[1]
-        rows.append(padding.pad(block, before=(0, before), after=(0, after)))
+        rows.append(slicing.pad(block, before=(0, before), after=(0, after)))
         before += block.shape[1]
     return cat(rows)
 

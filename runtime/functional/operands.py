@@ -14,7 +14,7 @@ from ..ir.dims import SymbolicDim
 from ..ir.types import is_floating
 from ..ops import creation, elementwise
 from ..precision import casting
-from ..tracing import Operand
+from ..tensor_like import Operand
 
 
 def as_tensor(value: Any, name: str = "input", *, of: str = "an operator") -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..checks import one_of
 from ..common.tensor import Tensor, wrapped
-from ..ops import indexing, padding
+from ..ops import indexing, slicing
 from .arguments import integer, integers, known
 from .operands import as_tensor
 from .spelling import Primitive, spelled
@@ -46,7 +46,7 @@ def pad(input_x: Any, padding: Any, mode: str = "constant", value: float | None 
 
 def _padded(x: Any, pairs: Any, mode: str, value: float = 0) -> Any:
     before, after = tuple(b for b, _ in pairs), tuple(a for _, a in pairs)
-    return padding.pad(x, before=before, after=after, mode="replicate" if mode == "edge" else mode, value=value)
+    return slicing.pad(x, before=before, after=after, mode="replicate" if mode == "edge" else mode, value=value)
 
 
 @spelled(primitive=Primitive("PadV3", made_with=("mode", "paddings_contiguous")))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..common.tensor import wrapped
-from ..ops import creation, indexing, padding, shaping
+from ..ops import creation, indexing, shaping, slicing
 from .arguments import integers, known
 from .operands import as_tensor
 from .spelling import Primitive, spelled
@@ -127,4 +127,4 @@ def _geometry(
 
 
 def _padded(x: Any, amounts: tuple[int, ...]) -> Any:
-    return padding.pad(x, before=amounts, after=amounts) if any(amounts) else x
+    return slicing.pad(x, before=amounts, after=amounts) if any(amounts) else x

@@ -10,8 +10,20 @@ import numpy as np
 from ..common.dtype import float32, int32, int64, to_dtype
 from ..common.tensor import created
 from ..ir.types import is_floating
-from ..ops import activation, comparison, elementwise, indexing, random, reduction, scanning, shaping, sorting, special
-from ..tracing import Operand
+from ..ops import (
+    activation,
+    comparison,
+    elementwise,
+    indexing,
+    random,
+    reduction,
+    scanning,
+    shaping,
+    slicing,
+    sorting,
+    special,
+)
+from ..tensor_like import Operand
 from .arguments import integer, integers, spread
 from .operands import as_tensor, floats
 from .spelling import Primitive, spelled, tensor_method
@@ -212,7 +224,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: in
         keys = elementwise.div(weights, draws)
         return elementwise.cast(sorting.topk(keys, k=count, axis=-1)[1], dtype=int32)
     sums = scanning.cumsum(weights, axis=weights.ndim - 1)
-    total = shaping.slice(sums, starts=(size - 1,), stops=(size,), steps=(1,), axes=(-1,))
+    total = slicing.slice(sums, starts=(size - 1,), stops=(size,), steps=(1,), axes=(-1,))
     even = _drawn("uniform", (*weights.shape[:-1], count), weights.dtype, seed, of="multinomial")
     marks = shaping.reshape(elementwise.mul(even, total), shape=(*even.shape, 1))
     passed = comparison.less_equal(shaping.reshape(sums, shape=(*weights.shape[:-1], 1, size)), marks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..ops import shaping
+from ..ops import shaping, slicing
 from ..ops.gru import gru
 from ..ops.lstm import lstm
 from ..ops.rnn import rnn
@@ -75,7 +75,7 @@ def stacked(
             y, *after = one_direction(kind, x, first, weights, lengths=lengths, reverse=bool(reverse))
             outputs.append(y)
             last.append(tuple(after))
-        x = outputs[0] if len(outputs) == 1 else shaping.concat(*outputs, axis=2)
+        x = outputs[0] if len(outputs) == 1 else slicing.concat(*outputs, axis=2)
     return x, *(_stacked(list(state)) for state in zip(*last, strict=True))
 
 
@@ -87,10 +87,10 @@ def one_step(kind: str, x: Any, states: Sequence[Any], weights: Weights) -> tupl
 def _at(state: Any, index: int) -> Any:
     """(layers, batch, hidden) at one layer."""
     if state.shape[0] != 1:
-        state = shaping.slice(state, starts=(index,), stops=(index + 1,), steps=(1,), axes=(0,))
+        state = slicing.slice(state, starts=(index,), stops=(index + 1,), steps=(1,), axes=(0,))
     return shaping.reshape(state, shape=tuple(state.shape[1:]))
 
 
 def _stacked(states: list[Any]) -> Any:
     rows = [shaping.reshape(state, shape=(1, *state.shape)) for state in states]
-    return rows[0] if len(rows) == 1 else shaping.concat(*rows, axis=0)
+    return rows[0] if len(rows) == 1 else slicing.concat(*rows, axis=0)

@@ -11,7 +11,7 @@ from typing import Any
 from .. import checks
 from ..common.dtype import bool_, int64, to_dtype
 from ..ir.types import is_floating
-from ..ops import comparison, elementwise, reduction, rounding
+from ..ops import comparison, elementwise, products, reduction, rounding
 from ..ops.declaring import zero
 from .arguments import integers
 from .comparisons import truth
@@ -110,14 +110,14 @@ def nanmean(input: Any, axis: Any = None, keepdims: bool = False, *, dtype: Any 
 @also_named(dim="axis", keepdim="keep_dims")
 def prod(input: Any, axis: Any = None, keep_dims: bool = False, dtype: Any = None) -> Any:
     """Product over `axis`; of integers and bools in int64 unless `dtype` says otherwise."""
-    return reduction.reduce_prod(_counting(input, dtype, of="prod"), axes=axes_of(axis, of="prod"), keepdims=keep_dims)
+    return products.reduce_prod(_counting(input, dtype, of="prod"), axes=axes_of(axis, of="prod"), keepdims=keep_dims)
 
 
 @spelled(primitive=Primitive("ReduceProd", made_with=KEEP_DIMS))
 def _reduce_prod(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
     """Product over `axis` in the dtype of `x`; of bools: whether all hold."""
     x = as_tensor(x, "x", of="ReduceProd")
-    reduce = reduction.reduce_all if x.dtype == bool_ else reduction.reduce_prod
+    reduce = reduction.reduce_all if x.dtype == bool_ else products.reduce_prod
     return reduce(
         x, axes=axes_of(axis, of="ReduceProd"), keepdims=checks.of_type(keep_dims, "keep_dims", bool, of="ReduceProd")
     )

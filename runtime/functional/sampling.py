@@ -9,7 +9,7 @@ import numpy as np
 from .. import checks
 from ..common.tensor import wrapped
 from ..ir.dims import product
-from ..ops import comparison, elementwise, indexing, linear, rounding, shaping
+from ..ops import comparison, elementwise, indexing, linear, rounding, shaping, slicing
 from .arguments import integers
 from .operands import floating, require_one_dtype
 from .spelling import Primitive, spelled
@@ -77,7 +77,7 @@ def grid_sample(
     flat = shaping.reshape(points, shape=(points.shape[0], product(out), count))
     places = []
     for axis, size in enumerate(sizes):
-        at = shaping.slice(flat, starts=(count - 1 - axis,), stops=(count - axis,), steps=(1,), axes=(2,))
+        at = slicing.slice(flat, starts=(count - 1 - axis,), stops=(count - axis,), steps=(1,), axes=(2,))
         at = shaping.reshape(at, shape=tuple(flat.shape[:2]))
         place = (at + 1.0) * ((size - 1) / 2) if align_corners else ((at + 1.0) * float(size) - 1.0) / 2
         if padding_mode == "reflection":

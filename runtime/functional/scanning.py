@@ -8,7 +8,7 @@ from .. import checks
 from ..common.dtype import bool_, int32, int64, to_dtype
 from ..ir.dims import product
 from ..ir.types import is_floating
-from ..ops import elementwise, padding, scanning, shaping
+from ..ops import elementwise, scanning, shaping, slicing
 from ..ops.common import normalize_axis
 from ..ops.registry import Op
 from .arguments import integer
@@ -102,11 +102,11 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     at = normalize_axis(integer(axis, "axis", of="diff"), x.ndim)
     parts = [as_tensor(part, of="diff") for part in (prepend, x, append) if part is not None]
     if len(parts) > 1:
-        x = shaping.concat(*parts, axis=at)
+        x = slicing.concat(*parts, axis=at)
     for _ in range(n):
         size = x.shape[at]
-        later = shaping.slice(x, starts=(1,), stops=(size,), steps=(1,), axes=(at,))
-        x = elementwise.sub(later, shaping.slice(x, starts=(0,), stops=(size - 1,), steps=(1,), axes=(at,)))
+        later = slicing.slice(x, starts=(1,), stops=(size,), steps=(1,), axes=(at,))
+        x = elementwise.sub(later, slicing.slice(x, starts=(0,), stops=(size - 1,), steps=(1,), axes=(at,)))
     return x
 
 
@@ -117,7 +117,7 @@ def _scan(op: Op, x: Any, axis: Any, exclusive: bool, reverse: bool, start: floa
         x = shaping.flip(x, axes=(at,))
     if exclusive:
         shift = tuple(int(i == at) for i in range(x.ndim))
-        x = padding.pad(x, before=shift, after=tuple(-step for step in shift), value=start)
+        x = slicing.pad(x, before=shift, after=tuple(-step for step in shift), value=start)
     y = op(x, axis=at)
     return shaping.flip(y, axes=(at,)) if reverse else y
 

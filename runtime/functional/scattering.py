@@ -12,9 +12,9 @@ import numpy as np
 from ..common.dtype import bool_, shown
 from ..common.tensor import wrapped
 from ..ir.dims import product
-from ..ops import creation, elementwise, indexing, shaping
+from ..ops import creation, elementwise, indexing, shaping, slicing
 from ..ops.common import normalize_axis
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arguments import concrete, integer, integers, known, require_integers
 from .operands import as_tensor
 from .spelling import Primitive, spelled, tensor_method
@@ -244,6 +244,6 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     flat = shaping.reshape(values, shape=(count,))
     if len(places) > count:
         raise ValueError(f"For 'masked_scatter', 'source' must have {len(places)} elements at least, but got {count}")
-    updates = shaping.slice(flat, starts=(0,), stops=(len(places),), steps=(1,), axes=(0,))
+    updates = slicing.slice(flat, starts=(0,), stops=(len(places),), steps=(1,), axes=(0,))
     rows = shaping.reshape(x, shape=(product(x.shape),))
     return shaping.reshape(indexing.scatter(rows, wrapped(places), updates, axis=0), shape=tuple(x.shape))

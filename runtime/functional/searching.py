@@ -9,7 +9,7 @@ import numpy as np
 from ..common.dtype import int32, int64, to_dtype
 from ..common.tensor import wrapped
 from ..ir.types import is_floating
-from ..ops import comparison, creation, elementwise, indexing, reduction, rounding, shaping
+from ..ops import comparison, creation, elementwise, indexing, reduction, rounding, shaping, slicing
 from ..ops.common import normalize_axis
 from .arguments import concrete, integer, require_integers
 from .indexing import unique
@@ -149,7 +149,7 @@ def unique_with_pad(x: Any, pad_num: Any) -> tuple[Any, Any]:
     tensor = as_tensor(x, "x", of="unique_with_pad")
     values, places = unique(tensor)
     rest = creation.full_like(tensor, pad_num, (tensor.shape[0] - values.shape[0],))
-    return shaping.concat(values, as_tensor(rest), axis=0), places
+    return slicing.concat(values, as_tensor(rest), axis=0), places
 
 
 # ---- quantiles ----

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import int32, int64
-from ..ops import comparison, elementwise, indexing, reduction, shaping, sorting
+from ..ops import comparison, elementwise, indexing, reduction, shaping, slicing, sorting
 from ..ops.common import normalize_axis
 from .arguments import integer, is_symbolic, require_integers, size_of_run
 from .operands import as_tensor, numbers
@@ -86,7 +86,7 @@ def nth_smallest(x: Any, n: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
         return x, sorting.argmin(x)
     at = normalize_axis(axis, x.ndim)
     order = sorting.sort(x, axis=at)[1]
-    index = shaping.slice(order, starts=(n,), stops=(n + 1,), steps=(1,), axes=(at,))
+    index = slicing.slice(order, starts=(n,), stops=(n + 1,), steps=(1,), axes=(at,))
     value = indexing.gather(x, index, axis=at)
     if keepdims:
         return value, index

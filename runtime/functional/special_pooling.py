@@ -10,7 +10,7 @@ from .. import checks
 from ..common.dtype import int64
 from ..common.tensor import created, is_known, wrapped
 from ..ir.dims import product
-from ..ops import boundary, creation, elementwise, indexing, shaping
+from ..ops import boundary, creation, elementwise, indexing, shaping, slicing
 from ..ops.sorting import argmax
 from ..ops.windows import Sizes
 from .arguments import known, require_integers
@@ -151,7 +151,7 @@ def _starts(samples: Any, size: int, kernel: int, windows: int) -> Any:
     step = (size - kernel) / (windows - 1)
     moved = (samples + wrapped(np.arange(windows - 1, dtype=samples.dtype))) * step
     first = elementwise.cast(samples * step, dtype=int64)
-    return shaping.concat(elementwise.cast(moved, dtype=int64) - first, last, axis=samples.ndim - 1)
+    return slicing.concat(elementwise.cast(moved, dtype=int64) - first, last, axis=samples.ndim - 1)
 
 
 # ---- back to where maxima were ----

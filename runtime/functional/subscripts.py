@@ -12,9 +12,9 @@ from ..common.dtype import bool_, int64
 from ..common.placeholder import Open
 from ..common.tensor import Tensor, wrapped
 from ..ir.dims import product
-from ..ops import elementwise, indexing, shaping
+from ..ops import elementwise, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
-from ..tracing import Operand
+from ..tensor_like import Operand
 from .arguments import concrete, coordinates, integer, integers, is_symbolic, known
 from .joining import part
 from .operands import as_tensor
@@ -123,7 +123,7 @@ def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]], int]:
         axis += 1
     if cuts:
         axes, starts, stops, steps = zip(*cuts, strict=True)
-        x = shaping.slice(x, starts=starts, stops=stops, steps=steps, axes=axes)
+        x = slicing.slice(x, starts=starts, stops=stops, steps=steps, axes=axes)
     if backwards:
         x = shaping.flip(x, axes=tuple(backwards))
     if None in shape or -1 in shape:
@@ -178,7 +178,7 @@ def _stacked(advanced: list[tuple[int, Any]], shape: tuple[Any, ...]) -> Any:
         shaping.reshape(shaping.expand(elementwise.cast(indices, dtype=int64), shape=shape), shape=(*shape, 1))
         for _, indices in advanced
     )
-    return shaping.concat(*columns, axis=len(shape))
+    return slicing.concat(*columns, axis=len(shape))
 
 
 # ---- x[index] = value ----
@@ -265,7 +265,7 @@ def slice(input_x: Any, begin: Any, size: Any) -> Any:
     stops = tuple(
         total if count == -1 else start + count for start, count, total in zip(starts, sizes, x.shape, strict=True)
     )
-    return shaping.slice(x, starts=starts, stops=stops, steps=(1,) * x.ndim, axes=tuple(range(x.ndim)))
+    return slicing.slice(x, starts=starts, stops=stops, steps=(1,) * x.ndim, axes=tuple(range(x.ndim)))
 
 
 @spelled(

@@ -6,16 +6,17 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .. import tape
 from ..common.dtype import bool_, shown
-from ..common.hooks import refuse_while_tracing, replaced_gradient
+from ..common.hooks import HookHandle, on_gradient, refuse_while_tracing, replaced_gradient
 from ..common.nested import mapped
 from ..common.tensor import Tensor, identity_entry, zeros_like
+from ..current_trace import current
+from ..eager import tape
 from ..ir.types import is_floating
 from ..ops import boundary, elementwise
-from ..tracing import Operand, current
+from ..tensor_like import Operand
 from .operands import as_tensor
-from .spelling import operator_object, spelled
+from .spelling import operator_object, spelled, tensor_method
 
 # ---- gradients ----
 
@@ -214,3 +215,12 @@ def _plain(item: Any) -> Any:
         inner = ", ".join(str(_plain(i)) if isinstance(i, (Tensor, tuple, list)) else repr(i) for i in item)
         return f"[{inner}]" if isinstance(item, list) else f"({inner},)" if len(item) == 1 else f"({inner})"
     return item
+
+
+@tensor_method("register_hook")
+def _register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
+    """Call `hook(gradient)` when the gradient of this tensor is computed; what it returns replaces the gradient.
+
+    Returns a handle whose `remove()` takes it back; `TypeError` if not callable.
+    """
+    return on_gradient(self, hook)

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import tape
-from ..calling import result_of
 from ..common.tensor import Tensor, wrapped
+from ..eager import tape
 from ..errors import ConversionError
+from ..programs.call import result_of
 from .declared import Declared
 from .running import Running
 from .signature import Shapes, Signature, Sizes, fit, generalized, is_symbolic

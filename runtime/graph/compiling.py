@@ -8,8 +8,8 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from ..current_trace import current
 from ..precision import overruling
-from ..tracing import current
 from .boundaries import parameter_names
 from .cache import Cache, CacheInfo
 from .declared import Declared
@@ -140,6 +140,11 @@ def _cache_of(owner: Any, variant: Hashable) -> Cache:
         owner, variant = owner.__self__, (method, variant)
     caches: dict[Hashable, Cache] = getattr(owner, "__dict__", {}).setdefault("_compiled", {})
     return caches.setdefault(variant, Cache())
+
+
+def declared_inputs(cell: Any, inputs: Any) -> Declared:
+    """What `Cell.set_inputs` declares; `TypeError` and `ValueError` as it says."""
+    return Declared.of(cell, inputs, of="set_inputs")
 
 
 def trace_declared(cell: Any, declared: Declared) -> None:

@@ -10,9 +10,9 @@ from ..common.tensor import Tensor, wrapped
 from ..errors import CellbridgeError, UnsupportedPython
 from ..ir.program import Program
 from ..ir.types import Type, Value, is_floating
-from ..ops.own_gradient import own_gradient
+from ..ops.higher_order.own_gradient import own_gradient
 from ..precision import computing_in
-from ..subprograms import finished
+from ..programs.subprograms import finished
 from ..tracing import Traced
 from .control.source import Unfollowed
 

@@ -20,9 +20,11 @@ import numpy as np
 from ..common.nested import mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, created, wrapped
+from ..current_trace import current
 from ..functional.tracking import line
 from ..ops import creation
-from ..tracing import Traced, current
+from ..tracing import Traced
+from .current import current_recording
 
 
 class Text:
@@ -145,8 +147,7 @@ def _note(items: Sequence[Any], options: Mapping[str, Any] | None, exception: Ba
         values.append(wrapped((leaf.copy() if isinstance(leaf, Parameter) else leaf)._data))
         return _Slot(len(values) - 1)
 
-    trace = current()
-    assert trace is not None
+    trace = current_recording()
     taken = tuple(mapped(item, slot) for item in items)
     trace.printed.append(Printed(taken, options, tuple(values), exception=exception))
 

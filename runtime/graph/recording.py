@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import tape
 from ..common import tensor
 from ..common.elements import unknown_elements
 from ..common.nested import is_alike, mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
+from ..current_trace import tracing
+from ..eager import tape
 from ..ir import types
 from ..ir.dims import answering, symbols_in
 from ..ir.types import CellCall, Node, Source, Type, Value
 from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
-from ..tracing import Builder, Traced, tracing
+from ..tensor_like import Operator
+from ..tracing import Builder, Traced
 from .boundaries import crossing_in, crossing_out
 from .control.source import Unfollowed
 from .guard import Guard
@@ -365,11 +367,11 @@ class _Builder(Builder):
         self.elsewhere: Source | None = None
         self.fixed: tuple[Source | None] | None = None
 
-    def append(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    def append(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Append a node."""
         self.source = self.fixed[0] if self.fixed else running_line(op.name) or self.elsewhere
         return super().append(op, inputs, attributes)
 
-    def create(self, op: Op, **attributes: Any) -> Any:
+    def create(self, op: Operator, **attributes: Any) -> Any:
         """Append a node of an op that has no operands."""
         return self.append(op, (), op.attributes(attributes))

@@ -10,13 +10,13 @@ import numpy as np
 
 from ..common.tensor import wrapped
 from ..errors import ConversionError, UnsupportedOperators
-from ..interpreter import bind, execute
 from ..ir.dims import substituted
 from ..ir.program import Program
 from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Node, Value
 from ..ops.random import RANDOM_OPS
 from ..ops.registry import evaluate, get
+from ..programs.interpreter import bind, execute
 from ..tree import positional
 from .printing import outputs_of, write
 from .traced import TracedProgram

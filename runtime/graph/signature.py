@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..calling import as_array
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ir.dims import Dim, SymbolicDim, symbol
+from ..programs.call import as_array
 from .sizes import is_input
 
 Sizes = tuple[tuple[int, ...], ...]

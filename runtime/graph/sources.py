@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..eager.tape import Tape
 from ..ir.types import Source
-from ..tape import Tape
 
 PACKAGE = str(Path(__file__).parents[1])
 """The folder of the runtime."""

@@ -12,20 +12,22 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..calling import as_array
 from ..checks import is_of_torch
 from ..common.nested import mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
+from ..current_trace import current
 from ..errors import UnsupportedPython, UsageError
 from ..ir.program import Program
 from ..ir.types import Type
-from ..ir.verify import verify
 from ..nn.cell import Cell
 from ..ops import boundary
-from ..tracing import Traced, current
+from ..programs.call import as_array
+from ..programs.verify import verify
+from ..tracing import Traced
 from .boundaries import parameter_names
 from .control.source import Unfollowed, follow, following
+from .current import current_recording
 from .dependencies import Dependencies
 from .objects import contents_of
 from .printing import Entry, outputs_of, prints, write_as_traced
@@ -218,8 +220,7 @@ def _as_constant(leaf: Any) -> Any:
 
 def _as_output(leaf: Any) -> Any:
     """What a program can give: a tensor that crossed the boundary, as a value of the program."""
-    trace = current()
-    assert trace is not None
+    trace = current_recording()
     if not tree.is_tensor(leaf):
         holds = any(isinstance(x, Tensor) and isinstance(x._data, Traced) for x in contents_of(leaf))
         if holds or isinstance(leaf, (Iterator, MappingView)):  # `map`, `zip`, `values()` and their like

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import tape
-from ..autodiff import GradientProgram, differentiate
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped, zeros_like
+from ..eager import tape
 from ..errors import UsageError
 from ..ir.program import Program
 from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Value, is_floating
 from ..ops.random import RANDOM_OPS
-from ..subprograms import evaluated
+from ..programs.gradient_program import GradientProgram, differentiate
+from ..programs.subprograms import evaluated
 from ..tree import positional
 from .running import Computation, Running
 

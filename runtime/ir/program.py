@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UsageError
-from ..tree import Structure
+from ..tree import Structure, positional, sequence
 from ..visible import visible_name
 from .sizes import Reading, input_symbols, readings
 from .types import Buffer, CellCall, Constant, DTypeLike, Node, Parameter, Value
@@ -18,10 +18,21 @@ from .types import Buffer, CellCall, Constant, DTypeLike, Node, Parameter, Value
 if TYPE_CHECKING:
     from os import PathLike
 
-    from ..calling import Gradients
-    from .cells import Cell
 
 Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Gradients of one run.
+
+    Attributes:
+        inputs: one entry per tensor input in flat order; None where the input isn't floating-point.
+        parameters: by qualified name; frozen parameters are left out, unused ones are zero.
+    """
+
+    inputs: tuple[Array | None, ...]
+    parameters: dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,63 +63,25 @@ class Program:
     result: Structure
     train: bool = False
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run forward in the interpreter.
+    if TYPE_CHECKING:  # `attachments` attaches these, since what they need stands on the floors above
 
-        Args:
-            *args: as the captured module takes them; tensors may be torch tensors or arrays.
-            **kwargs: likewise.
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Run forward in the interpreter."""
 
-        Returns:
-            The module's result with NumPy arrays in place of tensors.
+        def value_and_grad(
+            self, *args: Any, cotangents: Iterable[Any] | None = None, **kwargs: Any
+        ) -> tuple[Any, Gradients]:
+            """Run forward and backward in the interpreter."""
 
-        Raises:
-            UsageError: the arguments don't have the structure, dtypes or shapes that were captured.
-        """
-        from ..calling import call
+        def astype(self, dtype: DTypeLike) -> Program:
+            """The same program in another floating-point dtype."""
 
-        return call(self, args, kwargs)
-
-    def value_and_grad(
-        self, *args: Any, cotangents: Iterable[Any] | None = None, **kwargs: Any
-    ) -> tuple[Any, Gradients]:
-        """Run forward and backward in the interpreter.
-
-        Args:
-            *args: as for a call.
-            cotangents: one array per floating-point output, in flat order; ones if not given.
-            **kwargs: as for a call.
-
-        Returns:
-            The result, and `Gradients` with `inputs` (one entry per tensor input in flat order, None where not
-            differentiable) and `parameters` (by name; frozen ones are left out).
-        """
-        from ..calling import value_and_grad
-
-        return value_and_grad(self, args, kwargs, cotangents)
+        def save(self, path: str | PathLike[str]) -> None:
+            """Write to a file that `runtime.load` reads."""
 
     def cells(self) -> list[Cell]:
         """The Cells, one per call, parents before children; each can be cut out and run alone."""
-        from .cells import cells
-
-        return cells(self)
-
-    def astype(self, dtype: DTypeLike) -> Program:
-        """The same program with every floating-point value in `dtype`, parameters and casts included."""
-        from .passes.retype import retype
-
-        return retype(self, dtype)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write to `path`, one zip file of JSON and safetensors, whole or not at all; `runtime.load` reads it."""
-        from ..saving import save
-
-        save(self, path)
-
-    def __str__(self) -> str:
-        from .printer import text
-
-        return text(self)
+        return [Cell(self, number) for number in range(len(self.calls))]
 
     def __repr__(self) -> str:
         root = visible_name(self.calls[0].class_name) if self.calls else "?"
@@ -160,6 +133,103 @@ class Program:
     def replace(self, **changes: Any) -> Program:
         """A copy with some fields changed."""
         return replace(self, **changes)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One call of one Cell of a program.
+
+    Attributes:
+        owner: the program it is part of.
+        number: index of the call in `owner.calls`.
+    """
+
+    owner: Program
+    number: int
+
+    @property
+    def call(self) -> CellCall:
+        """The call: path, class name, index."""
+        return self.owner.calls[self.number]
+
+    @property
+    def path(self) -> str:
+        """Module path; `""` for the root."""
+        return self.call.path
+
+    @property
+    def class_name(self) -> str:
+        """Name of the module's class."""
+        return self.call.class_name
+
+    @property
+    def index(self) -> int:
+        """0 for the first call of this path, 1 for the second, ..."""
+        return self.call.index
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of this call and of the calls within it."""
+        inside = {self.number}
+        for position, call in enumerate(self.owner.calls):
+            if call.parent in inside:
+                inside.add(position)
+        return tuple(node for node in self.owner.nodes if node.cell in inside)
+
+    @cached_property
+    def parameters(self) -> dict[str, Value]:
+        """The parameters that the nodes use, by qualified name."""
+        used = self._used
+        return {name: p.value for name, p in self.owner.parameters.items() if p.value in used}
+
+    @property
+    def _used(self) -> set[Value]:
+        return {value for node in self.nodes for value in node.inputs if value is not None}
+
+    @cached_property
+    def program(self) -> Program:
+        """The Cell cut out as a program of its own.
+
+        Inputs are the values that come in: those marked at its boundary first, then what it takes from elsewhere.
+        Outputs are the values marked as going out, or, where none is marked, all that are used outside.
+        """
+        produced = {value for node in self.nodes for value in node.outputs}
+        stored = set(self.owner.constant_data)
+        inputs = list(dict.fromkeys(v for node in self._boundary("input") for v in node.inputs if v is not None))
+        inputs = [value for value in inputs if value not in stored]
+        for node in self.nodes:
+            inputs += [v for v in node.inputs if v is not None and v not in produced | stored and v not in inputs]
+        outputs = [node.outputs[0] for node in self._boundary("output")] or self._escaping(produced)
+        used = self._used | set(outputs)
+        return Program(
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            nodes=self.nodes,
+            parameters={n: p for n, p in self.owner.parameters.items() if p.value in used},
+            buffers={
+                name: b if b.update in produced else replace(b, update=None)
+                for name, b in self.owner.buffers.items()
+                if b.value in used or b.update in produced
+            },
+            constants=tuple(c for c in self.owner.constants if c.value in used),
+            calls=self.owner.calls,
+            arguments=positional(len(inputs)),
+            result=sequence(len(outputs)),
+            train=self.owner.train,
+        )
+
+    def _boundary(self, kind: str) -> list[Node]:
+        return [
+            node
+            for node in self.nodes
+            if node.op == "boundary" and node.attributes["call"] == self.number and node.attributes["kind"] == kind
+        ]
+
+    def _escaping(self, produced: set[Value]) -> list[Value]:
+        inside = set(self.nodes)
+        outside = {v for node in self.owner.nodes if node not in inside for v in node.inputs}
+        outside |= set(self.owner.outputs)
+        return [value for node in self.nodes for value in node.outputs if value in outside & produced]
 
 
 def require_program(given: Any, instead: str = "") -> None:

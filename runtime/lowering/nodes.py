@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConversionError, ShapeError, UnsupportedOperators
-from ..interpreter import plan
 from ..ir.program import Program
 from ..ir.types import Node, Type, Value
 from ..ops import get
-from ..subprograms import traced
+from ..programs.interpreter import plan
+from ..programs.subprograms import traced
 from .small_integers import wider
 
 if TYPE_CHECKING:

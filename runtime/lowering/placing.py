@@ -18,7 +18,7 @@ from pathlib import Path
 
 import onnx
 
-from ..files import is_device, sync_folder, written_whole
+from ..storage.files import is_device, sync_folder, written_whole
 from ..visible import encodable_name
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..interpreter import execute, plan
 from ..ir.dims import symbols_in
 from ..ir.program import Program
 from ..ir.sizes import symbols_used
 from ..ir.types import Node, Value
 from ..ops.random import RANDOM_OPS
+from ..programs.interpreter import execute, plan
 
 Array = np.ndarray[Any, Any]
 

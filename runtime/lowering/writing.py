@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from ..errors import ConversionError, UsageError
-from ..files import is_device
+from ..storage.files import is_device
 from ..visible import encodable_name
 from .deferred import Deferred, array_of
 from .placing import data_file, placed_model, refer

@@ -7,12 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .. import checks, context, tape
+from .. import checks, context
 from ..common.dtype import bfloat16, float16, float32, to_dtype
 from ..common.parameter import DEFAULT_NAME, Parameter, ParameterTuple
 from ..common.tensor import Tensor
-from ..differentiation import Forward
-from ..tracing import current
+from ..current_trace import current
+from ..eager import tape
+from ..eager.backward import Forward
 from . import cell_call
 from .cell_hooks import Hookable
 from .cell_state import Stateful
@@ -75,10 +76,8 @@ class Cell(Hookable, Stateful):
         """Run the hooks and `construct`."""
         if "_cells" not in self.__dict__:
             raise AttributeError(f"call super().__init__() in {self.cls_name}.__init__() before anything else")
-        if context.compiles():
-            from ..graph.compiling import in_graph_mode
-
-            return in_graph_mode(self, None, self, args, kwargs)
+        if (compiler := context.compiler()) is not None:
+            return compiler.in_graph_mode(self, None, self, args, kwargs)
         if self.requires_grad and tape.current() is None:
             self._forget_forward()
             self._forward_run = cell_call.recorded(self, args, kwargs)

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .. import tape
 from ..common.nested import leaves
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..differentiation import Forward, record
+from ..current_trace import current
+from ..eager import tape
+from ..eager.backward import Forward, record
 from ..precision import computing_in
-from ..tracing import current
 from .cell_hooks import run_with_hooks
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import tape
 from ..common.hooks import Hook, HookHandle, replaced_gradient
 from ..common.nested import tensors_in, with_tensors
 from ..common.tensor import Tensor, identity_entry, zeros_like
-from ..tracing import current
+from ..current_trace import current
+from ..eager import tape
 from .own_backward import run_with_own_backward
 
 if TYPE_CHECKING:

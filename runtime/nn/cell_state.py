@@ -123,16 +123,13 @@ class Stateful:
             TypeError: `construct` doesn't take so many inputs.
             ValueError: both positional and keyword inputs are given, or `construct` has no parameter of a name.
         """
-        from ..graph.compiling import trace_declared
-        from ..graph.declared import Declared
-
         if inputs and kwargs:
             raise ValueError("For 'set_inputs', inputs are given by position or by keyword, but got both")
-        declared = Declared.of(self, kwargs or inputs, of="set_inputs")
+        declared = context.graph_mode().declared_inputs(self, kwargs or inputs)
         self.__dict__["_noted_inputs"] = kwargs or inputs
         self.__dict__["_declared"] = declared
-        if context.compiles():
-            trace_declared(self, declared)
+        if (compiler := context.compiler()) is not None:
+            compiler.trace_declared(self, declared)
 
     def get_inputs(self) -> Any:
         """What `set_inputs` declared; None for nothing."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import tree
-from ..calling import as_array
 from ..common.nested import tensors_in
 from ..common.parameter import Parameter
 from ..common.tensor import wrapped
+from ..current_trace import Trace, current
 from ..errors import ProgramError, UsageError
-from ..interpreter import FAILURES, Step, attributes_of, bind, failure, plan
 from ..ir.dims import substituted, symbol
 from ..ir.flow import Flow, flows
 from ..ir.program import Program
@@ -21,11 +20,10 @@ from ..ir.types import Node, Value, is_floating
 from ..ops import elementwise
 from ..ops.registry import get
 from ..precision import casting, overruled_dtype
-from ..tracing import Operand, current
+from ..programs.call import as_array
+from ..programs.interpreter import FAILURES, Step, attributes_of, bind, failure, plan
+from ..tensor_like import Operand
 from .cell import Cell
-
-if TYPE_CHECKING:
-    from ..graph.recording import Trace
 
 
 class GraphCell(Cell):

@@ -6,15 +6,15 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import tape
 from ..common.nested import leaves, mapped, tensors_in, with_tensors
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped, zeros_like
+from ..current_trace import current
+from ..eager import tape
 from ..errors import ShapeError
 from ..ir.types import is_floating
 from ..ops import elementwise
 from ..ops.common import broadcast_shapes, unbroadcast
-from ..tracing import current
 
 if TYPE_CHECKING:
     from .cell import Cell

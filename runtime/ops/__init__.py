@@ -12,6 +12,7 @@ import difflib
 import sys
 from typing import Any
 
+from ..lazy import further_names
 from . import (
     activation,
     adaptive_pooling,
@@ -20,11 +21,9 @@ from . import (
     batch_normalization,
     bits,
     boundary,
-    by_value,
     comparison,
     complex_numbers,
     contraction,
-    control_flow,
     convolution,
     creation,
     ctc,
@@ -41,17 +40,12 @@ from . import (
     guard,
     indexing,
     linear,
-    loops,
     loss,
     lstm,
     lstm_gradient,
-    matrix,
-    matrix_functions,
     max_pooling,
     normalization,
-    orthogonal,
-    own_gradient,
-    padding,
+    products,
     random,
     random_distributions,
     rectifier,
@@ -62,13 +56,14 @@ from . import (
     scanning,
     self_gated,
     shaping,
+    slicing,
     sorting,
     special,
-    spectral,
-    symmetric,
-    triangular,
+    traced_methods,
     trigonometry,
 )
+from .higher_order import by_value, control_flow, loops, own_gradient
+from .linear_algebra import matrix, matrix_functions, orthogonal, spectral, symmetric, triangular
 from .registry import Op, all_ops, get
 
 __all__ = [
@@ -113,7 +108,7 @@ __all__ = [
     "normalization",
     "orthogonal",
     "own_gradient",
-    "padding",
+    "products",
     "random",
     "random_distributions",
     "rectifier",
@@ -124,10 +119,12 @@ __all__ = [
     "scanning",
     "self_gated",
     "shaping",
+    "slicing",
     "sorting",
     "special",
     "spectral",
     "symmetric",
+    "traced_methods",
     "triangular",
     "trigonometry",
 ]
@@ -143,16 +140,13 @@ def __getattr__(name: str) -> Any:
         return sys.modules[__name__]
     close: list[str] = []
     if not name.startswith("__"):
-        from ..functional import names
-
-        if name in names():
-            return names()[name]
-        close = difflib.get_close_matches(name, names(), n=1)
+        names = further_names(__name__)
+        if name in names:
+            return names[name]
+        close = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:
-    from ..functional import names
-
-    return [*globals(), *names()]
+    return [*globals(), *further_names(__name__)]

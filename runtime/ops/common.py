@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..ir.dims import Dim
 from ..ir.types import FLOAT32, is_half
-from ..tracing import Tensor
+from ..tensor_like import Tensor
 from .registry import Rule, Type, get, require  # ops by name: their modules import this one
 
 LAST = np.iinfo(np.int64).max

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.types import FLOAT64
-from ..tracing import Compound
-from . import comparison, creation, elementwise, linear, shaping
+from ..tensor_like import Compound
+from . import comparison, creation, elementwise, linear, shaping, slicing
 from .common import in_float32, unbroadcast
 from .declaring import floating, zero
 from .registry import Array, OnnxGraph, Tensor, operator
@@ -52,7 +52,7 @@ class Complex(Compound):
             shape, axis = tuple(self._pair.shape[:-1]), len(self._pair.shape) - 1
 
             def part(i: int) -> Any:
-                one = shaping.slice(self._pair, starts=(i,), stops=(i + 1,), steps=(1,), axes=(axis,))
+                one = slicing.slice(self._pair, starts=(i,), stops=(i + 1,), steps=(1,), axes=(axis,))
                 return shaping.reshape(one, shape=shape)
 
             self._parts = part(0), part(1)
@@ -68,7 +68,7 @@ class Complex(Compound):
         if self._pair is None:
             shape = (*self.shape, 1)
             parts = (shaping.reshape(part, shape=shape) for part in (self.real, self.imaginary))
-            self._pair = shaping.concat(*parts, axis=len(shape) - 1)
+            self._pair = slicing.concat(*parts, axis=len(shape) - 1)
         return self._pair
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.dims import Dim
-from . import comparison, creation, elementwise, indexing, padding, shaping
+from . import comparison, creation, elementwise, indexing, shaping, slicing
 
 
 def diagonal_of(x: Any, first: int, second: int, offset: int = 0, length: Dim | None = None) -> Any:
@@ -59,10 +59,10 @@ def _start(columns: Dim, offset: int) -> Dim:
 
 
 def _along_last(x: Any, start: Dim, stop: Dim, step: int = 1) -> Any:
-    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(step,), axes=(x.ndim - 1,))
+    return slicing.slice(x, starts=(start,), stops=(stop,), steps=(step,), axes=(x.ndim - 1,))
 
 
 def _padded(x: Any, before: Dim, after: Dim) -> Any:
     """`x` with zeros at both ends of the last axis; negative sizes crop."""
     none = (0,) * (x.ndim - 1)
-    return padding.pad(x, before=(*none, before), after=(*none, after))
+    return slicing.pad(x, before=(*none, before), after=(*none, after))

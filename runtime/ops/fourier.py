@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64, is_floating
-from . import shaping
+from . import slicing
 from .common import in_float32, normalize_axes
 from .complex_numbers import as_complex, as_pairs
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -60,7 +60,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: tuple[int, ...], inverse: bool, 
     back = dft(g, axes=axes, inverse=not inverse, norm=norm)
     if x.shape[-1] == 2:
         return back
-    return shaping.slice(back, starts=(0,), stops=(1,), steps=(1,), axes=(x.ndim - 1,))
+    return slicing.slice(back, starts=(0,), stops=(1,), steps=(1,), axes=(x.ndim - 1,))
 
 
 @dft.onnx

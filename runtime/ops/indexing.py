@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..ir.dims import Dim, product
 from ..ir.types import INT32, INT64
-from . import creation, scatter_reductions, shaping
+from . import creation, scatter_reductions, shaping, slicing
 from .common import normalize_axis, same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .scatter_reductions import combine, combined_slices, narrowed, require_reduction, widened
@@ -342,7 +342,7 @@ def _(
     g: Tensor, y: Tensor, x: Tensor, src: Tensor, *, axis: int, start: Dim, stop: Dim, step: int
 ) -> tuple[Tensor, Tensor]:
     to_x = slice_scatter(g, creation.full_like(src, 0), axis=axis, start=start, stop=stop, step=step)
-    return to_x, shaping.slice(g, starts=(start,), stops=(stop,), steps=(step,), axes=(axis,))
+    return to_x, slicing.slice(g, starts=(start,), stops=(stop,), steps=(step,), axes=(axis,))
 
 
 @slice_scatter.onnx

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.types import at_least_float32, is_floating
-from . import creation, elementwise, linear, reduction, shaping
+from . import creation, elementwise, linear, reduction, shaping, slicing
 from .common import in_float32
 from .complex_numbers import Complex, as_complex, as_pairs, magnitude
 from .registry import OnnxGraph, Op, Rule, Type, require
@@ -170,14 +170,14 @@ def part(x: Any, rows: Any, columns: Any, *, first_row: Any = 0, first_column: A
     """The block of matrices up to a row and a column."""
     bounds = {"starts": (first_row, first_column), "stops": (rows, columns), "steps": (1, 1)}
     axes = (x.ndim - 2, x.ndim - 1)
-    return each(x, lambda y: shaping.slice(y, **bounds, axes=axes))
+    return each(x, lambda y: slicing.slice(y, **bounds, axes=axes))
 
 
 def joined(a: Any, b: Any, *, axis: int) -> Any:
     """Two tensors, both real or both complex, one after the other along an axis."""
     if isinstance(a, Complex):
-        return Complex(shaping.concat(a.real, b.real, axis=axis), shaping.concat(a.imaginary, b.imaginary, axis=axis))
-    return shaping.concat(a, b, axis=axis)
+        return Complex(slicing.concat(a.real, b.real, axis=axis), slicing.concat(a.imaginary, b.imaginary, axis=axis))
+    return slicing.concat(a, b, axis=axis)
 
 
 def real(x: Any) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..ir.types import is_floating
 from ..tracing import Traced
-from . import comparison, creation, elementwise, reduction, shaping
+from . import comparison, creation, elementwise, reduction, shaping, slicing
 from .common import same_dtype
 from .registry import Array, Type, require
 
@@ -115,10 +115,10 @@ def previous_outputs(ys: Any, h0: Any, lengths: Any, reverse: bool) -> Any:
     first = shaping.reshape(h0, shape=(1, *h0.shape))
     time = ys.shape[0]
     start, stop = (1, time) if reverse else (0, time - 1)
-    others = shaping.slice(ys, starts=(start,), stops=(stop,), steps=(1,), axes=(0,))
+    others = slicing.slice(ys, starts=(start,), stops=(stop,), steps=(1,), axes=(0,))
     if not reverse:
-        return shaping.concat(first, others, axis=0)
-    shifted = shaping.concat(others, first, axis=0)
+        return slicing.concat(first, others, axis=0)
+    shifted = slicing.concat(others, first, axis=0)
     if lengths is None:
         return shifted
     attributes: dict[str, Any] = {"start": 1, "stop": time + 1, "dtype": lengths.dtype}

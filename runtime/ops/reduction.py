@@ -12,7 +12,7 @@ import numpy as np
 from ..ir import dims
 from ..ir.dims import Dim
 from ..ir.types import BOOL, INT64, at_least_float32, is_floating
-from . import comparison, creation, elementwise, scanning, shaping
+from . import comparison, creation, elementwise, shaping
 from .common import in_float32, normalize_axes
 from .reduction_onnx import onnx_extremum_of_int64, onnx_log_sum_exp, reduce_onnx
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
@@ -128,43 +128,6 @@ def _extremum(op: Op, ufunc: np.ufunc, name: str) -> None:
 
 _extremum(reduce_max, np.maximum, "Max")
 _extremum(reduce_min, np.minimum, "Min")
-
-
-@operator
-def reduce_prod(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
-    """Product in the dtype of `x`: ATen `prod`, ONNX ReduceProd-18."""
-
-
-@reduce_prod.infer
-def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
-    require(x.dtype != BOOL, "needed numbers, given bool; cast first")
-    return reduced_type(x, axes, keepdims)
-
-
-@reduce_prod.kernel
-def _(x: Array, *, axes: Axes, keepdims: bool) -> Any:
-    return np.prod(x, axis=normalize_axes(axes, x.ndim), keepdims=keepdims, dtype=x.dtype)
-
-
-@reduce_prod.vjp
-@in_float32
-def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
-    # The product of all the others, from the left times from the right: dividing by x would fail at zeros.
-    at = normalize_axes(axes, x.ndim)
-    order = (*(axis for axis in range(x.ndim) if axis not in at), *at)
-    moved = shaping.transpose(x, permutation=order)
-    kept = moved.shape[: x.ndim - len(at)]
-    flat = shaping.reshape(moved, shape=(*kept, dims.product(moved.shape[len(kept) :])))
-    left = scanning.product_before(flat, -1)
-    right = shaping.flip(scanning.product_before(shaping.flip(flat, axes=(-1,)), -1), axes=(-1,))
-    others = shaping.reshape(left * right, shape=moved.shape)
-    inverse = tuple(order.index(axis) for axis in range(x.ndim))
-    return restored(g, x, axes) * shaping.transpose(others, permutation=inverse)
-
-
-@reduce_prod.onnx
-def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
-    return reduce_onnx(graph, "ReduceProd", x, axes, keepdims)
 
 
 @operator

@@ -35,6 +35,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..current_trace import current
 from ..errors import ProgramError, ShapeError
 from ..ir.dims import Dim, SymbolicDim
 from ..ir.printer import attribute_text
@@ -42,7 +43,7 @@ from ..ir.program import Program
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Type, is_half
 from ..memory import require_room
 from ..precision import overruled
-from ..tracing import Operand, Tensor, current
+from ..tensor_like import Operand, Tensor
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[..., Any]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BOOL, INT64, is_floating
-from . import comparison, creation, elementwise, indexing, padding, scanning_onnx, shaping
+from . import comparison, creation, elementwise, indexing, scanning_onnx, shaping, slicing
 from .common import in_float32, normalize_axis
 from .declaring import zero
 from .float64_forms import Writer
@@ -80,7 +80,7 @@ def moved(x: Any, axis: int, by: int, value: float) -> Any:
     """The elements moved along an axis, towards its end where `by` is positive; `value` comes in from outside."""
     at = normalize_axis(axis, x.ndim)
     before = tuple(by if i == at else 0 for i in range(x.ndim))
-    return padding.pad(x, before=before, after=tuple(-n for n in before), value=value)
+    return slicing.pad(x, before=before, after=tuple(-n for n in before), value=value)
 
 
 @operator

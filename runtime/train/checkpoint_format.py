@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..safetensors_bytes import from_bytes, to_bytes
+from ..storage.safetensors_bytes import from_bytes, to_bytes
 from .protobuf_checkpoint import looks_like_protobuf, read_protobuf
 
 Array = np.ndarray[Any, Any]

@@ -14,9 +14,9 @@ from .. import checks
 from ..common.dtype import shown
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..files import whole_file
 from ..ir.types import is_floating
 from ..nn.cell import Cell
+from ..storage.files import whole_file
 from .checkpoint_format import decode, encode
 
 Choice = Callable[[str], bool]

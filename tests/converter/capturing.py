@@ -14,11 +14,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.parity.sides.precision import converted, is_inexact
-from cellbridge.runtime.calling import as_array, flat_inputs, gradient_program
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import Type, is_floating
 from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.programs.call import as_array, flat_inputs, gradient_program
+from cellbridge.runtime.programs.interpreter import execute
 
 Array = np.ndarray[Any, Any]
 

@@ -19,8 +19,8 @@ from cellbridge import runtime
 from cellbridge.converter import from_torch
 from cellbridge.converter.capture.table import TABLE
 from cellbridge.runtime import ConversionError, Program, UnsupportedOperators, UsageError, load
-from cellbridge.runtime.calling import as_array
 from cellbridge.runtime.nn import GraphCell
+from cellbridge.runtime.programs.call import as_array
 from tests.converter.capturing import Function, assert_matches_torch
 
 X, Y = torch.tensor([[0.5, -1.0, 2.0], [3.0, 0.25, -0.5]]), torch.tensor([[1.0, 2.0, 3.0], [-1.0, 0.5, 4.0]])

@@ -13,8 +13,8 @@ from torch._higher_order_ops.map import map as map_over
 from torch.export import Dim
 
 from cellbridge import converter, parity, runtime
-from cellbridge.runtime.calling import as_array
 from cellbridge.runtime.compiled.session import run_model
+from cellbridge.runtime.programs.call import as_array
 
 
 class Branches(nn.Module):

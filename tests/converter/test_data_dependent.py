@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cellbridge import converter, runtime
-from cellbridge.runtime.calling import as_array
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ProgramError
 from cellbridge.runtime.ir.program import Program
+from cellbridge.runtime.programs.call import as_array
 from tests.converter.capturing import Function
 
 

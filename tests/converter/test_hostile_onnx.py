@@ -16,7 +16,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper
 from cellbridge.converter import from_onnx
 from cellbridge.converter.onnx_in import protos, schemas, walk
 from cellbridge.runtime import CellbridgeError, ConversionError
-from cellbridge.runtime.interpreter import execute
+from cellbridge.runtime.programs.interpreter import execute
 from tests.converter.test_onnx_in import model
 from tests.fuzz.models import LOOPS, functions
 from tests.limits import limited

@@ -16,8 +16,8 @@ from torch import nn
 
 from cellbridge.converter import from_onnx, from_torch, to_onnx
 from cellbridge.runtime import Program
-from cellbridge.runtime.calling import flat_inputs
-from cellbridge.runtime.interpreter import execute
+from cellbridge.runtime.programs.call import flat_inputs
+from cellbridge.runtime.programs.interpreter import execute
 
 
 class Images(nn.Module):

@@ -15,13 +15,13 @@ from torch import nn
 from cellbridge.converter import from_onnx, from_torch, to_torch
 from cellbridge.converter.onnx_out.export import to_onnx
 from cellbridge.runtime import ConversionError, UnsupportedOperators, UsageError, compile, execute, ops
-from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.ir import dims
 from cellbridge.runtime.ir.dims import Dim, symbol
 from cellbridge.runtime.ir.types import FLOAT32, INT64, Buffer, Parameter, Type
 from cellbridge.runtime.lowering import opsets
-from cellbridge.runtime.ops import boundary, elementwise, random, shaping
+from cellbridge.runtime.ops import boundary, elementwise, random, shaping, slicing
+from cellbridge.runtime.programs.gradient_program import differentiate
 from cellbridge.runtime.tracing import Builder
 from tests.converter.programs import RNG, checked, finish, floats, metadata, names, two_cells, value_of
 
@@ -264,7 +264,7 @@ def test_constants_keep_their_dtype(dtype: str) -> None:
     data = np.array([0.0, 1.0, 2.0 / 3.0])
     constant = b.constant(data, dtype)
     x = b.new_value("x", Type(constant.dtype, (1, 3)))
-    program = finish(b, [x], {}, shaping.concat(x, shaping.reshape(constant, shape=(1, 3)), axis=0))
+    program = finish(b, [x], {}, slicing.concat(x, shaping.reshape(constant, shape=(1, 3)), axis=0))
     model = checked(to_onnx(program, optimize=False))
     stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     array = stored[value_of(constant).name]

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from cellbridge import runtime
 from cellbridge.converter.capture.export import from_torch
-from cellbridge.runtime.calling import as_array
+from cellbridge.runtime.programs.call import as_array
 from tests.converter.capturing import Function
 
 DTYPES = (

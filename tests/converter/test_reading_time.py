@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from cellbridge.converter import from_onnx
 from cellbridge.converter.onnx_in import folding
 from cellbridge.runtime import CellbridgeError, ConversionError
-from cellbridge.runtime.interpreter import execute
+from cellbridge.runtime.programs.interpreter import execute
 from tests.converter.test_onnx_in import model
 from tests.limits import limited
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.runtime.calling import as_array
 from cellbridge.runtime.compiled.session import run_model
+from cellbridge.runtime.programs.call import as_array
 from tests.converter.capturing import Function
 
 Check = Callable[..., Any]

@@ -19,9 +19,9 @@ from torch.utils import _pytree as pytree
 from cellbridge.converter import from_torch, to_cell_source, to_onnx, to_torch
 from cellbridge.converter.capture.cell_hooks import watch
 from cellbridge.converter.torch_out.modules import VaryingCell
-from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.errors import ConversionError, UsageError
 from cellbridge.runtime.ir.types import BFLOAT16, CellCall
+from cellbridge.runtime.programs.gradient_program import differentiate
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.converter.capturing import Function
 from tests.converter.test_control_flow import MODULES as CONTROL_FLOW

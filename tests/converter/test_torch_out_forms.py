@@ -11,10 +11,10 @@ import torch
 from cellbridge.converter import to_torch
 from cellbridge.converter.torch_out import table
 from cellbridge.runtime import ops
-from cellbridge.runtime.calling import as_array
 from cellbridge.runtime.errors import UnsupportedOperators
 from cellbridge.runtime.ir.types import is_floating
 from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.programs.call import as_array
 from tests.runtime.ops import checks
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.test_all_ops import CASES

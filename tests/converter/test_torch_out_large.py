@@ -23,7 +23,7 @@ from cellbridge.converter.torch_out.network import TorchNetwork
 from cellbridge.runtime.errors import ConversionError
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import CellCall
-from cellbridge.runtime.ir.verify import verify
+from cellbridge.runtime.programs.verify import verify
 
 
 def many_parameters(count: int, parameter: str, node: str) -> Program:

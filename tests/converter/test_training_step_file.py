@@ -18,8 +18,8 @@ from torch import nn
 import cellbridge.runtime as ms
 from cellbridge.converter import from_torch, training_step_to_onnx
 from cellbridge.runtime import UsageError, optim
-from cellbridge.runtime.compiled.step_arguments import training_step
-from cellbridge.runtime.compiled.train_step import TrainStep, compile_train_step
+from cellbridge.runtime.train_step.arguments import training_step
+from cellbridge.runtime.train_step.train_step import TrainStep, compile_train_step
 
 ROOT = Path(__file__).parents[2]
 LOOP = re.search(r"```python\n(import.*?)```", (ROOT / "docs" / "train_without_torch.md").read_text(), re.DOTALL)

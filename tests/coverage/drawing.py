@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cellbridge.runtime.calling import as_array, gradient_program
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.programs.call import as_array, gradient_program
+from cellbridge.runtime.programs.interpreter import execute
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "decisions").glob("*.md"))
-FORM = re.compile(r"\n\n\*(\d{4}-\d\d-\d\d)\*\n\n(?!\*\*Rejected)\S")
+FORM = re.compile(r"\n\n\*(\d{4}-\d\d-\d\d)\*((?:, `[\w/.]+`)*)\n\n(?!\*\*Rejected)\S")
 
 
 def decisions(text: str) -> dict[str, str]:
@@ -21,11 +21,13 @@ def decisions(text: str) -> dict[str, str]:
 
 
 def misshapen(text: str) -> list[str]:
-    """The decisions without a date and a reason, or with a full stop behind the heading."""
+    """The decisions without a date and reason, with a file that is gone, or with a full stop behind the heading."""
     found = []
     for heading, body in decisions(text).items():
         form = FORM.match(body)
-        if form is None or heading.endswith(".") or date.fromisoformat(form[1]) < date(2026, 1, 1):
+        files = re.findall(r"`(.+?)`", form[2]) if form else []
+        wrong = form is None or date.fromisoformat(form[1]) < date(2026, 1, 1)
+        if wrong or heading.endswith(".") or not all((DOCS.parent / file).exists() for file in files):
             found.append(heading)
     return found
 
@@ -48,7 +50,13 @@ def test_every_theme_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["\n\nNo date.", "\n\n*2026-11-23*\n\n**Rejected:** all.", "\n\n*2026-11-23*\nNo empty line."]
+    "body",
+    [
+        "\n\nNo date.",
+        "\n\n*2026-11-23*\n\n**Rejected:** all.",
+        "\n\n*2026-11-23*\nNo empty line.",
+        "\n\n*2026-11-23*, `no/such.py`\n\nWhy.",
+    ],
 )
 def test_a_wrong_form_is_found(body: str) -> None:
     assert misshapen(f"## A decision{body}") == ["A decision"]

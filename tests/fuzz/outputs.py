@@ -22,7 +22,7 @@ from cellbridge.parity.sides.records import Run
 from cellbridge.parity.sides.torch_side import TorchSide
 from cellbridge.runtime.errors import CellbridgeError
 from cellbridge.runtime.ir.program import Program
-from cellbridge.runtime.trips import at_most
+from cellbridge.runtime.ops.higher_order.trips import at_most
 from tests.fuzz.models import NAMES, backend_models, bases, changed_model
 
 LARGEST_RUN = 2**24  # bytes of a program that is run

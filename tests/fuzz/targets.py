@@ -19,10 +19,10 @@ from cellbridge.parity.weights.checkpoints import convert
 from cellbridge.runtime import Parameter, Tensor, load, load_checkpoint, save_checkpoint
 from cellbridge.runtime.compiled.isolated import IsolatedSession
 from cellbridge.runtime.errors import CellbridgeError
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.program import Program
-from cellbridge.runtime.ir.verify import verify
-from cellbridge.runtime.trips import at_most
+from cellbridge.runtime.ops.higher_order.trips import at_most
+from cellbridge.runtime.programs.interpreter import execute
+from cellbridge.runtime.programs.verify import verify
 from tests.fuzz.models import backend_models, bases, changed_model
 from tests.fuzz.outputs import report, torch_module
 from tests.mutation import TEXTS, changed_bytes, changed_json

@@ -12,7 +12,7 @@ import onnx
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from cellbridge.runtime.safetensors_bytes import from_bytes, to_bytes
+from cellbridge.runtime.storage.safetensors_bytes import from_bytes, to_bytes
 
 OWNED = "OWNED"
 """A file that the payloads would write."""

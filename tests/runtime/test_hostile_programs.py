@@ -13,22 +13,23 @@ import pytest
 
 from cellbridge.runtime import CellbridgeError, Program, ProgramError, load
 from cellbridge.runtime.errors import ShapeError
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.dims import parse, symbol
 from cellbridge.runtime.ir.types import BOOL, FLOAT32, INT64, Type
-from cellbridge.runtime.ir.verify import verify
 from cellbridge.runtime.memory import memory_size, require_room
 from cellbridge.runtime.ops import (
     comparison,
-    control_flow,
     creation,
     data_dependent,
     elementwise,
     linear,
     shaping,
+    slicing,
     trigonometry,
 )
-from cellbridge.runtime.subprograms import traced
+from cellbridge.runtime.ops.higher_order import control_flow
+from cellbridge.runtime.programs.interpreter import execute
+from cellbridge.runtime.programs.subprograms import traced
+from cellbridge.runtime.programs.verify import verify
 from tests.limits import limited
 from tests.runtime.building import build
 
@@ -45,7 +46,7 @@ def example() -> Program:
     def function(x: Any, w: Any) -> Any:
         y = linear.matmul(x, w)
         positive = shaping.reshape(comparison.greater(y, 0.0), shape=(N * 2,))
-        flag = shaping.reshape(shaping.slice(positive, starts=(0,), stops=(1,), steps=(1,), axes=(0,)), shape=())
+        flag = shaping.reshape(slicing.slice(positive, starts=(0,), stops=(1,), steps=(1,), axes=(0,)), shape=())
         z = control_flow.cond(flag, y, then_branch=branch, else_branch=other)
         found = data_dependent.nonzero(positive, symbols=("k",))
         return z, found, elementwise.cast(y, dtype=np.dtype("float64"))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import cellbridge.runtime as ms
-from cellbridge.runtime import GradOperation, Parameter, Tensor, grad, nn, ops, tape, value_and_grad
+from cellbridge.runtime import GradOperation, Parameter, Tensor, grad, nn, ops, value_and_grad
+from cellbridge.runtime.eager import tape
 from cellbridge.runtime.precision import casting
 
 X = Tensor([1.0, 2.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ops import activation as ops
-from ....runtime.ops import comparison, elementwise, random, rectifier, reduction, self_gated, shaping
+from ....runtime.ops import comparison, elementwise, random, rectifier, reduction, self_gated, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast, operands
@@ -121,8 +121,8 @@ def glu(context: Context, self: Traced, dim: int = -1) -> Any:
     """glu(Tensor self, int dim=-1) -> Tensor"""
     axis = normalize_axis(dim, self.ndim)
     half, whole = self.shape[axis] // 2, self.shape[axis]
-    values = shaping.slice(self, starts=(0,), stops=(half,), steps=(1,), axes=(axis,))
-    gates = shaping.slice(self, starts=(half,), stops=(whole,), steps=(1,), axes=(axis,))
+    values = slicing.slice(self, starts=(0,), stops=(half,), steps=(1,), axes=(axis,))
+    gates = slicing.slice(self, starts=(half,), stops=(whole,), steps=(1,), axes=(axis,))
     return values * elementwise.sigmoid(gates)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....runtime.ir.dims import Dim, product
-from ....runtime.ops import linear, padding, shaping
+from ....runtime.ops import linear, shaping, slicing
 from ....runtime.tracing import Traced
 
 Sizes = Sequence[Any]
@@ -48,7 +48,7 @@ def _products(
     """The windows of each group, as columns, multiplied by its weight (groups, D, kernel elements, C)."""
     before, after = zip((0, 0), (0, 0), *pads, strict=True)
     if any((*before, *after)):
-        x = padding.pad(x, before=before, after=after)
+        x = slicing.pad(x, before=before, after=after)
     groups, count, elements, channels = by_group.shape
     sizes = [
         (size - d * (k - 1) - 1) // s + 1 for size, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)
@@ -58,9 +58,9 @@ def _products(
     for offsets in itertools.product(*map(range, kernel)):
         starts = tuple(offset * d for offset, d in zip(offsets, dilation, strict=True))
         stops = tuple(start + (size - 1) * s + 1 for start, size, s in zip(starts, sizes, stride, strict=True))
-        window = shaping.slice(x, starts=starts, stops=stops, steps=tuple(stride), axes=axes)
+        window = slicing.slice(x, starts=starts, stops=stops, steps=tuple(stride), axes=axes)
         windows.append(shaping.reshape(window, shape=(x.shape[0], groups, channels, product(sizes))))
-    columns = shaping.concat(*windows, axis=2) if len(windows) > 1 else windows[0]
+    columns = slicing.concat(*windows, axis=2) if len(windows) > 1 else windows[0]
     rows = shaping.reshape(by_group, shape=(groups, count, elements * channels))
     y = shaping.reshape(linear.matmul(rows, columns), shape=(x.shape[0], groups * count, *sizes))
     return y if bias is None else y + shaping.reshape(bias, shape=(1, groups * count, *(1 for _ in sizes)))
@@ -75,6 +75,6 @@ def _spread(x: Traced, axis: int, step: int) -> Any:
     none = (0,) * apart.ndim
     after = tuple(step - 1 if i == axis + 1 else 0 for i in range(apart.ndim))
     filled = shaping.reshape(
-        padding.pad(apart, before=none, after=after), shape=(*shape[:axis], shape[axis] * step, *shape[axis + 1 :])
+        slicing.pad(apart, before=none, after=after), shape=(*shape[:axis], shape[axis] * step, *shape[axis + 1 :])
     )
-    return shaping.slice(filled, starts=(0,), stops=((shape[axis] - 1) * step + 1,), steps=(1,), axes=(axis,))
+    return slicing.slice(filled, starts=(0,), stops=((shape[axis] - 1) * step + 1,), steps=(1,), axes=(axis,))

@@ -7,7 +7,7 @@ from typing import Any
 
 from ....runtime.ir.dims import Dim, SymbolicDim, product, symbol
 from ....runtime.ir.types import INT64
-from ....runtime.ops import comparison, creation, data_dependent, indexing, reduction, scanning, shaping
+from ....runtime.ops import comparison, creation, data_dependent, indexing, reduction, scanning, shaping, slicing
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast
@@ -61,7 +61,7 @@ def nonzero_static(context: Context, self: Traced, *, size: int, fill_value: int
     count = context.builder.new_symbol()
     found = data_dependent.nonzero(self, symbols=(count,))
     filler = context.builder.create(creation.full, shape=(size, self.ndim), value=fill_value, dtype=INT64)
-    rows = shaping.concat(found, filler, axis=0)
+    rows = slicing.concat(found, filler, axis=0)
     return part(rows, 0, 0, size)
 
 
@@ -128,11 +128,11 @@ def unique_consecutive(
     differs = comparison.not_equal(part(x, axis, 1, size), part(x, axis, 0, size - 1))
     others = tuple(i for i in range(x.ndim) if i != axis)
     begins = reduction.reduce_any(differs, axes=others) if others else differs
-    begins = shaping.concat(context.builder.constant([True]), begins, axis=0)
+    begins = slicing.concat(context.builder.constant([True]), begins, axis=0)
     (first,) = places_of(context, begins, context.shape[axis])
     values = indexing.take(x, first, axis=axis)
     inverse = scanning.cumsum(cast(begins, INT64), axis=0) - context.builder.constant(1, INT64)
-    ends = shaping.concat(part(first, 0, 1, first.shape[0]), _full(context, size), axis=0)
+    ends = slicing.concat(part(first, 0, 1, first.shape[0]), _full(context, size), axis=0)
     counts = ends - first
     shaped = shaping.reshape(inverse, shape=self.shape) if dim is None else inverse
     return values, shaped if return_inverse else _empty(context), counts if return_counts else _empty(context)

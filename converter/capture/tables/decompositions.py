@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ....runtime.ops import boundary, comparison, matrix_functions, orthogonal, reduction, shaping, spectral
+from ....runtime.ops import boundary, comparison, reduction, shaping
 from ....runtime.ops.complex_numbers import Complex
+from ....runtime.ops.linear_algebra import matrix_functions, orthogonal, spectral
 from ....runtime.ops.matrices import adjoint, each, identity_like, lower, matmul, on_numbers, squares
 from ....runtime.tracing import Traced
 from ..complex_table import of_complex

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
-from ....runtime.ops import boundary, comparison, creation, elementwise, indexing, linear, reduction, shaping
+from ....runtime.ops import boundary, comparison, creation, elementwise, indexing, linear, reduction, shaping, slicing
 from ....runtime.ops import embeddings as ops
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
@@ -64,7 +64,7 @@ def embedding_bag(
     positions = context.builder.create(creation.arange, stop=count, dtype=INT64)
     starts = offsets
     if include_last_offset:
-        starts = shaping.slice(offsets, starts=(0,), stops=(bags,), steps=(1,), axes=(0,))
+        starts = slicing.slice(offsets, starts=(0,), stops=(bags,), steps=(1,), axes=(0,))
     begun = comparison.greater_equal(
         shaping.reshape(positions, shape=(count, 1)), shaping.reshape(cast(starts, INT64), shape=(1, bags))
     )

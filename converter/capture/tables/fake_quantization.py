@@ -9,8 +9,8 @@ import numpy as np
 from ....runtime.ir.dims import Dim
 from ....runtime.ops import comparison, elementwise, rounding, shaping
 from ....runtime.ops.boundary import stop_gradient
-from ....runtime.ops.own_gradient import own_gradient
-from ....runtime.subprograms import traced
+from ....runtime.ops.higher_order.own_gradient import own_gradient
+from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import INT64
-from ....runtime.ops import comparison, creation, elementwise, fourier, padding, shaping
+from ....runtime.ops import comparison, creation, elementwise, fourier, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.complex_numbers import Complex
 from ....runtime.tracing import Traced
@@ -50,7 +50,7 @@ def fft_c2r(context: Context, self: Complex, dim: list[int], normalization: int,
     weights = elementwise.where(alone, *operands(context, context.dtype, 1.0, 2.0))
     x = x * shaping.reshape(weights, shape=(size, *[1] * (self.ndim - 1 - axis)))
     after = tuple(last_dim_size - size if i == axis else 0 for i in range(self.ndim))
-    whole = x.each(lambda half: padding.pad(half, before=(0,) * self.ndim, after=after))
+    whole = x.each(lambda half: slicing.pad(half, before=(0,) * self.ndim, after=after))
     return _transformed(whole, (axis,), inverse=True, norm=norm).real
 
 

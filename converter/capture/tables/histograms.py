@@ -8,7 +8,7 @@ import numpy as np
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, INT64
-from ....runtime.ops import comparison, creation, data_dependent, elementwise, indexing, reduction, shaping
+from ....runtime.ops import comparison, creation, data_dependent, elementwise, indexing, reduction, shaping, slicing
 from ....runtime.ops import sorting as ops
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands, promoted
@@ -214,7 +214,7 @@ def bincount(context: Context, self: Traced, weights: Traced | None = None, minl
     x, count = cast(self, INT64), context.shape[0]
     if is_counted(count):
         least, one = operands(context, INT64, minlength, 1)
-        largest = reduction.reduce_max(shaping.concat(x + one, shaping.reshape(least, shape=(1,)), axis=0))
+        largest = reduction.reduce_max(slicing.concat(x + one, shaping.reshape(least, shape=(1,)), axis=0))
         data_dependent.read_sizes(largest, symbols=(str(count),))
     zeros = context.builder.create(creation.full, shape=(count,), value=0, dtype=context.dtype)
     ones = context.builder.create(creation.full, shape=x.shape, value=1, dtype=context.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....runtime.ir.dims import Dim, product
 from ....runtime.ir.types import BOOL, INT64
-from ....runtime.ops import creation, elementwise, indexing, shaping
+from ....runtime.ops import creation, elementwise, indexing, shaping, slicing
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast
@@ -157,7 +157,7 @@ def _coordinates(indices: list[Traced | None]) -> Any:
     shape = _broadcast(indices)
     expanded = (shaping.expand(cast(i, INT64), shape=shape) for i in indices if i is not None)
     columns = [shaping.reshape(i, shape=(*shape, 1)) for i in expanded]
-    return columns[0] if len(columns) == 1 else shaping.concat(*columns, axis=len(shape))
+    return columns[0] if len(columns) == 1 else slicing.concat(*columns, axis=len(shape))
 
 
 def _indexed_first(axes: list[int], rank: int, index_rank: int) -> tuple[list[int], list[int]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....runtime.ir.dims import Dim, product
-from ....runtime.ops import indexing, padding, shaping
+from ....runtime.ops import indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast
@@ -19,7 +19,7 @@ def cat(context: Context, tensors: list[Traced], dim: int = 0) -> Any:
     rank = len(context.shape)
     # torch lets an empty vector be joined to tensors of any rank
     parts = [cast(x, context.dtype) for x in tensors if x.ndim == rank and (rank == 1 or x.shape != (0,))]
-    return parts[0] if len(parts) == 1 else shaping.concat(*parts, axis=normalize_axis(dim, rank))
+    return parts[0] if len(parts) == 1 else slicing.concat(*parts, axis=normalize_axis(dim, rank))
 
 
 @aten("aten.stack.default")
@@ -27,7 +27,7 @@ def stack(context: Context, tensors: list[Traced], dim: int = 0) -> Any:
     """stack(Tensor[] tensors, int dim=0) -> Tensor"""
     axis = normalize_axis(dim, len(context.shape))
     parts = [shaping.reshape(cast(x, context.dtype), shape=(*x.shape[:axis], 1, *x.shape[axis:])) for x in tensors]
-    return parts[0] if len(parts) == 1 else shaping.concat(*parts, axis=axis)
+    return parts[0] if len(parts) == 1 else slicing.concat(*parts, axis=axis)
 
 
 @aten("aten.repeat.default", "aten.tile.default")
@@ -35,7 +35,7 @@ def repeat(context: Context, self: Traced, repeats: list[Dim]) -> Any:
     """repeat(Tensor self, SymInt[] repeats) -> Tensor"""
     rank = max(len(repeats), self.ndim)
     x = self if self.ndim == rank else shaping.reshape(self, shape=(*[1] * (rank - self.ndim), *self.shape))
-    return shaping.tile(x, repeats=(*[1] * (rank - len(repeats)), *repeats))
+    return slicing.tile(x, repeats=(*[1] * (rank - len(repeats)), *repeats))
 
 
 @aten("aten.repeat_interleave.self_int")
@@ -100,7 +100,7 @@ def _padded(x: Traced, amounts: list[Dim], mode: str, value: Any = 0) -> Any:
     before, after = ((*untouched, *reversed(amounts[side::2])) for side in (0, 1))
     if mode == "replicate" and any(isinstance(amount, int) and amount < 0 for amount in amounts):
         return _held(x, before, after)
-    return padding.pad(x, before=before, after=after, mode=mode, value=value)
+    return slicing.pad(x, before=before, after=after, mode=mode, value=value)
 
 
 def _held(x: Traced, before: tuple[Dim, ...], after: tuple[Dim, ...]) -> Any:

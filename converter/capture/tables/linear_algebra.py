@@ -9,9 +9,10 @@ import numpy as np
 
 from ....runtime.ir.dims import minimum
 from ....runtime.ir.types import INT32
-from ....runtime.ops import creation, matrix, reduction, shaping, sorting, symmetric, triangular
+from ....runtime.ops import creation, reduction, shaping, sorting
 from ....runtime.ops.comparison import equal, greater, logical_and
 from ....runtime.ops.complex_numbers import Complex
+from ....runtime.ops.linear_algebra import matrix, symmetric, triangular
 from ....runtime.ops.matrices import (
     absolute,
     adjoint,

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
-from ....runtime.ops import adaptive_pooling, average_pooling, indexing, max_pooling, shaping, sorting
+from ....runtime.ops import adaptive_pooling, average_pooling, indexing, max_pooling, shaping, slicing, sorting
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
 from .slicing import part
@@ -145,7 +145,7 @@ def _starts(context: Context, sample: Any, size: Any, count: int, kernel: int) -
     step = step / operands(context, sample.dtype, count - 1)[0]
     numbers = context.builder.constant(np.arange(count - 1), sample.dtype)
     begins = cast((numbers + sample) * step, INT64) - cast(sample * step, INT64)
-    return shaping.concat(begins, shaping.expand(last, shape=sample.shape), axis=2)
+    return slicing.concat(begins, shaping.expand(last, shape=sample.shape), axis=2)
 
 
 for _count in (2, 3):

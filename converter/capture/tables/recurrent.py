@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....runtime.ops import shaping
+from ....runtime.ops import shaping, slicing
 from ....runtime.ops.gru import gru as gru_layer
 from ....runtime.ops.lstm import lstm as lstm_layer
 from ....runtime.ops.rnn import rnn as rnn_layer
@@ -123,12 +123,12 @@ def _stack(
             outputs.append(y)
             for collected, state in zip(final, last, strict=True):
                 collected.append(shaping.reshape(state, shape=(1, *state.shape)))
-        x = shaping.concat(*outputs, axis=2) if bidirectional else outputs[0]
+        x = slicing.concat(*outputs, axis=2) if bidirectional else outputs[0]
         if number < num_layers - 1:
             x = apply_dropout(context, x, dropout)
     if batch_first:
         x = shaping.transpose(x, permutation=(1, 0, 2))
-    return x, *(rows[0] if len(rows) == 1 else shaping.concat(*rows, axis=0) for rows in final)
+    return x, *(rows[0] if len(rows) == 1 else slicing.concat(*rows, axis=0) for rows in final)
 
 
 def _weights(params: list[Traced], has_biases: bool, projected: bool) -> list[Any]:
@@ -141,7 +141,7 @@ def _weights(params: list[Traced], has_biases: bool, projected: bool) -> list[An
 
 def _row(states: Traced, i: int) -> Traced:
     """(rows, batch, features) at row i: (batch, features)."""
-    row = shaping.slice(states, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)) if states.shape[0] != 1 else states
+    row = slicing.slice(states, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)) if states.shape[0] != 1 else states
     result: Traced = shaping.reshape(row, shape=states.shape[1:])
     return result
 

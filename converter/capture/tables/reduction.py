@@ -10,7 +10,7 @@ import numpy as np
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, INT64, at_least_float32
-from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping
+from ....runtime.ops import comparison, elementwise, indexing, products, reduction, shaping
 from ....runtime.ops.common import normalize_axes
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
@@ -55,13 +55,13 @@ def mean_dim(context: Context, self: Traced, dim: Any, keepdim: bool = False, *,
 @aten("aten.prod.default")
 def prod(context: Context, self: Traced, *, dtype: DType | None = None) -> Any:
     """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
-    return reduction.reduce_prod(cast(self, context.dtype))
+    return products.reduce_prod(cast(self, context.dtype))
 
 
 @aten("aten.prod.dim_int")
 def prod_dim(context: Context, self: Traced, dim: int, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
     """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    return reduction.reduce_prod(cast(self, context.dtype), axes=(dim,), keepdims=keepdim)
+    return products.reduce_prod(cast(self, context.dtype), axes=(dim,), keepdims=keepdim)
 
 
 @aten("aten.logsumexp.default")

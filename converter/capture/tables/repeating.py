@@ -11,10 +11,11 @@ from typing import Any
 
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, FLOAT64, INT64
-from ....runtime.ops import comparison, elementwise, loops, reduction, rounding, shaping
+from ....runtime.ops import comparison, elementwise, reduction, rounding, shaping, slicing
 from ....runtime.ops.common import broadcast_shapes
-from ....runtime.ops.subprogram_rules import as_tuple
-from ....runtime.subprograms import traced
+from ....runtime.ops.higher_order import loops
+from ....runtime.ops.higher_order.subprogram_rules import as_tuple
+from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
 from ..table import Context, aten, cast, operands
 
@@ -101,7 +102,7 @@ def evaluated(context: Context, first: First, following: Next, x: Traced, n: Tra
         return i.builder.constant(True, BOOL), elementwise.where(comparison.greater(n, k), r, value), r, q
 
     degrees = shaping.reshape(n, shape=(product(n.shape),))
-    highest = reduction.reduce_max(shaping.concat(degrees, shaping.reshape(single, shape=(1,)), axis=0))
+    highest = reduction.reduce_max(slicing.concat(degrees, shaping.reshape(single, shape=(1,)), axis=0))
     return repeated(context, step, highest - single, [value, linear, constant], x, n)[0]
 
 

@@ -16,6 +16,7 @@ from ....runtime.ops import (
     reduction,
     rounding,
     shaping,
+    slicing,
 )
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.diagonals import diagonal_of, with_diagonal
@@ -24,10 +25,10 @@ from ..table import Context, aten, cast, operands
 
 
 def part(x: Traced, axis: int, start: Dim, stop: Dim, step: int = 1) -> Any:
-    """`x[start:stop:step]` along `axis`; `x` itself where that is all of it. Bounds are those of `shaping.slice`."""
+    """`x[start:stop:step]` along `axis`; `x` itself where that is all of it. Bounds are those of `slicing.slice`."""
     if start == 0 and stop == x.shape[axis] and step == 1:
         return x
-    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(step,), axes=(axis,))
+    return slicing.slice(x, starts=(start,), stops=(stop,), steps=(step,), axes=(axis,))
 
 
 def bounds(size: Dim, start: Dim | None, stop: Dim | None) -> tuple[Dim, Dim]:
@@ -184,7 +185,7 @@ def unfold(context: Context, self: Traced, dimension: int, size: int, step: int)
     last = step * (count - 1) + 1  # of the windows' first elements
     windows = [part(self, axis, i, i + last, step) for i in range(size)]
     shape = (*windows[0].shape, 1)
-    return shaping.concat(*(shaping.reshape(window, shape=shape) for window in windows), axis=len(shape) - 1)
+    return slicing.concat(*(shaping.reshape(window, shape=shape) for window in windows), axis=len(shape) - 1)
 
 
 @aten("aten.diagonal.default", "aten.diagonal_copy.default")

@@ -12,11 +12,11 @@ from ....runtime.ops import (
     creation,
     elementwise,
     indexing,
-    padding,
     reduction,
     rounding,
     scanning,
     shaping,
+    slicing,
     sorting,
 )
 from ....runtime.ops.common import normalize_axis
@@ -107,7 +107,7 @@ def mode(context: Context, self: Traced, dim: int = -1, keepdim: bool = False) -
     differs = comparison.not_equal(part(values, axis, 1, size), part(values, axis, 0, size - 1))
     none = [0] * self.ndim
     before = tuple(1 if i == axis else 0 for i in range(self.ndim))
-    begins = padding.pad(cast(differs, INT64), before=before, after=tuple(none), value=0.0) * places
+    begins = slicing.pad(cast(differs, INT64), before=before, after=tuple(none), value=0.0) * places
     count = places - scanning.cummax(begins, axis=axis)[0]  # how many equal ones stand before each
     chosen = indexing.gather(order, sorting.argmax(count, axis=axis, keepdims=True), axis=axis)
     return _chosen(context, self, chosen, axis)
@@ -224,7 +224,7 @@ def diff(
     if n == 0:
         return self
     parts = [cast(x, context.dtype) for x in (prepend, self, append) if x is not None]
-    x = shaping.concat(*parts, axis=axis) if len(parts) > 1 else parts[0]
+    x = slicing.concat(*parts, axis=axis) if len(parts) > 1 else parts[0]
     for _ in range(n):
         size = x.shape[axis]
         if size == 0:

@@ -6,9 +6,9 @@ from typing import Any
 
 from ....runtime.ir.dims import Dim, product
 from ....runtime.ir.types import INT64, is_floating
-from ....runtime.ops import creation, indexing, shaping
-from ....runtime.ops.own_gradient import own_gradient
-from ....runtime.subprograms import traced
+from ....runtime.ops import creation, indexing, shaping, slicing
+from ....runtime.ops.higher_order.own_gradient import own_gradient
+from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
 from ..table import Context, Unsupported, aten, cast, operands
 
@@ -72,8 +72,8 @@ def resize(context: Context, self: Traced, size: Any) -> Any:
     if not isinstance(held, int) or not isinstance(wanted, int):
         raise Unsupported("symbolic sizes")
     if wanted > held:  # what is new isn't defined
-        memory = shaping.concat(memory, creation.full_like(memory, 0, shape=(wanted - held,)), axis=0)
-    kept = shaping.slice(memory, starts=(0,), stops=(wanted,), steps=(1,), axes=(0,))
+        memory = slicing.concat(memory, creation.full_like(memory, 0, shape=(wanted - held,)), axis=0)
+    kept = slicing.slice(memory, starts=(0,), stops=(wanted,), steps=(1,), axes=(0,))
     return shaping.reshape(kept, shape=context.shape)
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from ....runtime.errors import ConversionError, ShapeError, UnsupportedOperators
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import BOOL, INT64, Type
-from ....runtime.ops import comparison, control_flow, guard, loops, shaping
+from ....runtime.ops import comparison, guard, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.ops.subprogram_rules import as_tuple
+from ....runtime.ops.higher_order import control_flow, loops
+from ....runtime.ops.higher_order.subprogram_rules import as_tuple
 from ....runtime.tracing import Traced
 from ...warning import warn
 from ..context import Context
@@ -185,7 +186,7 @@ def _stacked(context: Context, rows: list[Any]) -> Any:
     if not rows:
         raise Unsupported("no iteration, so that the shapes of what is collected aren't known")
     tensors = [context.tensor(row) for row in rows]
-    return shaping.concat(*(shaping.reshape(x, shape=(1, *x.shape)) for x in tensors), axis=0)
+    return slicing.concat(*(shaping.reshape(x, shape=(1, *x.shape)) for x in tensors), axis=0)
 
 
 @onnx("Scan", values=("initial_state_and_scan_inputs",), folds=False)
@@ -242,7 +243,7 @@ def _batched(context: Context, operands: Any, body: Any, count: int, directions:
     backward = directions or [0] * count
     scans = []
     for i in range(size):
-        row = [shaping.slice(x, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)) for x in tensors]
+        row = [slicing.slice(x, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)) for x in tensors]
         row = [shaping.reshape(x, shape=tuple(x.shape[1:])) for x in row]
         carried = row[: len(row) - count]
         slices = [_flipped(x, back) for x, back in zip(row[len(carried) :], backward, strict=True)]

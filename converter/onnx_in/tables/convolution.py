@@ -8,7 +8,8 @@ from typing import Any
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim, maximum
 from ....runtime.ir.types import Type, is_floating
-from ....runtime.ops import contraction, convolution, linear, matrix, padding, shaping
+from ....runtime.ops import contraction, convolution, linear, shaping, slicing
+from ....runtime.ops.linear_algebra import matrix
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, onnx
@@ -52,7 +53,7 @@ def is_symbolic(pads: Padding) -> bool:
 def widened(x: Any, pads: Padding, value: float = 0.0) -> Any:
     """The tensor with the padding of windows around it."""
     before, after = zip(*pads, strict=True)
-    return padding.pad(x, before=(0, 0, *before), after=(0, 0, *after), value=value)
+    return slicing.pad(x, before=(0, 0, *before), after=(0, 0, *after), value=value)
 
 
 def same_sized(y: Any, x: Any, stride: tuple[int, ...]) -> Any:

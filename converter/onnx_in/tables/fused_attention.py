@@ -9,7 +9,7 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, INT64
-from ....runtime.ops import attention, comparison, creation, elementwise, indexing, shaping
+from ....runtime.ops import attention, comparison, creation, elementwise, indexing, shaping, slicing
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, cast, onnx
@@ -18,7 +18,7 @@ from .fused import DOMAIN
 
 
 def _part(x: Any, axis: int, start: Any, stop: Any) -> Any:
-    return shaping.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
+    return slicing.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
 
 
 def _one(x: Any, axis: int, position: int) -> Any:
@@ -41,7 +41,7 @@ def _joined(x: Any) -> Any:
 
 
 def _with_past(past: Any, now: Any) -> Any:
-    return now if past is None else shaping.concat(_of_batch(past, now.shape[0]), now, axis=2)
+    return now if past is None else slicing.concat(_of_batch(past, now.shape[0]), now, axis=2)
 
 
 def _of_batch(x: Any, batch: Any) -> Any:
@@ -116,7 +116,7 @@ def attention_(
     y = _attended(context, q, k, v, mask_index, attention_bias, bool(unidirectional), mask_filter_value, scale)
     if not context.uses(1):
         return y
-    return y, shaping.concat(*(shaping.reshape(x, shape=(1, *x.shape)) for x in (k, v)), axis=0)
+    return y, slicing.concat(*(shaping.reshape(x, shape=(1, *x.shape)) for x in (k, v)), axis=0)
 
 
 @onnx("MultiHeadAttention", domain=DOMAIN)
@@ -191,10 +191,10 @@ def rotary_embedding(
     times = functools.partial(context.broadcast, "Mul")
     results = [times(first, cos) - times(second, sin), times(first, sin) + times(second, cos)]
     if interleaved:
-        spread = shaping.concat(*(shaping.reshape(r, shape=(*r.shape, 1)) for r in results), axis=4)
+        spread = slicing.concat(*(shaping.reshape(r, shape=(*r.shape, 1)) for r in results), axis=4)
         rotated = shaping.reshape(spread, shape=(*x.shape[:3], turned))
     else:
-        rotated = shaping.concat(*results, axis=3)
+        rotated = slicing.concat(*results, axis=3)
     if turned != x.shape[3]:
-        rotated = shaping.concat(rotated, _part(x, 3, turned, x.shape[3]), axis=3)
+        rotated = slicing.concat(rotated, _part(x, 3, turned, x.shape[3]), axis=3)
     return _joined(rotated) if flat else rotated

@@ -9,7 +9,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64, Type
-from ....runtime.ops import comparison, convolution, creation, elementwise, indexing, resize, rounding, shaping
+from ....runtime.ops import comparison, convolution, creation, elementwise, indexing, resize, rounding, shaping, slicing
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, cast, onnx
@@ -145,7 +145,7 @@ def grid_sample(
     places = []
     for axis in range(rank):
         at = rank - 1 - axis  # the grid holds x, y, z; the axes are z, y, x
-        part = shaping.slice(grid, starts=(at,), stops=(at + 1,), steps=(1,), axes=(grid.ndim - 1,))
+        part = slicing.slice(grid, starts=(at,), stops=(at + 1,), steps=(1,), axes=(grid.ndim - 1,))
         part = cast(shaping.reshape(part, shape=(grid.shape[0], count)), X.dtype)
         size = _number(context, X.shape[2 + axis], X.dtype)
         spread = (part + 1.0) * (size - 1.0) * 0.5 if align_corners else ((part + 1.0) * size - 1.0) * 0.5
@@ -272,7 +272,7 @@ def deform_conv(
         taps = np.repeat(taps, kernel[1]) if axis == 0 else np.tile(taps, kernel[0])
         base = elementwise.add(starts, taps.reshape(1, count, 1, 1).astype(X.dtype))
         base = shaping.expand(base, shape=(1, count, rows, columns))
-        part = shaping.slice(moved, starts=(axis,), stops=(axis + 1,), steps=(1,), axes=(2,))
+        part = slicing.slice(moved, starts=(axis,), stops=(axis + 1,), steps=(1,), axes=(2,))
         part = shaping.reshape(part, shape=(batch * offset_group, count, rows, columns))
         places.append(shaping.reshape(base + part, shape=(batch * offset_group, count * rows * columns)))
     grouped = shaping.reshape(X, shape=(batch * offset_group, each, *X.shape[2:]))

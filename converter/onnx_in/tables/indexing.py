@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64, Type
-from ....runtime.ops import creation, elementwise, embeddings, indexing, rounding, shaping
+from ....runtime.ops import creation, elementwise, embeddings, indexing, rounding, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..context import Context
@@ -42,7 +42,7 @@ def gather_nd(context: Context, data: Traced, indices: Traced, *, batch_dims: in
         shape = tuple(data.shape[axis] if i == axis else 1 for i in range(len(lead) + 1))
         counted = shaping.reshape(counted, shape=shape)
         places.insert(0, shaping.expand(counted, shape=(*lead, 1)))
-    return indexing.gather_nd(data, shaping.concat(*places, axis=len(lead)))
+    return indexing.gather_nd(data, slicing.concat(*places, axis=len(lead)))
 
 
 @onnx("Scatter", "ScatterElements")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, INT64, is_floating
-from ....runtime.ops import comparison, elementwise, linear, padding, reduction, shaping, trigonometry
+from ....runtime.ops import comparison, elementwise, linear, reduction, shaping, slicing, trigonometry
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, cast, onnx, require_few
@@ -59,9 +59,9 @@ def feature_vectorizer(context: Context, *X: Traced, inputdimensions: Any = ()) 
             raise Unsupported("an input that isn't (batch, features) with a fixed number of features")
         if not 1 <= count <= 2**24:
             raise ShapeError(f"needed 1 to {2**24} features of an input, given {count}")
-        kept = shaping.slice(cast(x, FLOAT32), starts=(0,), stops=(min(width, count),), steps=(1,), axes=(1,))
-        columns.append(padding.pad(kept, before=(0, 0), after=(0, max(count - width, 0))) if count > width else kept)
-    return columns[0] if len(columns) == 1 else shaping.concat(*columns, axis=1)
+        kept = slicing.slice(cast(x, FLOAT32), starts=(0,), stops=(min(width, count),), steps=(1,), axes=(1,))
+        columns.append(slicing.pad(kept, before=(0, 0), after=(0, max(count - width, 0))) if count > width else kept)
+    return columns[0] if len(columns) == 1 else slicing.concat(*columns, axis=1)
 
 
 @onnx("SVMRegressor", domain=DOMAIN)

@@ -17,10 +17,10 @@ from ....runtime.ops import (
     creation,
     elementwise,
     max_pooling,
-    padding,
     reduction,
     rounding,
     shaping,
+    slicing,
 )
 from ....runtime.tracing import Traced
 from ..context import Context
@@ -133,7 +133,7 @@ def average_pool(
     ones = np.ones((1, 1, *spatial))
     if count_include_pad:
         before, after = zip(*padded, strict=True)
-        ones = padding.pad(ones, before=(0, 0, *before), after=(0, 0, *after), value=1.0)
+        ones = slicing.pad(ones, before=(0, 0, *before), after=(0, 0, *after), value=1.0)
         reach = tuple((0, r - p) for (_, r), (_, p) in zip(reach, padded, strict=True))
     counts = _convolved(ones, kernel, stride, reach, dilation)
     return total / counts.astype(X.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, FLOAT64, INT32, is_floating
-from ....runtime.ops import elementwise, linear, reduction, rounding, shaping
+from ....runtime.ops import elementwise, linear, reduction, rounding, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from .. import protos
@@ -37,7 +37,7 @@ def aligned(scale: Traced, x: Traced, axis: int, block_size: int) -> Any:
         spread = shaping.reshape(spread, shape=whole)
         if whole[at] == x.shape[at]:
             return spread
-        return shaping.slice(spread, starts=(0,), stops=(x.shape[at],), steps=(1,), axes=(at,))
+        return slicing.slice(spread, starts=(0,), stops=(x.shape[at],), steps=(1,), axes=(at,))
     if scale.ndim == 1:
         return shaping.reshape(scale, shape=tuple(scale.shape[0] if i == at else 1 for i in range(x.ndim)))
     return scale

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, INT32, is_floating
-from ....runtime.ops import activation, comparison, elementwise, linear, reduction, shaping
+from ....runtime.ops import activation, comparison, elementwise, linear, reduction, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
 from ..context import Context
@@ -150,7 +150,7 @@ def qlinear_concat(context: Context, Y_scale: Traced, Y_zero_point: Traced, *inp
     if not inputs or len(inputs) % 3:
         raise ShapeError(f"needed a tensor, a scale and a zero point of each, given {len(inputs)} tensors")
     parts = [_real(*inputs[i : i + 3]) for i in range(0, len(inputs), 3)]
-    y = shaping.concat(*parts, axis=normalize_axis(axis, parts[0].ndim))
+    y = slicing.concat(*parts, axis=normalize_axis(axis, parts[0].ndim))
     return _whole(y, Y_scale, Y_zero_point, Y_zero_point.dtype)
 
 
@@ -231,7 +231,7 @@ def matmul_nbits(
     by_block = elementwise.mul(whole, shaping.reshape(cast(scales, FLOAT32), shape=(N, blocks, 1)))
     rows = shaping.reshape(by_block, shape=(N, blocks * block_size))
     if blocks * block_size != K:
-        rows = shaping.slice(rows, starts=(0,), stops=(K,), steps=(1,), axes=(1,))
+        rows = slicing.slice(rows, starts=(0,), stops=(K,), steps=(1,), axes=(1,))
     y = linear.matmul(A, cast(shaping.transpose(rows, permutation=(1, 0)), A.dtype))
     return y if bias is None else elementwise.add(y, cast(bias, A.dtype))
 
@@ -241,7 +241,7 @@ def _unpacked(x: Any, bits: int) -> Any:
     if bits == 8:
         return x
     low, high = comparison.bitwise_and(x, np.asarray(15, np.uint8)), comparison.right_shift(x, np.asarray(4, np.uint8))
-    pairs = shaping.concat(*(shaping.reshape(part, shape=(*x.shape, 1)) for part in (low, high)), axis=x.ndim)
+    pairs = slicing.concat(*(shaping.reshape(part, shape=(*x.shape, 1)) for part in (low, high)), axis=x.ndim)
     return shaping.reshape(pairs, shape=(*x.shape[:-1], x.shape[-1] * 2))
 
 
@@ -252,5 +252,5 @@ def _zero_points(x: Any, count: int, blocks: int, bits: int) -> Any:
     width = -(-blocks * bits // 8)
     flat = cast(_unpacked(shaping.reshape(x, shape=(count, width)), bits), FLOAT32)
     if flat.shape[1] != blocks:
-        flat = shaping.slice(flat, starts=(0,), stops=(blocks,), steps=(1,), axes=(1,))
+        flat = slicing.slice(flat, starts=(0,), stops=(blocks,), steps=(1,), axes=(1,))
     return shaping.reshape(flat, shape=(count, blocks, 1))

@@ -10,7 +10,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import INT64
-from ....runtime.ops import comparison, elementwise, linear, rectifier, shaping, trigonometry
+from ....runtime.ops import comparison, elementwise, linear, rectifier, shaping, slicing, trigonometry
 from ....runtime.ops.gru import gru as gru_layer
 from ....runtime.ops.lstm import lstm as lstm_layer
 from ....runtime.ops.rnn import rnn as rnn_layer
@@ -41,7 +41,7 @@ class _Layer:
         """The part of a direction of an operand (directions, ...)."""
         if x is None:
             return None
-        row = shaping.slice(x, starts=(number,), stops=(number + 1,), steps=(1,), axes=(0,))
+        row = slicing.slice(x, starts=(number,), stops=(number + 1,), steps=(1,), axes=(0,))
         return shaping.reshape(row, shape=tuple(x.shape[1:]))
 
     def state(self, initial: Traced | None, number: int) -> Any:
@@ -59,10 +59,10 @@ class _Layer:
             return weight
         size = self.hidden
         pieces = [
-            shaping.slice(weight, starts=(g * size,), stops=((g + 1) * size,), steps=(1,), axes=(0,))
+            slicing.slice(weight, starts=(g * size,), stops=((g + 1) * size,), steps=(1,), axes=(0,))
             for g in ORDER[self.kind]
         ]
-        return shaping.concat(*pieces, axis=0)
+        return slicing.concat(*pieces, axis=0)
 
     def biases(self, b: Any) -> tuple[Any, Any]:
         """The bias of the input and of the state, of ONNX's two in one."""
@@ -70,13 +70,13 @@ class _Layer:
             return None, None
         half = self.gates * self.hidden
         return tuple(
-            shaping.slice(b, starts=(i * half,), stops=((i + 1) * half,), steps=(1,), axes=(0,)) for i in (0, 1)
+            slicing.slice(b, starts=(i * half,), stops=((i + 1) * half,), steps=(1,), axes=(0,)) for i in (0, 1)
         )
 
     def results(self, outputs: list[Any], states: list[list[Any]]) -> tuple[Any, ...]:
         """Y and the last states, as ONNX lays them out, from those of the directions."""
-        y = shaping.concat(*(shaping.reshape(o, shape=(o.shape[0], 1, *o.shape[1:])) for o in outputs), axis=1)
-        last = [shaping.concat(*(shaping.reshape(s, shape=(1, *s.shape)) for s in parts), axis=0) for parts in states]
+        y = slicing.concat(*(shaping.reshape(o, shape=(o.shape[0], 1, *o.shape[1:])) for o in outputs), axis=1)
+        last = [slicing.concat(*(shaping.reshape(s, shape=(1, *s.shape)) for s in parts), axis=0) for parts in states]
         if self.layout:
             y = shaping.transpose(y, permutation=(2, 0, 1, 3))
             last = [shaping.transpose(s, permutation=(1, 0, 2)) for s in last]
@@ -102,7 +102,7 @@ class _Layer:
         require_few(count, "steps of a variant of the cell that has no op")
         outputs: list[Any] = [None] * count
         for t in reversed(range(count)) if reverse else range(count):
-            row = shaping.slice(self.x, starts=(t,), stops=(t + 1,), steps=(1,), axes=(0,))
+            row = slicing.slice(self.x, starts=(t,), stops=(t + 1,), steps=(1,), axes=(0,))
             new = step(shaping.reshape(row, shape=tuple(self.x.shape[1:])), states)
             output = new[0]
             if lengths is not None:
@@ -112,7 +112,7 @@ class _Layer:
                 output = elementwise.where(within, output, np.zeros((), output.dtype))
             states, outputs[t] = new, output
         stacked = [shaping.reshape(o, shape=(1, *o.shape)) for o in outputs]
-        return shaping.concat(*stacked, axis=0), states
+        return slicing.concat(*stacked, axis=0), states
 
 
 def _activation(name: str, alphas: Any, betas: Any, clip: float | None) -> Activation:
@@ -156,7 +156,7 @@ def _lengths(sequence_lens: Any) -> Any:
 
 def _gates(total: Any, count: int, hidden: Dim) -> list[Any]:
     return [
-        shaping.slice(total, starts=(g * hidden,), stops=((g + 1) * hidden,), steps=(1,), axes=(1,))
+        slicing.slice(total, starts=(g * hidden,), stops=((g + 1) * hidden,), steps=(1,), axes=(1,))
         for g in range(count)
     ]
 
@@ -228,12 +228,12 @@ def _gru_step(layer: _Layer, w: Any, r: Any, b_ih: Any, b_hh: Any, functions: li
     """A step of GRU-22, gates in order z, r, h: the reset applies to the state, or `after` its product."""
     f, g = functions
     size = layer.hidden
-    r_h = shaping.slice(r, starts=(2 * size,), stops=(3 * size,), steps=(1,), axes=(0,))
-    r_zr = shaping.slice(r, starts=(0,), stops=(2 * size,), steps=(1,), axes=(0,))
+    r_h = slicing.slice(r, starts=(2 * size,), stops=(3 * size,), steps=(1,), axes=(0,))
+    r_zr = slicing.slice(r, starts=(0,), stops=(2 * size,), steps=(1,), axes=(0,))
     b_h, b_zr = None, None
     if b_hh is not None:
-        b_h = shaping.slice(b_hh, starts=(2 * size,), stops=(3 * size,), steps=(1,), axes=(0,))
-        b_zr = shaping.slice(b_hh, starts=(0,), stops=(2 * size,), steps=(1,), axes=(0,))
+        b_h = slicing.slice(b_hh, starts=(2 * size,), stops=(3 * size,), steps=(1,), axes=(0,))
+        b_zr = slicing.slice(b_hh, starts=(0,), stops=(2 * size,), steps=(1,), axes=(0,))
 
     def step(x: Any, states: list[Any]) -> list[Any]:
         (h,) = states
@@ -286,7 +286,7 @@ def _lstm_step(
     p_f: Any = 0.0
     if peepholes is not None:
         p_i, p_o, p_f = (
-            shaping.slice(peepholes, starts=(k * size,), stops=((k + 1) * size,), steps=(1,), axes=(0,))
+            slicing.slice(peepholes, starts=(k * size,), stops=((k + 1) * size,), steps=(1,), axes=(0,))
             for k in range(3)
         )
 

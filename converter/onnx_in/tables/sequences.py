@@ -8,11 +8,11 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, INT64, Type
-from ....runtime.ops import comparison, elementwise, guard, indexing, shaping
-from ....runtime.ops.by_value import by_value
+from ....runtime.onnx_functions import get_recipe
+from ....runtime.onnx_functions.shaping import split as split_into
+from ....runtime.ops import comparison, elementwise, guard, indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.recipes import get_recipe
-from ....runtime.recipes.shaping import split as split_into
+from ....runtime.ops.higher_order.by_value import by_value
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import Unsupported, cast, onnx, require_few
@@ -161,7 +161,7 @@ def _one_of(context: Context, items: tuple[Any, ...], position: Traced) -> Any:
         raise Unsupported("a position that is known only when the program runs, in a sequence of unlike tensors")
     count = np.asarray(len(items), INT64)
     at, shape = _at(position, count), tensors[0].shape
-    rows = shaping.concat(*(shaping.reshape(x, shape=(1, *shape)) for x in tensors), axis=0)
+    rows = slicing.concat(*(shaping.reshape(x, shape=(1, *shape)) for x in tensors), axis=0)
     return indexing.take(rows, at, axis=0)
 
 
@@ -207,7 +207,7 @@ def concat_from_sequence(context: Context, input_sequence: Any, *, axis: int, ne
     at = normalize_axis(axis, rank)
     if new_axis:
         items = [shaping.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:])) for x in items]
-    return shaping.concat(*items, axis=at)
+    return slicing.concat(*items, axis=at)
 
 
 @onnx("SequenceMap", values=("input_sequence", "additional_inputs"), folds=False)

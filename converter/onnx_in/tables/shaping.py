@@ -9,9 +9,9 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import SymbolicDim, minimum, product
 from ....runtime.ir.types import INT64, Type
-from ....runtime.ops import comparison, creation, elementwise, indexing, shaping
+from ....runtime.onnx_functions.shaping import END, normalized
+from ....runtime.ops import comparison, creation, elementwise, indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.recipes.shaping import END, normalized
 from ....runtime.tracing import Traced
 from ..context import Context
 from ..table import onnx
@@ -114,7 +114,7 @@ def concat(context: Context, *inputs: Traced, axis: int) -> Any:
         raise ShapeError("needed at least one operand")
     at = normalize_axis(axis, inputs[0].ndim)
     try:
-        return shaping.concat(*inputs, axis=at)
+        return slicing.concat(*inputs, axis=at)
     except ShapeError:
         alike = len({(x.dtype, x.ndim) for x in inputs}) == 1
         if not alike or all(isinstance(size, int) for x in inputs for size in x.shape):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, FLOAT64, INT64, is_floating
-from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping, sorting
+from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping, slicing, sorting
 from ....runtime.tracing import Traced
 from .. import protos
 from ..context import Context
@@ -108,7 +108,7 @@ def _of_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: st
     """
     if base.size > 1 or transform == "PROBIT":
         raise Unsupported(f"two classes with {base.size} base values and post_transform {transform!r}")
-    first, second = (shaping.slice(scores, starts=(i,), stops=(i + 1,), steps=(1,), axes=(1,)) for i in (0, 1))
+    first, second = (slicing.slice(scores, starts=(i,), stops=(i + 1,), steps=(1,), axes=(1,)) for i in (0, 1))
     given = [bool(trees.weighted[:, i].any()) for i in (0, 1)]
     if base.size and given[0]:
         first = first + base.astype(scores.dtype)
@@ -117,11 +117,11 @@ def _of_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: st
     if given[1]:
         if not np.all(trees.weighted[trees.modes == LEAF, 1]):
             raise Unsupported("two classes of which the second has a score in some leaves only")
-        return chosen, after_transform(shaping.concat(first, second, axis=1), transform)
+        return chosen, after_transform(slicing.concat(first, second, axis=1), transform)
     if transform == "LOGISTIC":
-        return chosen, elementwise.sigmoid(shaping.concat(-first, first, axis=1))
+        return chosen, elementwise.sigmoid(slicing.concat(-first, first, axis=1))
     other = np.asarray(1, scores.dtype) - first if positive else -first
-    return chosen, shaping.concat(other, first, axis=1)
+    return chosen, slicing.concat(other, first, axis=1)
 
 
 def _regressed(context: Context, x: Traced, trees: Forest, aggregate: str, base: Any, transform: str) -> Any:

@@ -9,10 +9,11 @@ from ...common.dtype import bool_
 from ...common.tensor import Tensor, wrapped
 from ...ir.dims import product
 from ...ops import elementwise, shaping
-from ...ops.control_flow import cond
-from ...ops.subprogram_rules import as_tuple
-from ...subprograms import own_symbols
-from ...tracing import Traced, current
+from ...ops.higher_order.control_flow import cond
+from ...ops.higher_order.subprogram_rules import as_tuple
+from ...programs.subprograms import own_symbols
+from ...tracing import Traced
+from ..current import current_recording
 from ..printing import conditional, values_of, with_values
 from .joining import Joining, filled
 from .regions import Imports, Region, as_value, assembled, operands
@@ -46,8 +47,7 @@ def truth(value: Any) -> Any:
 
 def either_of(condition: Tensor, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
     """Run both functions, and give what the program is to take of them: see `control`."""
-    trace = current()
-    assert trace is not None, "there are symbolic tensors while Python is traced"
+    trace = current_recording()
     state = State(trace, (then, orelse))
     imports: Imports = {}
     regions = [Region(trace, state, imports) for _ in range(2)]

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import tape
 from ...common.dtype import int64, shown
 from ...common.nested import leaves, mapped, refilled
 from ...common.tensor import Tensor, wrapped
+from ...eager import tape
 from ...errors import UnsupportedPython
 from ...ir.types import INT64, Type
 from ...ops import comparison, elementwise
-from ...ops.loops import loop
-from ...ops.subprogram_rules import as_tuple
-from ...tracing import current
+from ...ops.higher_order.loops import loop
+from ...ops.higher_order.subprogram_rules import as_tuple
+from ..current import current_recording
 from ..objects import is_same
 from ..printing import Printed, Repeated, repeated
 from .conditions import either_of, is_symbolic, truth
@@ -181,8 +181,7 @@ class _Loop:
         step: Callable[[Tensor], tuple[Any, Any]],
         functions: tuple[Callable[..., Any], ...],
     ) -> None:
-        trace = current()
-        assert trace is not None, "there are symbolic tensors while Python is traced"
+        trace = current_recording()
         self._trace = trace
         self._limit, self._going, self._step = limit, going, step
         self._signal = _Signal()

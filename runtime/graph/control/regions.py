@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ... import tape
 from ...common.nested import mapped
 from ...common.tensor import Tensor, created, wrapped
+from ...eager import tape
 from ...errors import UnsupportedPython
 from ...ir.dims import symbol
 from ...ir.program import Program

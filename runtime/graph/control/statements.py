@@ -8,9 +8,10 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ...current_trace import current
 from ...errors import UnsupportedPython
 from ...ops import comparison
-from ...tracing import current
+from ..current import current_recording
 from ..printing import Text, filled_exception, print_with, raise_when_run
 from .conditions import either_of, is_symbolic, truth
 from .loops import TensorRange, attempted, concrete_loop, counted_loop, loop_until
@@ -155,7 +156,7 @@ def while_loop(test: Later, body: Later) -> Any:
         if trace is None:
             signal = body()
         else:
-            signal = attempted(trace, body)
+            signal = attempted(current_recording(), body)
             if is_symbolic(signal):
                 return loop_until(True, test, body)
         if signal != GO_ON:

@@ -9,7 +9,7 @@ from ... import checks
 from ...functional import images
 from ...functional.losses import compared
 from ...functional.padding import pad
-from ...ops import elementwise, shaping
+from ...ops import elementwise, slicing
 from ...ops.reduction import reduce_mean
 from ..cell import Cell
 
@@ -67,7 +67,7 @@ class ImageGradients(Cell):
 def _difference(x: Any, axis: int) -> Any:
     size = x.shape[axis]
     ends = ((1, size), (0, size - 1))
-    after, before = (shaping.slice(x, starts=(i,), stops=(j,), steps=(1,), axes=(axis,)) for i, j in ends)
+    after, before = (slicing.slice(x, starts=(i,), stops=(j,), steps=(1,), axes=(axis,)) for i, j in ends)
     return pad(after - before, (0, 1) if axis == 3 else (0, 0, 0, 1))
 
 
@@ -92,7 +92,7 @@ class CentralCrop(Cell):
             raise ValueError(f"For 'CentralCrop', 'image' must have 3 or 4 dimensions, but got shape {image.shape}")
         cuts = tuple(int((size - size * self.central_fraction) / 2) for size in image.shape[-2:])
         stops = tuple(size - cut for size, cut in zip(image.shape[-2:], cuts, strict=True))
-        return shaping.slice(image, starts=cuts, stops=stops, steps=(1, 1), axes=(image.ndim - 2, image.ndim - 1))
+        return slicing.slice(image, starts=cuts, stops=stops, steps=(1, 1), axes=(image.ndim - 2, image.ndim - 1))
 
     def extend_repr(self) -> str:
         """The part."""

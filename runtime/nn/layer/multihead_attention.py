@@ -12,7 +12,7 @@ from ...functional.attention import attend, joined_masks, mask_in_shape
 from ...functional.joining import part
 from ...functional.linear_algebra import dense
 from ...functional.operands import as_tensor
-from ...ops import creation, padding, reduction, shaping
+from ...ops import creation, reduction, shaping, slicing
 from ..cell import Cell
 from .basic import Dense
 
@@ -175,7 +175,7 @@ class MultiheadAttention(Cell):
             added.append(shaping.expand(heads, shape=shape))
         if self.add_zero_attn:
             added.append(creation.full_like(k, 0.0, shape=shape))
-        return shaping.concat(k, *added, axis=2) if added else k
+        return slicing.concat(k, *added, axis=2) if added else k
 
     def _mask(self, attn_mask: Any, key_padding_mask: Any, q: Any, keys: Any, added: int, *, unbatched: bool) -> Any:
         of, (batch, heads, queries, _) = self.cls_name, q.shape
@@ -191,7 +191,7 @@ class MultiheadAttention(Cell):
         if added:  # which every query may attend to
             none = (0, 0, 0)
             masks = [
-                None if mask is None else padding.pad(mask, before=(*none, 0), after=(*none, added)) for mask in masks
+                None if mask is None else slicing.pad(mask, before=(*none, 0), after=(*none, added)) for mask in masks
             ]
         return joined_masks(*masks, like=q)
 

@@ -15,7 +15,7 @@ from ...functional.dropout import dropout as drop
 from ...functional.operands import floating
 from ...functional.recurrence import Weights, stacked
 from ...ops import creation, elementwise, shaping
-from ...tracing import Operand
+from ...tensor_like import Operand
 from ..cell import Cell
 
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}

@@ -13,7 +13,8 @@ from ...functional.joining import stack
 from ...functional.losses import compared
 from ...functional.pooling import avg_pool2d
 from ...ops import elementwise, rectifier, shaping
-from ...ops.reduction import reduce_mean, reduce_prod
+from ...ops.products import reduce_prod
+from ...ops.reduction import reduce_mean
 from ..cell import Cell
 from .container import CellList
 from .conv import Conv2d

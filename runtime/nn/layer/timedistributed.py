@@ -10,7 +10,7 @@ from ...functional.operands import as_tensor
 from ...functional.spelling import OperatorObject
 from ...ops import shaping
 from ...ops.common import normalize_axis
-from ...tracing import Operand
+from ...tensor_like import Operand
 from ..cell import Cell
 
 

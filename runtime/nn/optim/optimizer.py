@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ... import checks, tape
+from ... import checks
 from ...common.dtype import float32, float64, int32
 from ...common.nested import mapped
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor, wrapped
+from ...eager import tape
 from ...ir.types import is_half
 from ...ops import elementwise, reduction, shaping
 from ...precision import computing_in

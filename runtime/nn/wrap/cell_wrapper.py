@@ -11,7 +11,7 @@ from ...amp.scalers import scaled
 from ...common.dtype import float32
 from ...common.parameter import ParameterTuple
 from ...common.tensor import Tensor
-from ...gradients import GradOperation, value_and_grad
+from ...eager.gradients import GradOperation, value_and_grad
 from ...ir.types import is_floating
 from ...ops import elementwise
 from ..cell import Cell

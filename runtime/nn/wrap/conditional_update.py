@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...common.tensor import Tensor, is_known
+from ...current_trace import current
 from ...ops import shaping
-from ...tracing import current
 
 
 def update_unless(skip: Any, update: Callable[[], Any]) -> None:

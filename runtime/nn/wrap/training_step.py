@@ -12,7 +12,7 @@ from ...amp.scalers import LossScaler, all_finite
 from ...common.dtype import bool_, int32
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor, wrapped, zeros_like
-from ...differentiation import differentiate
+from ...eager.backward import differentiate
 from ...errors import UsageError
 from ...functional.clipping import clip_by_norm
 from ...ir.types import is_floating

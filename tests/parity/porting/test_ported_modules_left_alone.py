@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from cellbridge import parity
-from cellbridge.runtime import nn, tape
+from cellbridge.runtime import nn
+from cellbridge.runtime.eager import tape
 from cellbridge.runtime.errors import UsageError
 from tests.parity.porting.ports import made
 

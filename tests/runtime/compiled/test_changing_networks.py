@@ -13,8 +13,8 @@ from torch import nn
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import optim
-from cellbridge.runtime.compiled import train_step
-from cellbridge.runtime.compiled.train_step import compile_train_step
+from cellbridge.runtime.train_step import train_step
+from cellbridge.runtime.train_step.train_step import compile_train_step
 
 X, Y = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3), np.ones((5, 2), np.float32)
 

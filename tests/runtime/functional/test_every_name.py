@@ -18,7 +18,8 @@ from tests.runtime.functional.test_measured import TYPES, VALUES
 
 CALLS = "\n".join([*VALUES, *TYPES, *EQUAL])
 IN_TESTS_OF_THEIR_OWN = {
-    "constexpr": "test_hints",
+    "constexpr": "test_noop_compat",
+    "register_hook": "test_cell_hooks",
     "MultitypeFuncGraph": "test_mapping",
     "copy_": "test_inplace",
     "fill_": "test_inplace",

@@ -324,7 +324,7 @@ def test_what_is_drawn_of_computed_values_is_left_to_the_interpreter(monkeypatch
     def drawn(x: Any) -> Any:
         return ops.sigmoid(x).bernoulli()
 
-    from cellbridge.runtime.interpreter import execute
+    from cellbridge.runtime.programs.interpreter import execute
 
     monkeypatch.setattr(running, "execute", execute)
     jitted = ms.jit(drawn)
@@ -337,7 +337,7 @@ def test_what_is_drawn_of_computed_values_is_left_to_the_interpreter(monkeypatch
 
 
 def test_what_onnx_has_no_form_for_is_left_to_the_interpreter_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cellbridge.runtime.interpreter import execute
+    from cellbridge.runtime.programs.interpreter import execute
 
     monkeypatch.setattr(running, "execute", execute)
     monkeypatch.setattr(ops.get("inverse"), "onnx_rule", None)

@@ -13,9 +13,9 @@ from torch.nn import functional as F
 
 import cellbridge.runtime as ms
 from cellbridge.converter import from_torch
-from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.compiled.executable import lowered
 from cellbridge.runtime.ir.program import Program
+from cellbridge.runtime.programs.gradient_program import differentiate
 
 
 class Net(nn.Module):

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cellbridge.runtime as ms
-from cellbridge.runtime import Parameter, Tensor, nn, tape
+from cellbridge.runtime import Parameter, Tensor, nn
+from cellbridge.runtime.eager import tape
 
 STEPS = 6
 SHAPES = {"fc.weight": (3, 2), "bn.gamma": (3,), "scalar": ()}

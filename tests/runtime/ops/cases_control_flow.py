@@ -7,7 +7,7 @@ import torch
 
 from cellbridge.runtime.ir.types import Type
 from cellbridge.runtime.ops import comparison, linear, trigonometry
-from cellbridge.runtime.subprograms import traced
+from cellbridge.runtime.programs.subprograms import traced
 from tests.runtime.ops.cases import OpCase
 
 RNG = np.random.default_rng(0)

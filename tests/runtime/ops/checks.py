@@ -12,15 +12,15 @@ import torch
 
 from cellbridge.converter.onnx_out.export import to_onnx
 from cellbridge.runtime import ops
-from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.compiled.session import SessionError, run_model
 from cellbridge.runtime.errors import ShapeError
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir import dims
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import CellCall, Type, as_dtype, is_floating
 from cellbridge.runtime.ops.registry import Op, evaluate
+from cellbridge.runtime.programs.gradient_program import differentiate
+from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.tracing import Builder, Traced
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.runtime.ops.cases import OpCase

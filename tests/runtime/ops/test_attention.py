@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ShapeError
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import FLOAT64, CellCall, Type
 from cellbridge.runtime.ops import attention
+from cellbridge.runtime.programs.gradient_program import differentiate
+from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.tracing import Builder
 from cellbridge.runtime.tree import TENSOR, Structure
 

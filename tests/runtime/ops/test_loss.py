@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from cellbridge.runtime.autodiff import differentiate
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ops import loss
+from cellbridge.runtime.programs.gradient_program import differentiate
+from cellbridge.runtime.programs.interpreter import execute
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.checks import one_node_program
 

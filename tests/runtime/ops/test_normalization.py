@@ -12,13 +12,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.errors import ShapeError
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import CellCall, Type
 from cellbridge.runtime.ops import batch_normalization, group_normalization, normalization
 from cellbridge.runtime.ops.registry import Op
+from cellbridge.runtime.programs.gradient_program import differentiate
+from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.tracing import Builder
 from cellbridge.runtime.tree import TENSOR, Structure
 

@@ -16,14 +16,14 @@ import cellbridge.runtime as ms
 from cellbridge.converter import from_torch
 from cellbridge.converter.onnx_out.export import to_onnx
 from cellbridge.runtime import ops
-from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.compiled.session import run_model
-from cellbridge.runtime.interpreter import execute, plan
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import CellCall, Type, as_dtype
 from cellbridge.runtime.lowering.model import Lowering
 from cellbridge.runtime.lowering.writing import add_initializers
+from cellbridge.runtime.programs.gradient_program import differentiate
+from cellbridge.runtime.programs.interpreter import execute, plan
 from cellbridge.runtime.tracing import Builder, Traced
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.runtime.ops.cases_recurrent import LAYERS, attributes_of, layer_inputs

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.ir.types import BFLOAT16
-from cellbridge.runtime.ops import reduction, scanning, sorting
+from cellbridge.runtime.ops import products, reduction, scanning, sorting
 from cellbridge.runtime.ops.summation import pairwise_sum
 
 Array = np.ndarray[Any, Any]
@@ -73,8 +73,8 @@ def test_gradient_of_a_product_is_right_at_zeros(x: Array, data: st.DataObject) 
     axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
     tensor = torch.from_numpy(x.copy()).requires_grad_()
     tensor.prod(axis).sum().backward()
-    y = reduction.reduce_prod(x, axes=(axis,))
-    g = reduction.reduce_prod.vjp_rule(np.ones(y.shape), y, x, axes=(axis,), keepdims=False)  # type: ignore[misc]
+    y = products.reduce_prod(x, axes=(axis,))
+    g = products.reduce_prod.vjp_rule(np.ones(y.shape), y, x, axes=(axis,), keepdims=False)  # type: ignore[misc]
     np.testing.assert_allclose(g, tensor.grad, rtol=1e-12)
 
 

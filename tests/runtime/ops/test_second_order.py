@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from cellbridge.runtime.autodiff import differentiate
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.program import Program
+from cellbridge.runtime.programs.gradient_program import differentiate
+from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.runtime.ops import cases_indexing, cases_linear, cases_reduction, cases_shaping
 from tests.runtime.ops.cases import OpCase

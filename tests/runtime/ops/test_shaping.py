@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.ir.types import BFLOAT16
-from cellbridge.runtime.ops import creation, padding, shaping
+from cellbridge.runtime.ops import creation, shaping, slicing
 
 Array = np.ndarray[Any, Any]
 shapes = hnp.array_shapes(min_dims=1, max_dims=4, max_side=5)
@@ -37,11 +37,11 @@ def test_slice_and_its_gradient(shape: tuple[int, ...], data: st.DataObject) -> 
     steps = tuple(data.draw(st.integers(1, 4)) for _ in shape)
     index = tuple(map(slice, starts, stops, steps))
     attributes = {"starts": starts, "stops": stops, "steps": steps, "axes": tuple(range(-x.ndim, 0))}
-    y = shaping.slice(x, **attributes)
+    y = slicing.slice(x, **attributes)
     np.testing.assert_array_equal(y, x[index])
     expected = np.zeros(shape)
     expected[index] = y + 1
-    np.testing.assert_array_equal(gradient(shaping.slice, y + 1, y, x, **attributes), expected)
+    np.testing.assert_array_equal(gradient(slicing.slice, y + 1, y, x, **attributes), expected)
 
 
 @settings(deadline=None)
@@ -63,11 +63,11 @@ def test_pad_and_its_gradient(shape: tuple[int, ...], data: st.DataObject, mode:
     tensor = torch.from_numpy(x).requires_grad_()
     expected = functional.pad(tensor, amounts, mode)
     attributes = {"before": tuple(before), "after": tuple(after), "mode": mode}
-    y = padding.pad(x, **attributes)
+    y = slicing.pad(x, **attributes)
     np.testing.assert_array_equal(y, expected.detach().numpy())
     g = np.random.default_rng(0).standard_normal(y.shape)
     (wanted,) = torch.autograd.grad(expected, tensor, torch.from_numpy(g))
-    np.testing.assert_allclose(gradient(padding.pad, g, y, x, **attributes), wanted.numpy(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(gradient(slicing.pad, g, y, x, **attributes), wanted.numpy(), rtol=1e-12, atol=1e-12)
 
 
 @settings(deadline=None)
@@ -109,10 +109,10 @@ def test_moving_data_keeps_the_dtype(dtype: Any) -> None:
     x = np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype)
     for y in [
         shaping.transpose(x, permutation=(1, 0)),
-        shaping.concat(x, x, axis=0),
+        slicing.concat(x, x, axis=0),
         shaping.triangle(x, upper=True),
-        padding.pad(x, before=(1, 0), after=(0, 1)),
-        padding.pad(x, before=(0, 1), after=(0, 1), mode="reflect"),
+        slicing.pad(x, before=(1, 0), after=(0, 1)),
+        slicing.pad(x, before=(0, 1), after=(0, 1), mode="reflect"),
         creation.full(shape=(2,), value=1, dtype=np.dtype(dtype)),
         creation.arange(stop=2, dtype=np.dtype(dtype)),
     ]:
@@ -128,10 +128,10 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ShapeError, match="does not broadcast"):
         shaping.expand(x, shape=(2, 4))
     with pytest.raises(ShapeError, match="differ outside axis 0"):
-        shaping.concat(x, np.zeros((2, 4)), axis=0)
+        slicing.concat(x, np.zeros((2, 4)), axis=0)
     with pytest.raises(ShapeError, match="does not lie within"):
-        shaping.slice(x, starts=(0,), stops=(4,), steps=(1,), axes=(1,))
+        slicing.slice(x, starts=(0,), stops=(4,), steps=(1,), axes=(1,))
     with pytest.raises(ShapeError, match="reflect adds at most 2 elements to axis 1"):
-        padding.pad(x, before=(0, 3), after=(0, 0), mode="reflect")
+        slicing.pad(x, before=(0, 3), after=(0, 0), mode="reflect")
     with pytest.raises(ShapeError, match="cannot crop"):
-        padding.pad(x, before=(-1, 0), after=(-2, 0))
+        slicing.pad(x, before=(-1, 0), after=(-2, 0))

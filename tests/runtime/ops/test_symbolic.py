@@ -9,14 +9,25 @@ import numpy as np
 import pytest
 
 from cellbridge.converter.onnx_out.export import to_onnx
-from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ShapeError
-from cellbridge.runtime.interpreter import execute
 from cellbridge.runtime.ir.dims import Dim, minimum, symbol
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import FLOAT64, INT64, CellCall, Type
-from cellbridge.runtime.ops import creation, get, indexing, linear, padding, reduction, scanning, shaping, sorting
+from cellbridge.runtime.ops import (
+    creation,
+    get,
+    indexing,
+    linear,
+    products,
+    reduction,
+    scanning,
+    shaping,
+    slicing,
+    sorting,
+)
+from cellbridge.runtime.programs.gradient_program import differentiate
+from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.tracing import Builder
 from cellbridge.runtime.tree import TENSOR, Structure
 
@@ -30,23 +41,23 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "reshape_one": lambda x, n, m: shaping.reshape(x, shape=(n, m * 6)),
     "reshape_two": lambda x, n, m: shaping.reshape(x, shape=(n * m, 2, 3)),
     "expand": lambda x, n, m: shaping.expand(x, shape=(m, n, m, 6)),
-    "concat": lambda x, n, m: shaping.concat(x, x * 2.0, axis=1),
-    "slice": lambda x, n, m: shaping.slice(x, starts=(0, m - 1), stops=(n - 1, m), steps=(1, 1), axes=(0, 1)),
-    "slice_clamped": lambda x, n, m: shaping.slice(x, starts=(0,), stops=(minimum(n, 4),), steps=(3,), axes=(0,)),
-    "slice_step": lambda x, n, m: shaping.slice(x, starts=(1,), stops=(m,), steps=(2,), axes=(1,)),
+    "concat": lambda x, n, m: slicing.concat(x, x * 2.0, axis=1),
+    "slice": lambda x, n, m: slicing.slice(x, starts=(0, m - 1), stops=(n - 1, m), steps=(1, 1), axes=(0, 1)),
+    "slice_clamped": lambda x, n, m: slicing.slice(x, starts=(0,), stops=(minimum(n, 4),), steps=(3,), axes=(0,)),
+    "slice_step": lambda x, n, m: slicing.slice(x, starts=(1,), stops=(m,), steps=(2,), axes=(1,)),
     "flip": lambda x, n, m: shaping.flip(x, axes=(0, 1)),
-    "tile": lambda x, n, m: shaping.tile(x, repeats=(2, n, 1)),
+    "tile": lambda x, n, m: slicing.tile(x, repeats=(2, n, 1)),
     "roll": lambda x, n, m: shaping.roll(x, shifts=(3, -7), axes=(0, 1)),
     "triangle": lambda x, n, m: shaping.triangle(shaping.transpose(x, permutation=(2, 0, 1)), upper=False, k=1),
-    "pad_to_multiple": lambda x, n, m: padding.pad(x, before=(0, 0, 0), after=((0 - n) % 4, m, 0)),
-    "pad_crop": lambda x, n, m: padding.pad(x, before=(2 - n, 0, -1), after=(0, 1 - m, 0)),
-    "pad_reflect": lambda x, n, m: padding.pad(x, before=(n - 1, 0, 0), after=(1, m - 1, 2), mode="reflect"),
-    "pad_replicate": lambda x, n, m: padding.pad(x, before=(1, m, 0), after=(0, 2, -1), mode="replicate"),
-    "pad_circular": lambda x, n, m: padding.pad(x, before=(n, 1, 0), after=(2, m, -1), mode="circular"),
+    "pad_to_multiple": lambda x, n, m: slicing.pad(x, before=(0, 0, 0), after=((0 - n) % 4, m, 0)),
+    "pad_crop": lambda x, n, m: slicing.pad(x, before=(2 - n, 0, -1), after=(0, 1 - m, 0)),
+    "pad_reflect": lambda x, n, m: slicing.pad(x, before=(n - 1, 0, 0), after=(1, m - 1, 2), mode="reflect"),
+    "pad_replicate": lambda x, n, m: slicing.pad(x, before=(1, m, 0), after=(0, 2, -1), mode="replicate"),
+    "pad_circular": lambda x, n, m: slicing.pad(x, before=(n, 1, 0), after=(2, m, -1), mode="circular"),
     "sum": lambda x, n, m: reduction.reduce_sum(x, axes=(0,)),
     "mean": lambda x, n, m: reduction.reduce_mean(x, axes=(0, 2)),
     "max": lambda x, n, m: reduction.reduce_max(x, axes=(1,)),
-    "prod": lambda x, n, m: reduction.reduce_prod(x, axes=(1,)),
+    "prod": lambda x, n, m: products.reduce_prod(x, axes=(1,)),
     "logsumexp": lambda x, n, m: reduction.logsumexp(x, axes=(0,)),
     "variance": lambda x, n, m: reduction.variance(x, axes=(0, 1), keepdims=True),
     "cumsum": lambda x, n, m: scanning.cumsum(x, axis=1),
@@ -58,7 +69,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "gather": lambda x, n, m: indexing.gather(x, sorting.sort(x, axis=0)[1], axis=0),
     "scatter": lambda x, n, m: indexing.scatter(x, sorting.sort(x, axis=0)[1], x, axis=0, reduction="add"),
     "gather_nd": lambda x, n, m: indexing.gather_nd(x, np.array([[0, 1], [-1, 0]])),
-    "slice_scatter": lambda x, n, m: indexing.slice_scatter(x, shaping.slice(x * 2.0, starts=(0,), stops=(m - 1,), steps=(1,), axes=(1,)), axis=1, start=1, stop=m),  # noqa: E501
+    "slice_scatter": lambda x, n, m: indexing.slice_scatter(x, slicing.slice(x * 2.0, starts=(0,), stops=(m - 1,), steps=(1,), axes=(1,)), axis=1, start=1, stop=m),  # noqa: E501
     "matmul": lambda x, n, m: linear.matmul(x, shaping.transpose(x, permutation=(0, 2, 1))),
     "matmul_by_matrix": lambda x, n, m: linear.matmul(x, np.arange(12.0).reshape(6, 2)),
     "linear": lambda x, n, m: linear.linear(x, np.arange(12.0).reshape(2, 6), np.ones(2)),

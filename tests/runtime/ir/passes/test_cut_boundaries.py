@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from cellbridge.runtime import Program, execute, verify
-from cellbridge.runtime.autodiff import differentiate
 from cellbridge.runtime.ir.passes.cut_boundaries import isolated_program
 from cellbridge.runtime.ir.types import FLOAT32, CellCall, Node, Type, Value
 from cellbridge.runtime.ops import elementwise
 from cellbridge.runtime.ops.boundary import boundary
+from cellbridge.runtime.programs.gradient_program import differentiate
 from cellbridge.runtime.tracing import Builder
 from cellbridge.runtime.tree import TENSOR, Structure
 

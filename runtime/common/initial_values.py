@@ -1,0 +1,139 @@
+"""Initializers without chance, and what a new tensor holds by name, number or initializer."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from .drawn_initializers import (
+    HeNormal,
+    HeUniform,
+    Normal,
+    Orthogonal,
+    TruncatedNormal,
+    Uniform,
+    VarianceScaling,
+    XavierNormal,
+    XavierUniform,
+)
+from .initializer_base import Array, Initializer, Shape, check_dimensions
+
+
+def initial_values(init: Any, shape: Any, dtype: np.dtype[Any]) -> Array:
+    """An array of `shape`, filled as `init` says: the name of an initializer, an `Initializer` or a number.
+
+    Raises:
+        TypeError: `init` is none of these.
+        ValueError: no initializer has that name, or the shape isn't positive.
+    """
+    if not isinstance(init, (str, numbers.Number, Initializer)):
+        raise TypeError(
+            "For 'initializer', 'init' must be a Tensor, a number, the name of an initializer or an Initializer, but "
+            f"got {type(init).__name__}: {init!r}"
+        )
+    if shape is None:
+        raise ValueError("For 'initializer', 'shape' must be given unless 'init' is a Tensor")
+    array = np.zeros(as_shape(shape), dtype)
+    _as_initializer(init)(array)
+    return array
+
+
+def as_shape(shape: Any) -> Shape:
+    """A shape as a tuple; `ValueError` unless it is made of ints > 0."""
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    for size in sizes:
+        if not isinstance(size, (int, np.integer)) or size < 1:
+            raise ValueError(f"For 'initializer', 'shape' must consist of ints > 0, but got {shape}")
+    return tuple(int(size) for size in sizes)
+
+
+def _as_initializer(init: Any) -> Initializer:
+    if isinstance(init, Initializer):
+        return init
+    if not isinstance(init, str):
+        return Constant(init)
+    if init.lower() not in _NAMED:
+        raise ValueError(f"For 'initializer', 'init' must be one of {sorted(_NAMED)}, but got '{init}'")
+    return _NAMED[init.lower()]()
+
+
+# ---- those without chance ----
+
+
+@dataclass(eq=False, repr=False)
+class Constant(Initializer):
+    """Fills with one value: a number, or an array that broadcasts to the shape."""
+
+    value: Any
+
+    def _values(self, shape: Shape) -> Array:
+        return np.broadcast_to(np.asarray(self.value), shape)
+
+
+class Zero(Initializer):
+    """Fills with 0."""
+
+    def _values(self, shape: Shape) -> Array:
+        return np.zeros(shape)
+
+
+class One(Initializer):
+    """Fills with 1."""
+
+    def _values(self, shape: Shape) -> Array:
+        return np.ones(shape)
+
+
+class Identity(Initializer):
+    """1 on the diagonal of a matrix, else 0; `ValueError` for a tensor that isn't 2-D."""
+
+    def _values(self, shape: Shape) -> Array:
+        check_dimensions(self, shape, (2,))
+        return np.eye(shape[0], shape[1])
+
+
+@dataclass(eq=False, repr=False)
+class Dirac(Initializer):
+    """Makes of a convolution weight (out, in, ...) one that passes its input on: 1 at the centre of channel i to i.
+
+    Args:
+        groups: in how many groups the convolution works; each is filled alike.
+
+    Raises:
+        ValueError: the tensor isn't 3-, 4- or 5-D, or `groups` doesn't divide its first dimension.
+    """
+
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        checks.positive_int(self.groups, "groups", of="Dirac")
+
+    def _values(self, shape: Shape) -> Array:
+        check_dimensions(self, shape, (3, 4, 5))
+        if shape[0] % self.groups:
+            raise ValueError(f"For 'Dirac', 'groups' must divide the first dimension of {shape}, but got {self.groups}")
+        per_group = shape[0] // self.groups
+        centre = tuple(size // 2 for size in shape[2:])
+        filled = np.zeros(shape)
+        for group in range(self.groups):
+            for channel in range(min(per_group, shape[1])):
+                filled[(group * per_group + channel, channel, *centre)] = 1
+        return filled
+
+
+_KINDS = (Zero, One, Identity, Dirac, Uniform, Normal, TruncatedNormal, XavierUniform, XavierNormal, HeUniform,
+          HeNormal, VarianceScaling, Orthogonal)  # fmt: skip
+_NAMED: dict[str, Callable[[], Initializer]] = {
+    **{kind.__name__.lower(): kind for kind in _KINDS},
+    "zeros": Zero,
+    "ones": One,
+    "xavier_uniform": XavierUniform,
+    "xavier_normal": XavierNormal,
+    "he_uniform": HeUniform,
+    "he_normal": HeNormal,
+}

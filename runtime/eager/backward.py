@@ -1,0 +1,220 @@
+"""How a gradient is computed: a function runs with its arguments and Parameters tracked, then the tape is walked back.
+
+`runtime.gradients` is what people call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..common.hooks import with_gradient_hooks
+from ..common.nested import leaves, tensors_in
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor, full_like, wrapped, zeros_like
+from ..current_trace import current as current_trace
+from ..ops import elementwise
+from ..precision import computing_in
+from . import tape
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Differentiated:
+    """Outputs of a function, and the gradients of the arguments and weights asked for, in the order asked.
+
+    `reached` says of each weight whether a gradient arrived there; where none did, it is zeros.
+    """
+
+    outputs: Any
+    inputs: tuple[Any, ...]
+    weights: tuple[Tensor, ...]
+    reached: tuple[bool, ...]
+
+
+@dataclass
+class Forward:
+    """A forward run that was recorded.
+
+    Attributes:
+        recording: its tape; the run begins at entry `start`.
+        numbers: tape numbers of the tracked arguments, by position.
+        parameters: tape number of each tracked Parameter, and itself, by identity.
+        outputs: what the function returned.
+    """
+
+    recording: tape.Tape
+    start: int
+    numbers: dict[int, int] = field(default_factory=dict)
+    parameters: dict[int, tuple[int, Parameter]] = field(default_factory=dict)
+    outputs: Any = None
+
+    def number_of(self, parameter: Tensor) -> int | None:
+        """The tape number of a Parameter; None if it wasn't tracked."""
+        found = self.parameters.get(id(parameter))
+        return found[0] if found else None
+
+
+def differentiate(
+    fn: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    positions: tuple[int, ...],
+    weights: tuple[Parameter, ...],
+    *,
+    has_aux: bool = False,
+    output_gradient: Any = None,
+) -> Differentiated:
+    """Run `fn` and its backward pass; see `gradients.grad`. `output_gradient` takes the place of ones.
+
+    Nothing is left recorded afterwards, whether `fn` raised or not.
+    """
+    _check_positions(args, positions)
+    trace = current_trace()
+    if trace is not None and trace.region is not None:
+        trace.region.begins_gradient()
+    outer = tape.current()
+    take_forward = getattr(fn, "take_forward", None) if outer is None else None  # a Cell may have kept one
+    forward = take_forward(args, kwargs, weights) if take_forward else None
+    recording = outer or (forward.recording if forward else tape.Tape())
+    try:
+        if forward is None:
+            forward = record(fn, args, kwargs, recording, positions, weights)
+        if has_aux and not (isinstance(forward.outputs, (tuple, list)) and len(forward.outputs) > 1):
+            raise ValueError("with has_aux=True the function must return more than one output; it returned one")
+        of_what = forward.outputs[0] if has_aux else forward.outputs
+        with tape.recording(outer), computing_in(None):
+            cotangents = _seeds(of_what, output_gradient, forward)
+            recording.pull_back(forward.start, cotangents)
+            complete: dict[int, Tensor] = {}  # by tape number, as the hooks of the tensor leave them
+
+            def gradient(tensor: Tensor, number: int | None) -> Tensor:
+                if number is None or number not in cotangents:
+                    return zeros_like(tensor)
+                if number not in complete:
+                    complete[number] = with_gradient_hooks(tensor, cotangents[number])
+                return complete[number]
+
+            of_inputs = tuple(
+                gradient(args[i], forward.numbers.get(i)) if isinstance(args[i], Tensor) else () for i in positions
+            )
+            of_weights = tuple(gradient(p, forward.number_of(p)) for p in weights)
+            reached = tuple(forward.number_of(p) in cotangents for p in weights)
+        return Differentiated(forward.outputs, of_inputs, of_weights, reached)
+    finally:
+        if outer is None:
+            recording.clear()
+
+
+def record(
+    fn: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    recording: tape.Tape,
+    positions: Sequence[int],
+    weights: Sequence[Parameter],
+) -> Forward:
+    """Run `fn` on the tape with the arguments at `positions` and the trainable ones of `weights` tracked.
+
+    A Parameter among the arguments is tracked as a weight is: wherever `fn` meets it, it is the one argument.
+    """
+    given = list(args)
+    forward = Forward(recording, 0)
+    parameters = [*weights, *(args[i] for i in positions if isinstance(args[i], Parameter))]
+    with _tracked(recording, parameters, forward), tape.recording(recording):
+        for i in positions:
+            if isinstance(args[i], Parameter):
+                if args[i].requires_grad:
+                    forward.numbers[i] = forward.parameters[id(args[i])][0]
+            elif isinstance(args[i], Tensor):
+                number = forward.numbers[i] = _leaf(recording, args[i])
+                given[i] = wrapped(args[i]._data, recording, number)
+                given[i]._is_leaf = True
+                hooks = args[i].__dict__.setdefault("_gradient_hooks", {})
+                given[i].__dict__["_gradient_hooks"] = hooks
+        forward.start = len(recording.entries)
+        forward.outputs = fn(*given, **kwargs)
+    return forward
+
+
+@contextlib.contextmanager
+def _tracked(recording: tape.Tape, parameters: Sequence[Parameter], forward: Forward) -> Iterator[None]:
+    """Within the context, the trainable ones of `parameters` are leaves on the tape."""
+    before: list[tuple[Parameter, tape.Tape | None, int]] = []
+    try:
+        for parameter in parameters:
+            if parameter.requires_grad and id(parameter) not in forward.parameters:
+                number = _leaf(recording, parameter)
+                before.append((parameter, parameter._tape, parameter._number))
+                parameter._tape, parameter._number = recording, number
+                forward.parameters[id(parameter)] = (number, parameter)
+        yield
+    finally:
+        for parameter, recorded_on, number in before:
+            parameter._tape, parameter._number = recorded_on, number
+
+
+def _leaf(recording: tape.Tape, tensor: Tensor) -> int:
+    """A new number for `tensor`, linked to the one it is tracked under already (by an enclosing request)."""
+    number = recording.number()
+    outer = tensor.number_on(recording)
+    if outer is not None:
+        recording.append(tape.Entry((outer,), (number,), lambda arrived: arrived))
+    return number
+
+
+def _check_positions(args: tuple[Any, ...], positions: tuple[int, ...]) -> None:
+    for position in positions:
+        if position >= len(args):
+            raise RuntimeError(
+                f"`grad_position` {position} exceeds the inputs: the function was called with {len(args)} positional "
+                "arguments (those given by keyword can't be differentiated)"
+            )
+        if not isinstance(args[position], (Tensor, tuple, list, dict)):
+            raise TypeError(
+                f"argument {position} can't be differentiated: needed a Tensor, but got {args[position]!r} "
+                f"({type(args[position]).__name__})"
+            )
+
+
+_CONSTANTS = (bool, int, float, np.ndarray, np.generic)
+"""What a function may return without a Tensor: its gradients are zeros."""
+
+
+def _seeds(outputs: Any, output_gradient: Any, forward: Forward) -> dict[int, Any]:
+    """Output gradients by tape number."""
+    tensors = list(tensors_in(outputs))
+    if not tensors and not any(isinstance(leaf, _CONSTANTS) for leaf in leaves(outputs)):
+        returned = "None; is a `return` missing?" if outputs is None else f"{outputs!r} ({type(outputs).__name__})"
+        raise TypeError(
+            "there is nothing to differentiate: the function must return a Tensor, or a tuple, list or dict that holds "
+            f"some, but it returned {returned}"
+        )
+    if output_gradient is None:
+        gradients = [full_like(x, 1) for x in tensors]
+    else:
+        given = leaves(output_gradient)
+        if len(given) != len(tensors):
+            raise RuntimeError(f"the output gradient holds {len(given)} tensors, the output {len(tensors)}")
+        gradients = [_seed(x, g) for x, g in zip(tensors, given, strict=True)]
+    cotangents: dict[int, Any] = {}
+    for x, g in zip(tensors, gradients, strict=True):
+        number = forward.number_of(x)  # a Parameter that is itself an output is no longer on the tape
+        if number is None:
+            number = x.number_on(forward.recording)
+        if number is not None:
+            cotangents[number] = cotangents[number] + g if number in cotangents else g
+    return cotangents
+
+
+def _seed(output: Tensor, gradient: Any) -> Tensor:
+    """The gradient given for an output, in its dtype; `ValueError` if it has another shape."""
+    g = gradient if isinstance(gradient, Tensor) else Tensor(gradient)
+    if output.shape != g.shape:
+        raise ValueError(f"the output gradient must have the shape of the output, {output.shape}, but got {g.shape}")
+    return g if g.dtype == output.dtype else elementwise.cast(g, dtype=output.dtype)

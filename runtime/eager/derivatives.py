@@ -1,0 +1,200 @@
+"""Gradients among the operators, `ops.grad(fn)`, and products with and rows and columns of a Jacobian matrix.
+
+For `fn` with outputs y and inputs x, the Jacobian J has the derivatives dy[i]/dx[j].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..common.nested import tensors_in
+from ..common.tensor import Tensor
+from ..functional.arguments import integers
+from ..functional.joining import stack
+from ..functional.shapes import reshape
+from ..functional.spelling import operator_object, spelled
+from ..tensor_like import Operand
+from .backward import differentiate
+from .gradients import GradOperation, get_grad, grad, value_and_grad
+
+Function = Callable[..., Any]
+
+for _function in (get_grad, grad, value_and_grad):
+    spelled()(_function)
+operator_object(GradOperation)
+
+
+@spelled()
+def vjp(fn: Function, *inputs: Any, weights: Any = None, has_aux: bool = False) -> tuple[Any, ...]:
+    """The outputs of `fn(*inputs)`, and the function from output gradients v to vJ.
+
+    Args:
+        fn: a function or Cell that returns a tensor or a tuple of them.
+        inputs: its arguments, tensors.
+        weights: Parameters whose gradients are computed too: one, or a list or tuple.
+        has_aux: only the first output is differentiated.
+
+    Returns:
+        `(outputs, vjp_fn)`. `vjp_fn(*v)` takes a tensor for each output and runs `fn` again; it returns the
+        tuple of the gradients of the inputs, with `weights` the pair of that and of theirs. With `has_aux`,
+        `(first output, vjp_fn, the others)`.
+
+    Raises:
+        TypeError: an input is no tensor.
+        ValueError: with `has_aux`, there is one output only.
+    """
+    _require_tensors(inputs, of="vjp")
+    pull = GradOperation(get_all=True, get_by_list=weights is not None, sens_param=True)
+    pull_back = pull(_without_aux(fn) if has_aux else fn, weights)
+
+    def vjp_fn(*v: Any) -> Any:
+        _require_tensors(v, of="vjp_fn")
+        return pull_back(*inputs, v[0] if len(v) == 1 else v)
+
+    outputs, *aux = _split_aux(fn(*inputs)) if has_aux else (fn(*inputs),)
+    return outputs, vjp_fn, *aux
+
+
+@spelled()
+def jvp(fn: Function, inputs: Any, v: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """The outputs of `fn` and their derivatives in the direction `v`: Jv.
+
+    Args:
+        fn: a function or Cell that returns a tensor or a tuple of them.
+        inputs: its argument, or a tuple or list of them.
+        v: as `inputs`, of the same shapes.
+        has_aux: only the first output is differentiated.
+
+    Returns:
+        `(outputs, derivatives)`; with `has_aux`, `(first output, its derivative, the others)`.
+
+    Raises:
+        TypeError: an input or direction is no tensor.
+        ValueError: `v` has another shape; or, with `has_aux`, there is one output only.
+    """
+    given, directions = _several(inputs), _several(v)
+    _require_tensors((*given, *directions), of="jvp")
+    if [x.shape for x in given] != [x.shape for x in directions]:
+        raise ValueError(
+            f"For 'jvp', 'v' must have the shapes of 'inputs', {[x.shape for x in given]}, but got "
+            f"{[x.shape for x in directions]}"
+        )
+    outputs, *aux = _split_aux(fn(*given)) if has_aux else (fn(*given),)
+    results = list(tensors_in(outputs))
+    pull_back = GradOperation(get_all=True, sens_param=True)(_without_aux(fn) if has_aux else fn)
+
+    def pulled(*u: Any) -> Any:  # linear in u, with the derivative v J^T
+        return pull_back(*given, u if isinstance(outputs, (tuple, list)) else u[0])
+
+    zeros = tuple(Tensor(np.zeros(y.shape, y.dtype)) for y in results)
+    found = differentiate(pulled, zeros, {}, tuple(range(len(zeros))), (), output_gradient=directions).inputs
+    return outputs, found if isinstance(outputs, (tuple, list)) else found[0], *aux
+
+
+@spelled()
+def jacrev(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Function:
+    """The function that computes the Jacobian of `fn`, a row (one element of an output) at a time.
+
+    Args:
+        fn: a function or Cell that returns a tensor or a tuple of them.
+        grad_position: index of the argument, or a tuple of indices.
+        has_aux: only the first output is differentiated.
+
+    Returns:
+        A function with the arguments of `fn`. For an output of shape Y and an argument of shape X it gives (*Y, *X): a
+        tuple by argument if `grad_position` is a tuple, in a tuple by output if there are several. With `has_aux`, the
+        pair of that and the other outputs.
+    """
+    positions = integers(grad_position, "grad_position", of="jacrev")
+
+    def jacobian(*args: Any) -> Any:
+        function = _without_aux(fn) if has_aux else fn
+        outputs, *aux = _split_aux(fn(*args)) if has_aux else (fn(*args),)
+        results = _several(outputs)
+        found = []
+        for i, y in enumerate(results):
+            rows = [
+                differentiate(function, args, {}, positions, (), output_gradient=_units(results, i, place)).inputs
+                for place in range(y.size)
+            ]
+            found.append(
+                tuple(
+                    reshape(stack([row[k] for row in rows]), (*y.shape, *args[position].shape))
+                    for k, position in enumerate(positions)
+                )
+            )
+        return _arranged(found, outputs, grad_position, aux)
+
+    return jacobian
+
+
+@spelled()
+def jacfwd(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Function:
+    """The function that computes the Jacobian of `fn`, a column (element of an argument) at a time; see `jacrev`."""
+    positions = integers(grad_position, "grad_position", of="jacfwd")
+
+    def jacobian(*args: Any) -> Any:
+        outputs, *aux = _split_aux(fn(*args)) if has_aux else (fn(*args),)
+        results = _several(outputs)
+        chosen = tuple(args[position] for position in positions)
+
+        def of_chosen(*xs: Any) -> Any:
+            complete = list(args)
+            for position, x in zip(positions, xs, strict=True):
+                complete[position] = x
+            y = fn(*complete)
+            return y[0] if has_aux else y
+
+        columns: list[list[Any]] = [
+            [_several(jvp(of_chosen, chosen, _units(chosen, k, place))[1]) for place in range(x.size)]
+            for k, x in enumerate(chosen)
+        ]
+        found = [
+            tuple(
+                reshape(stack([column[i] for column in columns[k]], -1), (*y.shape, *x.shape))
+                for k, x in enumerate(chosen)
+            )
+            for i, y in enumerate(results)
+        ]
+        return _arranged(found, outputs, grad_position, aux)
+
+    return jacobian
+
+
+def _arranged(found: list[tuple[Any, ...]], outputs: Any, grad_position: Any, aux: Sequence[Any]) -> Any:
+    by_output = [of_inputs if isinstance(grad_position, tuple) else of_inputs[0] for of_inputs in found]
+    jacobian = tuple(by_output) if isinstance(outputs, (tuple, list)) else by_output[0]
+    return (jacobian, *aux) if aux else jacobian
+
+
+def _units(tensors: Sequence[Any], which: int, place: int) -> tuple[Any, ...]:
+    """Zeros like the tensors, with a one at flat index `place` of that number `which`."""
+    arrays = [np.zeros(x.shape, x.dtype) for x in tensors]
+    arrays[which].reshape(-1)[place] = 1
+    return tuple(map(Tensor, arrays))
+
+
+def _without_aux(fn: Function) -> Function:
+    def first(*args: Any) -> Any:
+        return _split_aux(fn(*args))[0]
+
+    return first
+
+
+def _split_aux(outputs: Any) -> tuple[Any, Any]:
+    if not isinstance(outputs, tuple) or len(outputs) < 2:
+        raise ValueError("with has_aux=True the function must return more than one output; it returned one")
+    return outputs[0], outputs[1] if len(outputs) == 2 else outputs[1:]
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    return tuple(given) if isinstance(given, (tuple, list)) else (given,)
+
+
+def _require_tensors(given: Sequence[Any], *, of: str) -> None:
+    for x in given:
+        if not isinstance(x, Operand):
+            raise TypeError(f"For '{of}', the inputs must be Tensors, but got {type(x).__name__}: {x!r}")

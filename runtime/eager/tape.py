@@ -1,0 +1,131 @@
+"""The tape of eager differentiation: what was computed from which tracked value, in order.
+
+A value is tracked when it has a number on the tape that records now: gradients are asked with respect to some leaves,
+and an op with a tracked operand gives its outputs numbers. Nothing is tracked unless a gradient was asked for, so that
+plain calls cost nothing and leave nothing behind. The backward pass walks the tape from its end.
+
+A gradient asked for inside a differentiated function (a second derivative) uses the same tape: its backward pass is
+recorded too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..current_trace import current as current_trace
+
+Array = np.ndarray[Any, Any]
+Pull = Callable[[list[Any]], Sequence[Any]]
+
+
+class Entry:
+    """One recorded step.
+
+    Attributes:
+        operands: numbers of the operands; None for one that isn't tracked.
+        outputs: numbers of the outputs; None for one that no gradient can reach.
+        pull: from the cotangents of the outputs (None where none arrived) to those of the operands.
+        always: whether `pull` runs even if no cotangent arrives (hooks that must fire).
+        place: while tracing, where in the program the step was recorded: what `pull` records belongs there too.
+    """
+
+    __slots__ = ("always", "operands", "outputs", "place", "pull")
+
+    def __init__(
+        self, operands: tuple[int | None, ...], outputs: tuple[int | None, ...], pull: Pull, always: bool = False
+    ) -> None:
+        self.operands = operands
+        self.outputs = outputs
+        self.pull = pull
+        self.always = always
+        trace = current_trace()
+        self.place = None if trace is None else trace.place()
+
+
+class Tape:
+    """A list of entries; numbers are given out in order.
+
+    Attributes:
+        entries: the steps in order.
+        hooks: by the number of a value, what its cotangent becomes once it is complete.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.hooks: dict[int, Callable[[Any], Any]] = {}
+        self._count = 0
+
+    def number(self) -> int:
+        """A number for a newly tracked value."""
+        self._count += 1
+        return self._count
+
+    def append(self, entry: Entry) -> None:
+        """Record a step."""
+        self.entries.append(entry)
+
+    def clear(self) -> None:
+        """Forget all steps, and so let go of what they hold."""
+        self.entries.clear()
+        self.hooks.clear()
+
+    def pull_back(self, start: int, cotangents: dict[int, Any]) -> dict[int, Any]:
+        """Walk the entries from the last to number `start`, passing cotangents from outputs to operands.
+
+        Args:
+            start: index of the first entry that belongs to the differentiated function.
+            cotangents: by number of the outputs; changed in place.
+
+        Returns:
+            `cotangents`, in which those of values that no entry since `start` computed are left: the leaves.
+        """
+        trace = current_trace()
+        for entry in reversed(self.entries[start:]):
+            arrived = [None if n is None else cotangents.pop(n, None) for n in entry.outputs]
+            if self.hooks:
+                arrived = [self.hooks[n](g) if g is not None and n in self.hooks else g
+                           for n, g in zip(entry.outputs, arrived, strict=True)]  # fmt: skip
+            if not entry.always and all(g is None for g in arrived):
+                continue
+            if trace is None or entry.place is None:
+                _pull(entry, arrived, cotangents)
+            else:
+                with trace.at(entry.place):
+                    _pull(entry, arrived, cotangents)
+        return cotangents
+
+
+def _pull(entry: Entry, arrived: list[Any], cotangents: dict[int, Any]) -> None:
+    for number, g in zip(entry.operands, entry.pull(arrived), strict=True):
+        if number is not None and g is not None:
+            cotangents[number] = cotangents[number] + g if number in cotangents else g
+
+
+class _Recording(threading.local):
+    """The tape that records now, per thread; None outside of differentiation."""
+
+    tape: Tape | None = None
+
+
+_recording = _Recording()
+
+
+def current() -> Tape | None:
+    """The tape that records now."""
+    return _recording.tape
+
+
+@contextlib.contextmanager
+def recording(tape: Tape | None) -> Iterator[None]:
+    """Within the context, `tape` records (None: nothing does)."""
+    before = _recording.tape
+    _recording.tape = tape
+    try:
+        yield
+    finally:
+        _recording.tape = before

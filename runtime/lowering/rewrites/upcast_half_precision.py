@@ -1,0 +1,55 @@
+"""`upcast_half_precision`: what computes in float16 or bfloat16 computes in float32, and rounds once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...ir.types import FLOAT32, Node, Value, is_half
+from ...ops import elementwise
+from ...ops.registry import Op, get
+from ...tracing import Builder, Traced
+
+WITHOUT_KERNEL = frozenset({"expand", "full", "pad", "tile", "triangle", "where"})
+"""Ops that only move elements, for whose operators ONNX Runtime has no bfloat16 kernel on the CPU: a list that
+tests/runtime/compiled/test_every_op.py holds."""
+
+
+def upcast_half_precision(builder: Builder, node: Node) -> bool:
+    """The rule: cast the half-precision operands of an op to float32, and its results back, as the interpreter does.
+
+    Ops that only move elements keep theirs but for `WITHOUT_KERNEL`. Values stay what they are.
+    """
+    if not _computes_in_half(get(node.op), node):
+        return False
+    inputs = tuple(None if value is None else _as_float32(Traced(builder, value)).value for value in node.inputs)
+    attributes = {name: _wide(item) for name, item in node.attributes.items()}
+    wide = [
+        builder.new_value(node.op, value.type.with_dtype(FLOAT32)).value if is_half(value.dtype) else value
+        for value in node.outputs
+    ]
+    builder.nodes.append(replace(node, inputs=inputs, attributes=attributes, outputs=tuple(wide)))
+    for value, result in zip(node.outputs, wide, strict=True):
+        if result is not value:
+            cast = Node("cast", (result,), {"dtype": value.dtype}, (value,), node.cell, node.source)
+            builder.nodes.append(cast)
+    return True
+
+
+def _operands(node: Node) -> list[Value]:
+    return [value for value in node.inputs if value is not None]
+
+
+def _computes_in_half(op: Op, node: Node) -> bool:
+    halves = any(is_half(value.dtype) for value in (*node.outputs, *_operands(node)))
+    return halves and (not op.half_native or op.name in WITHOUT_KERNEL) and op is not elementwise.cast
+
+
+def _as_float32(x: Traced) -> Any:
+    return elementwise.cast(x, dtype=FLOAT32) if is_half(x.dtype) else x
+
+
+def _wide(attribute: Any) -> Any:
+    return FLOAT32 if isinstance(attribute, np.dtype) and is_half(attribute) else attribute

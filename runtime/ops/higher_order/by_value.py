@@ -1,0 +1,156 @@
+"""`by_value`: operators whose result has a shape that values of their operands decide, known only when they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.dims import parse
+from ...ir.program import Program
+from ...ir.types import Type, is_floating
+from ...onnx_functions.registry import get_recipe
+from ...tracing import Builder, Traced
+from ..creation import full_like
+from ..registry import Array, OnnxGraph, Tensor
+from ..registry import operator as declare_op
+
+Options = tuple[tuple[str, Any], ...]
+Types = tuple[tuple[Any, ...], ...]
+
+
+@declare_op
+def by_value(*operands: Tensor, operator: str, options: Options, types: Types) -> Tensor:
+    """An ONNX operator whose structural operands (a shape, axes, bounds) are values of the run: see `recipes`.
+
+    Args:
+        *operands: those of the operator in its newest version, in order; None for an absent one.
+        operator: name of the operator, which is that of the recipe.
+        options: its attributes, as pairs of name and value.
+        types: `(dtype, shape)` of each output; the dtype None is that of the first operand, a symbolic size stands as
+            text and may be one that this node tells.
+    """
+
+
+@by_value.infer
+def _(*operands: Type | None, operator: str, options: Options, types: Types) -> tuple[Type, ...]:
+    get_recipe(operator)
+    first = operands[0]
+    assert first is not None, "a structural operand may be absent, not the first"
+    return tuple(
+        Type(dtype or first.dtype, tuple(parse(size) if isinstance(size, str) else size for size in shape))
+        for dtype, shape in types
+    )
+
+
+@by_value.native_kernel
+def _(*operands: Array | None, operator: str, options: Options, types: Types) -> Any:
+    return _applied(operator, operands, operands, dict(options))
+
+
+@by_value.vjp
+def _(g: Any, y: Any, *operands: Tensor | None, operator: str, options: Options, types: Types) -> Any:
+    arrived = g if isinstance(g, tuple) else (g,)
+    outputs = y if isinstance(y, tuple) else (y,)
+    recipe = get_recipe(operator)
+    flows = [
+        x is not None and not structural and is_floating(x.dtype)
+        for x, structural in zip(operands, recipe.flags(len(operands)), strict=True)
+    ]
+    if not any(flows):
+        return (None,) * len(operands)
+    pairs = [(h, out) for h, out in zip(arrived, outputs, strict=True) if is_floating(out.dtype)]
+    given = [full_like(out, 0) if h is None else h for h, out in pairs]
+    found = by_value_gradient(*operands, *given, operator=operator, options=options, count=len(operands))
+    gradients = iter(found if isinstance(found, tuple) else (found,))
+    result = tuple(next(gradients) if flow else None for flow in flows)
+    return result if len(result) > 1 else result[0]
+
+
+@by_value.onnx
+def _(graph: OnnxGraph, *operands: str, operator: str, options: Options, types: Types) -> Any:
+    return graph.op(operator, *operands, outputs=len(types), **dict(options))
+
+
+@declare_op
+def by_value_gradient(*operands: Tensor, operator: str, options: Options, count: int) -> Tensor:
+    """The gradient of `by_value`.
+
+    Args:
+        *operands: the `count` operands of `by_value`, then one cotangent per floating-point output.
+        operator: of `by_value`, as is `options`.
+        options: see there.
+        count: how many operands the operator has.
+
+    Returns:
+        The gradient of each floating-point operand that isn't structural, in order.
+    """
+
+
+def _differentiated(operator: str, operands: tuple[Any, ...]) -> list[int]:
+    structural = get_recipe(operator).flags(len(operands))
+    return [
+        i
+        for i, (x, fixed) in enumerate(zip(operands, structural, strict=True))
+        if x is not None and not fixed and is_floating(x.dtype)
+    ]
+
+
+@by_value_gradient.infer
+def _(*operands: Type | None, operator: str, options: Options, count: int) -> tuple[Type, ...]:
+    return tuple(operands[i] for i in _differentiated(operator, operands[:count]))  # type: ignore[misc]
+
+
+@by_value_gradient.native_kernel
+def _(*operands: Array | None, operator: str, options: Options, count: int) -> Any:
+    from ...programs.gradient_program import differentiate  # which imports the ops
+    from ...programs.interpreter import execute
+
+    taken, cotangents = operands[:count], operands[count:]
+    program = _traced(operator, taken, dict(options))
+    backward = differentiate(program)
+    wanted = [v for v in backward.input_gradients if v is not None]
+    inputs = [operands[i] for i in _differentiated(operator, taken)]
+    computed = dict(zip(wanted, execute(backward.program, [*inputs, *cotangents], wanted=wanted), strict=True))  # type: ignore[list-item]
+    pairs = zip(backward.input_gradients, inputs, strict=True)
+    found = tuple(np.zeros_like(x) if v is None else computed[v] for v, x in pairs)
+    return found if len(found) > 1 else found[0]
+
+
+by_value_gradient.no_vjp("second derivatives of an operator whose shape is a value aren't written")
+by_value_gradient.no_onnx("ONNX Runtime only runs forward")
+
+
+def contents(x: Any) -> Any:
+    """The elements of an array or a torch tensor as Python numbers: one, or a tuple (of tuples); None for None."""
+    return None if x is None else _nested(x.tolist())
+
+
+def _nested(items: Any) -> Any:
+    return tuple(_nested(item) for item in items) if isinstance(items, list) else items
+
+
+def _applied(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | None], options: dict[str, Any]) -> Any:
+    """The recipe on tensors, and on the contents of arrays where it wants those."""
+    recipe = get_recipe(operator)
+    chosen = [
+        contents(array) if structural else x
+        for x, array, structural in zip(tensors, arrays, recipe.flags(len(arrays)), strict=True)
+    ]
+    return recipe.function(*chosen, **options)
+
+
+def _traced(operator: str, operands: tuple[Array | None, ...], options: dict[str, Any]) -> Program:
+    """The recipe as a program: its inputs are the operands with gradients, its outputs the floating-point ones."""
+    from ...programs.subprograms import finished  # which imports the ops
+
+    builder = Builder()
+    tensors: list[Any] = list(operands)
+    inputs: list[Traced] = []
+    for i in _differentiated(operator, operands):
+        inputs.append(builder.new_value(f"operand_{i}", Type(tensors[i].dtype, tensors[i].shape)))
+        tensors[i] = inputs[-1]
+    made = _applied(operator, tensors, operands, options)
+    outputs = [x for x in (made if isinstance(made, tuple) else (made,)) if is_floating(x.dtype)]
+    return finished(builder, inputs, outputs, operator)

@@ -1,0 +1,96 @@
+"""Control flow: `cond`. Its branches are sub-programs, which use only what they are given; loops stand in `loops`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.program import Program
+from ...ir.types import BOOL
+from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
+from .subprogram_rules import as_tuple, cotangents_of, joined_type, run, to_floating
+
+
+@operator
+def cond(
+    predicate: Tensor,
+    *operands: Tensor,
+    then_branch: Program,
+    else_branch: Program,
+    symbols: tuple[str, ...] = (),
+) -> tuple[Tensor, ...]:
+    """What one of two sub-programs gives, both of which take the operands.
+
+    Args:
+        predicate: bool, without dimensions.
+        operands: what both branches take.
+        then_branch: runs where the predicate holds.
+        else_branch: runs otherwise; its results have the dtypes and ranks of the other's.
+        symbols: names for the sizes in which the results of the branches may differ, in order.
+
+    torch.cond; ONNX If-21.
+    """
+
+
+@cond.infer
+def _(
+    predicate: Type, *operands: Type, then_branch: Program, else_branch: Program, symbols: tuple[str, ...]
+) -> tuple[Type, ...]:
+    from ...programs.subprograms import own_symbols, result_types
+
+    require(predicate == Type(BOOL, ()), f"needed a bool without dimensions as predicate, given {predicate}")
+    fresh = iter(symbols)
+    pairs = zip(result_types(then_branch, operands), result_types(else_branch, operands), strict=True)
+    own = own_symbols(then_branch) | own_symbols(else_branch)
+    return tuple(joined_type(a, b, own, fresh) for a, b in pairs)
+
+
+@cond.native_kernel
+def _(
+    predicate: Array, *operands: Array, then_branch: Program, else_branch: Program, symbols: tuple[str, ...]
+) -> tuple[Array, ...]:
+    return run(then_branch if predicate else else_branch, operands)
+
+
+@cond.vjp
+def _(
+    g: Any,
+    y: Any,
+    predicate: Tensor,
+    *operands: Tensor,
+    then_branch: Program,
+    else_branch: Program,
+    symbols: tuple[str, ...],
+) -> tuple[Any, ...]:
+    from ...programs.subprograms import gradient
+
+    branches = gradient(then_branch), gradient(else_branch)
+    names = tuple(f"{name}_gradient" for name in symbols)
+    found = as_tuple(
+        cond(
+            predicate,
+            *operands,
+            *cotangents_of(as_tuple(g), as_tuple(y)),
+            then_branch=branches[0],
+            else_branch=branches[1],
+            symbols=names,
+        )
+    )
+    return None, *to_floating(operands, found)
+
+
+@cond.onnx
+def _(
+    graph: OnnxGraph,
+    predicate: str,
+    *operands: str,
+    then_branch: Program,
+    else_branch: Program,
+    symbols: tuple[str, ...],
+) -> Any:
+    return graph.op(
+        "If",
+        predicate,
+        outputs=len(then_branch.outputs),
+        then_branch=graph.subgraph(then_branch, operands),
+        else_branch=graph.subgraph(else_branch, operands),
+    )

@@ -1,0 +1,294 @@
+"""Loops: `loop` and `scan`. Their bodies are sub-programs, which use only what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import ProgramError
+from ...ir.dims import symbol
+from ...ir.program import Program
+from ...ir.types import BOOL, INT64, is_floating
+from ...tracing import Traced
+from ...tree import sequence
+from .. import comparison, creation, reduction
+from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
+from . import trips
+from .control_flow import cond
+from .subprogram_rules import as_tuple, cotangents_of, joined_type, run, to_floating
+
+
+@operator
+def loop(
+    limit: Tensor, going: Tensor, *operands: Tensor, body: Program, carried: int, symbols: tuple[str, ...] = ()
+) -> tuple[Tensor, ...]:
+    """Run a body until it says to stop, at most `limit` times.
+
+    Args:
+        limit: int64, without dimensions.
+        going: bool, without dimensions: whether to run the body at all.
+        operands: first what is carried from one iteration to the next, then what every iteration is given.
+        body: takes the number of the iteration (int64, without dimensions) and the operands; gives whether to go on
+            (bool, without dimensions), the new carried values, then what is stacked along a new first axis.
+        carried: how many values are carried.
+        symbols: names for the sizes that only the run tells: of carried values whose shapes change, in order, and last,
+            where something is stacked, the number of iterations.
+
+    Returns:
+        The carried values after the last iteration, then what was stacked.
+
+    torch while_loop; ONNX Loop-21.
+    """
+
+
+@loop.infer
+def _(
+    limit: Type, going: Type, *operands: Type, body: Program, carried: int, symbols: tuple[str, ...]
+) -> tuple[Type, ...]:
+    from ...programs.subprograms import own_symbols, result_types
+
+    require(limit == Type(INT64, ()), f"needed an int64 without dimensions as limit, given {limit}")
+    require(going == Type(BOOL, ()), f"needed a bool without dimensions, given {going}")
+    going_on, *results = result_types(body, [Type(INT64, ()), *operands])
+    require(going_on == Type(BOOL, ()), f"the body must give a bool without dimensions first, it gives {going_on}")
+    require(carried <= min(len(results), len(operands)), f"{carried} carried values, {len(results)} are given back")
+    own, fresh = own_symbols(body), iter(symbols)
+    types = [joined_type(a, b, own, fresh) for a, b in zip(operands[:carried], results[:carried], strict=True)]
+    stacked = results[carried:]
+    require(not stacked or bool(symbols), "what is stacked needs a symbol for the number of iterations")
+    return *types, *(Type(t.dtype, (symbol(symbols[-1]), *t.shape)) for t in stacked)
+
+
+@loop.native_kernel
+def _(
+    limit: Array, going: Array, *operands: Array, body: Program, carried: int, symbols: tuple[str, ...]
+) -> tuple[Array, ...]:
+    state, captured = operands[:carried], operands[carried:]
+    rows: list[tuple[Array, ...]] = []
+    go_on, iteration = bool(going), 0
+    while go_on and iteration < limit:
+        trips.count()
+        again, *results = run(body, (np.asarray(iteration, np.int64), *state, *captured))
+        state = tuple(results[:carried])
+        rows.append(tuple(results[carried:]))
+        go_on, iteration = bool(again), iteration + 1
+    return *state, *_stacked(rows, body, 1 + carried, (np.zeros((), np.int64), *operands))
+
+
+def _stacked(rows: Sequence[tuple[Array, ...]], body: Program, first: int, operands: Sequence[Array]) -> list[Array]:
+    """Rows along a new first axis; where there are none, empty arrays of the types that the body gives."""
+    from ...programs.subprograms import result_types
+
+    if rows:
+        return [np.stack(column) for column in zip(*rows, strict=True)]
+    types = result_types(body, [Type(x.dtype, x.shape) for x in operands])[first:]
+    return [np.zeros((0, *(d if isinstance(d, int) else 0 for d in t.shape)), t.dtype) for t in types]
+
+
+@loop.vjp
+def _(
+    g: Any,
+    y: Any,
+    limit: Tensor,
+    going: Tensor,
+    *operands: Tensor,
+    body: Program,
+    carried: int,
+    symbols: tuple[str, ...],
+) -> tuple[Any, ...]:
+    outputs = as_tuple(y)
+    if any(a.shape != b.shape for a, b in zip(operands[:carried], outputs[:carried], strict=False)):
+        raise ProgramError("op loop has no gradient where the shapes of carried values change")
+    # the loop once more, to see what each iteration began with
+    state = body.inputs[1 : 1 + carried]
+    kept = _giving(body, (*body.outputs, body.inputs[0], *state))
+    count = symbols[-1] if len(outputs) > carried else _new_symbol(limit)
+    again = as_tuple(loop(limit, going, *operands, body=kept, carried=carried, symbols=(count,)))[len(outputs) :]
+    step = _giving(body, body.outputs[1:])
+    step = step.replace(inputs=(*state, body.inputs[0], *body.inputs[1 + carried :]))
+    cotangents = cotangents_of(as_tuple(g), outputs)
+    found = _backwards(cotangents, again[1:], again[:1], operands[carried:], step, reverse=True, may_be_empty=True)
+    return None, None, *to_floating(operands, found)
+
+
+@loop.onnx
+def _(
+    graph: OnnxGraph, limit: str, going: str, *operands: str, body: Program, carried: int, symbols: tuple[str, ...]
+) -> Any:
+    subgraph = graph.subgraph(body, operands[carried:], unused={1: Type(BOOL, ())})
+    return graph.op("Loop", limit, going, *operands[:carried], outputs=len(body.outputs) - 1, body=subgraph)
+
+
+@operator
+def scan(*operands: Tensor, body: Program, carried: int, scanned: int, reverse: bool = False) -> tuple[Tensor, ...]:
+    """Run a body on the slices of tensors along their first axis, one after the other.
+
+    Args:
+        operands: first what is carried from one slice to the next, then what is sliced (all of one length), then what
+            every iteration is given.
+        body: takes the carried values, the slices and what every iteration is given; gives the new carried values, then
+            what is stacked along a new first axis.
+        carried: how many values are carried.
+        scanned: how many operands are sliced; at least one.
+        reverse: from the last slice to the first; what is stacked stands where its slice does.
+
+    Returns:
+        The carried values after the last slice, then what was stacked.
+
+    torch scan and map; ONNX Scan-21.
+    """
+
+
+@scan.infer
+def _(*operands: Type, body: Program, carried: int, scanned: int, reverse: bool) -> tuple[Type, ...]:
+    from ...programs.subprograms import result_types
+
+    sliced = operands[carried : carried + scanned]
+    require(bool(sliced) and all(t.rank for t in sliced), "needed something to slice, with a first axis")
+    length = sliced[0].shape[0]
+    require(all(t.shape[0] == length for t in sliced), f"needed one length, given {', '.join(map(str, sliced))}")
+    results = result_types(body, _of_one(operands, carried, scanned))
+    for before, after in zip(operands[:carried], results[:carried], strict=True):
+        require(before == after, f"a carried value goes in as {before} and comes out as {after}")
+    return *results[:carried], *(Type(t.dtype, (length, *t.shape)) for t in results[carried:])
+
+
+def _of_one(operands: Sequence[Type], carried: int, scanned: int) -> list[Type]:
+    """Types of the operands of one iteration."""
+    sliced = range(carried, carried + scanned)
+    return [t.with_shape(t.shape[1:]) if i in sliced else t for i, t in enumerate(operands)]
+
+
+@scan.native_kernel
+def _(*operands: Array, body: Program, carried: int, scanned: int, reverse: bool) -> tuple[Array, ...]:
+    state, sliced, captured = _divided(operands, carried, scanned)
+    length = len(sliced[0])
+    rows: list[tuple[Array, ...]] = []
+    for i in reversed(range(length)) if reverse else range(length):
+        trips.count()
+        results = run(body, (*state, *(x[i] for x in sliced), *captured))
+        state = results[:carried]
+        rows.append(results[carried:])
+    ordered = rows[::-1] if reverse else rows
+    return *state, *_stacked(ordered, body, carried, (*state, *(_slice_like(x) for x in sliced), *captured))
+
+
+def _slice_like(x: Array) -> Array:
+    return np.zeros(x.shape[1:], x.dtype)
+
+
+@scan.vjp
+def _(g: Any, y: Any, *operands: Tensor, body: Program, carried: int, scanned: int, reverse: bool) -> tuple[Any, ...]:
+    outputs = as_tuple(y)
+    beginnings: tuple[Any, ...] = ()
+    if carried:  # the scan once more, to see what each iteration began with
+        kept = _giving(body, (*body.outputs, *body.inputs[:carried]))
+        again = as_tuple(scan(*operands, body=kept, carried=carried, scanned=scanned, reverse=reverse))
+        beginnings = again[len(outputs) :]
+    _, sliced, captured = _divided(operands, carried, scanned)
+    cotangents = cotangents_of(as_tuple(g), outputs)
+    return tuple(to_floating(operands, _backwards(cotangents, beginnings, sliced, captured, body, reverse=not reverse)))
+
+
+@scan.onnx
+def _(graph: OnnxGraph, *operands: str, body: Program, carried: int, scanned: int, reverse: bool) -> Any:
+    given = operands[: carried + scanned]
+    stacked = len(body.outputs) - carried
+    return graph.op(
+        "Scan",
+        *given,
+        outputs=len(body.outputs),
+        body=graph.subgraph(body, operands[len(given) :]),
+        num_scan_inputs=scanned,
+        scan_input_directions=[int(reverse)] * scanned,
+        scan_output_directions=[int(reverse)] * stacked if stacked else None,
+    )
+
+
+# ---- what both share ----
+
+
+def _backwards(
+    cotangents: Sequence[Tensor],
+    beginnings: Sequence[Tensor],
+    sliced: Sequence[Tensor],
+    captured: Sequence[Tensor],
+    body: Program,
+    *,
+    reverse: bool,
+    may_be_empty: bool = False,
+) -> list[Tensor]:
+    """The gradient of a scan: a scan the other way round.
+
+    Args:
+        cotangents: of the floating-point outputs of the scan.
+        beginnings: what each iteration was carried, along the first axis.
+        sliced: what the scan sliced.
+        captured: what every iteration was given.
+        body: of the scan.
+        reverse: the direction of the way back.
+        may_be_empty: whether there may be no iteration; then no floating-point numbers may be sliced.
+
+    Returns:
+        Cotangents of the floating-point ones among carried values, sliced and captured operands.
+    """
+    from ...programs.subprograms import gradient, inlined, traced
+
+    step_back = gradient(body)
+    of_state = sum(is_floating(x.dtype) for x in beginnings)
+    of_slices = sum(is_floating(x.dtype) for x in sliced)
+    sums = [creation.full_like(x, 0) for x in captured if is_floating(x.dtype)]
+    sizes = (of_state, len(sums), len(beginnings), len(sliced), len(cotangents) - of_state, len(captured))
+
+    def step(*given: Any) -> list[Any]:
+        state, so_far, begun, slices, rows, constant = _parts(given, sizes)
+        found = inlined(given[0].builder, step_back, [*begun, *slices, *constant, *state, *rows])
+        more = [a + b for a, b in zip(so_far, found[of_state + of_slices :], strict=True)]
+        return [*found[:of_state], *more, *found[of_state : of_state + of_slices]]
+
+    operands = [*cotangents[:of_state], *sums, *beginnings, *sliced, *cotangents[of_state:], *captured]
+    carried, scanned = of_state + len(sums), len(operands) - of_state - len(sums) - len(captured)
+    types = _of_one([Type(x.dtype, tuple(x.shape)) for x in operands], carried, scanned)
+    back = traced(step, types, f"{body.calls[0].class_name}_gradient")
+
+    def scanned_back(*given: Any) -> tuple[Any, ...]:
+        return as_tuple(scan(*given, body=back, carried=carried, scanned=scanned, reverse=reverse))
+
+    if may_be_empty and carried and not isinstance(operands[carried].shape[0], int):
+        # ONNX Runtime (1.31) has no Scan of nothing
+        every = [Type(x.dtype, tuple(x.shape)) for x in operands]
+        some = reduction.reduce_sum(creation.full_like(sliced[0], 1), axes=None)
+        result = as_tuple(
+            cond(
+                comparison.greater(some, np.asarray(0, np.int64)),
+                *operands,
+                then_branch=traced(scanned_back, every, "some"),
+                else_branch=traced(lambda *given: given[:carried], every, "none"),
+            )
+        )
+    else:
+        result = scanned_back(*operands)
+    return [*result[:of_state], *result[carried:], *result[of_state:carried]]
+
+
+def _parts(items: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
+    """The items cut into runs of these lengths."""
+    starts = np.cumsum([0, *sizes])
+    return [items[start : start + size] for start, size in zip(starts, sizes, strict=False)]
+
+
+def _divided(operands: Sequence[Any], carried: int, scanned: int) -> list[Any]:
+    """Operands of a scan: carried, sliced, given to every iteration."""
+    return _parts(operands, (carried, scanned, len(operands) - carried - scanned))
+
+
+def _giving(program: Program, outputs: tuple[Any, ...]) -> Program:
+    """The sub-program with other outputs."""
+    return program.replace(outputs=outputs, result=sequence(len(outputs)))
+
+
+def _new_symbol(like: Tensor) -> str:
+    data = getattr(like, "_data", like)  # of a Tensor, while Python is traced
+    return data.builder.new_symbol("iterations") if isinstance(data, Traced) else "iterations"

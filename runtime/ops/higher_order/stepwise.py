@@ -1,0 +1,114 @@
+"""Compositions that go on step by step: Python functions of real or complex tensors, recorded as bodies of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.dims import Dim
+from ...ir.types import INT64
+from ...tracing import Traced
+from .. import creation, elementwise
+from ..complex_numbers import Complex
+from ..matrices import real
+from ..registry import Type
+from .loops import loop, scan
+from .subprogram_rules import as_tuple
+
+
+def along(
+    step: Callable[..., tuple[Sequence[Any], Sequence[Any]]], carried: Sequence[Any], sliced: Sequence[Any],
+    given: Sequence[Any] = (), *, reverse: bool = False,
+) -> tuple[list[Any], list[Any]]:  # fmt: skip
+    """Take a step for each slice of tensors along their first axis.
+
+    Args:
+        step: from what is carried, the slices and what is given to what is carried on, and what is stacked.
+        carried: what the first step begins with.
+        sliced: one length, along the first axis.
+        given: to every step.
+        reverse: from the last slice to the first.
+
+    Returns:
+        What the last step carries, and what was stacked along a new first axis.
+    """
+    from ...programs.subprograms import traced
+
+    operands = [*carried, *sliced, *given]
+    types = [_type(x) for x in _parts(carried)]
+    types += [_type(x).with_shape(tuple(x.shape[1:])) for x in _parts(sliced)]
+    types += [_type(x) for x in _parts(given)]
+    seen: list[Any] = []
+
+    def body(*parts: Any) -> list[Any]:
+        now, kept = step(*_joined(parts, operands))
+        seen.extend(kept)
+        return _parts([*now, *kept])
+
+    recorded = traced(body, types, "step")
+    counts = {"carried": len(_parts(carried)), "scanned": len(_parts(sliced))}
+    results = scan(*_parts(operands), body=recorded, reverse=reverse, **counts)
+    found = _joined(as_tuple(results), [*carried, *seen])
+    return found[: len(carried)], found[len(carried) :]
+
+
+def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any], limit: Any) -> list[Any]:
+    """Take steps until one says that it was the last.
+
+    Args:
+        step: from what is carried to whether to go on (bool, without dimensions) and what is carried on.
+        carried: what the first step begins with.
+        limit: most steps; int64, without dimensions.
+
+    Returns:
+        What the last step carries.
+    """
+    from ...programs.subprograms import traced
+
+    def body(_: Any, *parts: Any) -> list[Any]:
+        going, now = step(*_joined(parts, carried))
+        return [going, *_parts(now)]
+
+    operands = _parts(carried)
+    recorded = traced(body, [Type(INT64, ()), *map(_type, operands)], "steps")
+    results = loop(limit, np.asarray(True), *operands, body=recorded, carried=len(operands))
+    return _joined(as_tuple(results), carried)
+
+
+def positions(like: Any, size: Dim) -> Any:
+    """The integers from 0 up to `size`, int64, traced if `like` is."""
+    attributes: dict[str, Any] = {"start": 0, "stop": size, "step": 1, "dtype": INT64}
+    first = real(like)
+    if isinstance(first, Traced):
+        return first.builder.create(creation.arange, **attributes)
+    return creation.arange(**attributes)
+
+
+def choose(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where a condition holds and `b` elsewhere; of numbers or tensors, both real or both complex."""
+    if isinstance(a, Complex) or isinstance(b, Complex):
+        a, b = (x if isinstance(x, Complex) else Complex(x, 0.0) for x in (a, b))
+        return Complex(choose(condition, a.real, b.real), choose(condition, a.imaginary, b.imaginary))
+    dtype = next(x.dtype for x in (a, b) if hasattr(x, "dtype"))
+    a, b = (x if hasattr(x, "dtype") else np.asarray(x, dtype) for x in (a, b))
+    return elementwise.where(condition, a, b)
+
+
+def _type(x: Any) -> Type:
+    return Type(x.dtype, tuple(x.shape))
+
+
+def _parts(items: Iterable[Any]) -> list[Any]:
+    """The tensors that are real, and both parts of those that are complex."""
+    found: list[Any] = []
+    for x in items:
+        found += [x.real, x.imaginary] if isinstance(x, Complex) else [x]
+    return found
+
+
+def _joined(parts: Iterable[Any], like: Iterable[Any]) -> list[Any]:
+    """Tensors that are real or complex as those of `like` are, of their parts."""
+    remaining = iter(parts)
+    return [Complex(next(remaining), next(remaining)) if isinstance(x, Complex) else next(remaining) for x in like]

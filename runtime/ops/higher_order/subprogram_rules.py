@@ -1,0 +1,50 @@
+"""What the ops with sub-programs share: running one, types that two of them agree on, cotangents of what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ...ir.dims import Dim, symbol, symbols_in
+from ...ir.program import Program
+from ...ir.types import is_floating
+from .. import creation
+from ..registry import Array, Tensor, Type, require
+
+
+def run(program: Program, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """What a sub-program gives."""
+    from ...programs.interpreter import execute
+
+    return tuple(execute(program, operands))
+
+
+def joined_type(a: Type, b: Type, own: set[str], fresh: Iterator[str]) -> Type:
+    """The type of a value that has either type: dimensions that differ, or that only a run tells, are new symbols."""
+    require(a.dtype == b.dtype and a.rank == b.rank, f"needed results of one dtype and rank, given {a} and {b}")
+    dims: list[Dim] = []
+    for x, y in zip(a.shape, b.shape, strict=True):
+        if x == y and not symbols_in(x) & own:
+            dims.append(x)
+            continue
+        name = next(fresh, None)
+        require(name is not None, f"results of {a} and {b} need a symbol for a size in which they differ")
+        dims.append(symbol(str(name)))
+    return Type(a.dtype, tuple(dims))
+
+
+def as_tuple(x: Any) -> tuple[Any, ...]:
+    """The outputs of an op, of which a single one comes bare."""
+    return x if isinstance(x, tuple) else (x,)
+
+
+def cotangents_of(arrived: Sequence[Any], outputs: Sequence[Tensor]) -> list[Any]:
+    """One cotangent per floating-point output, zeros where none arrived."""
+    pairs = ((g, y) for g, y in zip(arrived, outputs, strict=True) if is_floating(y.dtype))
+    return [creation.full_like(y, 0) if g is None else g for g, y in pairs]
+
+
+def to_floating(operands: Sequence[Tensor], found: Sequence[Any]) -> list[Any]:
+    """The cotangents of the floating-point operands, with None for the others."""
+    remaining = iter(found)
+    return [next(remaining) if is_floating(x.dtype) else None for x in operands]

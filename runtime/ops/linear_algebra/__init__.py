@@ -1,0 +1,1 @@
+"""Ops on matrices: determinants, inverses, decompositions, functions of matrices."""

@@ -1,0 +1,256 @@
+"""Factors of matrices, found column by column: what their ops are in ONNX, which has no operators for them.
+
+Functions of matrices (..., m, n), real or `Complex`, made of ops that ONNX has. G. Golub, C. Van Loan, "Matrix
+Computations" (2013), chapters 3 to 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...ir.dims import Dim, minimum
+from ...ir.types import INT32, INT64
+from .. import creation, elementwise, indexing, matrices, products, reduction, shaping, sorting
+from ..common import broadcast_shapes
+from ..comparison import equal, greater, greater_equal, logical_and
+from ..complex_numbers import Complex
+from ..float_parts import signbit
+from ..higher_order.stepwise import along, choose, positions
+from ..matrices import (
+    absolute,
+    adjoint,
+    as_columns,
+    as_rows,
+    conjugate,
+    each,
+    for_each_matrix,
+    identity,
+    joined,
+    matmul,
+    part,
+    real,
+    squares,
+)
+
+_ROWS, _COLUMNS = -2, -1  # axes along which matrices are taken apart
+
+
+def lu(x: Any, *, pivot: bool = True) -> tuple[Any, Any]:
+    """As the op `lu`."""
+    rows, columns = x.shape[-2:]
+
+    def step(factors: Any, k: Any) -> tuple[list[Any], list[Any]]:
+        row, column = positions(factors, rows), positions(factors, columns)
+        chosen = []
+        if pivot:
+            sizes = choose(greater_equal(row, k), _sum_of_parts(_at(factors, k, _COLUMNS)), -1.0)
+            chosen = [sorting.argmax(sizes, axis=-1)]
+            factors = _exchanged(factors, k, chosen[0])
+        first = _at(factors, k, _COLUMNS)
+        divisor = _at(first, k, _COLUMNS)
+        divisor = choose(_is_zero(divisor), 1.0, divisor)  # what is below it is zero, too
+        below = as_columns(first / as_columns(divisor))
+        rest = choose(greater(column, k), factors - below * as_rows(_at(factors, k, _ROWS)), factors)
+        return [choose(as_columns(greater(row, k)), choose(equal(column, k), below, rest), factors)], chosen
+
+    count = minimum(rows, columns)
+    (factors,), pivots = along(step, [x], [positions(x, count)])
+    if pivot:
+        return factors, elementwise.cast(_last_axis_first(pivots[0], back=True) + 1, dtype=INT32)
+    in_place = elementwise.cast(positions(x, count) + 1, dtype=INT32)
+    return factors, shaping.expand(in_place, shape=(*x.shape[:-2], count))
+
+
+def permutation(pivots: Any, like: Any, *, size: Dim) -> Any:
+    """As the op `permutation`."""
+
+    def step(matrix: Any, chosen: Any, k: Any) -> tuple[list[Any], list[Any]]:
+        return [_exchanged(matrix, k, chosen - 1)], []
+
+    begin = identity(like, (*pivots.shape[:-1], size, size))
+    others = elementwise.cast(_last_axis_first(pivots), dtype=INT64)
+    (exchanged,), _ = along(step, [begin], [others, positions(pivots, pivots.shape[-1])])
+    return adjoint(exchanged)
+
+
+def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False) -> Any:
+    """As the op `solve_triangular`."""
+    rows, columns = b.shape[-2:]
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+
+    def step(x: Any, k: Any, a: Any, others: Any, b: Any) -> tuple[list[Any], list[Any]]:
+        found = as_rows(_at(b, k, _ROWS)) - matmul(as_rows(_at(others, k, _ROWS)), x)
+        if not unitriangular:
+            found = found / for_each_matrix(_at(_at(a, k, _ROWS), k, _COLUMNS))
+        return [choose(as_columns(equal(positions(x, rows), k)), found, x)], []
+
+    others = matrices.upper(a, 1) if upper else matrices.lower(a, -1)
+    (x,), _ = along(step, [_zeros(b, (*batch, rows, columns))], [positions(b, rows)], [a, others, b], reverse=upper)
+    return x
+
+
+def cholesky_solve(b: Any, factor: Any, *, upper: bool) -> Any:
+    """As the op `cholesky_solve`."""
+    left = adjoint(factor) if upper else factor
+    return solve_triangular(adjoint(left), solve_triangular(left, b, upper=False), upper=True)
+
+
+def solve(a: Any, b: Any) -> Any:
+    """As the op `solve`; infinite or NaN where a matrix is singular."""
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (each(x, lambda part: shaping.expand(part, shape=(*batch, *part.shape[-2:]))) for x in (a, b))
+    rows, width = a.shape[-1], a.shape[-1] + b.shape[-1]
+    factors, _ = lu(joined(a, b, axis=a.ndim - 1))  # what is done to the rows of a is done to those of b
+    return solve_triangular(part(factors, rows, rows), part(factors, rows, width, first_column=rows), upper=True)
+
+
+def inverse(x: Any) -> Any:
+    """As the op `inverse`; infinite or NaN where a matrix is singular."""
+    return solve(x, identity(x, tuple(x.shape)))
+
+
+def determinant(x: Any) -> Any:
+    """As the op `determinant`."""
+    diagonal, sign = _eliminated(x)
+    return _product(diagonal) * sign
+
+
+def log_determinant(x: Any) -> tuple[Any, Any]:
+    """As the op `log_determinant`."""
+    diagonal, sign = _eliminated(x)
+    sizes = absolute(diagonal)
+    signs = diagonal / choose(_is_zero(sizes), 1.0, sizes)
+    return _product(signs) * sign, reduction.reduce_sum(elementwise.log(sizes), axes=(-1,))
+
+
+def cholesky(x: Any) -> Any:
+    """As the op `cholesky`; NaN where a matrix isn't positive definite."""
+    size = x.shape[-1]
+
+    def step(factor: Any, k: Any, x: Any) -> tuple[list[Any], list[Any]]:
+        place = positions(factor, size)
+        known = matmul(factor, as_columns(conjugate(_at(factor, k, _ROWS))))
+        rest = _at(x, k, _COLUMNS) - _at(known, np.asarray(0), _COLUMNS)
+        root = elementwise.sqrt(real(_at(rest, k, _COLUMNS)))
+        below = choose(greater(place, k), rest / as_columns(root), 0.0)
+        column = choose(equal(place, k), as_columns(root), below)
+        return [choose(equal(place, k), as_columns(column), factor)], []
+
+    (factor,), _ = along(step, [_zeros(x, tuple(x.shape))], [positions(x, size)], [x])
+    return factor
+
+
+def householder_qr(x: Any) -> tuple[Any, Any]:
+    """As the op `householder_qr`, with the signs and scales of LAPACK's geqrf."""
+    rows, columns = x.shape[-2:]
+
+    def step(packed: Any, k: Any) -> tuple[list[Any], list[Any]]:
+        row, column = positions(packed, rows), positions(packed, columns)
+        whole = _at(packed, k, _COLUMNS)
+        tail = choose(greater(row, k), whole, 0.0)
+        first = _at(whole, k, _COLUMNS)
+        length = _length(choose(greater_equal(row, k), whole, 0.0))
+        beta = choose(signbit(real(first)), length, -length)
+        nothing = _is_zero(_length(tail))
+        if isinstance(first, Complex):
+            nothing = logical_and(nothing, _is_zero(first.imaginary))
+        beta = choose(nothing, real(first), beta)
+        scale = choose(nothing, 0.0, (beta - first) / choose(nothing, 1.0, beta))
+        v = choose(equal(row, k), 1.0, tail / as_columns(choose(nothing, 1.0, first - beta)))
+        along_v = matmul(adjoint(as_columns(v)), packed)
+        reflected = packed - as_columns(v * as_columns(conjugate(scale))) * along_v
+        stored = as_columns(choose(greater(row, k), v, as_columns(beta)))
+        rest = choose(greater(column, k), reflected, choose(equal(column, k), stored, packed))
+        return [choose(as_columns(greater_equal(row, k)), rest, packed)], [scale]
+
+    (packed,), (scales,) = along(step, [x], [positions(x, minimum(rows, columns))])
+    return packed, _last_axis_first(scales, back=True)
+
+
+def qr(x: Any, *, complete: bool) -> tuple[Any, Any]:
+    """As the op `qr`."""
+    rows, columns = x.shape[-2:]
+    count = rows if complete else minimum(rows, columns)
+    packed, scales = householder_qr(x)
+
+    def step(q: Any, scale: Any, k: Any, packed: Any) -> tuple[list[Any], list[Any]]:
+        row = positions(q, rows)
+        v = choose(equal(row, k), 1.0, choose(greater(row, k), _at(packed, k, _COLUMNS), 0.0))
+        return [q - as_columns(v * as_columns(scale)) * matmul(adjoint(as_columns(v)), q)], []
+
+    begin = identity(x, (*x.shape[:-2], rows, count))
+    slices = [_last_axis_first(scales), positions(x, minimum(rows, columns))]
+    (q,), _ = along(step, [begin], slices, [packed], reverse=True)
+    return q, matrices.upper(part(packed, count, columns))
+
+
+# ---- what they share ----
+
+
+def _at(x: Any, k: Any, axis: int) -> Any:
+    """The slice at the index `k` along an axis, which goes."""
+    return each(x, lambda part: indexing.take(part, k, axis=axis))
+
+
+def _exchanged(x: Any, k: Any, other: Any) -> Any:
+    """Matrices with the row `k` in the place of the row `other`, an index for each matrix, and the other way round."""
+    row, other = positions(x, x.shape[-2]), as_columns(other)
+    there = shaping.expand(as_columns(other), shape=(*x.shape[:-2], 1, x.shape[-1]))
+    raised = each(x, lambda part: indexing.gather(part, there, axis=_ROWS))
+    lowered = choose(as_columns(equal(row, other)), as_rows(_at(x, k, _ROWS)), x)
+    return choose(as_columns(equal(row, k)), raised, lowered)
+
+
+def _eliminated(x: Any) -> tuple[Any, Any]:
+    """The diagonal of the upper factor of square matrices, and 1 or -1 by the number of exchanged rows."""
+    if x.shape[-1] == 0:
+        return matrices.diagonal(x), creation.full_like(real(x), 1, shape=tuple(x.shape[:-2]))
+    factors, pivots = lu(x)
+    in_place = equal(pivots, elementwise.cast(positions(x, x.shape[-1]) + 1, dtype=INT32))
+    ones = creation.full_like(real(x), 1, shape=tuple(pivots.shape))
+    return matrices.diagonal(factors), products.reduce_prod(choose(in_place, ones, -1.0), axes=(-1,))
+
+
+def _product(x: Any) -> Any:
+    """The product of each vector (..., n)."""
+    if not isinstance(x, Complex):
+        return products.reduce_prod(x, axes=(-1,))
+    one = Complex.of_real(creation.full_like(x.real, 1, shape=tuple(x.shape[:-1])))
+    if x.shape[-1] == 0:
+        return one
+    (product,), _ = along(lambda so_far, factor: ([so_far * factor], []), [one], [_last_axis_first(x)])
+    return product
+
+
+def _last_axis_first(x: Any, *, back: bool = False) -> Any:
+    """The last axis in front of the others; `back`: the other way round."""
+    rank = x.ndim
+    order = (*range(1, rank), 0) if back else (rank - 1, *range(rank - 1))
+    return each(x, lambda part: shaping.transpose(part, permutation=order))
+
+
+def _zeros(like: Any, shape: tuple[Dim, ...]) -> Any:
+    return each(like, lambda part: creation.full_like(part, 0, shape=shape))
+
+
+def _is_zero(x: Any) -> Any:
+    sizes = _sum_of_parts(x)
+    return equal(sizes, np.zeros((), sizes.dtype))
+
+
+def _sum_of_parts(x: Any) -> Any:
+    """|Re x| + |Im x|, by which LAPACK chooses pivots."""
+    if isinstance(x, Complex):
+        return elementwise.abs(x.real) + elementwise.abs(x.imaginary)
+    return elementwise.abs(x)
+
+
+def _length(x: Any) -> Any:
+    """The Euclidean norm of vectors (..., n), whose squares neither overflow nor vanish."""
+    sizes = _sum_of_parts(x)
+    largest = reduction.reduce_max(sizes, axes=(-1,), keepdims=True)
+    scaled = x / choose(_is_zero(largest), 1.0, largest)
+    length = elementwise.sqrt(reduction.reduce_sum(squares(scaled), axes=(-1,), keepdims=True)) * largest
+    return shaping.reshape(length, shape=tuple(x.shape[:-1]))

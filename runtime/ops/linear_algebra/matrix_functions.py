@@ -1,0 +1,167 @@
+"""The matrix exponential and the pseudoinverse.
+
+With `paired`, numbers are complex: pairs of reals along a last axis of 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...ir.dims import product
+from ...ir.types import FLOAT64, INT64, is_floating
+from .. import elementwise, reduction, taylor, trigonometry
+from ..comparison import greater, greater_equal, isfinite
+from ..complex_numbers import Complex
+from ..higher_order.stepwise import choose, until
+from ..matrices import (
+    Numbers,
+    absolute,
+    adjoint,
+    each,
+    for_each_matrix,
+    identity,
+    joined,
+    matmul,
+    matrix,
+    on_numbers,
+    part,
+    square,
+)
+from ..registry import Array, Tensor, Type, operator, require
+from ..rounding import ceil
+from . import rotations
+
+
+@operator
+def matrix_exp(x: Tensor, *, paired: bool = False) -> Tensor:
+    """The exponential of each matrix (..., n, n), the sum of x^k / k!: ATen linalg_matrix_exp."""
+
+
+_one_to_one = Numbers("n", "n")
+matrix_exp.infer(_one_to_one.infer(square))
+
+
+@matrix_exp.kernel
+@_one_to_one.kernel
+def _(x: Array) -> Array:
+    if not x.size:
+        return x
+    if x.shape[-1] == 1:
+        return np.asarray(np.exp(x))
+    wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64).reshape(-1, *x.shape[-2:])
+    norms = np.abs(wide).sum(axis=-2).max(axis=-1)
+    polynomial: taylor.Polynomial = taylor.degree_18
+    if len(wide) == 1:  # ATen chooses for single matrices only
+        polynomial = next((f for bound, f in taylor.POLYNOMIALS if norms[0] <= bound), polynomial)
+    halvings = np.ceil(np.log2(np.maximum(norms / taylor.LARGEST_NORM, 1.0)))
+    halvings = np.where(np.isfinite(halvings), halvings, 0)
+    result = np.asarray(polynomial(np.eye(x.shape[-1]), wide / 2.0 ** halvings[:, None, None]))
+    for done in range(int(halvings.max())):
+        left = halvings > done
+        result[left] = result[left] @ result[left]
+    return np.asarray(result.astype(x.dtype)).reshape(x.shape)
+
+
+@matrix_exp.vjp
+@_one_to_one.vjp
+def _(g: Any, y: Any, x: Any) -> Any:
+    # R. Mathias, "A chain rule for matrix functions and applications" (1996): a block of the exponential of a matrix
+    # of twice the size
+    along = adjoint(x)
+    size = x.shape[-1]
+    above = joined(along, g, axis=x.ndim - 1)
+    below = joined(along * 0.0, along, axis=x.ndim - 1)
+    whole = on_numbers(matrix_exp, joined(above, below, axis=x.ndim - 2))
+    return part(whole, size, 2 * size, first_column=size)
+
+
+@matrix_exp.onnx
+@_one_to_one.onnx
+def _(x: Any) -> Any:
+    wide = each(x, lambda part: elementwise.cast(part, dtype=FLOAT64))
+    if x.shape[-1] == 1:  # also of what isn't finite
+        return _exponential(wide)
+    one = identity(wide, tuple(x.shape))
+    norms = reduction.reduce_max(reduction.reduce_sum(absolute(wide), axes=(-2,)), axes=(-1,))
+    halvings = ceil(elementwise.log2(elementwise.maximum(norms * (1.0 / taylor.LARGEST_NORM), np.ones(()))))
+    halvings = for_each_matrix(choose(isfinite(halvings), halvings, 0.0))
+
+    def square(result: Any, remaining: Any) -> tuple[Any, list[Any]]:
+        halved = greater(remaining, np.zeros(()))
+        return np.asarray(True), [choose(halved, matmul(result, result), result), remaining - 1.0]
+
+    most = elementwise.cast(reduction.reduce_max(halvings, axes=None), dtype=INT64)
+    scaled = wide / elementwise.pow(np.full((), 2.0), halvings)
+    result, _ = until(square, [taylor.degree_18(one, scaled), halvings], most)
+    single = product(x.shape[:-2]) == 1
+    for bound, polynomial in reversed(taylor.POLYNOMIALS if single else ()):
+        fits = for_each_matrix(greater_equal(np.full((), bound), norms))
+        result = choose(fits, polynomial(one, wide), result)
+    return result
+
+
+def _exponential(x: Any) -> Any:
+    """The exponential of each number."""
+    if not isinstance(x, Complex):
+        return elementwise.exp(x)
+    size = elementwise.exp(x.real)
+    return Complex(size * trigonometry.cos(x.imaginary), size * trigonometry.sin(x.imaginary))
+
+
+@operator
+def pseudo_inverse(
+    x: Tensor, absolute: Tensor | None = None, relative: Tensor | None = None, *, paired: bool = False
+) -> Tensor:
+    """The Moore-Penrose inverse of each matrix, by its singular values: ATen linalg_pinv.
+
+    Args:
+        x: (..., m, n).
+        absolute: singular values up to it count as zero; without dimensions or one for each matrix; 0 if not given.
+        relative: the same, as a share of the largest singular value; if neither is given, the rounding error of the
+            dtype times max(m, n).
+
+    Returns:
+        (..., n, m).
+    """
+
+
+_with_bounds = Numbers("nrr", "n")
+
+
+@pseudo_inverse.infer
+@_with_bounds.infer
+def _(x: Type, absolute: Type | None = None, relative: Type | None = None) -> Type:
+    matrix(x)
+    for bound in (absolute, relative):
+        require(bound is None or is_floating(bound.dtype), f"needed a floating-point tolerance, given {bound}")
+    return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
+
+
+@pseudo_inverse.kernel
+@_with_bounds.kernel
+def _(x: Array, absolute: Array | None = None, relative: Array | None = None) -> Array:
+    u, s, v = np.linalg.svd(x, full_matrices=False)
+    if relative is None:
+        relative = np.asarray(0.0 if absolute is not None else max(x.shape[-2:]) * np.finfo(s.dtype).eps)
+    largest = s.max(axis=-1, initial=0.0)
+    bound = np.maximum(0.0 if absolute is None else absolute, relative * largest)[..., None]
+    inverted = np.divide(1.0, s, out=np.zeros_like(s), where=s > bound)
+    return np.asarray(np.conj(np.swapaxes(v, -1, -2)) @ (inverted[..., None] * np.conj(np.swapaxes(u, -1, -2))))
+
+
+@pseudo_inverse.vjp
+@_with_bounds.vjp
+def _(g: Any, y: Any, x: Any, absolute: Any, relative: Any) -> Any:
+    # G. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems whose
+    # variables separate" (1973), equation 4.12
+    inverse, back = adjoint(y), adjoint(g)
+    rows, columns = matmul(x, y), matmul(y, x)
+    along = matmul(back, matmul(y, inverse))
+    across = matmul(matmul(inverse, y), back)
+    of_x = -matmul(matmul(inverse, g), inverse) + along - matmul(rows, along) + across - matmul(across, columns)
+    return of_x, None, None
+
+
+pseudo_inverse.onnx(_with_bounds.onnx(rotations.pseudo_inverse))

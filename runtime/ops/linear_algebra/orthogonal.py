@@ -1,0 +1,157 @@
+"""QR factors, and products of Householder reflections.
+
+With `paired`, numbers are complex: pairs of reals along a last axis of 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import ShapeError
+from ...ir.dims import minimum
+from .. import slicing
+from ..common import summed
+from ..matrices import (
+    Numbers,
+    adjoint,
+    as_columns,
+    conjugate,
+    each,
+    half_diagonal,
+    identity_like,
+    joined,
+    lower,
+    matmul,
+    matrix,
+    on_numbers,
+    part,
+    upper,
+)
+from ..registry import Array, Tensor, Type, operator, require
+from . import elimination
+from .triangular import solve_triangular
+
+
+@operator
+def qr(x: Tensor, *, complete: bool = False, paired: bool = False) -> tuple[Tensor, Tensor]:
+    """Orthogonal and upper triangular factors, x = q @ r: ATen linalg_qr.
+
+    Args:
+        x: (..., m, n).
+        complete: whether `q` is square.
+
+    Returns:
+        With k = min(m, n): q (..., m, k) and r (..., k, n); (..., m, m) and (..., m, n) if complete, which has no
+        gradient for m > n. The signs are LAPACK's.
+    """
+
+
+_factored = Numbers("n", "nn")
+
+
+@qr.infer
+@_factored.infer
+def _(x: Type, *, complete: bool) -> tuple[Type, Type]:
+    matrix(x)
+    *batch, rows, columns = x.shape
+    count = rows if complete else minimum(rows, columns)
+    return x.with_shape((*batch, rows, count)), x.with_shape((*batch, count, columns))
+
+
+@qr.kernel
+@_factored.kernel
+def _(x: Array, *, complete: bool) -> tuple[Array, Array]:
+    q, r = np.linalg.qr(x, mode="complete" if complete else "reduced")
+    return q, r
+
+
+@qr.vjp
+@_factored.vjp
+def _(g: Any, y: Any, x: Any, *, complete: bool) -> Any:
+    # S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions with application in optimum
+    # experimental design" (2010); for m < n, the columns beyond the first m are q times those of r
+    (of_q, of_r), (q, r) = g, y
+    rows, columns = x.shape[-2:]
+    if complete and minimum(rows, columns) != rows:
+        raise ShapeError(f"the complete QR factors of matrices of {rows} rows and {columns} columns have no gradient")
+    count = minimum(rows, columns)
+    further: Any = None
+    if columns != count and of_r is not None:
+        right, of_right = (part(m, m.shape[-2], columns, first_column=count) for m in (x, of_r))
+        through_right = matmul(right, adjoint(of_right))
+        of_q = summed(of_q, through_right)
+        further = matmul(q, of_right)
+        of_r = part(of_r, count, count)
+    elif columns != count:
+        further = part(x, rows, columns, first_column=count) * 0.0
+    r = part(r, count, count)
+    inner = 0.0 if of_r is None else matmul(of_r, adjoint(r))
+    if of_q is not None:
+        inner = inner - matmul(adjoint(q), of_q)
+    whole = summed(matmul(q, half_diagonal(upper(inner))), of_q)
+    whole = adjoint(on_numbers(solve_triangular, r, adjoint(whole), upper=True))
+    return whole if further is None else joined(whole, further, axis=whole.ndim - 1)
+
+
+qr.onnx(_factored.onnx(elimination.qr))
+
+
+@operator
+def householder_qr(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
+    """The QR factors as LAPACK's geqrf packs them: ATen geqrf.
+
+    Args:
+        x: (..., m, n).
+
+    Returns:
+        (..., m, n): the upper triangular factor, and below the diagonal the vectors of the Householder reflections
+        whose product the other one is; and (..., min(m, n)), the reflections' scales.
+    """
+
+
+@householder_qr.infer
+@_factored.infer
+def _(x: Type) -> tuple[Type, Type]:
+    return matrix(x), x.with_shape((*x.shape[:-2], minimum(*x.shape[-2:])))
+
+
+@householder_qr.kernel
+@_factored.kernel
+def _(x: Array) -> tuple[Array, Array]:
+    packed, scales = np.linalg.qr(x, mode="raw")
+    return np.swapaxes(packed, -1, -2), scales
+
+
+householder_qr.no_vjp("ATen geqrf has none; linalg_qr has")
+householder_qr.onnx(_factored.onnx(elimination.householder_qr))
+
+
+def reflected(packed: Any, scales: Any, x: Any, *, transpose: bool = False) -> Any:
+    """Householder reflections, one after the other, of the columns of `x`: a composition, no op of its own.
+
+    Args:
+        packed: (..., m, n); the reflection i is by its column i, with 1 on the diagonal and zeros above it.
+        scales: (..., k), with k <= n; reflection i is I - scales[i] * v @ v.T.
+        x: (..., m, p).
+        transpose: apply the adjoint of their product instead.
+
+    Returns:
+        (..., m, p).
+    """
+    vectors = lower(packed, -1)
+    vectors = vectors + identity_like(vectors)
+    count = scales.shape[-1]
+    require(isinstance(count, int), f"needed a known number of reflections, given {count}")
+    for i in range(count) if transpose else reversed(range(count)):
+        v = part(vectors, packed.shape[-2], i + 1, first_column=i)
+        scale = as_columns(_element(scales, i))
+        x = x - matmul(v * (conjugate(scale) if transpose else scale), matmul(adjoint(v), x))
+    return x
+
+
+def _element(s: Any, i: int) -> Any:
+    """Element `i` of vectors (..., k), as vectors (..., 1)."""
+    axes = (s.ndim - 1,)
+    return each(s, lambda x: slicing.slice(x, starts=(i,), stops=(i + 1,), steps=(1,), axes=axes))

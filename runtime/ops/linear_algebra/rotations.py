@@ -1,0 +1,174 @@
+"""Eigenvalues and singular values by Jacobi's rotations: what their ops are in ONNX, which has no operators for them.
+
+Matrices are multiplied with rotations of two columns each until all columns are orthogonal: G. Golub, C. Van Loan,
+"Matrix Computations" (2013), section 8.6.3. A round rotates each column of one half with one of the other; then columns
+move on like the players of a tournament, so that in a sweep of n - 1 rounds each has met all others and is back in its
+place. All is computed in float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...ir.dims import Dim
+from ...ir.types import FLOAT64
+from .. import elementwise, indexing, products, reduction, shaping, slicing, sorting
+from ..comparison import equal, greater, less
+from ..higher_order.stepwise import along, choose, positions, until
+from ..matrices import (
+    adjoint,
+    as_columns,
+    as_rows,
+    conjugate,
+    diagonal,
+    each,
+    for_each_matrix,
+    identity,
+    joined,
+    lower,
+    matmul,
+    part,
+    real,
+    squares,
+)
+from ..registry import require
+from . import elimination
+
+_EPSILON = float(np.finfo(np.float64).eps)
+_MOST_SWEEPS = 40  # some ten are enough
+
+
+def eigh(x: Any) -> tuple[Any, Any]:
+    """As the op `eigh`, for a known number of rows; a vector may be multiplied with a number of absolute value 1."""
+    size = _known(x.shape[-1])
+    x = each(lower(x) + adjoint(lower(x, -1)), lambda y: elementwise.cast(y, dtype=FLOAT64))
+    # Of x + shift, which is positive definite, singular values and vectors are those that are looked for.
+    shift = elementwise.sqrt(_sum(squares(x), (-2, -1))) * 2.0
+    _, vectors = _orthogonalized(x + for_each_matrix(shift) * identity(real(x), (size, size)))
+    values = _sum(real(conjugate(vectors) * matmul(x, vectors)), (-2,))
+    values, order = sorting.sort(values, axis=-1)
+    return values, _in_order(vectors, order)
+
+
+def pseudo_inverse(x: Any, absolute: Any = None, relative: Any = None) -> Any:
+    """As the op `pseudo_inverse`, for known sizes."""
+    epsilon = max(map(_known, x.shape[-2:])) * float(np.finfo(x.dtype).eps)
+    u, s, v = svd(x, full=False)
+    largest = reduction.reduce_max(s, axes=(-1,))
+    bound = largest * (epsilon if absolute is None else 0.0)
+    if relative is not None:
+        bound = largest * elementwise.cast(relative, dtype=FLOAT64)
+    if absolute is not None:
+        bound = elementwise.maximum(bound, elementwise.cast(absolute, dtype=FLOAT64))
+    seen = greater(s, as_columns(bound))
+    return matmul(adjoint(v), as_columns(choose(seen, 1.0 / choose(seen, s, 1.0), 0.0)) * adjoint(u))
+
+
+def cofactors(x: Any) -> Any:
+    """As the op `cofactors`, for a known number of rows."""
+    u, s, v = svd(x, full=False)
+    others = choose(np.eye(_known(x.shape[-1]), dtype=bool), 1.0, as_rows(s))
+    product = products.reduce_prod(others, axes=(-1,))
+    phase = elimination.determinant(u) * elimination.determinant(v)
+    return conjugate(matmul(u * as_rows(product), v)) * for_each_matrix(phase)
+
+
+def svd(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
+    """As the op `svd`, for known sizes; singular vectors may be multiplied with numbers of absolute value 1."""
+    rows, count = map(_known, x.shape[-2:])
+    if rows < count:
+        u, s, v = svd(adjoint(x), full=full)
+        return adjoint(v), s, adjoint(u)
+    columns, vectors = _orthogonalized(each(x, lambda y: elementwise.cast(y, dtype=FLOAT64)))
+    s, order = sorting.sort(_lengths(columns), axis=-1, descending=True)
+    bound = reduction.reduce_max(s, axes=(-1,), keepdims=True) * (rows * _EPSILON)
+    directions = _in_order(columns, order) / as_rows(choose(greater(s, bound), s, np.inf))
+    # Directions of length 1, which QR factors leave as they are but for signs; where they are 0, it finds others.
+    q, r = elimination.qr(directions, complete=full)
+    signs = choose(less(real(diagonal(part(r, count, count))), np.zeros(())), -1.0, np.ones(()))
+    first = part(q, rows, count) * as_rows(signs)
+    u = joined(first, part(q, rows, rows, first_column=count), axis=q.ndim - 1) if full and rows > count else first
+    return u, s, adjoint(_in_order(vectors, order))
+
+
+def _orthogonalized(x: Any) -> tuple[Any, Any]:
+    """Matrices (..., m, n), m >= n, multiplied with unitary ones that make their columns orthogonal; and those."""
+    rows, count = x.shape[-2:]
+    width = count + count % 2  # one more column if there are odd ones; it is zero, and met without effect
+    rank = x.ndim
+    more = (*[0] * (rank - 1), width - count)
+    x = each(x, lambda y: slicing.pad(y, before=(0,) * rank, after=more))
+    noise = _sum(squares(x), (-2, -1)) * (rows * _EPSILON) ** 2
+
+    def meet(columns: Any, vectors: Any, worst: Any, _: Any, noise: Any) -> tuple[list[Any], list[Any]]:
+        p, q = _halves(columns)
+        of_p, of_q = _sum(squares(p), (-2,)), _sum(squares(q), (-2,))
+        product = each(conjugate(p) * q, lambda y: _sum(y, (-2,)))
+        of_product = squares(product)
+        cosine, sine = _rotation(of_p, of_q, product)
+        seen = greater(elementwise.minimum(of_p, of_q), as_columns(noise))
+        angle = choose(seen, of_product / choose(seen, of_p * of_q, 1.0), 0.0)
+        worst = elementwise.maximum(worst, reduction.reduce_max(angle, axes=None))
+        return [_rotated(columns, cosine, sine), _rotated(vectors, cosine, sine), worst], []
+
+    def sweep(columns: Any, vectors: Any, noise: Any) -> tuple[Any, list[Any]]:
+        begin = [columns, vectors, np.zeros((), FLOAT64)]
+        (columns, vectors, worst), _ = along(meet, begin, [positions(columns, width - 1)], [noise])
+        return greater(worst, np.asarray((rows * _EPSILON) ** 2)), [columns, vectors, noise]
+
+    begin = [x, identity(x, (*x.shape[:-2], width, width)), noise]
+    columns, vectors, _ = until(sweep, begin, np.asarray(_MOST_SWEEPS, np.int64))
+    return part(columns, rows, count), part(vectors, count, count)
+
+
+def _rotation(of_p: Any, of_q: Any, product: Any) -> tuple[Any, Any]:
+    """Cosine and sine of the rotations that make columns p and q, of these squares and products, orthogonal.
+
+    The sine has the phase of the product. Both are smooth, so that gradients flow where a model is read from ONNX.
+    """
+    difference = of_q - of_p
+    square = difference * difference + squares(product) * 4.0
+    none = equal(square, np.zeros(()))
+    size = elementwise.abs(difference) + elementwise.sqrt(choose(none, 1.0, square))
+    tangent = product * (choose(less(difference, np.zeros(())), -2.0, np.full((), 2.0)) / size)
+    cosine = 1.0 / elementwise.sqrt(squares(tangent) + 1.0)
+    return cosine, tangent * cosine
+
+
+def _rotated(x: Any, cosine: Any, sine: Any) -> Any:
+    """Matrices with their columns rotated in pairs, and moved on."""
+    p, q = _halves(x)
+    first = p * as_rows(cosine) - q * as_rows(conjugate(sine))
+    both = joined(first, p * as_rows(sine) + q * as_rows(cosine), axis=x.ndim - 1)
+    half = x.shape[-1] // 2
+    above, below = list(range(half)), list(range(half, 2 * half))
+    order = above + below if half == 1 else [0, below[0], *above[1:-1], *below[1:], above[-1]]
+    return each(both, lambda y: indexing.take(y, np.asarray(order), axis=-1))
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    rows, width = x.shape[-2:]
+    return part(x, rows, width // 2), part(x, rows, width, first_column=width // 2)
+
+
+def _in_order(x: Any, order: Any) -> Any:
+    """Matrices with the columns at these indices, of which there are as many for each matrix."""
+    everywhere = shaping.expand(as_rows(order), shape=tuple(x.shape))
+    return each(x, lambda y: indexing.gather(y, everywhere, axis=-1))
+
+
+def _lengths(x: Any) -> Any:
+    """The Euclidean norms of columns."""
+    return elementwise.sqrt(_sum(squares(x), (-2,)))
+
+
+def _sum(x: Any, axes: tuple[int, ...]) -> Any:
+    return reduction.reduce_sum(x, axes=axes)
+
+
+def _known(size: Dim) -> int:
+    require(isinstance(size, int), f"needed a known number of rows and columns, given {size}")
+    assert isinstance(size, int)
+    return size

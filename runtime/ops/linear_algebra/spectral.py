@@ -1,0 +1,203 @@
+"""Eigenvalues and singular values of matrices, the last two axes of an operand.
+
+With `paired`, numbers are complex: pairs of reals along a last axis of 2. Vectors are LAPACK's, as torch's are on the
+CPU, and others in ONNX; each may be multiplied with a number of absolute value 1, and functions of which that changes
+the value have no meaningful gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...ir.dims import minimum
+from ..complex_numbers import Complex
+from ..matrices import (
+    Numbers,
+    adjoint,
+    as_columns,
+    as_rows,
+    conjugate,
+    diagonal,
+    differences,
+    identity_like,
+    matmul,
+    matrix,
+    off_diagonal,
+    on_diagonal,
+    on_numbers,
+    part,
+    real,
+    square,
+)
+from ..registry import Array, Tensor, Type, operator
+from . import rotations
+from .matrix import solve
+
+
+@operator
+def eigh(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of symmetric (or Hermitian) matrices, of which the lower triangle is read.
+
+    The gradient is that by a matrix that stays symmetric. ATen linalg_eigh.
+
+    Args:
+        x: (..., n, n).
+
+    Returns:
+        The eigenvalues (..., n), ascending, and the eigenvectors as the columns of matrices (..., n, n).
+    """
+
+
+_hermitian = Numbers("n", "rn")
+
+
+@eigh.infer
+@_hermitian.infer
+def _(x: Type) -> tuple[Type, Type]:
+    return square(x).with_shape(x.shape[:-1]), x
+
+
+@eigh.kernel
+@_hermitian.kernel
+def _(x: Array) -> tuple[Array, Array]:
+    values, vectors = np.linalg.eigh(x)
+    return values, vectors
+
+
+@eigh.vjp
+@_hermitian.vjp
+def _(g: Any, y: Any, x: Any) -> Any:
+    # M. Giles, "An extended collection of matrix derivative results" (2008), section 3.1
+    (of_values, of_vectors), (values, vectors) = g, y
+    inner: Any = 0.0
+    if of_vectors is not None:
+        inner = off_diagonal(matmul(adjoint(vectors), of_vectors) / differences(values))
+        inner = (inner + adjoint(inner)) * 0.5
+    if of_values is not None:
+        inner = on_diagonal(of_values, x) + inner
+    return matmul(matmul(vectors, inner), adjoint(vectors))
+
+
+eigh.onnx(_hermitian.onnx(rotations.eigh))
+
+
+@operator
+def eig(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of any square matrices, complex also where the matrices are real: ATen linalg_eig.
+
+    Args:
+        x: (..., n, n).
+
+    Returns:
+        As pairs of reals: the eigenvalues (..., n, 2), in no order, and the eigenvectors, of length 1, as the columns
+        of matrices (..., n, n, 2).
+    """
+
+
+_general = Numbers("n", "cc")
+
+
+@eig.infer
+@_general.infer
+def _(x: Type) -> tuple[Type, Type]:
+    return square(x).with_shape(x.shape[:-1]), x
+
+
+@eig.kernel
+@_general.kernel
+def _(x: Array) -> tuple[Array, Array]:
+    values, vectors = np.linalg.eig(x)
+    return values, vectors
+
+
+@eig.vjp
+@_general.vjp
+def _(g: Any, y: Any, x: Any) -> Any:
+    # C. Boeddeker et al., "On the computation of complex-valued gradients with application to statistically optimum
+    # beamforming" (2017), equation 4.77, and what keeps the length of the vectors at 1
+    (of_values, of_vectors), (values, vectors) = g, y
+    adjoint_vectors = adjoint(vectors)
+    inner: Any = 0.0
+    if of_vectors is not None:
+        projected = matmul(adjoint_vectors, of_vectors)
+        lengthening = matmul(adjoint_vectors, vectors) * as_rows(real(diagonal(projected)))
+        inner = off_diagonal((projected - lengthening) / conjugate(differences(values)))
+    if of_values is not None:
+        inner = on_diagonal(of_values, vectors) + inner
+    return on_numbers(solve, adjoint_vectors, matmul(inner, adjoint_vectors))
+
+
+eig.no_onnx("standard ONNX has no operator for eigenvalues of matrices that aren't symmetric")
+
+
+@operator
+def svd(x: Tensor, *, full: bool = False, paired: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """Singular value decomposition, x = u @ diag(s) @ v: ATen linalg_svd.
+
+    Args:
+        x: (..., m, n).
+        full: whether `u` and `v` are square. Their further columns and rows get no gradient.
+
+    Returns:
+        With k = min(m, n): u (..., m, k), or (..., m, m) if full; s (..., k), descending; v (..., k, n), or
+        (..., n, n) if full.
+    """
+
+
+_singular = Numbers("n", "nrn")
+
+
+@svd.infer
+@_singular.infer
+def _(x: Type, *, full: bool) -> tuple[Type, ...]:
+    matrix(x)
+    (*batch, rows, columns), count = x.shape, minimum(*x.shape[-2:])
+    left, right = (rows, columns) if full else (count, count)
+    return x.with_shape((*batch, rows, left)), x.with_shape((*batch, count)), x.with_shape((*batch, right, columns))
+
+
+@svd.kernel
+@_singular.kernel
+def _(x: Array, *, full: bool) -> tuple[Array, Array, Array]:
+    u, s, v = np.linalg.svd(x, full_matrices=full)
+    return u, s, v
+
+
+@svd.vjp
+@_singular.vjp
+def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
+    # J. Townsend, "Differentiating the singular value decomposition" (2016); for complex matrices Z. Wan, S. Zhang,
+    # "Automatic differentiation for complex valued SVD" (2019)
+    (of_u, of_s, of_v), (u, s, v) = g, y
+    (rows, columns), count = x.shape[-2:], minimum(*x.shape[-2:])
+    if full:
+        u, v = part(u, rows, count), part(v, count, columns)
+        of_u = None if of_u is None else part(of_u, rows, count)
+        of_v = None if of_v is None else part(of_v, count, columns)
+    squares, one = differences(s * s), identity_like(as_rows(s) * as_columns(s))
+    inner: Any = 0.0
+    outside: list[Any] = []
+    if of_u is not None:
+        projected = matmul(adjoint(u), of_u)
+        skew = projected - adjoint(projected)
+        inner = inner + off_diagonal(skew / squares) * as_rows(s)
+        if isinstance(skew, Complex) and of_v is not None:  # by how much u turns against v
+            inner = inner + skew * one / (as_rows(s) * 2.0)
+        if rows != count:
+            outside.append(matmul((of_u - matmul(u, projected)) / as_rows(s), v))
+    if of_v is not None:
+        projected = matmul(v, adjoint(of_v))
+        inner = inner + off_diagonal((projected - adjoint(projected)) / squares) * as_columns(s)
+        if columns != count:
+            outside.append(matmul(u / as_rows(s), of_v - matmul(adjoint(projected), v)))
+    if of_s is not None:
+        inner = inner + as_rows(of_s) * one
+    result = matmul(matmul(u, inner), v)
+    for share in outside:
+        result = result + share
+    return result
+
+
+svd.onnx(_singular.onnx(rotations.svd))

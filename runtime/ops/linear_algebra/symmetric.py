@@ -1,0 +1,216 @@
+"""Factors of symmetric matrices that needn't be positive definite, and systems of equations solved by them.
+
+As LAPACK's sytrf and sytrs (hetrf and hetrs of Hermitian ones) have them, of the lower triangle: J. Bunch, L. Kaufman,
+"Some stable methods for calculating inertia and solving symmetric linear systems" (1977). With `paired`, numbers are
+complex: pairs of reals along a last axis of 2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...errors import ShapeError
+from ...ir.types import INT32
+from ..common import broadcast_shapes, same_dtype
+from ..matrices import Numbers, square
+from ..registry import Array, Tensor, Type, operator, require
+
+_NO_GRADIENT = "torch has none"
+_NO_ONNX = "which of its diagonal blocks are of size 2 is decided by the elements of each matrix"
+_GROWTH = (1 + math.sqrt(17)) / 8  # how large an element must be to divide by, of the largest beside it
+
+
+@operator
+def ldl(x: Tensor, *, hermitian: bool = False, paired: bool = False) -> tuple[Tensor, Tensor]:
+    """Factors L and D of each matrix, x = L @ D @ L.T but for exchanged rows and columns: ATen linalg_ldl_factor.
+
+    Args:
+        x: (..., n, n), of which only the lower triangle is read.
+        hermitian: whether complex matrices are Hermitian, x = L @ D @ L.H; else symmetric.
+
+    Returns:
+        The factors in one matrix (..., n, n): D on the diagonal, in blocks of size 1 and 2, and L below, which has
+        ones on its diagonal; and int32 (..., n), the row, counted from 1, with which each row was exchanged in turn:
+        of a block of size 2, both are that of its second row, and negative.
+    """
+
+
+_factored = Numbers("n", "ni")
+
+
+@ldl.infer
+@_factored.infer
+def _(x: Type, *, hermitian: bool) -> tuple[Type, Type]:
+    return square(x), Type(INT32, x.shape[:-1])
+
+
+@ldl.kernel
+@_factored.kernel
+def _(x: Array, *, hermitian: bool) -> tuple[Array, Array]:
+    factors, pivots = np.tril(x), np.zeros(x.shape[:-1], np.int32)
+    for index in np.ndindex(x.shape[:-2]):
+        _factor(factors[index], pivots[index], hermitian)
+    return factors, pivots
+
+
+ldl.no_vjp(_NO_GRADIENT)
+ldl.no_onnx(_NO_ONNX)
+
+
+def _factor(a: Array, pivots: Array, hermitian: bool) -> None:
+    """Put the factors of one matrix in the place of its lower triangle, and write down the exchanges."""
+    size, k = len(a), 0
+    while k < size:
+        if hermitian:  # rounding has left something of its imaginary part
+            np.fill_diagonal(a, np.diagonal(a).real)
+        other, width = _pivot(a, k)
+        last = k + width - 1
+        if other != last:
+            _exchange(a, last, other, k, hermitian)
+        pivots[k : k + width] = other + 1 if width == 1 else -(other + 1)
+        if width == 1:
+            _eliminate(a, k, hermitian)
+        else:
+            _eliminate_two(a, k, hermitian)
+        k += width
+
+
+def _pivot(a: Array, k: int) -> tuple[int, int]:
+    """The row to exchange for the last one of the next block, and the size of that."""
+    own, below = _size(a[k, k]), _size(a[k + 1 :, k])
+    largest = below.max(initial=0.0)
+    if not max(own, largest) > 0 or own >= _GROWTH * largest:  # nothing to eliminate, or nothing much larger
+        return k, 1
+    row = k + 1 + int(np.argmax(below))
+    beside = max(_size(a[row, k:row]).max(initial=0.0), _size(a[row + 1 :, row]).max(initial=0.0))
+    if own >= _GROWTH * largest * (largest / beside):
+        return k, 1
+    return (row, 1) if _size(a[row, row]) >= _GROWTH * beside else (row, 2)
+
+
+def _size(x: Array) -> Any:
+    """|Re x| + |Im x|, by which LAPACK chooses."""
+    return np.abs(x.real) + np.abs(x.imag)
+
+
+def _exchange(a: Array, row: int, other: int, begin: int, hermitian: bool) -> None:
+    """Exchange two rows and columns, `row < other`, of the lower triangle, from a column on."""
+    conjugate = np.conj if hermitian else np.asarray
+    a[other + 1 :, [row, other]] = a[other + 1 :, [other, row]]
+    between = a[row + 1 : other, row].copy()
+    a[row + 1 : other, row] = conjugate(a[other, row + 1 : other])
+    a[other, row + 1 : other] = conjugate(between)
+    a[other, row] = conjugate(a[other, row])
+    a[row, row], a[other, other] = a[other, other].copy(), a[row, row].copy()
+    a[[row, other], begin:row] = a[[other, row], begin:row]
+
+
+def _eliminate(a: Array, k: int, hermitian: bool) -> None:
+    """Take the column of a block of size 1 out of the matrix that is left, and divide it by the block."""
+    if a[k, k] == 0:  # and so is the column
+        return
+    column = a[k + 1 :, k]
+    scaled = column * (1 / a[k, k])
+    a[k + 1 :, k + 1 :] -= np.tril(np.outer(scaled, np.conj(column) if hermitian else column))
+    a[k + 1 :, k] = scaled
+
+
+def _eliminate_two(a: Array, k: int, hermitian: bool) -> None:
+    """The same for a block of size 2."""
+    conjugate = np.conj if hermitian else np.asarray
+    first, second = a[k + 2 :, k].copy(), a[k + 2 :, k + 1].copy()
+    below = a[k + 1, k]
+    if hermitian:
+        scale = np.abs(below)
+        turn = below / scale
+    else:
+        scale, turn = below, np.ones_like(below)
+    of_second, of_first = a[k + 1, k + 1] / scale, a[k, k] / scale
+    factor = 1 / (of_second * of_first - 1) / scale
+    a[k + 2 :, k] = factor * (of_second * first - turn * second)
+    a[k + 2 :, k + 1] = factor * (of_first * second - conjugate(turn) * first)
+    update = np.outer(first, conjugate(a[k + 2 :, k])) + np.outer(second, conjugate(a[k + 2 :, k + 1]))
+    a[k + 2 :, k + 2 :] -= np.tril(update)
+
+
+@operator
+def ldl_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, hermitian: bool = False, paired: bool = False) -> Tensor:
+    """The X with A @ X = b, by the factors and the exchanges that `ldl` gives of A: ATen linalg_ldl_solve.
+
+    Args:
+        factors: (..., n, n).
+        pivots: int32 (..., n).
+        b: (..., n, k); first axes broadcast.
+        hermitian: as that of `ldl`.
+
+    Returns:
+        (..., n, k); infinite or NaN where A is singular.
+    """
+
+
+_solved = Numbers("nin", "n")
+
+
+@ldl_solve.infer
+@_solved.infer
+def _(factors: Type, pivots: Type, b: Type, *, hermitian: bool) -> Type:
+    square(factors)
+    same_dtype(factors, b)
+    require(
+        pivots.dtype == INT32 and pivots.shape == factors.shape[:-1],
+        f"needed int32 pivots of shape {factors.shape[:-1]}, given {pivots}",
+    )
+    require(b.rank >= 2 and factors.shape[-1] == b.shape[-2], f"needed b of as many rows as A, given shape {b.shape}")
+    return b.with_shape((*broadcast_shapes(factors.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
+
+
+@ldl_solve.kernel
+@_solved.kernel
+def _(factors: Array, pivots: Array, b: Array, *, hermitian: bool) -> Array:
+    batch, size = np.broadcast_shapes(factors.shape[:-2], b.shape[:-2]), b.shape[-2]
+    if pivots.size and (np.abs(pivots).min() < 1 or np.abs(pivots).max() > size):
+        raise ShapeError(f"needed pivots from 1 to {size}, or negative ones, given {pivots.min()} to {pivots.max()}")
+    factors = np.broadcast_to(factors, (*batch, size, size))
+    pivots = np.broadcast_to(pivots, (*batch, size))
+    x = np.broadcast_to(b, (*batch, *b.shape[-2:])).copy()
+    for index in np.ndindex(batch):
+        _solve(factors[index], pivots[index], x[index], hermitian)
+    return x
+
+
+ldl_solve.no_vjp(_NO_GRADIENT)
+ldl_solve.no_onnx(_NO_ONNX)
+
+
+def _solve(a: Array, pivots: Array, x: Array, hermitian: bool) -> None:
+    """Put the solution in the place of the right-hand side."""
+    conjugate = np.conj if hermitian else np.asarray
+    blocks, k = [], 0
+    while k < len(a):
+        width = 2 if pivots[k] < 0 and k + 1 < len(a) else 1
+        blocks.append(slice(k, k + width))
+        k += width
+    for block in blocks:
+        last, other = block.stop - 1, abs(pivots[block.start]) - 1
+        x[[last, other]] = x[[other, last]]
+        x[block.stop :] -= a[block.stop :, block] @ x[block]
+        x[block] = _divided(a[block, block], x[block], hermitian)
+    for block in reversed(blocks):
+        last, other = block.stop - 1, abs(pivots[block.start]) - 1
+        x[block] -= conjugate(a[block.stop :, block]).T @ x[block.stop :]
+        x[[last, other]] = x[[other, last]]
+
+
+def _divided(block: Array, x: Array, hermitian: bool) -> Array:
+    """The solution of the system of a block of D, of which only the lower triangle is there."""
+    if len(block) == 1:
+        return np.asarray(x / (block.real if hermitian else block))
+    below = block[1, 0]
+    above = np.conj(below) if hermitian else below
+    first, second = block[0, 0] / above, block[1, 1] / below
+    upper, lower = x[0] / above, x[1] / below
+    scale = first * second - 1
+    return np.stack([(second * upper - lower) / scale, (first * lower - upper) / scale])

@@ -1,0 +1,279 @@
+"""Triangular systems of equations, and the LU factors that lead to them.
+
+With `paired`, numbers are complex: pairs of reals along a last axis of 2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...ir.dims import minimum
+from ...ir.types import INT32
+from .. import slicing
+from ..common import broadcast_shapes, same_dtype, unbroadcast
+from ..matrices import (
+    Numbers,
+    adjoint,
+    each,
+    identity_like,
+    joined,
+    lower,
+    matmul,
+    matrix,
+    on_numbers,
+    part,
+    real,
+    square,
+)
+from ..matrices import upper as upper_part
+from ..registry import Array, Tensor, Type, operator, require
+from . import elimination
+
+
+@operator
+def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, unitriangular: bool = False, paired: bool = False) -> Tensor:
+    """The X with a @ X = b, by substitution: ATen linalg_solve_triangular.
+
+    Args:
+        a: (..., n, n), of which only one triangle is read.
+        b: (..., n, k); first axes broadcast.
+        upper: which triangle.
+        unitriangular: the diagonal of `a` is taken to be ones.
+
+    Returns:
+        (..., n, k); infinite or NaN where `a` has a zero on its diagonal.
+    """
+
+
+_system = Numbers("nn", "n")
+
+
+@solve_triangular.infer
+@_system.infer
+def _(a: Type, b: Type, *, upper: bool, unitriangular: bool) -> Type:
+    return _solution(a, b)
+
+
+def _solution(a: Type, b: Type) -> Type:
+    square(a)
+    same_dtype(a, b)
+    require(b.rank >= 2 and a.shape[-1] == b.shape[-2], f"needed b of as many rows as a, given shape {b.shape}")
+    return b.with_shape((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
+
+
+@solve_triangular.kernel
+@_system.kernel
+def _(a: Array, b: Array, *, upper: bool, unitriangular: bool) -> Array:
+    return _substituted(a, b, upper=upper, unitriangular=unitriangular)
+
+
+def _substituted(a: Array, b: Array, *, upper: bool, unitriangular: bool) -> Array:
+    if upper:  # from the last row to the first
+        a, b = a[..., ::-1, ::-1], b[..., ::-1, :]
+    x = np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
+    for i in range(a.shape[-1]):
+        rest = b[..., i, :] - (a[..., i : i + 1, :i] @ x[..., :i, :])[..., 0, :]
+        x[..., i, :] = rest if unitriangular else rest / a[..., i, i, None]
+    return x[..., ::-1, :] if upper else x
+
+
+@solve_triangular.vjp
+@_system.vjp
+def _(g: Any, y: Any, a: Any, b: Any, *, upper: bool, unitriangular: bool) -> Any:
+    of_b = on_numbers(solve_triangular, adjoint(a), g, upper=not upper, unitriangular=unitriangular)
+    of_a = -matmul(of_b, adjoint(y))
+    of_a = upper_part(of_a, int(unitriangular)) if upper else lower(of_a, -int(unitriangular))
+    return each(of_a, lambda part: unbroadcast(part, real(a))), each(of_b, lambda part: unbroadcast(part, real(b)))
+
+
+solve_triangular.onnx(_system.onnx(elimination.solve_triangular))
+
+
+@operator
+def cholesky_solve(b: Tensor, factor: Tensor, *, upper: bool = False, paired: bool = False) -> Tensor:
+    """The X with L @ L.T @ X = b, or with U.T @ U @ X = b: ATen cholesky_solve.
+
+    Args:
+        b: (..., n, k); first axes broadcast.
+        factor: L or U, (..., n, n), of which only that triangle is read; its gradient, as ATen's, is that of the
+            product also outside of the triangle.
+        upper: whether the factor is U.
+
+    Returns:
+        (..., n, k).
+    """
+
+
+@cholesky_solve.infer
+@_system.infer
+def _(b: Type, factor: Type, *, upper: bool) -> Type:
+    return _solution(factor, b)
+
+
+@cholesky_solve.kernel
+@_system.kernel
+def _(b: Array, factor: Array, *, upper: bool) -> Array:
+    left = np.conj(np.swapaxes(factor, -1, -2)) if upper else factor
+    half = _substituted(left, b, upper=False, unitriangular=False)
+    return _substituted(np.conj(np.swapaxes(left, -1, -2)), half, upper=True, unitriangular=False)
+
+
+@cholesky_solve.vjp
+@_system.vjp
+def _(g: Any, y: Any, b: Any, factor: Any, *, upper: bool) -> Any:
+    of_b = on_numbers(cholesky_solve, g, factor, upper=upper)
+    of_product = matmul(of_b, adjoint(y))
+    of_product = of_product + adjoint(of_product)
+    of_factor = -(matmul(factor, of_product) if upper else matmul(of_product, factor))
+    return (
+        each(of_b, lambda part: unbroadcast(part, real(b))),
+        each(of_factor, lambda part: unbroadcast(part, real(factor))),
+    )
+
+
+cholesky_solve.onnx(_system.onnx(elimination.cholesky_solve))
+
+
+@operator
+def lu(x: Tensor, *, pivot: bool = True, paired: bool = False) -> tuple[Tensor, Tensor]:
+    """Triangular factors of each matrix, its rows exchanged so that divisors are largest: ATen linalg_lu_factor.
+
+    Args:
+        x: (..., m, n).
+        pivot: whether rows are exchanged.
+
+    Returns:
+        The factors in one matrix (..., m, n): the upper one, and below the diagonal the lower one, which has ones on
+        its diagonal; and int32 (..., min(m, n)), the row, counted from 1, with which each row was exchanged in turn.
+    """
+
+
+_factored = Numbers("n", "ni")
+
+
+@lu.infer
+@_factored.infer
+def _(x: Type, *, pivot: bool) -> tuple[Type, Type]:
+    matrix(x)
+    return x, Type(INT32, (*x.shape[:-2], minimum(*x.shape[-2:])))
+
+
+@lu.kernel
+@_factored.kernel
+def _(x: Array, *, pivot: bool) -> tuple[Array, Array]:
+    # Golub and Van Loan, "Matrix Computations" (2013), algorithm 3.4.1, on all matrices at once
+    batch, count = math.prod(x.shape[:-2]), min(x.shape[-2:])
+    factors = x.reshape(batch, *x.shape[-2:]).copy()
+    every = np.arange(batch)
+    pivots = np.tile(np.arange(1, count + 1, dtype=np.int32), (batch, 1))
+    for k in range(count):
+        if pivot:
+            column = factors[:, k:, k]
+            chosen = k + np.argmax(np.abs(column.real) + np.abs(column.imag), axis=1)
+            pivots[:, k] = chosen + 1
+            rows = factors[every, chosen].copy()
+            factors[every, chosen] = factors[:, k]
+            factors[:, k] = rows
+        divisor = factors[:, k, None, k]
+        below = factors[:, k + 1 :, k]
+        below = np.divide(below, divisor, out=np.array(below), where=divisor != 0)
+        factors[:, k + 1 :, k] = below
+        factors[:, k + 1 :, k + 1 :] -= below[:, :, None] * factors[:, k, None, k + 1 :]
+    return factors.reshape(x.shape), pivots.reshape(*x.shape[:-2], count)
+
+
+@lu.vjp
+@_factored.vjp
+def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
+    # Of x = P @ L @ U. What the larger of two factors of a matrix that isn't square has beyond a square one is first
+    # carried over to that: F. de Hoog, R. Anderssen, M. Lukas, "Differentiation of matrix functionals using triangular
+    # factorization" (2011).
+    (packed, pivots), (g, _) = y, g
+    rows, columns = x.shape[-2:]
+    count = minimum(rows, columns)
+    first = part(packed, count, count)
+    of_first = part(g, count, count)
+    to_upper, to_lower = upper_part(of_first), lower(of_first, -1)
+    inner_of_lower, inner_of_upper = (
+        matmul(_lower_adjoint(first), to_lower),
+        matmul(to_upper, adjoint(upper_part(first))),
+    )
+    further_right: Any = None
+    further_below: Any = None
+    if columns != count:
+        right, of_right = (part(m, count, columns, first_column=count) for m in (packed, g))
+        inner_of_lower = inner_of_lower - matmul(of_right, adjoint(right))
+        further_right = _left_solved(first, of_right)
+    if rows != count:
+        below, of_below = (part(m, rows, count, first_row=count) for m in (packed, g))
+        inner_of_upper = inner_of_upper - matmul(adjoint(below), of_below)
+        further_below = _right_solved(first, of_below)
+    whole = _right_solved(first, _left_solved(first, lower(inner_of_lower, -1) + upper_part(inner_of_upper)))
+    if further_right is not None:
+        whole = joined(whole, further_right, axis=whole.ndim - 1)
+    if further_below is not None:
+        none, missing = (0,) * whole.ndim, (*[0] * (whole.ndim - 1), columns - count)
+        widened = each(further_below, lambda x: slicing.pad(x, before=none, after=missing))
+        whole = joined(whole, widened, axis=whole.ndim - 2)
+    if not pivot:
+        return whole
+    return matmul(permutation(pivots, real(whole), size=rows), whole)
+
+
+def _lower_adjoint(packed: Any) -> Any:
+    """The adjoint of the lower factor, with its ones."""
+    return adjoint(lower(packed, -1) + identity_like(packed))
+
+
+def _left_solved(packed: Any, x: Any) -> Any:
+    """The inverse of the adjoint of the lower factor, times `x`."""
+    return on_numbers(solve_triangular, adjoint(packed), x, upper=True, unitriangular=True)
+
+
+def _right_solved(packed: Any, x: Any) -> Any:
+    """`x` times the inverse of the adjoint of the upper factor."""
+    return adjoint(on_numbers(solve_triangular, packed, adjoint(x), upper=True))
+
+
+lu.onnx(_factored.onnx(elimination.lu))
+
+
+@operator
+def permutation(pivots: Tensor, like: Tensor, *, size: Any) -> Tensor:
+    """The matrix P of the exchanges of rows that `lu` made, x = P @ L @ U: ATen `lu_unpack`.
+
+    Args:
+        pivots: integers (..., k), the row, counted from 1, with which each row was exchanged in turn.
+        like: a tensor of the result's dtype.
+        size: number of rows.
+
+    Returns:
+        (..., size, size).
+    """
+
+
+@permutation.infer
+def _(pivots: Type, like: Type, *, size: Any) -> Type:
+    require(pivots.dtype.kind in "iu" and pivots.rank > 0, f"needed vectors of integers, given {pivots}")
+    return Type(like.dtype, (*pivots.shape[:-1], size, size))
+
+
+@permutation.native_kernel
+def _(pivots: Array, like: Array, *, size: int) -> Array:
+    batch = math.prod(pivots.shape[:-1])
+    exchanges = pivots.reshape(batch, pivots.shape[-1])
+    order = np.tile(np.arange(size), (batch, 1))
+    every = np.arange(batch)
+    for k in range(exchanges.shape[1]):
+        other = exchanges[:, k] - 1
+        order[every, other], order[:, k] = order[:, k].copy(), order[every, other].copy()
+    order = order.reshape(*pivots.shape[:-1], size)
+    matrix: Array = order[..., None, :] == np.arange(size)[:, None]
+    return matrix.astype(like.dtype)
+
+
+permutation.vjp(lambda g, y, pivots, like, *, size: (None, None))
+permutation.onnx(Numbers("ir", "r").onnx(elimination.permutation))

@@ -1,0 +1,52 @@
+"""`reduce_prod`, whose gradient is made of the products of the elements before and after each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import dims
+from ..ir.types import BOOL
+from . import scanning, shaping
+from .common import in_float32, normalize_axes
+from .reduction import Axes, reduced_type, restored
+from .reduction_onnx import reduce_onnx
+from .registry import Array, OnnxGraph, Tensor, Type, operator, require
+
+
+@operator
+def reduce_prod(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """Product in the dtype of `x`: ATen `prod`, ONNX ReduceProd-18."""
+
+
+@reduce_prod.infer
+def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
+    require(x.dtype != BOOL, "needed numbers, given bool; cast first")
+    return reduced_type(x, axes, keepdims)
+
+
+@reduce_prod.kernel
+def _(x: Array, *, axes: Axes, keepdims: bool) -> Any:
+    return np.prod(x, axis=normalize_axes(axes, x.ndim), keepdims=keepdims, dtype=x.dtype)
+
+
+@reduce_prod.vjp
+@in_float32
+def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
+    # The product of all the others, from the left times from the right: dividing by x would fail at zeros.
+    at = normalize_axes(axes, x.ndim)
+    order = (*(axis for axis in range(x.ndim) if axis not in at), *at)
+    moved = shaping.transpose(x, permutation=order)
+    kept = moved.shape[: x.ndim - len(at)]
+    flat = shaping.reshape(moved, shape=(*kept, dims.product(moved.shape[len(kept) :])))
+    left = scanning.product_before(flat, -1)
+    right = shaping.flip(scanning.product_before(shaping.flip(flat, axes=(-1,)), -1), axes=(-1,))
+    others = shaping.reshape(left * right, shape=moved.shape)
+    inverse = tuple(order.index(axis) for axis in range(x.ndim))
+    return restored(g, x, axes) * shaping.transpose(others, permutation=inverse)
+
+
+@reduce_prod.onnx
+def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
+    return reduce_onnx(graph, "ReduceProd", x, axes, keepdims)

@@ -1,0 +1,48 @@
+"""`forward_once`: what a gradient computes again, with more outputs, is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+
+from ..ir.types import Node, Value
+from ..ops.registry import get
+
+
+def forward_once(nodes: list[Node], wanted: Iterable[Value]) -> list[Node]:
+    """Nodes whose op extends that of another node, on the same operands, take its place and give its outputs.
+
+    So a `vjp` rule asks for what the forward pass knows and doesn't hand out: it calls the op that extends its own and
+    uses the outputs that are new. On arrays that computes them; in a program that holds both nodes, one is left.
+    Casts of one value to one dtype are the same operand.
+
+    Args:
+        nodes: in order of computation.
+        wanted: the values that are handed out.
+    """
+    pairs = [(node, get(node.op).extended) for node in nodes]
+    if all(op is None for _, op in pairs):
+        return nodes
+    same = _casts(nodes)
+    extending = {(op.name, _operands(node, same)): node for node, op in pairs if op is not None}
+    used = {value for node in nodes for value in node.inputs} | set(wanted)
+    result: list[Node] = []
+    joined: set[Node] = set()
+    for node in nodes:
+        longer = extending.get((node.op, _operands(node, same)))
+        if longer is not None and longer not in joined and longer.attributes == node.attributes:
+            count = len(node.outputs)
+            if not used.intersection(longer.outputs[:count]):
+                joined.add(longer)
+                node = replace(node, op=longer.op, outputs=node.outputs + longer.outputs[count:])
+        result.append(node)
+    return [node for node in result if node not in joined]
+
+
+def _casts(nodes: Iterable[Node]) -> dict[Value | None, Hashable]:
+    """What tells the results of casts apart."""
+    return {node.outputs[0]: (node.inputs[0], node.outputs[0].dtype) for node in nodes if node.op == "cast"}
+
+
+def _operands(node: Node, same: dict[Value | None, Hashable]) -> tuple[Hashable, ...]:
+    return tuple(same.get(value, value) for value in node.inputs)

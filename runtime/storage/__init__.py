@@ -1,0 +1,1 @@
+"""Files: programs saved and loaded, safetensors, outputs written whole or not at all."""

@@ -1,0 +1,189 @@
+"""The form of `program.json` in a saved program: what each field must be, checked before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ProgramError
+
+Check = Callable[[Any, str], None]
+SHOWN = 60  # characters of what stands in a field instead
+
+
+def require_form(written: dict[str, Any], place: str = "") -> None:
+    """Raise `ProgramError`, which names the field, unless it has the form that `save` writes.
+
+    Args:
+        written: the JSON of a program or of a sub-program.
+        place: what the names of its fields begin with in messages.
+    """
+    _PROGRAM(written, place)
+    count = len(written["sources"])
+    for number, node in enumerate(written["nodes"]):
+        field = _inside(place, f"nodes[{number}].source")
+        if node["source"] is not None and not 0 <= node["source"] < count:
+            raise ProgramError(f"{field}: needed one of {count} sources, given {node['source']}")
+        if node["op"] == "boundary":
+            _BOUNDARY(node["attributes"], _inside(place, f"nodes[{number}].attributes"))
+
+
+def _wrong(field: str, needed: str, given: Any) -> ProgramError:
+    shown = repr(given)
+    return ProgramError(
+        f"{field or 'the program'}: needed {needed}, given {shown[:SHOWN]}{'...' if len(shown) > SHOWN else ''}"
+    )
+
+
+def _inside(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _of_type(kind: type, needed: str) -> Check:
+    def check(given: Any, field: str) -> None:
+        if type(given) is not kind:  # a bool is no int
+            raise _wrong(field, needed, given)
+
+    return check
+
+
+def _text(given: Any, field: str) -> None:
+    if type(given) is not str:
+        raise _wrong(field, "a text", given)
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise _wrong(field, "a text in Unicode", given) from error
+
+
+def _either(needed: str, *checks: Check) -> Check:
+    def check(given: Any, field: str) -> None:
+        for one in checks:
+            try:
+                return one(given, field)
+            except ProgramError:
+                pass
+        raise _wrong(field, needed, given)
+
+    return check
+
+
+def _list(of: Check) -> Check:
+    def check(given: Any, field: str) -> None:
+        if type(given) is not list:
+            raise _wrong(field, "a list", given)
+        for number, item in enumerate(given):
+            of(item, f"{field}[{number}]")
+
+    return check
+
+
+def _row(**of: Check) -> Check:
+    """A list of so many items, each with a name."""
+
+    def check(given: Any, field: str) -> None:
+        if type(given) is not list or len(given) != len(of):
+            raise _wrong(field, f"a list of {', '.join(of)}", given)
+        for item, (name, one) in zip(given, of.items(), strict=True):
+            one(item, _inside(field, name))
+
+    return check
+
+
+def _by_name(of: Check) -> Check:
+    def check(given: Any, field: str) -> None:
+        if type(given) is not dict:
+            raise _wrong(field, "an object", given)
+        for name, item in given.items():
+            _text(name, field)
+            of(item, f"{field}[{name!r}]")
+
+    return check
+
+
+def _object(**of: Check) -> Check:
+    """An object with at least these fields."""
+
+    def check(given: Any, field: str) -> None:
+        if type(given) is not dict:
+            raise _wrong(field, "an object", given)
+        for name, one in of.items():
+            if name not in given:
+                raise ProgramError(f"{_inside(field, name)} is missing")
+            one(given[name], _inside(field, name))
+
+    return check
+
+
+def _attribute(given: Any, field: str) -> None:
+    if type(given) is dict and type(given.get("program")) is dict:
+        require_form(given["program"], field)
+    elif type(given) is dict:
+        kind = next(iter(given), "")
+        if len(given) != 1 or kind not in ("dtype", "dim", "float"):
+            raise _wrong(field, "a value, a dtype, a dim, a float or a program", given)
+        _text(given[kind], _inside(field, kind))
+    elif type(given) is list:
+        _list(_attribute)(given, field)
+    elif type(given) is str:
+        _text(given, field)
+
+
+def _structure(given: Any, field: str) -> None:
+    """Containers are checked by `Structure.from_json`; here what stands in them."""
+    if type(given) is dict:
+        if "constant" in given:
+            return _scalar(given["constant"], _inside(field, "constant"))
+        for kind in ("tuple", "list", "dict", "namedtuple"):
+            if kind in given:
+                _list(_structure)(given[kind], _inside(field, kind))
+                _list(_key)(given.get("keys", []), _inside(field, "keys"))
+                return _text(given.get("name", ""), _inside(field, "name"))
+    if given != "tensor":
+        raise _wrong(field, "a tensor, a constant or a container", given)
+    return None
+
+
+def _key(given: Any, field: str) -> None:
+    if type(given) is dict:
+        _object(tuple=_list(_scalar))(given, field)
+    else:
+        _scalar(given, field)
+
+
+def _scalar(given: Any, field: str) -> None:
+    if type(given) is str:
+        _text(given, field)
+    elif type(given) not in (bool, int, float, type(None)):
+        raise _wrong(field, "a number, a text, true, false or null", given)
+
+
+_FLAG = _of_type(bool, "true or false")
+_INTEGER = _of_type(int, "an integer")
+_NOTHING = _of_type(type(None), "null")
+_TEXT_OR_NOTHING = _either("a text or null", _text, _NOTHING)
+_INTEGER_OR_NOTHING = _either("an integer or null", _INTEGER, _NOTHING)
+_BOUNDARY = _object(call=_INTEGER, kind=_text, slot=_text)
+_VALUE = _row(name=_text, dtype=_text, shape=_list(_either("an integer or a text", _INTEGER, _text)))
+_PROGRAM = _object(
+    train=_FLAG,
+    inputs=_list(_VALUE),
+    outputs=_list(_text),
+    parameters=_by_name(_object(value=_VALUE, trainable=_FLAG, aliases=_list(_text))),
+    buffers=_by_name(_object(value=_VALUE, update=_TEXT_OR_NOTHING)),
+    constants=_list(_VALUE),
+    calls=_list(_row(path=_text, **{"class name": _text}, index=_INTEGER, parent=_INTEGER_OR_NOTHING)),
+    sources=_list(_row(file=_text, line=_INTEGER, text=_text, operator=_text)),
+    nodes=_list(
+        _object(
+            op=_text,
+            inputs=_list(_TEXT_OR_NOTHING),
+            attributes=_by_name(_attribute),
+            outputs=_list(_VALUE),
+            cell=_INTEGER,
+            source=_INTEGER_OR_NOTHING,
+        )
+    ),
+    arguments=_structure,
+    result=_structure,
+)

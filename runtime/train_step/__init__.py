@@ -1,0 +1,7 @@
+"""Training steps that ONNX Runtime runs: forward, loss scale, backward, optimizer in one ONNX model."""
+
+from __future__ import annotations
+
+from ..onnxruntime_package import require_whole
+
+require_whole()
