@@ -140,7 +140,7 @@ def built(name: str) -> Model:
     if name in BUILDERS:
         module, args, kwargs = BUILDERS[name]()
     else:
-        from cellbridge.parity.model_file import load
+        from cellbridge.parity.inputs.model_file import load
 
         user_file = load(f"fixtures/{name}.py")
         module, args, kwargs = user_file.module, user_file.args, user_file.kwargs

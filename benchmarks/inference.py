@@ -66,7 +66,7 @@ def _inputs(model: str) -> tuple[Any, list[Any]]:
     """The model file, and the tensors among its inputs in order."""
     from torch.utils import _pytree as pytree
 
-    from cellbridge.parity.model_file import load
+    from cellbridge.parity.inputs.model_file import load
 
     loaded = load(f"fixtures/{model}.py")
     leaves = pytree.tree_leaves((loaded.args, dict(loaded.kwargs)))

@@ -48,7 +48,7 @@ def times(model_file: str, repetitions: int) -> dict[str, tuple[list[float], lis
     from torch.utils import _pytree as pytree
 
     from cellbridge.converter import from_torch
-    from cellbridge.parity.model_file import load
+    from cellbridge.parity.inputs.model_file import load
 
     torch.set_num_threads(THREADS)
     user_file = load(model_file)

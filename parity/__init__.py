@@ -19,12 +19,14 @@ from ..runtime.lazy import lazily
 
 if TYPE_CHECKING:
     from .assertions import assert_parity, assert_training_parity
+    from .checking.engine import check, compare
     from .differences import explain_optimizer
-    from .engine import check, compare
-    from .results import CellReport, Comparison, Report
-    from .training import compare_training
-    from .training_report import TrainingReport
-    from .training_steps import check_training
+    from .report.report import Report
+    from .report.training_report import TrainingReport
+    from .results.cell_report import CellReport
+    from .results.comparison import Comparison
+    from .training.check import check_training
+    from .training.compare import compare_training
 
 __all__ = [
     "CellReport",
@@ -43,16 +45,16 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "CellReport": "results",
-        "Comparison": "results",
-        "Report": "results",
-        "TrainingReport": "training_report",
+        "CellReport": "results.cell_report",
+        "Comparison": "results.comparison",
+        "Report": "report.report",
+        "TrainingReport": "report.training_report",
         "assert_parity": "assertions",
         "assert_training_parity": "assertions",
-        "check": "engine",
-        "check_training": "training_steps",
-        "compare": "engine",
-        "compare_training": "training",
+        "check": "checking.engine",
+        "check_training": "training.check",
+        "compare": "checking.engine",
+        "compare_training": "training.compare",
         "explain_optimizer": "differences",
     },
 )

@@ -2,22 +2,64 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-from .results import Report
-from .training_report import TrainingReport
+from .report.report import Report
+from .report.training_report import TrainingReport
+from .training.recipe import RecipeKeywords
 
 if TYPE_CHECKING:
-    from .sides.training import Loop
+    from .checking.several_inputs import Arguments
+    from .options import OptionKeywords
+    from .support.progress import Progress
+    from .training.loss_network import Loss
+    from .training.scripts import Loop
+    from .training.torch_steps import Batch
 
 
 class UnpairedWarning(UserWarning):
     """Parity holds, and some modules or Cells were not compared one by one."""
 
 
-def assert_parity(reference: Any, candidate: Any, args: Any, kwargs: Any = None, **options: Any) -> Report:
+class TrainingKeywords(RecipeKeywords, total=False):
+    """Keyword-only parameters of `parity.check_training`."""
+
+    loss: Loss | None
+    dynamic_shapes: Any
+    more_inputs: Iterable[Batch]
+    dtype: str
+    rtol: float | None
+    atol: float | None
+    seed: int
+    provider: str
+    model: str
+    progress: Progress | None
+
+
+class PortTrainingKeywords(TypedDict, total=False):
+    """Keyword-only parameters of `parity.compare_training`."""
+
+    dtype: str
+    seed: int
+    cells: Mapping[str, str] | None
+    weights: Mapping[Any, Any] | None
+
+
+def assert_parity(
+    reference: Any,
+    candidate: Any,
+    args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    cells: Mapping[str, str] | None = None,
+    weights: Mapping[Any, Any] | None = None,
+    more_inputs: Iterable[Arguments] = (),
+    progress: Progress | None = None,
+    **options: Unpack[OptionKeywords],
+) -> Report:
     """Compare two sides and fail the test unless they are the same network.
 
     Args:
@@ -25,8 +67,11 @@ def assert_parity(reference: Any, candidate: Any, args: Any, kwargs: Any = None,
         candidate: a torch module, a program, an ONNX file or model, or a Cell that is the port of a torch module.
         args: positional inputs, as the reference takes them.
         kwargs: keyword inputs.
-        **options: of `parity.compare`: `grads`, `train`, `dtype`, `rtol`, `atol`, `seed`, for a Cell `cells` and
-            `weights`, ...
+        cells: as for `parity.compare`.
+        weights: as for `parity.compare`.
+        more_inputs: as for `parity.compare`.
+        progress: told of stages.
+        **options: of `parity.compare`: `grads`, `train`, `dtype`, `rtol`, `atol`, `seed`, ...
 
     Returns:
         The report, if parity holds.
@@ -38,9 +83,19 @@ def assert_parity(reference: Any, candidate: Any, args: Any, kwargs: Any = None,
         UnpairedWarning: parity holds, but some modules or Cells have no partner: they were judged in the Cells around.
     """
     __tracebackhide__ = True
-    from .engine import compare
+    from .checking.engine import compare
 
-    report = compare(reference, candidate, args, kwargs, **options)
+    report = compare(
+        reference,
+        candidate,
+        args,
+        kwargs,
+        cells=cells,
+        weights=weights,
+        more_inputs=more_inputs,
+        progress=progress,
+        **options,
+    )
     report.raise_if_failed()
     if alone := [f"module {path}" for path in report.unpaired] + [f"Cell {cell}" for cell in report.lone_cells]:
         warnings.warn(
@@ -53,13 +108,18 @@ def assert_parity(reference: Any, candidate: Any, args: Any, kwargs: Any = None,
 
 @overload
 def assert_training_parity(
-    module: Any, args: Any, kwargs: Mapping[str, Any] | None = None, **options: Any
+    module: Any, args: Any, kwargs: Mapping[str, Any] | None = None, **options: Unpack[TrainingKeywords]
 ) -> TrainingReport: ...
 
 
 @overload
 def assert_training_parity(
-    module: Any, cell: Any, train_module: Loop, train_cell: Loop, data: Iterable[Any], **options: Any
+    module: Any,
+    cell: Any,
+    train_module: Loop,
+    train_cell: Loop,
+    data: Iterable[Any],
+    **options: Unpack[PortTrainingKeywords],
 ) -> TrainingReport: ...
 
 
@@ -90,14 +150,16 @@ def assert_training_parity(module: Any, *given: Any, **options: Any) -> Training
         ParityError: an `AssertionError` with what differs first.
     """
     __tracebackhide__ = True
-    from .porting import framework_of
+    from .sides.known_frameworks import framework_of
 
     if "train_module" in options or len(given) > 2 or (given and framework_of(given[0]) is not None):
-        from .training import compare_training
+        from .options import require_known
+        from .training.compare import compare_training
 
+        require_known(compare_training, options, list(inspect.signature(compare_training).parameters))
         report = compare_training(module, *given, **options)
     else:
-        from .training_steps import check_training
+        from .training.check import check_training
 
         report = check_training(module, *given, **options)
     report.raise_if_failed()

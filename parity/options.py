@@ -6,13 +6,29 @@ import difflib
 import fnmatch
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from ..runtime.errors import UnknownOption, UsageError
+from .dtypes import dtype_name
 
-DTYPES = ("float32", "float64", "float16", "bfloat16")
+
+class OptionKeywords(TypedDict, total=False):
+    """The fields of `Options` as keyword-only parameters of the public functions."""
+
+    grads: bool
+    train: bool
+    dtype: Any
+    rtol: float | None
+    atol: float | None
+    only: Sequence[str]
+    skip: Sequence[str]
+    fail_fast: bool
+    provider: str
+    seed: int
+    loss: Callable[[Any], Any] | None
+    model: str
 
 
 @dataclass(frozen=True)
@@ -60,19 +76,6 @@ class Options:
         return wanted and not any(fnmatch.fnmatchcase(path, glob) for glob in self.skip)
 
 
-def dtype_name(dtype: Any) -> str:
-    """The name of a working dtype given by name or as that of torch, NumPy or the runtime.
-
-    Raises:
-        UsageError: it is none of `DTYPES`.
-    """
-    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
-    name = str(name).removeprefix("torch.").lower()
-    if name not in DTYPES:
-        raise UsageError(f"dtype must be one of {', '.join(DTYPES)}, given {dtype!r}")
-    return name
-
-
 Kind = TypeVar("Kind")
 
 
@@ -82,11 +85,21 @@ def from_keywords(kind: Callable[..., Kind], function: Callable[..., Any], given
     Raises:
         UnknownOption: a keyword is neither a field nor a parameter of the function.
     """
-    known = list(inspect.signature(kind).parameters)
-    for name in given:
-        if name not in known:
-            own = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
-            close = difflib.get_close_matches(name, own + known, n=1)
-            hint = f"did you mean {close[0]}=?" if close else f"there are {', '.join(sorted(own + known))}"
-            raise UnknownOption(f"{function.__name__}() has no option {name}=; {hint}")
+    require_known(function, given, list(inspect.signature(kind).parameters))
     return kind(**given)
+
+
+def require_known(function: Callable[..., Any], given: Iterable[str], fields: Sequence[str] = ()) -> None:
+    """Raise `UnknownOption`, with the nearest right name, for a keyword that a public function doesn't take.
+
+    Args:
+        function: whose keyword-only parameters are taken.
+        given: the keywords.
+        fields: what it takes besides.
+    """
+    own = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for name in given:
+        if name not in fields and name not in own:
+            close = difflib.get_close_matches(name, [*own, *fields], n=1)
+            hint = f"did you mean {close[0]}=?" if close else f"there are {', '.join(sorted([*own, *fields]))}"
+            raise UnknownOption(f"{function.__name__}() has no option {name}=; {hint}")

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from ..runtime.errors import UsageError
-from .options import DTYPES, Options
+from .dtypes import WORKING_DTYPES
+from .options import Options
+from .sides.names import CONVERSIONS, PORTS
 
-SIDES = ("interpreter", "onnxruntime", "cell", "mindspore")
+SIDES = (*CONVERSIONS, *PORTS)
 
 _OPTIONS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "train": (
@@ -17,7 +19,11 @@ _OPTIONS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         False,
         {"action": "store_true", "help": "compare in train mode: batch statistics, dropout, buffer updates"},
     ),
-    "dtype": ("string", "float32", {"metavar": "|".join(DTYPES), "help": "the dtype that rounding is judged in"}),
+    "dtype": (
+        "string",
+        "float32",
+        {"metavar": "|".join(WORKING_DTYPES), "help": "the dtype that rounding is judged in"},
+    ),
     "rtol": ("string", None, {"metavar": "NUMBER", "help": "relative tolerance, instead of the computed bar"}),
     "atol": ("string", None, {"metavar": "NUMBER", "help": "absolute tolerance, instead of the computed bar"}),
     "only": (

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from .contract import NEEDED, missing
+from .inputs.contract import NEEDED, missing
 from .pytest_options import add_options, settings_of
+from .sides.names import CONVERSIONS
 
 ROOT = "(root)"
-SIDES = ("interpreter", "onnxruntime")
 SETTINGS = pytest.StashKey[dict[str, Any]]()
 LEFT_ALONE = pytest.StashKey[list[str]]()
 
@@ -90,16 +90,16 @@ class ParityFile(pytest.File):
     def _load(self) -> None:
         """Run the file; its model, and which items it has."""
         from ..converter.structure.program_names import named_modules
-        from . import model_file
-        from .cells import can_run
+        from .comparison.cells import can_run
+        from .inputs import model_file
         from .options import Options
-        from .porting import framework_of
-        from .user_code import errors_shown
+        from .sides.known_frameworks import framework_of
+        from .support.user_code import errors_shown
 
         settings = self.config.stash[SETTINGS]
         model = model_file.load(str(self.path))
         port = framework_of(model.cell)
-        sides = [*SIDES, *([] if port is None else [port.name])]
+        sides = [*CONVERSIONS, *([] if port is None else [port.name])]
         sides = [side for side in sides if side in (settings["sides"] or sides)]
         chosen = Options(only=settings["only"], skip=settings["skip"])
         with errors_shown(self.path.name, "when its modules were listed"):
@@ -115,7 +115,7 @@ class ParityFile(pytest.File):
         Raises:
             CellFailure: the check couldn't be made. What went wrong is told in full once.
         """
-        from .once import ATTEMPTS, EndedBefore, once
+        from .support.once import ATTEMPTS, EndedBefore, once
 
         if self._found is None:
             shared = self._shared()
@@ -139,8 +139,8 @@ class ParityFile(pytest.File):
     def _checked(self) -> dict[str, Any]:
         """The outcomes by the names of items, or why there are none."""
         from ..runtime.errors import CellbridgeError
+        from .checking.engine import check
         from .commands.command import quiet
-        from .engine import check
         from .report.items import outcomes
 
         model = self._model
@@ -225,7 +225,7 @@ class CellItem(ParityItem):
 
     def runtest(self) -> None:
         """Pass if every comparison of this Cell on this side passes; fail for a Cell that was never exercised."""
-        from .results import FAIL, SKIPPED
+        from .results.comparison import FAIL, SKIPPED
 
         status, reason = self.parent.outcome(self)
         if status == SKIPPED:

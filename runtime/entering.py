@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-Entry = TypeVar("Entry", bound=Callable[..., object])
+Key = TypeVar("Key")
+Entry = TypeVar("Entry")
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def entering(table: dict[str, Entry], names: Iterable[str]) -> Callable[[Entry], Entry]:
-    """A decorator that enters a function under these names; `ValueError` where one is taken."""
+def enter(table: dict[Key, Entry], keys: Iterable[Key], entry: Entry) -> None:
+    """Put an entry into a table under each of these keys; `ValueError` where one is taken."""
+    for key in keys:
+        if key in table:
+            raise ValueError(f"{key} is already in the table")
+        table[key] = entry
 
-    def enter(entry: Entry) -> Entry:
-        for name in names:
-            if name in table:
-                raise ValueError(f"{name} is already in the table")
-            table[name] = entry
-        return entry
 
-    return enter
+def entering(table: dict[Key, Function], keys: Iterable[Key]) -> Callable[[Function], Function]:
+    """A decorator that enters a function under these keys; `ValueError` where one is taken."""
+
+    def entered(function: Function) -> Function:
+        enter(table, keys, function)
+        return function
+
+    return entered

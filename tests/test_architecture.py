@@ -28,6 +28,65 @@ MAY_IMPORT = {
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone
 }
 ROOMS = ("runtime", "converter", "parity")
+# The floors of each room, lowest first: a file may import from its own row and from those above it in this table, but
+# no two files each other. A row lists files and folders; where two apply to a file, the longer one holds.
+FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "runtime": (
+        # the core: programs, run and differentiated
+        ("lazy.py", "visible.py", "providers.py"),
+        ("errors.py",),
+        ("checks.py", "memory.py", "onnxruntime_package.py", "tensor_like.py", "current_trace.py", "entering.py"),
+        ("tree.py",),
+        ("ir",),
+        ("precision.py", "tracing.py", "storage"),
+        ("ops",),
+        ("onnx_functions",),
+        ("programs",),
+        ("ops/higher_order",),
+        ("ops/linear_algebra",),
+        ("ops/__init__.py",),
+        ("storage/programs.py", "lowering"),
+        ("compiled",),
+        # what people write Cells with
+        ("eager/tape.py",),
+        ("context.py",),
+        ("common",),
+        ("functional",),
+        ("common/__init__.py", "eager"),
+        ("amp/scalers.py", "train/metrics"),
+        ("nn",),
+        ("graph",),
+        ("common/api.py", "optim", "amp"),
+        ("train", "train_step"),
+        ("attachments.py",),
+        ("__init__.py",),
+    ),
+    "converter": (
+        ("exclusive.py", "warning.py", "unsupported.py"),
+        ("dtypes.py",),
+        ("structure",),
+        ("capture/tables", "onnx_out", "torch_out/calls", "cell_source/text"),
+        ("onnx_in/model", "torch_out/tables", "cell_source/forms"),
+        ("onnx_in/tables", "cell_source/layers"),
+        ("capture", "onnx_in", "torch_out", "cell_source"),
+        ("__init__.py",),
+    ),
+    "parity": (
+        ("support", "dtypes.py"),
+        ("options.py",),
+        ("results", "pairing"),
+        ("weights", "differences", "verdicts"),
+        ("report", "sides"),
+        ("comparison", "inputs"),
+        ("porting", "quantized"),
+        ("checking", "onnx_files"),
+        ("training",),
+        ("assertions.py",),
+        ("commands", "pytest_options.py"),
+        ("cli.py", "pytest_plugin.py"),
+        ("__init__.py", "__main__.py"),
+    ),
+}
 HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime")
 
 
@@ -66,6 +125,73 @@ def forbidden_imports(root: Path) -> list[str]:
             for line, name in imports(path, ["cellbridge", *relative.parts[:-1]]):
                 if room_or_library(name) not in allowed:
                     found.append(f"{relative.as_posix()}:{line}: {row} may not import {'.'.join(name)}")
+    return found
+
+
+def rooms_imports(root: Path, room: str) -> dict[str, dict[str, int]]:
+    """For each file of a room the files of the room that it imports, with the line, wherever in the file that stands.
+
+    Names that a package re-exports count as imports of the package, except in the package itself.
+    """
+    files = {path.relative_to(root / room).as_posix() for path in (root / room).rglob("*.py")}
+    found: dict[str, dict[str, int]] = {file: {} for file in sorted(files)}
+    for file, imported in found.items():
+        path = root / room / file
+        for line, name in imports(path, ["cellbridge", *path.relative_to(root).parts[:-1]]):
+            if name[:2] != ["cellbridge", room]:
+                continue
+            parts = name[2:]
+            spellings = ("/".join(parts) + ".py", "/".join([*parts, "__init__.py"]))
+            spellings += ("/".join(parts[:-1]) + ".py", "/".join([*parts[:-1], "__init__.py"]))
+            target = next((one for one in spellings if one in files), None)
+            if target not in (None, file):
+                imported.setdefault(str(target), line)
+    return found
+
+
+def floor_of(file: str, floors: tuple[tuple[str, ...], ...]) -> tuple[int, str]:
+    """The number of a file's floor, and the row's entry that the file belongs to; `KeyError` if it is on none."""
+    rows = [(number, entry) for number, row in enumerate(floors) for entry in row]
+    fitting = [(number, entry) for number, entry in rows if file == entry or file.startswith(entry + "/")]
+    if not fitting:
+        raise KeyError(file)
+    return max(fitting, key=lambda one: len(one[1]))
+
+
+def imports_from_higher_floors(root: Path, room: str, floors: tuple[tuple[str, ...], ...]) -> list[str]:
+    """Files on no floor, and imports from a higher floor or from another folder of the same."""
+    found = []
+    for file, imported in rooms_imports(root, room).items():
+        try:
+            number, entry = floor_of(file, floors)
+        except KeyError:
+            found.append(f"{room}/{file} is on no floor")
+            continue
+        for target, line in imported.items():
+            there, other = floor_of(target, floors)
+            if there > number:
+                found.append(f"{room}/{file}:{line} imports {target}, which is {there - number} floors up")
+            elif there == number and other != entry:
+                found.append(f"{room}/{file}:{line} imports {target}, which is on the same floor")
+    return found
+
+
+def import_cycles(root: Path, room: str) -> list[list[str]]:
+    """Files of a room that import each other, directly or by way of others."""
+    imported = {file: sorted(targets) for file, targets in rooms_imports(root, room).items()}
+    done: set[str] = set()
+    found = []
+
+    def visit(file: str, path: list[str]) -> None:
+        if file in path:
+            found.append([*path[path.index(file) :], file])
+        elif file not in done:
+            for target in imported[file]:
+                visit(target, [*path, file])
+            done.add(file)
+
+    for file in imported:
+        visit(file, [])
     return found
 
 
@@ -130,6 +256,77 @@ def test_a_rightful_import_is_let_through(tmp_path: Path, file: str, source: str
     path.parent.mkdir(parents=True)
     path.write_text(source)
     assert forbidden_imports(tmp_path) == []
+
+
+@pytest.mark.parametrize("room", FLOORS)
+def test_imports_lead_to_lower_floors(room: str) -> None:
+    assert imports_from_higher_floors(ROOT, room, FLOORS[room]) == []
+
+
+@pytest.mark.parametrize("room", FLOORS)
+def test_no_files_import_each_other(room: str) -> None:
+    assert import_cycles(ROOT, room) == []
+
+
+@pytest.mark.parametrize("room", FLOORS)
+def test_every_floor_is_there(room: str) -> None:
+    assert [entry for row in FLOORS[room] for entry in row if not (ROOT / room / entry).exists()] == []
+
+
+PLANTED = (("low.py", "base"), ("base/tables", "side"), ("main",))
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "fault"),
+    [
+        ("low.py", "from .main import a", "parity/low.py:1 imports main/a.py, which is 2 floors up"),
+        ("base/a.py", "def f():\n    from ..main.a import x", "parity/base/a.py:2 imports main/a.py, which is 2"),
+        (
+            "base/a.py",
+            "if TYPE_CHECKING:\n    from ..side import a",
+            "base/a.py:2 imports side/a.py, which is 1",
+        ),
+        (
+            "base/a.py",
+            "from .tables.a import x",
+            "imports base/tables/a.py, which is 1 floors up",
+        ),
+        ("side/a.py", "import cellbridge.parity.base.tables.a", "imports base/tables/a.py, which is on the same floor"),
+        ("low.py", "from cellbridge.parity.base.a import x", "imports base/a.py, which is on the same floor"),
+        ("attic.py", "", "parity/attic.py is on no floor"),
+    ],
+)
+def test_a_planted_import_from_a_higher_floor_is_found(tmp_path: Path, file: str, source: str, fault: str) -> None:
+    plant(tmp_path, {"low.py": "", "base/a.py": "", "base/tables/a.py": "", "side/a.py": "", "main/a.py": ""})
+    plant(tmp_path, {file: source})
+    (found,) = imports_from_higher_floors(tmp_path, "parity", PLANTED)
+    assert fault in found
+
+
+def test_imports_from_lower_floors_are_let_through(tmp_path: Path) -> None:
+    sources = {"low.py": "", "base/__init__.py": "", "base/b.py": "from ...runtime import tree"}
+    sources |= {"base/a.py": "from . import b", "base/tables/a.py": "from ..a import x\nfrom ... import low"}
+    sources |= {"side/a.py": "from ..base import b", "main/a.py": "from ..side.a import x\nfrom ..base.tables import a"}
+    plant(tmp_path, sources)
+    assert imports_from_higher_floors(tmp_path, "parity", PLANTED) == []
+    assert import_cycles(tmp_path, "parity") == []
+
+
+@pytest.mark.parametrize("inside", ["from .{}", "def f():\n    from .{}", "if TYPE_CHECKING:\n    from .{}"])
+def test_a_planted_cycle_is_found(tmp_path: Path, inside: str) -> None:
+    sources = {
+        "main/a.py": "from .b import x",
+        "main/b.py": "from . import c",
+        "main/c.py": inside.format("a import x"),
+    }
+    plant(tmp_path, sources)
+    assert import_cycles(tmp_path, "parity") == [["main/a.py", "main/b.py", "main/c.py", "main/a.py"]]
+
+
+def plant(root: Path, sources: dict[str, str]) -> None:
+    for file, source in sources.items():
+        (root / "parity" / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / "parity" / file).write_text(source)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from torch import fx
 
+from ...runtime.entering import entering
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, INT64, Type
@@ -14,12 +15,10 @@ from ...runtime.ops import data_dependent, shaping, slicing
 from ...runtime.ops.higher_order import control_flow, loops
 from ...runtime.ops.higher_order.subprogram_rules import as_tuple
 from ...runtime.programs.subprograms import finished, inlined, traced
-from ...runtime.tracing import Traced
+from ...runtime.tracing import Builder, Traced
+from ..unsupported import Unsupported
 from .dims import as_dim
-from .table import MISSING, TABLE, Context, Unsupported, cast, scalar
-
-if TYPE_CHECKING:
-    from .translate import Translator
+from .tables.table import MISSING, TABLE, Context, cast, scalar
 
 HigherOrder = Callable[..., Any]
 
@@ -40,14 +39,30 @@ CALLED_IN_PLACE = frozenset(
 NO_LIMIT = 2**63 - 1
 
 
+class Translator(Protocol):
+    """What a translation needs of the translator of the graph that the operator is in."""
+
+    @property
+    def builder(self) -> Builder:
+        """Of the program under construction."""
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The symbols of the program by those of torch."""
+
+    def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
+        """Translate a graph on traced `arguments`; its outputs, flat."""
+
+    def nested(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
+        """Translate a graph that is called in place; its outputs, flat."""
+
+    def within(self) -> Translator:
+        """A translator of a graph that becomes a program of its own."""
+
+
 def higher_order(*names: str) -> Callable[[HigherOrder], HigherOrder]:
-    """Enter a translation for higher-order operators of these names."""
-
-    def enter(translation: HigherOrder) -> HigherOrder:
-        HIGHER_ORDER.update(dict.fromkeys(names, translation))
-        return translation
-
-    return enter
+    """Register a translation for higher-order operators of these names; a name taken raises."""
+    return entering(HIGHER_ORDER, names)
 
 
 @higher_order("with_effects")

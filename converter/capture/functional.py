@@ -13,10 +13,10 @@ import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
-from .complex_table import is_complex
 from .marks import BOUNDARY
 from .numbers import ELEMENT
-from .table import TABLE
+from .tables.complex_table import is_complex
+from .tables.table import TABLE
 
 _ATEN = torch.ops.aten
 _SIZES = (_ATEN.sym_size.int, _ATEN.sym_numel.default, _ATEN.sym_stride.int, _ATEN.sym_storage_offset.default)

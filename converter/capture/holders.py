@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -67,6 +67,29 @@ def _may_hold(name: str, value: Any) -> bool:
     return not is_special and (value is None or isinstance(value, torch.Tensor) or _is_holder(value))
 
 
+def parts_of(value: Any) -> list[Any]:
+    """What a container holds, or the attributes of another object."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
+        return list(value)
+    return list(vars(value).values()) if hasattr(value, "__dict__") else []
+
+
+def everything_in(value: Any, opens: Callable[[Any], bool], depth: int = MAX_DEPTH) -> Iterator[Any]:
+    """A value, what it holds, what that holds, and so on.
+
+    Args:
+        value: what is looked into.
+        opens: which values are opened; it is asked for each once, before what that holds is yielded.
+        depth: how many levels are looked into.
+    """
+    yield value
+    if depth and opens(value):
+        for part in parts_of(value):
+            yield from everything_in(part, opens, depth - 1)
+
+
 def _is_holder(value: Any) -> bool:
     return type(value) in _CONTAINERS or _is_plain_object(value)
 
@@ -103,14 +126,15 @@ class _Snapshot:
         self.contents: dict[int, tuple[Any, list[Any] | dict[Any, Any]]] = {}
         values = [own.values() for own in (*self.attributes.values(), *self.classes.values())]
         for value in [*(v for own in values for v in own), *(v for _, _, v in self.globals)]:
-            self._note(value, MAX_DEPTH)
+            for _ in everything_in(value, self._note):
+                pass
 
-    def _note(self, value: Any, depth: int) -> None:
-        if depth and id(value) not in self.contents and _is_holder(value):
-            content = _content(value)
-            self.contents[id(value)] = value, content.copy()
-            for part in list(content.values() if isinstance(content, dict) else content):
-                self._note(part, depth - 1)
+    def _note(self, value: Any) -> bool:
+        """Note what a container or an object holds; False if there is nothing to note, or it is known."""
+        if id(value) in self.contents or not _is_holder(value):
+            return False
+        self.contents[id(value)] = value, _content(value).copy()
+        return True
 
     def restore(self) -> None:
         """Put all attributes, class attributes, globals and containers back to what they were."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch.utils import _pytree as pytree
 from ...runtime.errors import ConversionError, UsageError
 from ..warning import warn
 from .copying import copied
-from .holders import MAX_DEPTH, Place, places, unchanged
+from .holders import Place, everything_in, places, unchanged
 from .other_numbers import with_other_numbers
 from .refusals import raise_if_eager_fails
 
@@ -23,22 +24,16 @@ Kept = Mapping[Place, frozenset[int]]
 
 def kept_tensors(root: torch.nn.Module) -> dict[Place, frozenset[int]]:
     """The tensors that a network holds besides its parameters and buffers, by place."""
-    return {place: frozenset(map(id, _tensors_in(value, MAX_DEPTH))) for place, value in places(root)}
+    return {
+        place: frozenset(id(x) for x in everything_in(value, _may_hold_tensors) if isinstance(x, torch.Tensor))
+        for place, value in places(root)
+    }
 
 
-def _tensors_in(value: Any, depth: int) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif depth and not isinstance(value, (torch.nn.Module, type, str, bytes, int, float)):
-        parts: Iterable[Any] = ()
-        if isinstance(value, Mapping):
-            parts = list(value.values())
-        elif isinstance(value, (list, tuple, set, frozenset)) or type(value).__name__ == "deque":
-            parts = list(value)
-        elif hasattr(value, "__dict__") and not callable(value):
-            parts = list(vars(value).values())
-        for part in parts:
-            yield from _tensors_in(part, depth - 1)
+def _may_hold_tensors(value: Any) -> bool:
+    if isinstance(value, (torch.nn.Module, torch.Tensor, type, str, bytes, int, float)):
+        return False
+    return isinstance(value, (Mapping, list, tuple, set, frozenset, deque)) or not callable(value)
 
 
 def newly_kept(before: Kept, after: Kept) -> list[Place]:

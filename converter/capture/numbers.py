@@ -16,7 +16,7 @@ from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.types import BOOL, FLOAT64, INT64, is_floating
 from ...runtime.ops import boundary, comparison, creation, data_dependent, elementwise, rounding, shaping
 from ...runtime.tracing import Builder, Traced
-from .table import Number
+from .tables.table import Number
 
 ELEMENT = frozenset({torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default})
 

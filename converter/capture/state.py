@@ -12,8 +12,10 @@ from ...runtime.ir.types import Buffer, Constant, Parameter, Type
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.programs.call import as_array
 from ...runtime.tracing import Builder, Traced
+from ..dtypes import numpy_dtype
 from ..structure.program_names import named_buffers, named_parameters
-from .table import Unsupported, cast, numpy_dtype
+from ..unsupported import Unsupported
+from .tables.table import cast
 
 
 class State:

@@ -12,7 +12,6 @@ import torch
 
 from .autocast_regions import DetachedInAutocast, TakenApartInAutocast
 from .cell_hooks import watch
-from .complex_table import COMPLEX, is_complex
 from .functional import functional
 from .known_decisions import KnownDecisions
 from .known_numbers import KnownNumbers, UnseenDraws, extreme_draws, known_settings
@@ -21,7 +20,8 @@ from .marks import Marker
 from .prepare import prepare
 from .refusals import explained, told_once
 from .result_shapes import shapes_alone
-from .table import TABLE
+from .tables.complex_table import COMPLEX, is_complex
+from .tables.table import TABLE
 from .undecided import Undecided
 from .unrecorded import DataInSight, VarianceClampedInSight
 

@@ -20,7 +20,8 @@ from ...runtime.ops import boundary as boundary_ops
 from ...runtime.ops import shaping
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, Traced
-from .complex_table import COMPLEX, is_complex
+from ..dtypes import numpy_dtype
+from ..unsupported import Unsupported
 from .control_flow import CALLED_IN_PLACE, HIGHER_ORDER, Incomplete
 from .dims import as_dim
 from .hand_written_marks import COTANGENT, OWN_GRADIENT
@@ -28,8 +29,9 @@ from .marks import BOUNDARY, Marker
 from .numbers import ELEMENT, computed, element
 from .own_gradients import OwnGradients
 from .places import source_of
-from .table import MISSING, PLACEMENT, TABLE, Context, Unsupported, numpy_dtype
+from .tables.complex_table import COMPLEX, is_complex
 from .tables.data_dependent import is_counted
+from .tables.table import MISSING, PLACEMENT, TABLE, Context
 
 _CALL_INDEX = re.compile(r"@(\d+)$")
 

@@ -10,12 +10,12 @@ from ...runtime.ir.types import FLOAT32, Value
 from ..structure.interfaces import interfaces
 from .classes import Body, Classes
 from .construct import Construct, Written
-from .expressions import attribute_of, call, elements, filled, is_attribute, number, quoted, several
 from .forms.table import dtype_name
-from .helpers import HELPERS
 from .layers import known_layer
-from .network import Module, Network, common
+from .layers.network import Module, Network, common
 from .signature import signature_of, signature_of_root
+from .text.expressions import attribute_of, call, elements, filled, is_attribute, number, quoted, several
+from .text.helpers import HELPERS
 
 SMALL = 64
 """Up to how many elements a constant is written out; one with more is in the checkpoint."""

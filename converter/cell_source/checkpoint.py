@@ -7,7 +7,7 @@ import os
 from ...runtime.ir.program import Program, require_program
 from ...runtime.train.serialization import save_checkpoint
 from .bodies import Bodies
-from .network import Network
+from .layers.network import Network
 from .renaming import with_names_of_cells
 
 

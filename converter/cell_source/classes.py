@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .expressions import Literals, filled, free_name, holes, identifier, skeleton
-from .helpers import HELPERS
-from .layout import INDENT, laid_out
-from .network import Module
+from ..structure.naming import free_name
+from .layers.network import Module
+from .text.expressions import Literals, filled, holes, identifier, skeleton
+from .text.helpers import HELPERS
+from .text.layout import INDENT, laid_out
 
 
 @dataclass

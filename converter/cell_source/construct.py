@@ -11,15 +11,15 @@ from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
 from ...runtime.ops.random import RANDOM_OPS
 from ..structure.interfaces import Interface
-from .dimensions import seen_size
-from .expressions import ATOM, Expression, filled, identifier
 from .forms import FORMS, WITHOUT_FORM, Cannot, Operation, Several
-from .network import Network
+from .layers.network import Network
 from .results import nested, pattern_of, subscript
 from .scope import CallScope
 from .signature import Signature
-from .statements import Statement, named, with_loops
 from .steps import Step, hints_of, steps_of, uses_of
+from .text.dimensions import seen_size
+from .text.expressions import ATOM, Expression, filled, identifier
+from .text.statements import Statement, named, with_loops
 
 INLINE = 72
 """How long an expression may become by what is put into it, with every name this long:"""

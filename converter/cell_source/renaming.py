@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ...runtime.ir.program import Program
 from ...runtime.nn import Cell, CellList
-from .expressions import free_name
+from ..structure.naming import free_name
 
 _OWN = frozenset({*dir(Cell()), *dir(CellList())})
 _VARIANT = re.compile(r"variant_\d+")

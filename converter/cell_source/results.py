@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...runtime.tree import Structure
-from .expressions import quoted
+from .text.expressions import quoted
 
 
 def pattern_of(count: int) -> str:

@@ -9,11 +9,12 @@ from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
 from ..structure.interfaces import Interface
-from .dimensions import dimension
-from .expressions import Expression, attribute_of, call, free_name, number
+from ..structure.naming import free_name
 from .forms.table import dtype_name
-from .network import Array, Module, Network
-from .statements import Places
+from .layers.network import Array, Module, Network
+from .text.dimensions import dimension
+from .text.expressions import Expression, attribute_of, call, number
+from .text.statements import Places
 
 
 class CallScope:

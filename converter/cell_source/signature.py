@@ -10,7 +10,8 @@ from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
 from ...runtime.tree import Structure, is_call
 from ..structure.interfaces import Interface
-from .expressions import RESERVED, free_name, identifier, quoted
+from ..structure.naming import free_name
+from .text.expressions import RESERVED, identifier, quoted
 
 
 @dataclass

@@ -9,10 +9,10 @@ from ...runtime.errors import UsageError, require_supported
 from ...runtime.ir.program import Program, require_program
 from .bodies import Bodies
 from .classes import Classes
-from .expressions import identifier
-from .helpers import HELPERS, with_needed
-from .network import Network
+from .layers.network import Network
 from .renaming import with_names_of_cells
+from .text.expressions import identifier
+from .text.helpers import HELPERS, with_needed
 
 TARGETS = {"cellbridge": "cellbridge.runtime", "mindspore": "mindspore"}
 

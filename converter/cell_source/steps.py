@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Source, Value
 from ..structure.interfaces import Interface
-from .network import Network
+from .layers.network import Network
 from .scope import CallScope
-from .statements import assigned_names
+from .text.statements import assigned_names
 
 Line = tuple[str, int, str]  # file, number, text
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.entering import entering
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.dims import Dim, SymbolicDim, maximum, minimum, product
 from ...runtime.ir.program import Program
@@ -21,8 +22,9 @@ from ...runtime.ir.types import BOOL, CellCall, Node
 from ...runtime.programs.interpreter import execute
 from ...runtime.tracing import Builder, Traced
 from ...runtime.tree import TENSOR, Structure
-from .table import Unsupported
-from .values import Array, Known, known_dims
+from ..unsupported import Unsupported
+from .model.protos import dtype_of
+from .model.values import Array, Known, known_dims
 
 MOST_SIZES = 1000  # elements of a tensor of sizes, some of them symbolic
 LARGEST = 2**16  # elements of what is computed on import by a node: beyond, it is left to the run
@@ -105,13 +107,8 @@ SIZES: dict[str, Callable[..., Known]] = {}
 
 
 def sizes(*operators: str) -> Callable[[Callable[..., Known]], Callable[..., Known]]:
-    """Enter a rule for operators on symbolic sizes."""
-
-    def enter(rule: Callable[..., Known]) -> Callable[..., Known]:
-        SIZES.update(dict.fromkeys(operators, rule))
-        return rule
-
-    return enter
+    """Register a rule for operators on symbolic sizes; a name taken raises."""
+    return entering(SIZES, operators)
 
 
 def _lacks(rule: Callable[..., Known], operands: Sequence[Known | None]) -> bool:
@@ -217,8 +214,6 @@ def _nonnegative(x: Known) -> Known:
 
 @sizes("Cast")
 def _cast(x: Known, *, to: int, saturate: int = 1, round_mode: str = "up") -> Known:
-    from .protos import dtype_of
-
     dtype = dtype_of(to, "Cast")
     if dtype == BOOL:
         decided = np.frompyfunc(_not_zero, 1, 1)(_objects(x))

@@ -18,17 +18,17 @@ from ...runtime.programs.verify import verify
 from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
 from ..structure.depth import leave_room
-from . import protos
-from .cells import CellPaths
 from .choices import Choices, tried
-from .functions import require_finite
-from .inferred import inferred_types
 from .inputs import ABSENT, Shapes, read_inputs, traced_inputs
-from .origin import Origin, written_by_us
-from .stored import Stored
-from .subprograms import MISSING
-from .values import Optional, Pieces
-from .values import Sequence as Items
+from .model import protos
+from .model.cells import CellPaths
+from .model.functions import require_finite
+from .model.inferred import inferred_types
+from .model.origin import Origin, written_by_us
+from .model.stored import Stored
+from .model.subprograms import MISSING
+from .model.values import Optional, Pieces
+from .model.values import Sequence as Items
 from .walk import Scope, Walk, imported_opsets
 
 

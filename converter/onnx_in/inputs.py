@@ -16,10 +16,10 @@ from ...runtime.ir.dims import SymbolicDim
 from ...runtime.ir.types import Type
 from ...runtime.memory import require_room
 from ...runtime.tree import TENSOR, Structure
-from . import protos
-from .table import MOST
-from .values import Optional
-from .values import Sequence as Items
+from .model import protos
+from .model.values import Optional
+from .model.values import Sequence as Items
+from .tables.table import MOST
 
 Shapes = Mapping[str, Sequence[int] | None]
 """Of inputs by name; of the items of a sequence `s` as `s[0]`, `s[1]`, ..., or all of them as `s`. None is an optional

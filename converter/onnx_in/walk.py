@@ -20,18 +20,20 @@ from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOpera
 from ...runtime.ir.types import Source, Type
 from ...runtime.programs.interpreter import FAILURES
 from ...runtime.tracing import Builder, Traced
-from . import folding, protos
-from .cells import CellPaths
+from ..unsupported import Unsupported
+from . import folding
 from .choices import Choices
-from .context import Context
-from .functions import DEEPEST, MOST, body_of
-from .order import in_order
-from .schemas import require_complete, require_valid
-from .stored import Stored
-from .subprograms import MISSING, Draft, Incomplete
-from .table import TABLE, Translation, Unsupported
+from .model import protos
+from .model.cells import CellPaths
+from .model.functions import DEEPEST, MOST, body_of
+from .model.order import in_order
+from .model.schemas import require_complete, require_valid
+from .model.stored import Stored
+from .model.subprograms import MISSING, Draft, Incomplete
+from .model.values import Imported, Known, Optional, Pieces, Sequence, known
 from .tables import load_all
-from .values import Imported, Known, Optional, Pieces, Sequence, known
+from .tables.context import Context
+from .tables.table import TABLE, Translation
 
 STANDARD = ("", "ai.onnx")
 LATEST = onnx.defs.onnx_opset_version()

@@ -15,7 +15,7 @@ from ...runtime.lowering import opsets
 from ...runtime.lowering.model import Lowering
 from ...runtime.lowering.writing import add_initializers, write
 from ...runtime.ops.random import RANDOM_OPS
-from ...runtime.programs.interpreter import plan
+from ...runtime.programs.plan import plan
 from .axes import AxisNames, DynamicAxes
 from .metadata import program_metadata
 from .naming import input_names, output_names

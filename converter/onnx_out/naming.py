@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from ...runtime.ir.program import Program
 from ...runtime.tree import Structure
+from ..structure.naming import Namespace
 
 
 def input_names(program: Program) -> list[str]:
@@ -15,29 +15,20 @@ def input_names(program: Program) -> list[str]:
     names = [value.name for value in program.inputs]
     if len(paths) == len(names):  # a gradient program also takes cotangents, which are no arguments
         names = [_joined(path[1:]) if path[0] == 1 else name for path, name in zip(paths, names, strict=True)]
-    return _distinct(names, {*program.parameters, *program.buffers})
+    namespace = Namespace({*program.parameters, *program.buffers})
+    return [namespace.free(name) for name in names]
 
 
 def output_names(program: Program) -> list[str]:
     """One name per `program.outputs`: the keys in the result (`logits`), `output_0`, ... in a sequence, or `output`."""
     names = names_in(program.result)
-    return _distinct(names, {*program.parameters, *program.buffers, *input_names(program)})
+    namespace = Namespace({*program.parameters, *program.buffers, *input_names(program)})
+    return [namespace.free(name) for name in names]
 
 
 def names_in(result: Structure) -> list[str]:
     """What the tensors of a result are called, as long as the name isn't taken by another tensor of the model."""
     return [_output_name(path) for path in _key_paths(result)]
-
-
-def _distinct(names: list[str], taken: set[str]) -> list[str]:
-    """The names, with a number where one is taken: tensors of a model share one namespace."""
-    result: list[str] = []
-    for name in names:
-        numbered = (f"{name}_{i}" for i in itertools.count(1))
-        free = name if name not in taken else next(candidate for candidate in numbered if candidate not in taken)
-        taken = taken | {free}
-        result.append(free)
-    return result
 
 
 def _output_name(path: tuple[Any, ...]) -> str:

@@ -20,7 +20,7 @@ from ...runtime.lowering.writing import add_initializers, write
 from ...runtime.nn.wrap.training_step import TrainingStep
 from ...runtime.ops import elementwise
 from ...runtime.ops.random import RANDOM_OPS
-from ...runtime.programs.interpreter import plan
+from ...runtime.programs.plan import plan
 from ...runtime.tracing import Builder, Traced
 from ...runtime.train_step.training_program import TrainingProgram, training_program
 from .metadata import program_metadata

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 LONGEST = 100
 """Characters of a name that is made; one that is kept may be longer."""
@@ -23,12 +23,21 @@ def is_harmless(name: str) -> bool:
     return name.isidentifier() and unicodedata.normalize("NFKC", name) == name
 
 
-def identifier(text: str, fallback: str = "x") -> str:
-    """An identifier, no keyword, like a text: other characters become `_`."""
+def identifier(text: str, fallback: str = "x", reserved: Collection[str] | None = None) -> str:
+    """An identifier like a text: other characters become `_`.
+
+    Args:
+        text: the text.
+        fallback: what stands in place of nothing.
+        reserved: names that get a `_` behind them; without these, keywords get an `x_` before them.
+    """
     name = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text[:LONGEST])).strip("_")
     if not f"x{name}".isidentifier():
         name = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     name = name or fallback
+    if reserved is not None:
+        name = name if name.isidentifier() else f"{fallback}_{name}"
+        return f"{name}_" if name in reserved else name
     return f"x_{name}" if not name.isidentifier() or keyword.iskeyword(name) else name
 
 
@@ -37,11 +46,15 @@ class Namespace:
 
     Args:
         taken: names that are never given.
+        first: the number that a name gets which is taken, counted on from there.
+        joint: what stands between a name and its number.
     """
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
+    def __init__(self, taken: Iterable[str] = (), *, first: int = 1, joint: str = "_") -> None:
         self._taken = set(taken)
-        self._counts: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._first = first
+        self._joint = joint
 
     def __contains__(self, name: str) -> bool:
         return name in self._taken
@@ -52,10 +65,15 @@ class Namespace:
 
     def free(self, wanted: str) -> str:
         """A name that is `wanted`, or that with a number if it was given before; taken from now on."""
-        name, count = wanted, self._counts.get(wanted, 0)
+        name, number = wanted, self._numbers.get(wanted, self._first)
         while name in self._taken:
-            count += 1
-            name = f"{wanted}_{count}"
-        self._counts[wanted] = count
+            name = f"{wanted}{self._joint}{number}"
+            number += 1
+        self._numbers[wanted] = number
         self._taken.add(name)
         return name
+
+
+def free_name(wanted: str, taken: Iterable[str], joint: str = "_") -> str:
+    """`wanted`, or that with a number from 2 on if it is taken."""
+    return Namespace(taken, first=2, joint=joint).free(wanted)

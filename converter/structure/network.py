@@ -13,7 +13,7 @@ from ...runtime.ir.flow import Flow, flows
 from ...runtime.ir.program import Program
 from ...runtime.ir.sizes import Reading
 from ...runtime.ir.types import Node, Value
-from ...runtime.programs.interpreter import plan
+from ...runtime.programs.plan import plan
 from .depth import require_depth
 
 Array = np.ndarray[Any, Any]

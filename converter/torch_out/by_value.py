@@ -1,4 +1,7 @@
-"""Operators whose result has a shape that values decide, as graphs of `to_torch` call them."""
+"""Operators whose result has a shape that values decide, as graphs of `to_torch` call them.
+
+Each is written as a torch module of its own when the sizes are known, so this stands above the tables.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +17,11 @@ from ...runtime.ir.types import Type
 from ...runtime.onnx_functions.registry import get_recipe
 from ...runtime.ops.higher_order.by_value import contents
 from ...runtime.programs.subprograms import traced
-from ..capture.table import numpy_dtype
+from ..dtypes import numpy_dtype, torch_dtype
+from . import tables  # noqa: F401  (fills the table)
+from .assembly import Assembly
+from .network import TorchNetwork
+from .tables.table import Context, no_torch_form, torch_form
 
 Options = tuple[tuple[str, Any], ...]
 
@@ -44,7 +52,6 @@ def _written(
     operator: str, options: Options, types: Sequence[Type | None], contents: Sequence[Any], device: torch.device
 ) -> nn.Module:
     """The recipe as a module, for operands of these types or contents."""
-    from .export import to_torch  # whose graphs call this
 
     def applied(*tensors: Any) -> Sequence[Any]:
         remaining = iter(tensors)
@@ -52,4 +59,16 @@ def _written(
         made = get_recipe(operator).function(*chosen, **dict(options))
         return made if isinstance(made, tuple) else (made,)
 
-    return to_torch(traced(applied, [type for type in types if type is not None], operator)).to(device)
+    program = traced(applied, [type for type in types if type is not None], operator)
+    return Assembly(TorchNetwork(program)).module().to(device)
+
+
+no_torch_form("by_value_gradient", "torch differentiates by itself")
+
+
+@torch_form("by_value")
+def _(context: Context, *operands: Any, operator: str, options: Any, types: Any) -> Any:
+    # a graph can hold dtypes of torch alone
+    written = tuple((key, torch_dtype(x) if isinstance(x, np.dtype) else x) for key, x in options)
+    result = context.call(by_value, operator, written, *operands)
+    return result if len(types) == 1 else tuple(result[i] for i in range(len(types)))

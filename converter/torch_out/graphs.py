@@ -13,16 +13,17 @@ from torch import fx
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Source, Value
-from ..capture.table import torch_dtype
+from ..dtypes import torch_dtype
 from ..structure.interfaces import Interface, interfaces
 from ..structure.naming import Namespace, identifier
 from ..structure.network import Array
-from . import functions
+from ..unsupported import Unsupported
+from .calls import functions
 from .network import Module, TorchNetwork
 from .recording import walkable
 from .signature import result_of, root_inputs
 from .sizes import Sizes
-from .table import FORMS, NO_FORM, TAKE_NUMBERS, Context, Unsupported
+from .tables.table import FORMS, NO_FORM, TAKE_NUMBERS, Context
 from .walk import Graph, Parameter
 
 Missing = list[tuple[str, str, str]]

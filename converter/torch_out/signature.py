@@ -15,7 +15,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
 from ...runtime.tree import Structure, is_call
 from ..structure.naming import Namespace, identifier
-from . import functions
+from .calls import functions
 
 PLAIN = (bool, int, float, str, type(None))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import logging
 import os
@@ -11,15 +12,20 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.memory import memory_size, size_in_words
+from ...runtime.providers import PROVIDERS
 from ...runtime.storage.files import unwound_on_sigterm
-from ..deadline import STOPPED, OutOfTime, deadline
+from ..dtypes import WORKING_DTYPES
+from ..options import OptionKeywords
+from ..report.formats import FORMATS
 from ..report.layout import echo
+from ..support.deadline import STOPPED, OutOfTime, deadline
 
 EXIT_CODES = """\b
 Exit codes:
@@ -212,17 +218,59 @@ shapes_option = click.option(
 )
 
 
+@dataclass(frozen=True)
+class Judging:
+    """What the command line says of how to judge, and where to write the report.
+
+    Attributes:
+        options: fields of `Options`.
+        inputs: the file of arrays for an ONNX file.
+        shapes: of generated inputs of an ONNX file, by name.
+        files: of the report, by format; None for one that isn't asked for.
+    """
+
+    options: OptionKeywords
+    inputs: str | None
+    shapes: dict[str, tuple[int, ...] | None]
+    files: dict[str, str | None]
+
+    @property
+    def of_inputs(self) -> str | None:
+        """The option that says what an ONNX file's inputs are, if one does: a model file has inputs of its own."""
+        return "--inputs" if self.inputs is not None else "--shape" if self.shapes else None
+
+
 def judging(function: Function) -> Function:
-    """The options of the commands that judge."""
+    """The options of the commands that judge, which the command is given as one `Judging`."""
+
+    @functools.wraps(function)
+    def command(**values: Any) -> Any:
+        take = values.pop
+        options: OptionKeywords = {
+            "grads": not take("no_grad"),
+            "dtype": take("dtype"),
+            "rtol": take("rtol"),
+            "atol": take("atol"),
+            "only": take("only"),
+            "skip": take("skip"),
+            "fail_fast": take("fail_fast"),
+            "provider": take("provider"),
+        }
+        files = {name: take(f"{name}_file") for name in FORMATS}
+        return function(judging=Judging(options, take("inputs"), take("shapes"), files), **values)
+
+    decorated: Any = command
     glob = "GLOB"
     for decorate in (
-        click.option("--junit", "junit_file", metavar="FILE", help="Write the report as JUnit XML."),
-        click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON (docs/report-schema.md)."),
+        *(
+            click.option(f"--{name}", f"{name}_file", metavar="FILE", help=FORMATS[name].help)
+            for name in reversed(FORMATS)
+        ),
         shapes_option,
         click.option("--inputs", metavar="FILE", is_eager=True, help="Arrays by input name (.npz), for ONNX files."),
         click.option(
             "--provider",
-            type=click.Choice(["cpu", "cuda"]),
+            type=click.Choice(list(PROVIDERS)),
             default="cpu",
             show_default=True,
             help="Where ONNX Runtime runs.",
@@ -238,12 +286,13 @@ def judging(function: Function) -> Function:
         click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar."),
         click.option(
             "--dtype",
-            type=click.Choice(["float32", "float64", "float16", "bfloat16"]),
+            type=click.Choice(list(WORKING_DTYPES)),
             default="float32",
             show_default=True,
             help="The dtype that rounding is judged in.",
         ),
         click.option("--no-grad", is_flag=True, help="Compare outputs only."),
     ):
-        function = decorate(function)
-    return function
+        decorated = decorate(decorated)
+    made: Function = decorated
+    return made

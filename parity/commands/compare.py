@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ...runtime.errors import UsageError
-from ..progress import TerminalProgress
-from .command import EXIT_CODES, Command, judging
+from ..options import OptionKeywords
+from ..support.progress import TerminalProgress
+from .command import EXIT_CODES, Command, Judging, judging
 from .conversion import compared
 from .outcome import file_of, finish, require_outputs
 
@@ -25,12 +25,7 @@ def compare(
     candidate: str,
     seed: int,
     verbose: bool,
-    json_file: str | None,
-    junit_file: str | None,
-    inputs: str | None,
-    shapes: dict[str, tuple[int, ...]],
-    no_grad: bool,
-    **options: Any,
+    judging: Judging,
 ) -> None:
     """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
 
@@ -42,9 +37,9 @@ def compare(
     export, say), else the models as a whole. Where a file can't be read as a program, ONNX Runtime on both is compared.
     A file with quantizers is held against one without in steps of them (docs/quantized.md).
     """
-    read = {"REFERENCE": file_of(reference), "CANDIDATE": candidate, "--inputs": inputs}
-    require_outputs({"--json": json_file, "--junit": junit_file}, read)
-    options |= {"grads": not no_grad, "model": candidate}
+    read = {"REFERENCE": file_of(reference), "CANDIDATE": candidate, "--inputs": judging.inputs}
+    require_outputs({f"--{name}": path for name, path in judging.files.items()}, read)
+    options: OptionKeywords = {**judging.options, "model": candidate, "seed": seed}
     if _is_model_file(candidate):
         raise UsageError(
             f"CANDIDATE must be an ONNX file, given {candidate}\n"
@@ -52,19 +47,20 @@ def compare(
             "MODEL.onnx; two modules in Python, with parity.compare(reference, candidate, args) or assert_parity"
         )
     if _is_model_file(reference):
-        if inputs is not None or shapes:
-            option = "--inputs" if inputs is not None else "--shape"
-            raise UsageError(f"{option} is for ONNX files: the model file {reference} has inputs() of its own")
+        if judging.of_inputs is not None:
+            raise UsageError(
+                f"{judging.of_inputs} is for ONNX files: the model file {reference} has inputs() of its own"
+            )
         if not Path(candidate).is_file():  # said before torch and the model are loaded
             raise UsageError(f"no such file: {candidate}")
-        finish(compared(reference, candidate, seed, verbose, **options), verbose, json_file, junit_file)
-    from ..onnx_comparison import compare_onnx
+        finish(compared(reference, candidate, verbose, options), verbose, judging.files)
+    from ..onnx_files.compare import compare_onnx
 
     with TerminalProgress() as progress:
         report = compare_onnx(
-            reference, candidate, inputs=inputs, shapes=shapes, seed=seed, progress=progress, **options
+            reference, candidate, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options
         )
-    finish(report, verbose, json_file, junit_file)
+    finish(report, verbose, judging.files)
 
 
 def _is_model_file(target: str) -> bool:

@@ -3,51 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
-from ..dynamic_axes import with_dynamic_axes
-from ..model_file import load
-from ..notes import warnings_as_notes
-from ..progress import TerminalProgress
+from ..inputs.dynamic_axes import with_dynamic_axes
+from ..inputs.model_file import load
+from ..options import OptionKeywords, Options
 from ..report.layout import echo
+from ..results.notes import warnings_as_notes
+from ..support.progress import TerminalProgress
 from .command import quiet
 
 if TYPE_CHECKING:
     from ...runtime.ir.program import Program
-    from ..results import Report
+    from ..report.report import Report
 
 
-def checked(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), **options: Any) -> Report:
+class ConversionKeywords(TypedDict, total=False):
+    """Keyword-only parameters of `parity.check` that say what a module is converted to."""
+
+    save_onnx: Path | None
+    opset: int | None
+    external_data: bool | Literal["auto"]
+    round_trip: bool
+
+
+def checked(
+    model: str,
+    verbose: bool,
+    options: OptionKeywords,
+    dynamic: Sequence[str] = (),
+    **more: Unpack[ConversionKeywords],
+) -> Report:
     """The report on a model file; torch is loaded here, so that `--help` is quick."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file = with_dynamic_axes(load(model, seed), dynamic)
-        from ..engine import check
+        user_file = with_dynamic_axes(load(model, options["seed"]), dynamic)
+        from ..checking.engine import check
 
         with quiet(verbose):
             return check(
                 user_file.module,
                 user_file.args,
                 user_file.kwargs,
-                loss=user_file.loss,
                 dynamic_shapes=user_file.dynamic_shapes,
                 cell=user_file.cell,
                 cells=user_file.cells,
                 weights=user_file.weights,
                 more_inputs=user_file.more_inputs,
-                model=user_file.name,
-                seed=seed,
                 progress=progress,
-                **options,
+                **more,
+                **(options | {"loss": user_file.loss, "model": user_file.name}),
             )
 
 
-def compared(reference: str, onnx_file: str, seed: int, verbose: bool, **options: Any) -> Report:
+def compared(reference: str, onnx_file: str, verbose: bool, options: OptionKeywords) -> Report:
     """The report on an ONNX file held against a model file."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file = load(reference, seed)
-        from ..engine import compare
+        user_file = load(reference, options["seed"])
+        from ..checking.engine import compare
 
         with quiet(verbose):
             return compare(
@@ -56,10 +71,8 @@ def compared(reference: str, onnx_file: str, seed: int, verbose: bool, **options
                 user_file.args,
                 user_file.kwargs,
                 more_inputs=user_file.more_inputs,
-                loss=user_file.loss,
-                seed=seed,
                 progress=progress,
-                **options,
+                **(options | {"loss": user_file.loss}),
             )
 
 
@@ -79,8 +92,7 @@ def converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (),
             if dtype is None:
                 program = from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
             else:
-                from ..engine import captured
-                from ..options import Options
+                from ..checking.engine import captured
 
                 program = captured(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
     for note in notes:

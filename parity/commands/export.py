@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import click
 
-from .. import files
+from ..options import OptionKeywords
 from ..report.layout import echo
+from ..support import files
+from ..training.recipe import RecipeKeywords
 from .command import EXIT_CODES, Command, shared
 from .conversion import checked, converted
 from .outcome import file_of, passed, require_outputs
-from .training import CHECKED_STEPS, export_recipe, export_training, trained, training_options
+from .training import CHECKED_STEPS, export_training, require_training_step, trained, training_options
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -58,7 +60,7 @@ def export(
     dynamic: tuple[str, ...],
     external_data: bool,
     training_step: bool,
-    **options: Any,
+    recipe: RecipeKeywords,
 ) -> None:
     """Convert MODEL to ONNX, and write it if parity holds.
 
@@ -70,24 +72,24 @@ def export(
         from ...runtime.lowering import opsets
 
         opsets.chosen(opset)  # or it is refused, before the work starts
-    recipe = export_recipe(training_step, options)
-    if recipe is not None:
+    require_training_step(training_step)
+    if training_step:
         if not no_check:
-            how: dict[str, Any] = {"dtype": "float32", "provider": "cpu", "rtol": None, "atol": None}
-            steps = {"steps": CHECKED_STEPS, **recipe}
-            passed(trained(model, seed, verbose, steps, dynamic=dynamic, **how), verbose, output)
+            first_steps: RecipeKeywords = {"steps": CHECKED_STEPS, **recipe}
+            passed(trained(model, seed, verbose, first_steps, {}, dynamic), verbose, output)
         export_training(model, seed, verbose, output, opset, dynamic, recipe)
         described = Path(output).with_suffix(".json")
         echo(f"wrote {output} and {described}" + (", unchecked" if no_check else ""))
         return
-    form: dict[str, Any] = {"opset": opset, "external_data": external_data or "auto"}
+    data: bool | Literal["auto"] = external_data or "auto"
     with files.written_model(output) as onnx_path:
         if no_check:
             from ...converter import to_onnx
 
-            to_onnx(converted(model, seed, verbose, dynamic, "float16" if fp16 else None), onnx_path, **form)
+            program = converted(model, seed, verbose, dynamic, "float16" if fp16 else None)
+            to_onnx(program, onnx_path, opset=opset, external_data=data)
         else:
-            dtype = "float16" if fp16 else "float32"
-            report = checked(model, seed, verbose, dynamic, grads=not no_grad, dtype=dtype, save_onnx=onnx_path, **form)
+            options: OptionKeywords = {"seed": seed, "grads": not no_grad, "dtype": "float16" if fp16 else "float32"}
+            report = checked(model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data)
             passed(report, verbose, output)
     echo(f"wrote {output}" + (", unchecked" if no_check else ""))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
-from .. import files
+from ..report import terminal
+from ..report.base import BaseReport
+from ..report.formats import FORMATS
 from ..report.layout import echo
-
-if TYPE_CHECKING:
-    from ..results import Report
-    from ..training_report import TrainingReport
+from ..support import files
 
 
 def require_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
@@ -29,34 +28,21 @@ def file_of(model: str) -> str:
     return head if head and factory.isidentifier() else model
 
 
-def finish(report: Report | TrainingReport, verbose: bool, json_file: str | None, junit_file: str | None) -> None:
-    """Write and show a report; the exit code is its verdict."""
-    if json_file is not None:
-        from ..report import json_report
-
-        json_report.write(report, json_file)
-    if junit_file is not None:
-        from ..report import junit
-
-        junit.write(report, junit_file)
+def finish(report: BaseReport, verbose: bool, written: Mapping[str, str | None]) -> None:
+    """Write a report to the files asked for, by format, and show it; the exit code is its verdict."""
+    for name, path in written.items():
+        if path is not None:
+            FORMATS[name].write(report, path)
     show(report, verbose)
     raise click.exceptions.Exit(0 if report.ok else 1)
 
 
-def show(report: Report | TrainingReport, verbose: bool) -> None:
+def show(report: BaseReport, verbose: bool) -> None:
     """Show a report on stdout; `verbose` shows all of it."""
-    from rich.console import Console
-
-    from ..report import terminal, training
-    from ..training_report import TrainingReport
-
-    if isinstance(report, TrainingReport):
-        training.render(report, Console())
-    else:
-        terminal.render(report, Console(), verbose)
+    terminal.render(report, Console(), verbose)
 
 
-def passed(report: Report | TrainingReport, verbose: bool, output: str) -> None:
+def passed(report: BaseReport, verbose: bool, output: str) -> None:
     """Show a report that fails, and end; tell the notes of one that passes."""
     if not report.ok:
         show(report, verbose)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ...runtime.errors import UsageError
-from .. import files
-from ..progress import TerminalProgress
-from .command import EXIT_CODES, Command, judging, shared
+from ..options import OptionKeywords
+from ..support import files
+from ..support.progress import TerminalProgress
+from ..training.recipe import RecipeKeywords
+from .command import EXIT_CODES, Command, Judging, judging, shared
 from .conversion import checked
 from .outcome import file_of, finish, require_outputs
-from .training import recipe_of, steps_option, trained, training_options
+from .training import require_steps, steps_option, trained, training_options
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -31,16 +32,12 @@ def run(
     model: str,
     seed: int,
     verbose: bool,
-    json_file: str | None,
-    junit_file: str | None,
     onnx_file: str | None,
-    inputs: str | None,
-    shapes: dict[str, tuple[int, ...]],
-    no_grad: bool,
     train: bool,
     round_trip: bool,
     steps: int | None,
-    **options: Any,
+    recipe: RecipeKeywords,
+    judging: Judging,
 ) -> None:
     """Compare MODEL in torch with its conversions, Cell by Cell.
 
@@ -57,25 +54,25 @@ def run(
     floating-point outputs. The first batches are inputs(), the others are made of them. With --dtype float16 or
     bfloat16, torch trains under autocast.
     """
-    outputs = {"--json": json_file, "--junit": junit_file, "--save-onnx": onnx_file}
-    require_outputs(outputs, {"MODEL": file_of(model), "--inputs": inputs})
-    recipe = recipe_of(model, steps, options)
-    if recipe is not None:
-        finish(trained(model, seed, verbose, recipe, **options), verbose, json_file, junit_file)
-    options |= {"grads": not no_grad}
+    outputs = {**{f"--{name}": path for name, path in judging.files.items()}, "--save-onnx": onnx_file}
+    require_outputs(outputs, {"MODEL": file_of(model), "--inputs": judging.inputs})
+    require_steps(model, steps)
+    if steps is not None:
+        recipe["steps"] = steps
+        finish(trained(model, seed, verbose, recipe, judging.options), verbose, judging.files)
+    options: OptionKeywords = {**judging.options, "seed": seed}
     if Path(model).suffix == ".onnx":
         if train or round_trip or onnx_file is not None:
             raise UsageError("--train, --round-trip and --save-onnx are for torch models, not for an ONNX file")
-        from ..onnx_files import check_onnx
+        from ..onnx_files.check import check_onnx
 
+        options["model"] = model
         with TerminalProgress() as progress:
-            report = check_onnx(
-                model, inputs=inputs, shapes=shapes, seed=seed, model=model, progress=progress, **options
-            )
-        finish(report, verbose, json_file, junit_file)
-    if inputs is not None or shapes:
-        option = "--inputs" if inputs is not None else "--shape"
-        raise UsageError(f"{option} is for ONNX files: a model file has inputs() of its own")
+            report = check_onnx(model, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options)
+        finish(report, verbose, judging.files)
+    if judging.of_inputs is not None:
+        raise UsageError(f"{judging.of_inputs} is for ONNX files: a model file has inputs() of its own")
+    options["train"] = train
     with files.written_model(onnx_file) if onnx_file else nullcontext() as onnx_path:
-        report = checked(model, seed, verbose, train=train, round_trip=round_trip, save_onnx=onnx_path, **options)
-    finish(report, verbose, json_file, junit_file)
+        report = checked(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)
+    finish(report, verbose, judging.files)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...runtime.errors import UsageError
-from ..dynamic_axes import with_dynamic_axes
-from ..model_file import load
-from ..progress import TerminalProgress
-from ..recipe import DYNAMIC, OPTIMIZERS, Recipe
+from ..inputs.dynamic_axes import with_dynamic_axes
+from ..inputs.model_file import load
+from ..options import OptionKeywords
+from ..support.progress import TerminalProgress
+from ..training.recipe import DYNAMIC, OPTIMIZERS, Recipe, RecipeKeywords
 from .command import Function, quiet
 
 if TYPE_CHECKING:
-    from ..training_report import TrainingReport
+    from ..report.training_report import TrainingReport
 
 TRAINING = ("optimizer", "lr", "weight_decay", "loss_scale", "clip_norm", "accumulate", "frozen")
-"""Options that say how to train, by the names of their values: fields of `Recipe`."""
+"""Options that say how to train, by the names of their values: fields of `RecipeKeywords`."""
 
 CHECKED_STEPS = 2
 """How many steps `parity export --training-step` compares with torch's before it writes."""
@@ -55,7 +57,14 @@ class LossScale(click.ParamType[float | str]):
 
 
 def training_options(function: Function) -> Function:
-    """The options of training."""
+    """The options of training, which the command is given as one `recipe`."""
+
+    @functools.wraps(function)
+    def command(**values: Any) -> Any:
+        recipe = {name: values.pop(name) for name in TRAINING}
+        return function(recipe=recipe, **values)
+
+    decorated: Any = command
     for decorate in (
         click.option(
             "--freeze",
@@ -94,8 +103,9 @@ def training_options(function: Function) -> Function:
             help="Of torch.optim; momentum and nesterov are SGD with momentum 0.9.",
         ),
     ):
-        function = decorate(function)
-    return function
+        decorated = decorate(decorated)
+    made: Function = decorated
+    return made
 
 
 def steps_option(function: Function) -> Function:
@@ -110,38 +120,24 @@ def steps_option(function: Function) -> Function:
     )(function)
 
 
-def export_recipe(training: bool, options: dict[str, Any]) -> dict[str, Any] | None:
-    """The fields of `Recipe`, taken out of the options of `parity export`; None where no training step is written.
-
-    Raises:
-        UsageError: options that only one of the two forms has, in the other.
-    """
-    recipe = {name: options.pop(name) for name in TRAINING}
+def require_training_step(training: bool) -> None:
+    """Raise `UsageError` for options of `parity export` that only one of the two forms has, in the other."""
     if not training:
         if alone := given_options(TRAINING):
             raise UsageError(f"{', '.join(alone)}: how to train; write a step of training with --training-step")
-        return None
-    if other := given_options(("fp16", "external_data", "no_grad")):
+    elif other := given_options(("fp16", "external_data", "no_grad")):
         raise UsageError(f"{', '.join(other)}: not with --training-step, which keeps its state in float32 in one file")
-    return recipe
 
 
-def recipe_of(model: str, steps: int | None, options: dict[str, Any]) -> dict[str, Any] | None:
-    """The fields of `Recipe`, taken out of the options; None where no training was asked for.
-
-    Raises:
-        UsageError: options that only one of the two ways of judging has, in the other.
-    """
-    recipe = {name: options.pop(name) for name in TRAINING}
+def require_steps(model: str, steps: int | None) -> None:
+    """Raise `UsageError` for options of `parity run` that only one of the two ways of judging has, in the other."""
     if steps is None:
         if alone := given_options(TRAINING):
             raise UsageError(f"{', '.join(alone)}: how to train; say how long, with --train-steps N")
-        return None
-    if Path(model).suffix == ".onnx":
+    elif Path(model).suffix == ".onnx":
         raise UsageError("--train-steps is for torch models, not for an ONNX file")
-    if other := given_options(NOT_IN_TRAINING):
+    elif other := given_options(NOT_IN_TRAINING):
         raise UsageError(f"{', '.join(other)}: not with --train-steps, which compares whole steps of training")
-    return {"steps": steps, **recipe}
 
 
 def export_training(
@@ -151,7 +147,7 @@ def export_training(
     output: str,
     opset: int | None,
     dynamic: Sequence[str],
-    recipe: Mapping[str, Any],
+    recipe: RecipeKeywords,
 ) -> None:
     """Write a step of training of a model file, and the JSON file that describes it.
 
@@ -167,8 +163,8 @@ def export_training(
     from ...runtime.ir.types import is_floating
     from ...runtime.programs.call import as_array
     from ...runtime.train_step.arguments import training_step
-    from ..loss_network import loss_program
-    from ..sizes import open_axes
+    from ..inputs.sizes import open_axes
+    from ..training.loss_network import loss_program
 
     with quiet(verbose):
         program = loss_program(
@@ -197,18 +193,15 @@ def trained(
     model: str,
     seed: int,
     verbose: bool,
-    recipe: Mapping[str, Any],
-    *,
-    dtype: str,
-    provider: str,
+    recipe: RecipeKeywords,
+    options: OptionKeywords,
     dynamic: Sequence[str] = (),
-    **options: Any,
 ) -> TrainingReport:
     """The report on the training of a model file; torch is loaded here, so that `--help` is quick."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, seed), dynamic)
-        from ..training_steps import check_training
+        from ..training.check import check_training
 
         with quiet(verbose):
             report = check_training(
@@ -218,10 +211,10 @@ def trained(
                 loss=user_file.loss,
                 dynamic_shapes=user_file.dynamic_shapes,
                 more_inputs=user_file.more_inputs,
-                dtype=dtype,
-                rtol=options["rtol"],
-                atol=options["atol"],
-                provider=provider,
+                dtype=options.get("dtype", "float32"),
+                rtol=options.get("rtol"),
+                atol=options.get("atol"),
+                provider=options.get("provider", "cpu"),
                 model=user_file.name,
                 seed=seed,
                 progress=progress,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..weights.layers import kind_of_module, kind_of_name
+from ..pairing.layers import kind_of_module, kind_of_name
 from .reading import MISSING, code, read, same, shape_text, shown
 
 Shape = tuple[int, ...]

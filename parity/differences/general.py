@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..weights.layers import CONTAINERS, kind_of_cell, kind_of_module, kind_of_name, names
+from ..pairing.layers import CONTAINERS, kind_of_cell, kind_of_module, kind_of_name, names
 from .entry import ANY, Difference, Finding, Pair
 from .reading import MISSING, read
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import torch
 
 from ...runtime import nn
-from ..weights.layers import kind_of_name, names
+from ..pairing.layers import kind_of_name, names
 from .entry import Difference
 from .reading import code
 from .table import FUNCTIONS, LAYER_TABLE, NOTES, OPTIMIZER_TABLE

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...runtime.functional.geometry import resolved_padding
 from ...runtime.ops.windows import Padding, Sizes, window_span
-from ..weights.layers import kind_of_cell
+from ..pairing.layers import kind_of_cell
 from .entry import Pair, Shape
 from .reading import MISSING, read, sizes
 

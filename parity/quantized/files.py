@@ -10,14 +10,15 @@ import numpy as np
 import onnx
 
 from ...runtime.ir.types import Value, is_floating
-from ..onnx_reading import OnnxFile
+from ..comparison.trial import judged
+from ..inputs.onnx_reading import OnnxFile
 from ..options import Options
-from ..progress import Progress
-from ..results import FAIL, Report
+from ..report.report import Report
+from ..results.comparison import FAIL
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Array
-from ..trial import judged
+from ..support.progress import Progress
 from .float_form import FloatForm
 from .judging import Cells, judged_ranges, judged_weights
 

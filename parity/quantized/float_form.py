@@ -8,19 +8,19 @@ was quantized: it must be that of the float file, to the last digit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, helper, numpy_helper
 
-from ...converter.onnx_in import protos
-from ...converter.onnx_in.order import in_order
+from ...converter.onnx_in.model import protos
+from ...converter.onnx_in.model.order import in_order
 from ...runtime.errors import ConversionError, require_supported
 from ...runtime.programs.interpreter import FAILURES
-from .float_operators import (
+from ..sides.float_operators import (
     ABOUT,
     CONCAT,
     DEQUANTIZE,
@@ -34,50 +34,16 @@ from .float_operators import (
     FloatOperator,
     Operator,
 )
+from .float_graph import FloatGraph, inner_nodes
 from .places import Places
+from .quantized_tensors import NOT_ROUNDED, Quantized, WrongScale
 from .quantizers import Quantizer
 from .removed import Removed, bounds
 from .stored import Stored
 from .weights import FloatTensors, Rounded, original
 
 RESULTS = frozenset({*ON_CODES, CONCAT})
-NOT_ROUNDED = ", not rounded"
 PRODUCT = 1e-3  # relative difference of a bias's scale and the product that it should be
-
-
-@dataclass(frozen=True)
-class Quantized:
-    """A tensor of the float network that the file rounds to the steps of a quantizer.
-
-    Attributes:
-        tensor: its name in the float network.
-        codes: the name of the codes in the file; `quantizer` says what they stand for.
-        quantizer: its quantizer.
-        made_by: operator that makes it; empty for an input.
-        bounds: numbers beyond these are clipped by the activation that follows.
-    """
-
-    tensor: str
-    codes: str
-    quantizer: Quantizer
-    made_by: str
-    bounds: tuple[float, float] = (-np.inf, np.inf)
-
-    @property
-    def name(self) -> str:
-        """What to call it: what it is called without quantizers."""
-        return original(self.tensor.removesuffix(NOT_ROUNDED)).removesuffix("_QuantizeLinear_Input")
-
-
-@dataclass(frozen=True)
-class WrongScale:
-    """A bias whose scale isn't the product of the scales of input and weight, which integer kernels take it for."""
-
-    node: NodeProto
-    bias: str
-    scale: float
-    product: float
-    quantizer: str
 
 
 class FloatForm:
@@ -111,8 +77,7 @@ class FloatForm:
         self._codes: dict[str, Quantizer | None] = {}
         self._dynamic: set[str] = set()
         self._made: dict[tuple[str, str], str] = {}
-        self._nodes: list[NodeProto] = []
-        self._added: dict[str, TensorProto] = {}
+        self._graph = FloatGraph()
         self._missing: list[tuple[str, str, str]] = []
         self._scales: dict[str, Quantizer] = {}
         self._removed = Removed(float_model.graph, model.graph)
@@ -136,35 +101,15 @@ class FloatForm:
             require_supported(self._missing, "the quantized file can't be compared: {} of operators with no float form")
         if coded := [value.name for value in model.graph.output if value.name in self._codes]:
             raise ConversionError(f"outputs are codes of a quantizer: {', '.join(coded)}")
-        self.model = self._finished(model, Places(float_model.graph))
+        self.model = self._graph.finished(model, self._stored, Places(float_model.graph))
         self.quantized = [replace(each, bounds=self._bounds_behind(each.codes)) for each in self.quantized]
-
-    def _finished(self, model: onnx.ModelProto, places: Places) -> onnx.ModelProto:
-        places.place(self._nodes)
-        used = {name for node in self._nodes for graph in (node, *_inner(node)) for name in graph.input}
-        found = onnx.ModelProto()
-        found.ir_version = model.ir_version
-        found.opset_import.extend(model.opset_import)
-        found.metadata_props.extend(model.metadata_props)
-        found.functions.extend(model.functions)
-        found.graph.name = model.graph.name
-        found.graph.input.extend(value for value in model.graph.input)
-        found.graph.output.extend(model.graph.output)
-        kept = {
-            name: numpy_helper.from_array(self._stored.array(name), name)  # with data that lie in another file
-            for name in self._stored.initializers
-            if name in used and name not in self._added
-        }
-        found.graph.initializer.extend((kept | self._added).values())
-        found.graph.node.extend(self._nodes)
-        return found
 
     def _bounds_behind(self, codes: str) -> tuple[float, float]:
         """Between which numbers values matter: where nothing but an activation takes them."""
         names, found = {codes}, list[tuple[float, float]]()
-        clips = self._stored.initializers | self._stored.constants | self._added
+        clips = self._stored.initializers | self._stored.constants | self._graph.added
         clips |= {new: clips[old] for old, new in self._renamed.items() if old in clips}
-        for node in self._nodes:
+        for node in self._graph.nodes:
             if not names.intersection(node.input):
                 continue
             if node.op_type == "Identity":
@@ -203,31 +148,24 @@ class FloatForm:
         """A copy whose outputs aren't called like tensors of the float file."""
         found = NodeProto()
         found.CopyFrom(node)
-        for part in (found, *_inner(found)):
+        for part in (found, *inner_nodes(found)):
             part.input[:] = [self._renamed.get(name, name) for name in part.input]
             part.output[:] = [self._renamed.get(name, name) for name in part.output]
         return found
-
-    def _emit(self, operator: str, inputs: Sequence[str], output: str, like: NodeProto, **attributes: Any) -> NodeProto:
-        """A node in the place of another one."""
-        made = helper.make_node(operator, inputs, [output], like.name, **attributes)
-        made.metadata_props.extend(like.metadata_props)
-        self._nodes.append(made)
-        return made
 
     def _quantize(self, node: NodeProto) -> None:
         """Codes are the numbers themselves."""
         dtype = next((a.i for a in node.attribute if a.name == "output_dtype"), 0)
         quantizer = self._stored.quantizer(node, 1, 2, dtype=dtype)
-        self._identity(self._leaving(node.input[0], node.output[0], quantizer), node.output[0], node)
+        self._graph.identity(self._leaving(node.input[0], node.output[0], quantizer), node.output[0], node)
 
     def _leaving(self, tensor: str, codes: str, quantizer: Quantizer) -> str:
         """What a tensor is called of which codes are made: with the activation that these made superfluous."""
-        tensor, made = self._removed.restored(tensor, codes, quantizer, self._nodes)
+        tensor, made = self._removed.restored(tensor, codes, quantizer, self._graph.nodes)
         for name, taken in made.items():
             array = protos.array_of(taken, self.tensors.folder, f"initializer {name!r}")
-            self._added[name] = numpy_helper.from_array(array, name)
-        maker = next((node.op_type for node in self._nodes if tensor in node.output), "")
+            self._graph.added[name] = numpy_helper.from_array(array, name)
+        maker = next((node.op_type for node in self._graph.nodes if tensor in node.output), "")
         self.quantized.append(Quantized(tensor, codes, quantizer, maker))
         self._codes[codes] = quantizer
         return tensor
@@ -235,7 +173,7 @@ class FloatForm:
     def _dequantize(self, node: NodeProto) -> None:
         codes, quantizer = node.input[0], self._stored.quantizer(node, 1, 2, of=node.input[0])
         self._scales[node.output[0]] = quantizer
-        self._identity(self._numbers(codes, quantizer, node), node.output[0], node)
+        self._graph.identity(self._numbers(codes, quantizer, node), node.output[0], node)
 
     def _numbers(self, codes: str, quantizer: Quantizer, node: NodeProto) -> str:
         """The name of what codes stand for, read by a quantizer."""
@@ -254,28 +192,18 @@ class FloatForm:
         offset = float((made_by.zero_point.reshape(-1)[0] - quantizer.zero_point.reshape(-1)[0]) * second[0])
         result = f"{codes} as read for {node.output[0]}"
         scaled = f"{result}, scaled"
-        self._emit("Mul", [codes, self._number(factor)], scaled, node)
-        self._emit("Add", [scaled, self._number(offset)], result, node)
+        self._graph.emit("Mul", [codes, self._graph.number(factor)], scaled, node)
+        self._graph.emit("Add", [scaled, self._graph.number(offset)], result, node)
         return result
-
-    def _number(self, value: float) -> str:
-        name = f"constant {len(self._nodes)}"
-        tensor = numpy_helper.from_array(np.array(value, np.float32), name)
-        self._nodes.append(helper.make_node("Constant", [], [name], value=tensor))
-        return name
-
-    def _identity(self, source: str, output: str, like: NodeProto) -> None:
-        if source != output:
-            self._emit("Identity", [source], output, like)
 
     def _dynamically(self, node: NodeProto) -> None:
         """The scale is 1, and a product of codes is that of the numbers."""
         codes, scale, _ = node.output
-        self._identity(node.input[0], codes, node)
+        self._graph.identity(node.input[0], codes, node)
         self._codes[codes] = None
         self._dynamic.add(scale)
         one = numpy_helper.from_array(np.ones((), np.float32), scale)
-        self._nodes.append(helper.make_node("Constant", [], [scale], value=one))
+        self._graph.nodes.append(helper.make_node("Constant", [], [scale], value=one))
 
     def _product(self, node: NodeProto, operator: str, axis: int) -> None:
         """A product of codes, which is multiplied by their scales behind it."""
@@ -288,7 +216,7 @@ class FloatForm:
             zero = node.input[3] if len(node.input) > 3 else ""
             second = self._weight(second, self._stored.made_of(scale, zero, axis, second), node)
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        self._emit(operator, [first, second], node.output[0], node, **attributes)
+        self._graph.emit(operator, [first, second], node.output[0], node, **attributes)
 
     def _original_name(self, name: str) -> str:
         return next((old for old, new in self._renamed.items() if new == name), name)
@@ -328,13 +256,13 @@ class FloatForm:
         """A node on numbers, whose result is rounded where there is a scale."""
         output = node.output[0]
         if not scale:
-            self._emit(operator, inputs, output, node, **attributes)
+            self._graph.emit(operator, inputs, output, node, **attributes)
             return
         result = original(output)
         if result == output or result in self._outputs or result in self._stored.initializers:
             result = f"{output}{NOT_ROUNDED}"
-        self._emit(operator, inputs, result, node, **attributes)
-        self._identity(self._leaving(result, output, self._stored.made_of(scale, zero, 1)), output, node)
+        self._graph.emit(operator, inputs, result, node, **attributes)
+        self._graph.identity(self._leaving(result, output, self._stored.made_of(scale, zero, 1)), output, node)
 
     def _concat(self, node: NodeProto) -> None:
         triples = [node.input[i : i + 3] for i in range(2, len(node.input), 3)]
@@ -354,7 +282,7 @@ class FloatForm:
                 self._weight(codes, Quantizer(quantizer.name, scale, zero, self._stored.dtype(codes)), node, swap=True)
             )  # fmt: skip
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        made = self._emit("LSTM", [x, *matrices, *others], node.output[0], node, **attributes)
+        made = self._graph.emit("LSTM", [x, *matrices, *others], node.output[0], node, **attributes)
         made.output[:] = node.output
 
     def _other(self, node: NodeProto) -> None:
@@ -376,8 +304,8 @@ class FloatForm:
                 self._codes.update(dict.fromkeys(node.output, quantizer))
         for i, name in enumerate(node.input):
             if name in self._ones:
-                node.input[i] = self._number(1.0)
-        self._nodes.append(node)
+                node.input[i] = self._graph.number(1.0)
+        self._graph.nodes.append(node)
         self._check_bias(node)
 
     def _check_bias(self, node: NodeProto) -> None:
@@ -405,31 +333,21 @@ class FloatForm:
         name = rounded.tensor
         if not name:
             name = f"{codes}, as numbers"
-            self._added[name] = numpy_helper.from_array(rounded.numbers.astype(np.float32), name)
+            self._graph.added[name] = numpy_helper.from_array(rounded.numbers.astype(np.float32), name)
         elif name in self.tensors.protos:
-            self._added[name] = numpy_helper.from_array(self.tensors.array(name), name)
+            self._graph.added[name] = numpy_helper.from_array(self.tensors.array(name), name)
         elif (name, "constant") not in self._made:
             self._made[name, "constant"] = name
-            self._nodes.append(helper.make_node("Constant", [], [name], value=self.tensors.constants[name]))
+            self._graph.nodes.append(helper.make_node("Constant", [], [name], value=self.tensors.constants[name]))
         if rounded.swapped == swap:
             return name
         turned = f"{name}, axes exchanged"
         if (name, "turned") not in self._made:
             self._made[name, "turned"] = turned
             order = [*range(array.ndim - 2), array.ndim - 1, array.ndim - 2]
-            self._emit("Transpose", [name], turned, node, perm=order)
+            self._graph.emit("Transpose", [name], turned, node, perm=order)
         return turned
 
 
 def _key(node: NodeProto) -> Operator:
     return "" if node.domain == "ai.onnx" else node.domain, node.op_type
-
-
-def _inner(node: NodeProto) -> list[NodeProto]:
-    """The nodes of the sub-graphs of a node."""
-    found = []
-    for attribute in node.attribute:
-        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-            for inner in graph.node:
-                found += [inner, *_inner(inner)]
-    return found

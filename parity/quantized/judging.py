@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx
 
-from ...converter.onnx_in.cells import CellPaths
-from ...converter.onnx_in.origin import written_by_us
+from ...converter.onnx_in.model.cells import CellPaths
+from ...converter.onnx_in.model.origin import written_by_us
 from ...runtime.compiled.session import SessionError
-from ..results import FAIL, PASS, Comparison
+from ..results.comparison import FAIL, PASS, Comparison
 from ..sides.records import Array
-from .float_form import FloatForm, Quantized
+from .float_form import FloatForm
+from .quantized_tensors import Quantized
 from .quantizers import HALF
 from .runs import Apart, measured
 from .weights import Rounded

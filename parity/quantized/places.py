@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx
 from onnx import NodeProto
 
-from ...converter.onnx_in.cells import SCOPES
+from ...converter.onnx_in.model.cells import SCOPES
 from ...runtime.lowering.graph import CELL
 
 ENDINGS = ("_quant", "_MatMul", "_Add")  # that onnxruntime.quantization gives to names of nodes

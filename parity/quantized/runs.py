@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.ir.types import is_floating
 from ..sides.records import Array
-from .float_form import FloatForm, Quantized
+from .float_form import FloatForm
+from .quantized_tensors import Quantized
 
 
 @dataclass

@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto
 
-from ...converter.onnx_in import protos
+from ...converter.onnx_in.model import protos
 from ...runtime.errors import ConversionError
+from ..sides.float_operators import DEQUANTIZE, ON_CODES
 from ..sides.records import Array
-from .float_operators import DEQUANTIZE, ON_CODES
 from .quantizers import Quantizer
 
 CODES = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from ...converter.onnx_in import protos
+from ...converter.onnx_in.model import protos
 from ..sides.records import Array
 from .quantizers import HALF, Quantizer
 

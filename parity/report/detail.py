@@ -9,7 +9,9 @@ from pathlib import Path
 
 from rich.text import Text
 
-from ..results import CellReport, Comparison, Report
+from ..results.cell_report import CellReport
+from ..results.comparison import Comparison
+from ..results.network_result import NetworkResult
 from .globs import in_few_words, listed
 from .layout import paragraph, shortened, shortened_path
 
@@ -17,7 +19,7 @@ INDENT = 2
 
 
 def cell_detail(
-    cell: CellReport, report: Report, width: int, everything: bool = False, alike: Sequence[str] = ()
+    cell: CellReport, report: NetworkResult, width: int, everything: bool = False, alike: Sequence[str] = ()
 ) -> list[Text]:
     """What is wrong with a Cell; and with others, whose paths are `alike`.
 
@@ -54,14 +56,14 @@ def cell_detail(
     return lines + explained
 
 
-def line_of(cell: CellReport, report: Report, width: int) -> Text:
+def line_of(cell: CellReport, report: NetworkResult, width: int) -> Text:
     """A failing Cell in one line: what is most telling of it."""
     first = min(cell.failures, key=lambda c: _importance(c, report))
     reason = f"{times(first.ratio)}, {first.reason}" if first.index is not None else first.reason
     return Text(shortened(f"✗ {cell.path or '(root)'}  {cell.class_name}  {_tensor(first, cell)}: {reason}", width))
 
 
-def alike(report: Report, cells: Iterable[CellReport]) -> list[list[CellReport]]:
+def alike(report: NetworkResult, cells: Iterable[CellReport]) -> list[list[CellReport]]:
     """Failing Cells in lots whose faults are equal but for the numbers, the one that is furthest off first in each.
 
     The lots stand in the order of how telling their faults are: differences in what is computed before rounding, of a
@@ -82,7 +84,7 @@ def _furthest(cell: CellReport) -> float:
     return -max(ratios, default=0.0)
 
 
-def _fault(cell: CellReport, report: Report) -> object:
+def _fault(cell: CellReport, report: NetworkResult) -> object:
     """What is equal for Cells with the same fault: for each kind of tensor, the check that is shown, and its words."""
     port = cell.counterpart.partition(" ")[0]
     shown: dict[str, tuple[str, ...]] = {}
@@ -108,7 +110,7 @@ def times(ratio: float) -> str:
     return f"{mantissa}e{int(exponent)}×"
 
 
-def _by_tensor(comparisons: Sequence[Comparison], report: Report) -> list[list[Comparison]]:
+def _by_tensor(comparisons: Sequence[Comparison], report: NetworkResult) -> list[list[Comparison]]:
     """The comparisons of each tensor together, in each the most telling first."""
     together: dict[tuple[str, str, int], list[Comparison]] = {}
     for comparison in comparisons:
@@ -116,12 +118,12 @@ def _by_tensor(comparisons: Sequence[Comparison], report: Report) -> list[list[C
     return [sorted(checks, key=lambda c: _importance(c, report)) for checks in together.values()]
 
 
-def _importance(comparison: Comparison, report: Report) -> tuple[bool, bool, bool, int]:
+def _importance(comparison: Comparison, report: NetworkResult) -> tuple[bool, bool, bool, int]:
     side = report.sides.index(comparison.side) if comparison.side in report.sides else len(report.sides)
     return bool(comparison.sizes), comparison.feeding != "isolated", comparison.check != "meaning", side
 
 
-def _in_full(c: Comparison, cell: CellReport, report: Report, width: int) -> list[Text]:
+def _in_full(c: Comparison, cell: CellReport, report: NetworkResult, width: int) -> list[Text]:
     shape = f" {c.dtype}[{', '.join(map(str, c.shape))}]" if c.dtype else ""
     lines = paragraph(f"{_tensor(c, cell)}{shape}", width, INDENT, "bold")
     lines += paragraph(_check(c), width, 2 * INDENT)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..results import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, CellReport, Report
+from ..results.cell_report import CellReport
+from ..results.comparison import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED
+from ..results.network_result import NetworkResult
 from .detail import cell_detail
 
 WIDTH = 80
@@ -14,7 +16,7 @@ Outcome = tuple[str, str]
 """PASS, FAIL or SKIPPED, and the reason in words."""
 
 
-def outcomes(report: Report, items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Outcome]:
+def outcomes(report: NetworkResult, items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Outcome]:
     """The outcome of each item, a pair of a Cell's path and a side.
 
     A Cell fails that the inputs never exercise, and one of which nothing was compared. An end-to-end failure that
@@ -23,7 +25,7 @@ def outcomes(report: Report, items: Iterable[tuple[str, str]]) -> dict[tuple[str
     return {(path, side): _outcome(report, report.cells.get(path), path, side) for path, side in items}
 
 
-def _outcome(report: Report, cell: CellReport | None, path: str, side: str) -> Outcome:
+def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: str) -> Outcome:
     notes = "".join(f"\n  note: {note}" for note in report.notes)
     nothing = f"nothing of the Cell {path or '(root)'} was compared on the {side} side{notes}"
     if cell is None:

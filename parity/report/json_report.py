@@ -7,12 +7,11 @@ from os import PathLike
 from typing import Any
 
 from ...runtime.visible import encodable_name
-from ..files import write_text
-from ..results import Report
-from ..training_report import TrainingReport
+from ..support.files import write_text
+from .base import BaseReport
 
 
-def write(report: Report | TrainingReport, path: str | PathLike[str]) -> None:
+def write(report: BaseReport, path: str | PathLike[str]) -> None:
     """Write the report to `path`, whole or not at all; `UsageError` if that isn't possible.
 
     What text can't hold, the half of a pair of surrogates in a name, is its number there.

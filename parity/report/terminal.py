@@ -1,262 +1,37 @@
-"""The view for a person: the Cell tree with its verdicts, the failing Cells in detail, and what it comes to."""
+"""The view for a person: the lines of a report, on a terminal or as plain text."""
 
 from __future__ import annotations
 
-from collections import Counter
+from typing import Protocol
 
 from rich.console import Console
 from rich.text import Text
 
-from ..results import (
-    FAIL,
-    INLINED,
-    NOT_COMPARED,
-    NOT_REACHED,
-    PASS,
-    SKIPPED,
-    UNPAIRED,
-    CellReport,
-    Comparison,
-    Report,
-    worst_ratio,
-)
-from .detail import alike, cell_detail, counted, line_of, times
-from .globs import in_few_words, joined, listed, patterns
-from .layout import Piece, Row, paragraph, plain, shortened_path, show, tree_lines
-from .tree import AFFECTED, Line, tree, verdicts
+from .layout import plain, show
 
 WIDTH = 80  # of text that isn't for a terminal
-IN_FULL = 4  # faults that are shown in full
-IN_A_LINE = 12  # faults that are shown in one line
-TREE = 60  # lines of a tree with failing Cells
-QUANTIZERS = 24  # lines of the quantizers that are shown
-PAIRS = 12  # lines of the pairing that are shown
-
-VERDICTS: dict[str, Piece] = {
-    PASS: ("✓ pass", "green"),
-    FAIL: ("✗ FAIL", "bold red"),
-    NOT_COMPARED: ("? not compared", "bold red"),
-    AFFECTED: ("~ affected", "yellow"),
-    NOT_REACHED: ("- not reached", "yellow"),
-    UNPAIRED: ("- unpaired", "yellow"),
-    INLINED: ("- inlined", "dim"),
-    SKIPPED: ("- skipped", "dim"),
-}
-MEANINGS = {
-    AFFECTED: "affected: differs end to end only, by the Cells that fail",
-    UNPAIRED: "unpaired: no Cell is its port, or that is called otherwise; judged in the Cell around it",
-    INLINED: "inlined: never called itself; its parameters are judged in the Cell that uses them",
-}
 
 
-def render(report: Report, console: Console, verbose: bool = False) -> None:
-    """Print the whole view; `verbose` collapses nothing and shows every failing check in full."""
-    show(_view(report, console.width, verbose), console)
+class Lines(Protocol):
+    """What a report gives for people to read."""
+
+    def lines(self, width: int, verbose: bool = False) -> list[Text]:
+        """All of it, in lines of at most `width` characters; with `verbose` nothing is collapsed."""
+
+    def failure_lines(self, width: int) -> list[Text]:
+        """What is wrong, without what isn't."""
 
 
-def text(report: Report) -> str:
-    """The whole view as plain text."""
-    return plain(_view(report, WIDTH, verbose=False))
+def render(report: Lines, console: Console, verbose: bool = False) -> None:
+    """Print a report; `verbose` collapses nothing and shows every failing check in full."""
+    show(report.lines(console.width, verbose), console)
 
 
-def failure_text(report: Report) -> str:
-    """The failing Cells in detail and the verdict, as plain text without the tree."""
-    return plain([*_summary(report, WIDTH), Text(), *_details(report, WIDTH, False)]).strip()
+def text(report: Lines) -> str:
+    """A report as plain text."""
+    return plain(report.lines(WIDTH))
 
 
-def _view(report: Report, width: int, verbose: bool) -> list[Text]:
-    lines = _tree_lines(report, width, verbose)
-    lines += _pair_lines(report, width, verbose)
-    lines += _weight_lines(report, width) if verbose and report.weights else []
-    lines += _quantizer_lines(report, width, verbose)
-    return [*lines, Text(), *_details(report, width, verbose), *_summary(report, width)]
-
-
-def _tree_lines(report: Report, width: int, verbose: bool) -> list[Text]:
-    drawn = tree(report, everything=verbose)
-    rows = [Row(line.followed, _columns(line)) for line in (drawn if verbose else drawn[:TREE])]
-    lines = tree_lines(("Cell", "class", "verdict", "outputs", "gradients", "Cells"), rows, width, left=3)
-    if len(drawn) > len(rows):
-        lines.append(Text(f"… and {counted(len(drawn) - len(rows), 'line')} more (-v shows them)", "dim"))
-    compared = [c for cell in report.cells.values() for c in cell.comparisons]
-    if compared:
-        legend = f"1.0× is {report.reference}'s own rounding error, measured against float64."
-        if any(_is_different(c) for c in compared):
-            legend += " ≠ is no rounding: it differs in float64 too, or in shape, or is missing."
-        lines += [Text(), *paragraph(legend, width, style="dim")]
-    return lines
-
-
-def _pair_lines(report: Report, width: int, verbose: bool) -> list[Text]:
-    """Which Cell is the port of which module, where that isn't the one of the same path."""
-    pairs = [p for p in report.pairs if p.module_class and p.cell_class and p.module != p.cell]
-    shown = pairs if verbose or len(pairs) <= PAIRS else pairs[: PAIRS - 1]
-    if not shown:
-        return []
-    rows = [Row((), ((p.module, ""), (p.cell or "(root)", ""), (p.how, "dim"))) for p in shown]
-    lines = [Text(), *tree_lines(("Module", "its port", "by"), rows, width, left=3)]
-    return lines + ([Text(f"and {len(pairs) - len(shown)} more (-v shows them)", "dim")] if shown is not pairs else [])
-
-
-def _weight_lines(report: Report, width: int) -> list[Text]:
-    """What each Parameter of the Cells was filled with."""
-    rows = [Row((), ((w.parameter, ""), (w.source, ""), (w.how, "dim"))) for w in report.weights]
-    return [Text(), *tree_lines(("Parameter", "is", "by"), rows, width, left=3)]
-
-
-def _quantizer_lines(report: Report, width: int, verbose: bool) -> list[Text]:
-    """How far what a quantized file rounds is off, in steps of its quantizer: of a Cell alone, and end to end."""
-    found: dict[tuple[str, str], dict[str, Comparison]] = {}
-    for path, cell in report.cells.items():
-        for c in cell.comparisons:
-            if c.check == "quantization" and c.kind == "quantizer":
-                found.setdefault((path, c.tensor), {})[c.feeding] = c
-    rows = [
-        Row(
-            (),
-            (
-                (name, "bold" if alone.status == FAIL else ""),
-                (path or "(root)", ""),
-                (f"{alone.bar:.3g}", ""),
-                (_steps(alone.ratio), "red" if alone.status == FAIL else ""),
-                (_steps(whole.ratio), ""),
-            ),
-        )
-        for (path, name), (alone, whole) in ((key, (c["isolated"], c["end to end"])) for key, c in found.items())
-    ]
-    shown = rows if verbose or len(rows) <= QUANTIZERS else rows[: QUANTIZERS - 1]
-    if not shown:
-        return []
-    lines = [Text(), *tree_lines(("Quantizer of", "in Cell", "step", "off alone", "in all"), shown, width, left=2)]
-    if len(shown) < len(rows):
-        lines.append(Text(f"and {len(rows) - len(shown)} more (-v shows them)", "dim"))
-    legend = "In steps: what rounding a Cell's weights and inputs does to it alone, and what all rounding does to it."
-    return lines + paragraph(legend, width, style="dim")
-
-
-def _steps(count: float) -> str:
-    return f"{count:.2f}" if count < 9.995 else f"{count:.0f}" if count < 1e5 else f"{count:.0e}"
-
-
-def _columns(line: Line) -> tuple[Piece, ...]:
-    first, *inside = line.cells
-    reached = sum(cell.status != NOT_REACHED for cell in line.cells)
-    count = (str(reached), "dim") if reached == len(line.cells) else (f"{reached}/{len(line.cells)}", "yellow")
-    calls = f" ×{first.calls}" if first.calls > 1 and not inside else ""
-    return (
-        (line.label, "bold" if line.verdict == FAIL else ""),
-        (_classes(first) + calls, "cyan"),
-        VERDICTS[line.verdict],
-        _worst([c for cell in line.cells for c in cell.outputs]),
-        _worst([c for cell in line.cells for c in cell.gradients]),
-        count if inside else ("", ""),
-    )
-
-
-def _classes(cell: CellReport) -> str:
-    """The class of the module, and that of its port where it has another name."""
-    port = cell.counterpart.partition(" ")[0]
-    return cell.class_name if port in ("", cell.class_name) else f"{cell.class_name} / {port}"
-
-
-def _worst(comparisons: list[Comparison]) -> Piece:
-    if not comparisons:
-        return "", ""
-    failed = [c for c in comparisons if c.status != PASS]
-    if failed and all(c.status == NOT_COMPARED for c in failed):
-        return "?", "bold red"
-    mark = "≠ " if any(_is_different(c) for c in failed) else ""
-    return mark + times(worst_ratio(comparisons)), "red" if failed else ""
-
-
-def _is_different(c: Comparison) -> bool:
-    """Whether it fails for another reason than rounding."""
-    return c.status == FAIL and (c.check == "meaning" or c.index is None)
-
-
-def _details(report: Report, width: int, verbose: bool) -> list[Text]:
-    """What is wrong: equal faults together, the first lots in full and others in a line; all of it if `verbose`."""
-    failing = set(report.failing)
-    if verbose:
-        cells = [cell for path, cell in report.cells.items() if path in failing or cell.failures]
-        return [line for cell in cells for line in [*cell_detail(cell, report, width, everything=True), Text()]]
-    lots = alike(report, [cell for path, cell in report.cells.items() if path in failing])
-    lines: list[Text] = []
-    for first, *others in lots[:IN_FULL]:
-        lines += [*cell_detail(first, report, width, alike=[cell.path for cell in others]), Text()]
-    for first, *others in lots[IN_FULL : IN_FULL + IN_A_LINE]:
-        lines.append(line_of(first, report, width))
-        if others:
-            same = {cell.path for cell in (first, *others)}
-            names = in_few_words([path for path in report.cells if path in same], report.cells)
-            lines += paragraph(f"the same in {len(others) + 1} Cells: {names}", width, 2)
-    if more := sum(map(len, lots[IN_FULL + IN_A_LINE :])):
-        lines.append(Text(f"and {counted(more, 'Cell')} more (-v shows them, --json writes them)"))
-    return [*lines, Text()] if len(lots) > IN_FULL else lines
-
-
-def _summary(report: Report, width: int) -> list[Text]:
-    """The verdict, the counts behind it, and what was held against what."""
-    counts = Counter(verdicts(report).values())
-    words = ", ".join(f"{counts[status]} {VERDICTS[status][0][2:].lower()}" for status in VERDICTS if counts[status])
-    mode = "train" if report.train else "eval"
-    compared = "outputs and gradients" if any(cell.gradients for cell in report.cells.values()) else "outputs"
-    lines = _verdict(report, width)
-    lines += paragraph(f"{counted(len(report.cells), 'Cell')}: {words}", width, 2)
-    lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]
-    lines += _not_reached(report, width)
-    lines += _alone(report, width)
-    held = f"{shortened_path(report.model, width // 2)}: {joined(report.sides)} against {report.reference}"
-    lines += paragraph(f"{held}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
-    if report.inputs > 1 and report.worst is not None:
-        path, worst = report.worst
-        amount = times(worst.ratio) if worst.index is not None else worst.reason or "no difference"
-        place = f"{path or '(root)'}, {worst.kind}, {amount}"
-        lines += paragraph(f"compared on {report.inputs} inputs; the worst is number {worst.input} ({place})", width, 2)
-    if report.sizes:
-        lines += paragraph(f"compared also at {'; and at '.join(report.sizes)}", width, 2)
-    return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]
-
-
-def _alone(report: Report, width: int) -> list[Text]:
-    """What isn't held against its counterpart, though the inputs reach it."""
-    lines: list[Text] = []
-    for pair in report.pairs:
-        if pair.apart:
-            port = "" if pair.module == pair.cell else f" (its port: {pair.cell})"
-            lines += paragraph(f"{pair.module}{port} is judged in the Cell around it: {pair.apart}", width, 2, "yellow")
-    seen = [path for path in report.unpaired if path in report.cells and report.cells[path].status != UNPAIRED]
-    if alone := [pair.module for pair in report.pairs if pair.module in seen and not pair.cell_class]:
-        lines += paragraph(
-            f"modules without a port, judged there in the Cell around: {listed(alone)}", width, 2, "yellow"
-        )
-    if report.lone_cells:
-        text = f"Cells that are the port of no module, judged in the Cell around them: {listed(report.lone_cells)}"
-        lines += paragraph(text, width, 2, "yellow")
-    return lines
-
-
-def _not_reached(report: Report, width: int) -> list[Text]:
-    """Which Cells nothing is known about; those that differ only in a number are named together, by a glob."""
-    names = patterns(report.not_reached)
-    text = f"not reached: the inputs never exercise {listed(names)}, so nothing is known there"
-    return paragraph(text, width, 2, "yellow") if names else []
-
-
-def _verdict(report: Report, width: int) -> list[Text]:
-    compared = [cell for cell in report.cells.values() if cell.comparisons]
-    if report.ok:
-        sides = [f"{side} ({_judged(side, compared)})" for side in report.sides]
-        agreed = f"{joined(sides)} agree{'s' if len(sides) == 1 else ''} with {report.reference}"
-        return paragraph(f"✓ Parity holds: {agreed} in {counted(len(compared), 'Cell')}", width, style="bold green")
-    if not compared:
-        return paragraph("✗ Nothing was compared, so parity is not shown", width, style="bold red")
-    names = in_few_words(report.failing, report.cells)
-    return paragraph(f"✗ Parity fails in {counted(len(report.failing), 'Cell')}: {names}", width, style="bold red")
-
-
-def _judged(side: str, cells: list[CellReport]) -> str:
-    """What was compared of a side."""
-    outputs = any(c.side == side for cell in cells for c in cell.outputs)
-    gradients = any(c.side == side for cell in cells for c in cell.gradients)
-    return joined([name for name, present in (("outputs", outputs), ("gradients", gradients)) if present]) or "nothing"
+def failure_text(report: Lines) -> str:
+    """What is wrong and the verdict, as plain text."""
+    return plain(report.failure_lines(WIDTH)).strip()

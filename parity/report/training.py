@@ -1,17 +1,14 @@
-"""The view of a `TrainingReport` for a person."""
+"""A comparison of trainings for a person."""
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.text import Text
 
-from ..results import PASS, Comparison, worst_ratio
-from ..sides.quantities import KINDS
-from ..training_report import TrainingReport
+from ..results.comparison import PASS, Comparison, worst_ratio
+from ..results.training_result import KINDS, TrainingResult
 from .detail import INDENT, counted, size_line, times, value_lines
-from .layout import Piece, Row, paragraph, plain, show, tree_lines
+from .layout import Piece, Row, paragraph, tree_lines
 
-WIDTH = 80  # of text that isn't for a terminal
 NAMED = 4  # names of a list that are shown
 REFERENCE = "torch"
 SEVERAL = {
@@ -27,17 +24,8 @@ SEVERAL = {
 """What the tensors of a kind are called together."""
 
 
-def render(report: TrainingReport, console: Console) -> None:
-    """Print the whole view."""
-    show(_view(report, console.width), console)
-
-
-def training_text(report: TrainingReport) -> str:
-    """The whole view as plain text."""
-    return plain(_view(report, WIDTH))
-
-
-def _view(report: TrainingReport, width: int) -> list[Text]:
+def training_lines(report: TrainingResult, width: int) -> list[Text]:
+    """The whole view."""
     lines = [*_table(report, width), Text()] if report.recipe and report.comparisons else []
     lines += _agreement(report, width) if report.ok else _differences(report, width)
     if report.recipe:
@@ -46,7 +34,7 @@ def _view(report: TrainingReport, width: int) -> list[Text]:
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, INDENT, "yellow")]
 
 
-def _table(report: TrainingReport, width: int) -> list[Text]:
+def _table(report: TrainingResult, width: int) -> list[Text]:
     """One line for each kind of tensor, one column for each side."""
     rows = []
     for kind in KINDS:
@@ -73,7 +61,7 @@ def _verdict(comparisons: list[Comparison]) -> Piece:
     return f"✗ {different}{times(worst_ratio(failed))} from step {min(c.call for c in failed)}", "bold red"
 
 
-def _agreement(report: TrainingReport, width: int) -> list[Text]:
+def _agreement(report: TrainingResult, width: int) -> list[Text]:
     if report.recipe:
         verb = "agrees" if len(report.sides) == 1 else "agree"
         what = f"{_joined(report.sides)} {verb}"
@@ -95,7 +83,7 @@ def _agreement(report: TrainingReport, width: int) -> list[Text]:
     return lines
 
 
-def _differences(report: TrainingReport, width: int) -> list[Text]:
+def _differences(report: TrainingResult, width: int) -> list[Text]:
     at_first = [c for c in report.failures if c.call == report.differing]
     if not report.comparisons:
         lines = _headline("✗ No step was compared, so training parity is not shown", width)

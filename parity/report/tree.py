@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..results import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED, CellReport, Report
+from ..results.cell_report import CellReport
+from ..results.comparison import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED
+from ..results.network_result import NetworkResult
 
 AFFECTED = "affected"  # fails end to end only, by the fault of other Cells
 ROOM = 24  # lines that are read at a glance
@@ -66,7 +68,7 @@ def forest(paths: Iterable[str]) -> list[Branch]:
     return top
 
 
-def verdicts(report: Report) -> dict[str, str]:
+def verdicts(report: NetworkResult) -> dict[str, str]:
     """By path, the status of each Cell, or AFFECTED if it fails without being at fault itself."""
     failing = set(report.failing)
     return {
@@ -75,7 +77,7 @@ def verdicts(report: Report) -> dict[str, str]:
     }
 
 
-def tree(report: Report, everything: bool = False) -> list[Line]:
+def tree(report: NetworkResult, everything: bool = False) -> list[Line]:
     """The lines of the tree; `everything` collapses nothing.
 
     Branches that are all well are collapsed below the root, or, where the whole tree is well, at the deepest level at
@@ -97,7 +99,7 @@ def tree(report: Report, everything: bool = False) -> list[Line]:
 
 
 class _Tree:
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: NetworkResult) -> None:
         self.cells = report.cells
         self.verdicts = verdicts(report)
         self.top = forest(report.cells)

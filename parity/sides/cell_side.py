@@ -14,9 +14,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.other_numbers import other_numbers
-from ...runtime.ir.types import as_dtype, is_floating
+from ...runtime.ir.types import as_dtype
 from ...runtime.programs.call import as_array
-from ..pairing import Pairing
+from ..dtypes import cast_floating
+from ..pairing.cells import Pairing
 from ..weights.mapping import Weights
 from .cell_arguments import arguments
 from .cell_watcher import Watcher
@@ -72,7 +73,9 @@ class CellSide:
         """Run once; see `Run`."""
         entries = self.weights.unique()
         parameters = [entry.parameter for entry in entries]
-        values = {id(entry.parameter): _in(self.weights.value(entry), self.working_dtype) for entry in entries}
+        values = {
+            id(entry.parameter): cast_floating(self.weights.value(entry), self.working_dtype) for entry in entries
+        }
         watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, run)
         with self.framework.prepared(self.cell, values, run.dtype, self.train, bool(run.moved)), watcher.watching():
             leaves, structure = pytree.tree_flatten((self.args, self.kwargs))
@@ -105,7 +108,10 @@ class CellSide:
 
     def _inputs(self, arrays: Sequence[Array], dtype: str) -> list[Any]:
         """As tensors, through the working dtype."""
-        return [self.framework.tensor(_in(_in(array, self.working_dtype), as_dtype(dtype))) for array in arrays]
+        return [
+            self.framework.tensor(cast_floating(cast_floating(array, self.working_dtype), as_dtype(dtype)))
+            for array in arrays
+        ]
 
     def _record_gradients(self, records: Records, gradients: dict[int, Array | None]) -> None:
         ours = self.weights.back(gradients)
@@ -120,13 +126,12 @@ class CellSide:
 
     def _record_updates(self, records: Records, after: dict[int, Array], dtype: np.dtype[Any]) -> None:
         entries = self.weights.unique()
-        before = {id(e.parameter): _in(_in(self.weights.value(e), self.working_dtype), dtype) for e in entries}
+        before = {
+            id(e.parameter): cast_floating(cast_floating(self.weights.value(e), self.working_dtype), dtype)
+            for e in entries
+        }
         changed = {key for key, array in after.items() if not np.array_equal(array, before[key])}
         for name, array in self.weights.back(dict(after)).items():
             if name not in self.weights.trainable and name not in self.weights.ignored:
                 moved = any(id(entry.parameter) in changed for entry in self.weights.of(name))
                 (records.updates if moved else records.buffers)[name] = array
-
-
-def _in(array: Array, dtype: np.dtype[Any]) -> Array:
-    return array.astype(dtype) if is_floating(array.dtype) else array

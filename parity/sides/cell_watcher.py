@@ -12,8 +12,9 @@ import numpy as np
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall, as_dtype, is_floating
-from ..pairing import Pairing
-from ..user_code import user_line
+from ..dtypes import cast_floating
+from ..pairing.cells import Pairing
+from ..support.user_code import user_line
 from ..weights.mapping import Weights
 from .cell_arguments import counterparts, input_tensors, nested, output_tensors, result_structure
 from .frameworks import Framework, Pull, hooked
@@ -299,7 +300,7 @@ class Watcher:
             return None
         dtype = as_dtype(self.run.dtype)
         arrays = [feed.values[Key(call.path, call.index, OUTPUT, slot)] for slot in slots]
-        tensors = [self.framework.tensor(a.astype(dtype) if is_floating(a.dtype) else a) for a in arrays]
+        tensors = [self.framework.tensor(cast_floating(a, dtype)) for a in arrays]
         return nested(slots, tensors)
 
     # ---- shared Parameters ----

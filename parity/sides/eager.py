@@ -16,15 +16,17 @@ from ...runtime.ir.types import FLOAT64, as_dtype, is_floating
 from ...runtime.nn.cell import Cell
 from ...runtime.ops import random
 from ...runtime.precision import computing_throughout_in
+from ..dtypes import cast_floating
 from . import rounded_numbers
 from .frameworks import Pull
+from .names import CELL
 from .records import Array
 
 
 class Eager:
     """Cells of `cellbridge.runtime.nn`."""
 
-    name = "cell"
+    name = CELL
     checks: tuple[str, ...] = ("meaning", "rounding")
     replays = True
 
@@ -99,7 +101,7 @@ class Eager:
         parameters = [(p, dict(p.__dict__)) for p in cell.get_parameters()]
         try:
             for parameter, _ in parameters:
-                parameter._data = _in(np.array(values[id(parameter)]), wanted)
+                parameter._data = cast_floating(np.array(values[id(parameter)]), wanted)
             mixed = train and len({inner.training for inner in cells}) > 1  # each keeps its own, as modules do
             for inner in cells:
                 inner.training = inner.training if mixed else train
@@ -127,16 +129,12 @@ class Eager:
         return random.observed(observer)
 
 
-def _in(array: Array, dtype: np.dtype[Any]) -> Array:
-    return array.astype(dtype) if is_floating(array.dtype) else array
-
-
 def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
     """The tensors in an attribute in another floating-point dtype; what holds none is itself."""
     if isinstance(value, Parameter):
         return value
     if isinstance(value, Tensor):
-        return wrapped(_in(value._data, dtype))
+        return wrapped(cast_floating(value._data, dtype))
     if type(value) in (list, tuple) and any(isinstance(item, Tensor) for item in value):
         return type(value)(_converted(item, dtype) for item in value)
     if type(value) is dict and any(isinstance(item, Tensor) for item in value.values()):

@@ -18,6 +18,7 @@ from ...runtime.ops.random import RANDOM_OPS
 from ...runtime.programs.call import as_array, sized_result
 from ...runtime.programs.gradient_program import GradientProgram, differentiate
 from ...runtime.programs.interpreter import bind, execute
+from ..dtypes import cast_floating
 from .records import (
     OUTPUT,
     Array,
@@ -136,7 +137,7 @@ class InterpreterSide:
         return self._gradients[dtype, moved]
 
     def _in_dtype(self, array: Array, dtype: str) -> Array:
-        return array.astype(self.working_dtype).astype(as_dtype(dtype)) if is_floating(array.dtype) else array
+        return cast_floating(cast_floating(array, self.working_dtype), as_dtype(dtype))
 
     def _drawn(self, program: Program, inputs: list[Array], draws: dict[str, Array]) -> list[Array | None]:
         return drawn_cotangents(execute(program, inputs, draws=draws), self.working_dtype, self.seed)

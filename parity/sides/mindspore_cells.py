@@ -15,13 +15,14 @@ import numpy as np
 from mindspore import Parameter, Tensor, nn, ops  # pyright: ignore[reportMissingImports]
 
 from .frameworks import Pull
+from .names import MINDSPORE
 from .records import Array
 
 
 class MindSpore:
     """Cells of `mindspore.nn`."""
 
-    name = "mindspore"
+    name = MINDSPORE
     checks: tuple[str, ...] = ("rounding",)
     replays = False
 

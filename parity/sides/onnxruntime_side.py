@@ -21,9 +21,10 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.lowering.precomputed import Precomputed
 from ...runtime.programs.call import as_array
+from ..dtypes import cast_floating
 from .interpreter_side import replayed
 from .quantized_steps import CodesOfFloat64, is_quantized
-from .records import OUTPUT, Abilities, Array, Key, Misfit, ParameterInfo, Records, Run, identifier
+from .records import OUTPUT, Abilities, Array, Key, Misfit, ParameterInfo, Records, Run, plain_slot
 from .resolution import resolutions
 
 MOST_TEXTS = 4  # in a note
@@ -51,8 +52,10 @@ class ExportedSide:
         self.abilities = Abilities((("rounding", dtype),), gradients=False, own_precision=False)
         inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         # through the dtype that the program was captured in, so that every side starts from the same numbers
-        captured = [_as(array, value) for array, value in zip(inputs, program.inputs, strict=True)]
-        self.inputs = [_as(array, value) for array, value in zip(captured, self.program.inputs, strict=True)]
+        captured = [cast_floating(array, value.dtype) for array, value in zip(inputs, program.inputs, strict=True)]
+        self.inputs = [
+            cast_floating(array, value.dtype) for array, value in zip(captured, self.program.inputs, strict=True)
+        ]
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """None of its own: they are the program's."""
@@ -87,7 +90,7 @@ class ExportedSide:
         for node in boundaries:
             recorded = feed.values.get(_key(self.program, node))
             if recorded is not None and _fits(recorded, node.outputs[0]):
-                known[node.outputs[0]] = _as(recorded, node.outputs[0])
+                known[node.outputs[0]] = cast_floating(recorded, node.outputs[0].dtype)
         # what crosses a boundary in the program alone (a mask made for tracing only, say) isn't recorded, or not in
         # that shape: no cut there
         never_changes = Precomputed(self.program)  # what ONNX lacks is computed of that when the model is written
@@ -216,9 +219,9 @@ class OnnxModelSide:
             )
         if set(named) == {value.name for value in needed}:
             given = [named[value.name] for value in needed]
-        elif not structured and sorted(map(identifier, self.names)) == sorted(identifier(v.name) for v in needed):
-            by_name = dict(zip(map(identifier, self.names), given, strict=True))
-            given = [by_name[identifier(value.name)] for value in needed]
+        elif not structured and sorted(map(plain_slot, self.names)) == sorted(plain_slot(v.name) for v in needed):
+            by_name = dict(zip(map(plain_slot, self.names), given, strict=True))
+            given = [by_name[plain_slot(value.name)] for value in needed]
         return {name: _given(one, kind) for (name, kind), one in zip(element_types.items(), given, strict=True)}
 
 
@@ -256,7 +259,7 @@ def _in_element_type(array: Array, kind: int) -> Array:
     if array.dtype.kind == "U":
         return array
     dtype = as_dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)) if kind else array.dtype
-    return array.astype(dtype) if is_floating(array.dtype) and is_floating(dtype) else array
+    return cast_floating(array, dtype) if is_floating(dtype) else array
 
 
 def _key(program: Program, node: Node) -> Key:
@@ -269,10 +272,6 @@ def _fits(array: Array, value: Value) -> bool:
     return len(array.shape) == len(value.shape) and all(
         size == dim for size, dim in zip(array.shape, value.shape, strict=True) if isinstance(dim, int)
     )
-
-
-def _as(array: Array, value: Value) -> Array:
-    return array.astype(value.dtype, copy=False) if is_floating(array.dtype) else array
 
 
 def tensors_of(outputs: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:

@@ -13,13 +13,14 @@ import onnx
 from onnx import helper
 
 from ...converter.onnx_in.importing import from_onnx
-from ...converter.onnx_in.protos import graphs_of
+from ...converter.onnx_in.model.protos import graphs_of
 from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.errors import CellbridgeError
-from ...runtime.ir.types import is_floating
+from ...runtime.ir.types import FLOAT64
 from ...runtime.programs.call import as_array
-from ..judge import ROUNDING_FACTOR, epsilon
-from ..quantized.float_operators import CONCAT, DYNAMIC, ON_CODES, QUANTIZE, QUANTIZED
+from ..dtypes import cast_floating
+from ..verdicts.judge import ROUNDING_FACTOR, epsilon
+from .float_operators import CONCAT, DYNAMIC, ON_CODES, QUANTIZE, QUANTIZED
 from .records import Array, Misfit
 from .resolution import MOST_STEPS
 
@@ -122,7 +123,7 @@ class CodesOfFloat64:
         model.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in self.codes)
         program = from_onnx(model, shapes={name: array.shape for name, array in inputs.items()}).astype("float64")
         arrays = [inputs[value.name] for value in program.inputs]
-        found = program(*(x.astype(np.float64) if is_floating(x.dtype) else x for x in arrays))
+        found = program(*(cast_floating(x, FLOAT64) for x in arrays))
         results = found if isinstance(found, Sequence) else [found]
         return dict(zip(self.codes, map(as_array, results), strict=True))
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from ...runtime.ir.types import CellCall, is_floating
 from ...runtime.tree import Structure
-from ..structures import Matched, matched
-
-if TYPE_CHECKING:
-    from .resolution import Resolution
+from ..pairing.structures import Matched, matched
+from .resolution import Resolution
 
 Array = np.ndarray[Any, Any]
 
@@ -307,16 +305,16 @@ def reference_slot(slot: str, own: Sequence[str], reference: Sequence[str]) -> s
         own: the slots of the call, in order.
         reference: those of the same call of the reference.
     """
-    names = {identifier(name): name for name in reference}
-    found = names.get(identifier(slot))
+    names = {plain_slot(name): name for name in reference}
+    found = names.get(plain_slot(slot))
     if found is not None:
         return found
-    taken = {identifier(name) for name in own}
+    taken = {plain_slot(name) for name in own}
     unpaired = [name for plain, name in names.items() if plain not in taken]
-    alone = [name for name in own if identifier(name) not in names]
+    alone = [name for name in own if plain_slot(name) not in names]
     return dict(zip(alone, unpaired, strict=False)).get(slot, slot)
 
 
-def identifier(slot: str) -> str:
+def plain_slot(slot: str) -> str:
     """The slot as a module that was made of a program names its parameter: `states_0` for `states[0]`."""
     return re.sub(r"\W+", "_", slot).strip("_")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from ..judge import ROUNDING_FACTOR
-from .records import Array
+from ..verdicts.deviations import Array
+from ..verdicts.judge import ROUNDING_FACTOR
 
 PASSING_ON = frozenset(
     {"Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Concat", "Cast"}

@@ -14,7 +14,7 @@ from ...converter.capture.cell_hooks import watch
 from ...converter.capture.checkpoints import kept_activations
 from ...converter.capture.other_numbers import with_other_numbers
 from ...converter.capture.refusals import eager_error
-from ...converter.capture.table import numpy_dtype
+from ...converter.dtypes import numpy_dtype
 from ...converter.structure.depth import depth_of, leave_room
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.errors import CellbridgeError, UsageError

@@ -21,7 +21,7 @@ from ...runtime.memory import require_room
 from ...runtime.programs.call import as_array
 from ...runtime.storage.safetensors_bytes import from_bytes, to_bytes
 from ...runtime.train.checkpoint_format import decode, encode
-from ..files import write_bytes, written_whole
+from ..support.files import write_bytes, written_whole
 from .arrangements import Array
 
 PICKLED = (".pt", ".pth", ".bin")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.errors import UsageError
-from ..files import require_writable
+from ..support.files import require_writable
 from . import map_file, transfer
 from .arrangements import Array
 from .checkpoint_files import CELLS, PICKLED, SAFETENSORS, Checkpoint, read, write_cells, write_torch

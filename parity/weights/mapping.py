@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ...runtime.programs.call import as_array
-from ..pairing import Pairing
+from ..pairing.cells import Pairing
 from .arrangements import Array
 from .overrides import Overrides
 from .scope import Carried, Misfit, Scope

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
-from ..pairing import Pair
+from ..pairing.cells import Pair
 from .arrangements import Arrangement, Array, Axes, Computed, Constant
 from .rules import did_you_mean, filled, matched
 

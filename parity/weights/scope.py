@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from ...runtime.errors import UsageError
-from ..pairing import Pair
+from ..pairing.cells import Pair
+from ..pairing.layers import is_transposed_dense, kind_of_cell, kind_of_module, names
 from .arrangements import Arrangement, Array, Axes, Constant
-from .layers import is_transposed_dense, kind_of_cell, kind_of_module, names
 
 Shape = tuple[int, ...]
 

@@ -22,7 +22,8 @@ from ..lowering.passes.share import RANDOM
 from ..lowering.rewrites import ON_CPU, rewrite
 from ..lowering.writing import MODEL_LIMIT, add_initializers, size_of, write
 from ..ops.random import RANDOM_OPS, generator
-from ..programs.interpreter import bind, plan
+from ..programs.interpreter import bind
+from ..programs.plan import plan
 from .session import Session, chosen_provider
 
 Array = np.ndarray[Any, Any]

@@ -21,11 +21,11 @@ import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
 
 from ..errors import UsageError
 from ..memory import memory_size
+from ..providers import PROVIDERS
 from . import frames
 from .session import (
     IN_FLOAT32,
     ORT_ERRORS,
-    PROVIDERS,
     Array,
     SessionError,
     chosen_provider,

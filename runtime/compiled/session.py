@@ -20,15 +20,11 @@ from ..errors import UsageError
 from ..ir.types import BFLOAT16
 from ..lowering.graph import CELL, SOURCE
 from ..onnxruntime_package import overwritten
+from ..providers import PROVIDERS
 from ..visible import encodable_name
 
 Array = np.ndarray[Any, Any]
 
-# float32 means float32: by default the CUDA provider multiplies matrices in TF32, with a mantissa of 10 bits
-PROVIDERS: dict[str, list[Any]] = {
-    "cpu": ["CPUExecutionProvider"],
-    "cuda": [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
-}
 # what ONNX Runtime's optimizer does to float64 at the cost of its digits: a factor before or after a product of
 # matrices becomes its attribute, in float32
 IN_FLOAT32 = ["MatMulScaleFusion"]

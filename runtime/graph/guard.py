@@ -21,6 +21,7 @@ from ..errors import TracingError, UnknownSize, UnsupportedPython
 from ..ir.dims import SymbolicDim, Use
 from ..tracing import Traced
 from .control.source import Unfollowed, can_follow
+from .current import Recording
 from .objects import OURS, Objects, is_same
 from .sources import PACKAGE, is_ours, made_by_us, running_line
 from .statements import unsupported_statement
@@ -28,7 +29,6 @@ from .variables import Variables
 
 if TYPE_CHECKING:
     from ..nn.cell import Cell
-    from .recording import Trace
 
 _CATCH_OUTSIDE = "check beforehand for what may fail, or catch it outside of what is traced"
 _WITHOUT = {
@@ -56,7 +56,7 @@ class Guard:
         backward_hooks: a Cell that has some and was called where no gradient is computed; empty for none.
     """
 
-    def __init__(self, trace: Trace, variables: Variables) -> None:
+    def __init__(self, trace: Recording, variables: Variables) -> None:
         self._trace = trace
         self.objects = Objects(variables)
         self.backward_hooks = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..common.tensor import Tensor, wrapped
 from ..errors import CellbridgeError, UnsupportedPython
@@ -15,16 +15,14 @@ from ..precision import computing_in
 from ..programs.subprograms import finished
 from ..tracing import Traced
 from .control.source import Unfollowed
-
-if TYPE_CHECKING:
-    from .recording import Trace
+from .current import Recording
 
 Pull = Callable[[list[Tensor], list[Tensor], list[Tensor]], Sequence[Tensor]]
 """From the operands, the outputs and the cotangents of the floating-point outputs to the gradients of the operands."""
 
 
 def with_own_gradient(
-    trace: Trace, name: str, outputs: Sequence[Tensor], operands: Sequence[Tensor], pull: Pull
+    trace: Recording, name: str, outputs: Sequence[Tensor], operands: Sequence[Tensor], pull: Pull
 ) -> list[Tensor]:
     """The outputs, with a backward pass of their own.
 
@@ -53,7 +51,7 @@ def with_own_gradient(
 
 
 def _traced(
-    trace: type[Trace], name: str, types: Sequence[Type], operands: int, outputs: int, pull: Pull
+    trace: Callable[..., Any], name: str, types: Sequence[Type], operands: int, outputs: int, pull: Pull
 ) -> tuple[Program, list[Tensor]]:
     """The sub-program, and the Parameters that it takes after the operands."""
     run = trace(pull, {})

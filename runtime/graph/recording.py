@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from ..tensor_like import Operator
 from ..tracing import Builder, Traced
 from .boundaries import crossing_in, crossing_out
 from .control.source import Unfollowed
+from .current import Enclosing, Recording, TracedParameter
 from .guard import Guard
 from .names import Names
 from .own_gradient import Pull, with_own_gradient
@@ -35,28 +35,12 @@ from .variables import Variables
 
 if TYPE_CHECKING:
     from ..nn.cell import Cell
-    from .control.regions import Region
 
 Array = np.ndarray[Any, Any]
 Place = tuple[int, Source | None]
 
 
-@dataclass
-class Held:
-    """A Parameter that was met: its value at the beginning of the program, and now.
-
-    It was tracked as `tracked` says before the trace, and as `began` says when it was met.
-    """
-
-    parameter: Parameter
-    names: tuple[str, ...]
-    first: Traced
-    now: Traced
-    tracked: tuple[Any, int]
-    began: tuple[Any, int | None]
-
-
-class Trace:
+class Trace(Recording):
     """One run of Python on symbolic tensors.
 
     Tensors that hold arrays compute at once, as they always do, and become constants where they meet symbolic ones.
@@ -78,20 +62,20 @@ class Trace:
     """
 
     def __init__(self, root: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-        self.builder = _Builder()
+        self.builder: _Builder = _Builder()
         variables = Variables(root)
         self.names = Names(variables(), arguments)
         self._of_cell = hasattr(root, "cells_and_names")
         self._root = root
         self.calls: list[CellCall] = []
-        self.held: dict[int, Held] = {}
+        self.held: dict[int, TracedParameter] = {}
         self._constants: dict[int, tuple[Array, Traced]] = {}
-        self.guard = Guard(self, variables)
+        self.guard: Guard = Guard(self, variables)
         for name, argument in arguments.items():
             self.guard.objects.note_argument(name, argument)
         for cell in self.names.cells:
             self.guard.objects.add(cell, self.names.path(cell, ""))
-        self.region: Region | None = None
+        self.region: Enclosing | None = None
         self.enclosed: set[Value] = set()
         self.one_sided: dict[str, str] = {}
         self.printed: list[Entry] = []
@@ -276,7 +260,7 @@ class Trace:
             if held.now is not old:
                 held.now = elementwise.where(skip._data, old, held.now)
 
-    def _hold(self, parameter: Parameter) -> Held:
+    def _hold(self, parameter: Parameter) -> TracedParameter:
         array = parameter._array
         names = self.names.of_parameter(parameter)
         first = self.given(names[0], Type(array.dtype, array.shape))
@@ -284,7 +268,7 @@ class Trace:
         outside = self._outside is not None and parameter._tape is self._outside
         tracked = (parameter._tape, parameter._number) if outside else (None, 0)
         began = parameter._tape, None if parameter._tape is None else parameter._number
-        held = Held(parameter, names, first, first, tracked, began)
+        held = TracedParameter(parameter, names, first, first, tracked, began)
         self.held[id(parameter)] = held
         return held
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
-import onnx
 
-from ..errors import ConversionError
-from ..ir.dims import Dim, SymbolicDim, symbols_in
-from ..ir.program import Program
+from ..ir.dims import Dim, symbols_in
 from ..ir.types import Type, as_dtype
 from ..visible import encodable_name
 from . import opset17
 from .deferred import Deferred
-from .nodes import Subgraph, composed, subgraph, written
+from .emitted import Emitted
 from .opsets import require_operator
 from .sizes import Sizes
 
@@ -27,45 +24,12 @@ Array = np.ndarray[Any, Any]
 
 CELL = "cellbridge.cell"  # node metadata: the call of the Cell that it belongs to, `layer1.0`, or `head@1` for a second
 SOURCE = "cellbridge.source"  # node metadata: file, line and text that it comes from
-# operators whose outputs may be left out, after the first: ONNX Runtime is faster without the indices of a max pool
-OPTIONAL_OUTPUTS = frozenset({"MaxPool", "LSTM", "GRU", "RNN"})
 CONSTANT = "constant"  # what tensors are called that belong to no parameter
 SHARED_SIZE = 64  # constants of up to so many elements are shared where they are equal
 
 
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """One ONNX node. Its tensors may still be renamed."""
-
-    op_type: str
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: dict[str, Any]
-    metadata: dict[str, str]
-
-    def taken(self) -> set[str]:
-        """The tensors that the node takes, those that its subgraphs take from around them too."""
-        subgraphs = (item for item in self.attributes.values() if isinstance(item, Subgraph))
-        return {*filter(None, self.inputs), *(name for item in subgraphs for name in item.taken())}
-
-    def with_inputs(self, names: Mapping[str, str]) -> Emitted:
-        """The node with other inputs, where `names` has one for them; in its subgraphs too."""
-        if not any(name in names for name in self.taken()):
-            return self
-        attributes = {
-            key: item.with_inputs(names) if isinstance(item, Subgraph) else item
-            for key, item in self.attributes.items()
-        }
-        return replace(self, inputs=tuple(names.get(name, name) for name in self.inputs), attributes=attributes)
-
-    def replaced(self, op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any]) -> Emitted:
-        """Another node in the place of this one: of the same Cell, with the same outputs."""
-        return replace(self, op_type=op_type, inputs=inputs, attributes=attributes)
-
-
 class Graph:
-    """What is emitted so far; the `OnnxGraph` that op rules are given.
+    """What is emitted so far; `nodes.ProgramGraph` is the one that op rules are given.
 
     Attributes:
         opset: version of the standard operator set.
@@ -122,24 +86,12 @@ class Graph:
         """Where new nodes come from."""
         return self._metadata.get(SOURCE, "")
 
-    def within(self) -> Graph:
+    def within(self) -> Self:
         """A graph within this one: it knows this one's tensors and sizes, and shares names and constants with it."""
         inner = copy.copy(self)
         inner.nodes = []
         inner.sizes = self.sizes.within(inner)
         return inner
-
-    def subgraph(self, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None) -> Subgraph:
-        """A sub-program as the attribute of a node; see `OnnxGraph`."""
-        return subgraph(self, program, captured, unused)
-
-    def body(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Callable[..., Any]) -> Subgraph:
-        """A subgraph as `write` writes it; see `OnnxGraph`."""
-        return written(self, name, inputs, outputs, write)
-
-    def composed(self, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
-        """What a function of traced tensors composes of ops; see `OnnxGraph`."""
-        return composed(self, composition, operands)
 
     def define(self, name: str, type: Type) -> str:
         """A tensor that no node computes: an input or initializer; its name, with a number if that is taken."""
@@ -241,61 +193,3 @@ class Graph:
     def uses(self) -> Counter[str]:
         """How often nodes take each tensor."""
         return Counter(name for node in self.nodes for name in (*node.inputs, *(node.taken() - set(node.inputs))))
-
-
-def live(nodes: list[Emitted], wanted: set[str]) -> list[Emitted]:
-    """The nodes that the tensors `wanted` depend on, without the optional outputs that nothing uses."""
-    used = set(wanted)
-    kept: list[Emitted] = []
-    for node in reversed(nodes):
-        if not used.intersection(node.outputs):
-            continue
-        outputs = list(node.outputs)
-        while node.op_type in OPTIONAL_OUTPUTS and len(outputs) > 1 and outputs[-1] not in used:
-            outputs.pop()
-        kept.append(replace(node, outputs=tuple(outputs)))
-        used |= node.taken()
-    return kept[::-1]
-
-
-def node_proto(node: Emitted, names: Mapping[str, str]) -> onnx.NodeProto:
-    """The node as ONNX writes it, its tensors renamed as `names` says."""
-    proto = onnx.NodeProto(
-        op_type=node.op_type,
-        name=node.name,
-        input=[names.get(name, name) for name in node.inputs],
-        output=[names.get(name, name) for name in node.outputs],
-        attribute=[_attribute(node, key, value, names) for key, value in node.attributes.items()],
-    )
-    for key, text in node.metadata.items():
-        proto.metadata_props.add(key=key, value=text)
-    return proto
-
-
-def graph_proto(graph: Subgraph, names: Mapping[str, str]) -> onnx.GraphProto:
-    """A subgraph as ONNX writes it; what it takes from around it is renamed as `names` says."""
-    return onnx.GraphProto(
-        name=graph.name,
-        node=[node_proto(node, names) for node in live(list(graph.nodes), {name for name, _ in graph.outputs})],
-        input=[value_info(name, type) for name, type in graph.inputs],
-        output=[value_info(name, type) for name, type in graph.outputs],
-    )
-
-
-def value_info(name: str, type: Type) -> onnx.ValueInfoProto:
-    """Name, dtype and shape of a tensor; symbolic dimensions by their text."""
-    shape = [dim if isinstance(dim, int) else str(dim) for dim in type.shape]
-    return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(type.dtype), shape)
-
-
-def _attribute(node: Emitted, key: str, value: Any, names: Mapping[str, str]) -> onnx.AttributeProto:
-    if isinstance(value, Subgraph):
-        return onnx.helper.make_attribute(key, graph_proto(value, names))
-    items = value if isinstance(value, (list, tuple)) else [value]
-    if any(isinstance(item, SymbolicDim) for item in items):
-        raise ConversionError(f"attribute {key}={value} of ONNX {node.op_type} must be known when it is exported")
-    if isinstance(value, np.dtype):
-        value = onnx.helper.np_dtype_to_tensor_dtype(value)
-    elif isinstance(value, np.ndarray):
-        value = onnx.numpy_helper.from_array(value)
-    return onnx.helper.make_attribute(key, value, attr_type=None if len(items) else onnx.AttributeProto.INTS)

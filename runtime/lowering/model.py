@@ -12,8 +12,8 @@ from ..ir.types import Node, Type, Value
 from ..visible import encodable_name
 from . import opsets, passes
 from .deferred import Array, Deferred
-from .graph import Graph, live, node_proto
-from .nodes import lower
+from .emitted import live, node_proto
+from .nodes import ProgramGraph, lower
 from .precomputed import Precomputed
 
 Named = Sequence[tuple[str, Value]]
@@ -43,7 +43,7 @@ class Lowering:
 
     def __init__(self, program: Program, opset: int, inputs: Named, results: Named) -> None:
         self.program = program
-        self.graph = Graph(opset)
+        self.graph = ProgramGraph(opset)
         self.tensors: dict[Value, str] = {}
         handed_in = {value for _, value in inputs}
         stored = {p.value: name for name, p in program.parameters.items()}

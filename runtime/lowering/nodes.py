@@ -3,46 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ConversionError, ShapeError, UnsupportedOperators
 from ..ir.program import Program
 from ..ir.types import Node, Type, Value
 from ..ops import get
-from ..programs.interpreter import plan
+from ..programs.plan import plan
 from ..programs.subprograms import traced
+from .emitted import Subgraph
+from .graph import Graph
+from .precomputed import Precomputed
 from .small_integers import wider
 
-if TYPE_CHECKING:
-    from .graph import Emitted, Graph
-    from .precomputed import Precomputed
 
+class ProgramGraph(Graph):
+    """The `OnnxGraph` that op rules are given: it takes in sub-programs, and what is composed of ops."""
 
-@dataclass(frozen=True, slots=True)
-class Subgraph:
-    """A graph that is an attribute of a node; it may use the tensors of the graphs around it.
+    def subgraph(self, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None) -> Subgraph:
+        """A sub-program as the attribute of a node; see `OnnxGraph`."""
+        name = program.calls[0].class_name
+        inner = self.within()
+        own = len(program.inputs) - len(captured)
+        inputs = [(inner.define(value.name, value.type), value.type) for value in program.inputs[:own]]
+        tensors = dict(zip(program.inputs, [*(tensor for tensor, _ in inputs), *captured], strict=True))
+        for value in program.inputs:
+            inner.sizes.bind(tensors[value], value.shape, anew=True)
+        for value, data in program.constant_data.items():
+            tensors[value] = inner.define(value.name, value.type)
+            inner.initializers[tensors[value]] = data
+        for position, type in sorted((unused or {}).items()):
+            inputs.insert(position, (inner.define("unused", type), type))
+        lower(inner, program, [step.node for step in plan(program, program.outputs)], tensors)
+        return _closed(inner, name, inputs, [(tensors[value], value.type) for value in program.outputs])
 
-    Attributes:
-        name: of the graph.
-        inputs: name and type of what the node hands it.
-        outputs: likewise of what it gives.
-        nodes: in order of computation.
-    """
+    def body(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Callable[..., Any]) -> Subgraph:
+        """A subgraph as `write` writes it; see `OnnxGraph`."""
+        inner = self.within()
+        given = [(inner.define("input", type), type) for type in inputs]
+        results = write(inner, *(tensor for tensor, _ in given))
+        return _closed(inner, name, given, list(zip(results, outputs, strict=True)))
 
-    name: str
-    inputs: tuple[tuple[str, Type], ...]
-    outputs: tuple[tuple[str, Type], ...]
-    nodes: tuple[Emitted, ...]
-
-    def taken(self) -> set[str]:
-        """The tensors that it takes from the graphs around it."""
-        used = {name for node in self.nodes for name in node.taken()} | {name for name, _ in self.outputs}
-        return used - {name for name, _ in self.inputs} - {name for node in self.nodes for name in node.outputs}
-
-    def with_inputs(self, names: Mapping[str, str]) -> Subgraph:
-        """The graph with other tensors for those that it takes from around it, where `names` has one for them."""
-        return replace(self, nodes=tuple(node.with_inputs(names) for node in self.nodes))
+    def composed(self, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
+        """What a function of traced tensors composes of ops; see `OnnxGraph`."""
+        program = traced(composition, [self.type(tensor) for tensor in operands], "composition")
+        tensors = dict(zip(program.inputs, operands, strict=True))
+        for value, data in program.constant_data.items():
+            tensors[value] = self.constant(data)
+            self.types[tensors[value]] = value.type
+        lower(self, program, [step.node for step in plan(program, program.outputs)], tensors)
+        return tuple(tensors[value] for value in program.outputs)
 
 
 def lower(
@@ -93,47 +103,6 @@ def _store(graph: Graph, node: Node, tensors: dict[Value, str], precomputed: Pre
         if sources:
             graph.sources[tensor] = tuple(sources)
         tensors[value] = tensor
-
-
-def subgraph(
-    graph: Graph, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None
-) -> Subgraph:
-    """A sub-program as a graph within `graph`; see `OnnxGraph.subgraph`."""
-    name = program.calls[0].class_name
-    inner = graph.within()
-    own = len(program.inputs) - len(captured)
-    inputs = [(inner.define(value.name, value.type), value.type) for value in program.inputs[:own]]
-    tensors = dict(zip(program.inputs, [*(tensor for tensor, _ in inputs), *captured], strict=True))
-    for value in program.inputs:
-        inner.sizes.bind(tensors[value], value.shape, anew=True)
-    for value, data in program.constant_data.items():
-        tensors[value] = inner.define(value.name, value.type)
-        inner.initializers[tensors[value]] = data
-    for position, type in sorted((unused or {}).items()):
-        inputs.insert(position, (inner.define("unused", type), type))
-    lower(inner, program, [step.node for step in plan(program, program.outputs)], tensors)
-    return _closed(inner, name, inputs, [(tensors[value], value.type) for value in program.outputs])
-
-
-def written(
-    graph: Graph, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Callable[..., Any]
-) -> Subgraph:
-    """What `write` writes as a graph within `graph`; see `OnnxGraph.body`."""
-    inner = graph.within()
-    given = [(inner.define("input", type), type) for type in inputs]
-    results = write(inner, *(tensor for tensor, _ in given))
-    return _closed(inner, name, given, list(zip(results, outputs, strict=True)))
-
-
-def composed(graph: Graph, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
-    """What a function of traced tensors composes of ops, in `graph`; see `OnnxGraph.composed`."""
-    program = traced(composition, [graph.type(tensor) for tensor in operands], "composition")
-    tensors = dict(zip(program.inputs, operands, strict=True))
-    for value, data in program.constant_data.items():
-        tensors[value] = graph.constant(data)
-        graph.types[tensors[value]] = value.type
-    lower(graph, program, [step.node for step in plan(program, program.outputs)], tensors)
-    return tuple(tensors[value] for value in program.outputs)
 
 
 def _closed(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: list[tuple[str, Type]]) -> Subgraph:

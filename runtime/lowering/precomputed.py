@@ -12,7 +12,8 @@ from ..ir.program import Program
 from ..ir.sizes import symbols_used
 from ..ir.types import Node, Value
 from ..ops.random import RANDOM_OPS
-from ..programs.interpreter import execute, plan
+from ..programs.interpreter import execute
+from ..programs.plan import plan
 
 Array = np.ndarray[Any, Any]
 

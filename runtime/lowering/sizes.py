@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import ConversionError
 from ..ir.dims import Dim, SymbolicDim, symbols_in
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from ..ir.types import Type
 
 _ONNX_OPS = {"%": "Mod", "max": "Max", "min": "Min"}  # Mod-13 of integers takes the divisor's sign, as Python does
+
+
+class SizedGraph(Protocol):
+    """What sizes are emitted to: `graph.Graph`."""
+
+    def type(self, name: str) -> Type:
+        """Dtype and shape of a tensor."""
+
+    def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
+        """Add a node."""
+
+    def constant(self, data: Any, dtype: Any = None) -> str:
+        """The name of a constant."""
+
+    def cast(self, name: str, dtype: Any) -> str:
+        """A tensor cast to a dtype."""
+
+    def at_root(self) -> contextlib.AbstractContextManager[None]:
+        """Within the context, new nodes belong to no Cell but the root."""
 
 
 class Sizes:
@@ -23,7 +41,7 @@ class Sizes:
         found: the symbols that aren't sizes of the model's inputs: their values depend on data.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: SizedGraph) -> None:
         self.graph = graph
         self.emitted: dict[SymbolicDim, str] = {}
         self.bindings: dict[str, tuple[str, int, int, int]] = {}
@@ -36,7 +54,7 @@ class Sizes:
         self.elements |= {name: (tensor, None if alone else i) for i, name in enumerate(symbols)}
         self.found |= set(symbols)
 
-    def within(self, graph: Graph) -> Sizes:
+    def within(self, graph: SizedGraph) -> Sizes:
         """The sizes for a graph within the one of these."""
         inner = Sizes(graph)
         inner.emitted = dict(self.emitted)

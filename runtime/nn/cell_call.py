@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..common.nested import leaves
 from ..common.parameter import Parameter
@@ -14,10 +14,7 @@ from ..current_trace import current
 from ..eager import tape
 from ..eager.backward import Forward, record
 from ..precision import computing_in
-from .cell_hooks import run_with_hooks
-
-if TYPE_CHECKING:
-    from .cell import Cell
+from .cell_hooks import Hookable, run_with_hooks
 
 Args = tuple[Any, ...]
 
@@ -29,7 +26,7 @@ class KeptForward:
     forward: Forward
     state: list[Any]
 
-    def holds(self, cell: Cell, args: Args, kwargs: dict[str, Any], weights: Iterable[Parameter]) -> bool:
+    def holds(self, cell: Hookable, args: Args, kwargs: dict[str, Any], weights: Iterable[Parameter]) -> bool:
         """Whether the run was with these very objects, which haven't changed since, nor has the Cell.
 
         And whether it tracked the `weights`: Parameters that aren't registered in the Cell are not.
@@ -42,7 +39,7 @@ class KeptForward:
         )
 
 
-def _state(cell: Cell, args: Args, kwargs: dict[str, Any]) -> list[Any]:
+def _state(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> list[Any]:
     """What a run depends on, compared by identity: arguments, attributes of all Cells, and what tensors hold."""
     cells = [sub.__dict__ | {"_forward_run": None} for _, sub in cell.cells_and_names()]
     state: list[Any] = [*kwargs]
@@ -55,7 +52,7 @@ def _state(cell: Cell, args: Args, kwargs: dict[str, Any]) -> list[Any]:
     return state
 
 
-def recorded(cell: Cell, args: Args, kwargs: dict[str, Any]) -> KeptForward:
+def recorded(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> KeptForward:
     """Run a Cell so that a gradient can be computed afterwards, with respect to any input or Parameter."""
     forward = record(
         lambda *a, **k: run(cell, a, k), args, kwargs, tape.Tape(), range(len(args)), list(cell.get_parameters())
@@ -63,7 +60,7 @@ def recorded(cell: Cell, args: Args, kwargs: dict[str, Any]) -> KeptForward:
     return KeptForward(forward, _state(cell, args, kwargs))
 
 
-def run(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
+def run(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Any:
     """Run hooks and `construct` of a Cell; an exception is passed on with a note that says in which Cell it was."""
     trace = current()
     try:
@@ -73,7 +70,7 @@ def run(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
         raise
 
 
-def _computed(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
+def _computed(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Any:
     runs = cell.construct if cell.bprop is None and not cell.has_hooks else functools.partial(run_with_hooks, cell)
     if cell._compute_dtype is None:
         return runs(*args, **kwargs)
@@ -81,7 +78,7 @@ def _computed(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
         return runs(*args, **kwargs)
 
 
-def _note_place(error: Exception, cell: Cell) -> None:
+def _note_place(error: Exception, cell: Hookable) -> None:
     """Note the Cell in which an exception was raised: its path grows as the exception passes the Cells around it."""
     place: _Place | None = getattr(error, "_cell_place", None)
     if place is None:
@@ -100,7 +97,7 @@ class _Place:
 
     class_name: str
     path: list[str]
-    outermost: Cell
+    outermost: Hookable
 
     @property
     def note(self) -> str:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..common.hooks import Hook, HookHandle, replaced_gradient
 from ..common.nested import tensors_in, with_tensors
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..current_trace import current
 from ..eager import tape
+from .cell_base import CellBase
 from .own_backward import run_with_own_backward
-
-if TYPE_CHECKING:
-    from .cell import Cell
 
 Args = tuple[Any, ...]
 Hooks = dict[int, Hook]
 
 
-class Hookable:
+class Hookable(CellBase):
     """What has hooks: the base of `Cell`."""
 
     _forward_pre_hooks: Hooks
@@ -111,7 +109,7 @@ class Hookable:
 # ---- running them ----
 
 
-def run_with_hooks(cell: Cell, /, *args: Any, **kwargs: Any) -> Any:
+def run_with_hooks(cell: Hookable, /, *args: Any, **kwargs: Any) -> Any:
     """Run `construct` of a Cell, or with a gradient its `bprop`, and the hooks around it."""
     called: list[Hook] = []
     try:
@@ -123,7 +121,7 @@ def run_with_hooks(cell: Cell, /, *args: Any, **kwargs: Any) -> Any:
         raise
 
 
-def _run(cell: Cell, args: Args, kwargs: dict[str, Any], called: list[Hook]) -> Any:
+def _run(cell: Hookable, args: Args, kwargs: dict[str, Any], called: list[Hook]) -> Any:
     args, kwargs = _forward_pre(cell, args, kwargs)
     arrived_at_outputs: list[Args] = []
     backward_hooks = dict(cell._backward_hooks)
@@ -149,11 +147,11 @@ def _run(cell: Cell, args: Args, kwargs: dict[str, Any], called: list[Hook]) -> 
     return output
 
 
-def _call_forward(hook: Hook, cell: Cell, args: Args, kwargs: dict[str, Any], output: Any) -> Any:
+def _call_forward(hook: Hook, cell: Hookable, args: Args, kwargs: dict[str, Any], output: Any) -> Any:
     return hook.function(cell, args, kwargs, output) if hook.with_kwargs else hook.function(cell, args, output)
 
 
-def _forward_pre(cell: Cell, args: Args, kwargs: dict[str, Any]) -> tuple[Args, dict[str, Any]]:
+def _forward_pre(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> tuple[Args, dict[str, Any]]:
     for hook in list(cell._forward_pre_hooks.values()):
         if hook.with_kwargs:
             returned = hook.function(cell, args, kwargs)
@@ -171,7 +169,7 @@ def _forward_pre(cell: Cell, args: Args, kwargs: dict[str, Any]) -> tuple[Args, 
     return args, kwargs
 
 
-def _begin(cell: Cell, args: Args, hooks: dict[int, Any], arrived_at_outputs: list[Args]) -> Args:
+def _begin(cell: Hookable, args: Args, hooks: dict[int, Any], arrived_at_outputs: list[Args]) -> Args:
     """Where the backward pass of the Cell ends: at its inputs, the backward hooks see the gradients of both ends."""
     positions = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
     tensors = tuple(args[i] for i in positions)
@@ -209,7 +207,7 @@ def _at_outputs(output: Any, see: Any) -> Any:
     return with_tensors(output, iter(identity_entry(tensors, pull)))
 
 
-def _backward_pre(cell: Cell, gradients: Args) -> Args:
+def _backward_pre(cell: Hookable, gradients: Args) -> Args:
     for hook in list(cell._backward_pre_hooks.values()):
         gradients = _replaced(hook.function, hook.function(cell, gradients), gradients, "grad output")
     return gradients

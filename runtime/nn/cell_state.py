@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import checks, context
 from ..common.tensor import Tensor
-
-if TYPE_CHECKING:
-    from ..common.parameter import Parameter
-    from .cell import Cell
+from .cell_base import CellBase
 
 
-class Stateful:
+class Stateful(CellBase):
     """The part of a Cell that knows buffers: Tensors that belong to its state and aren't trained."""
-
-    if TYPE_CHECKING:
-        _params: dict[str, Parameter]
-        _cells: dict[str, Cell]
-
-        def cells_and_names(self, cells: Any = None, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
-            """See `Cell`."""
-
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            """See `Cell`."""
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Hold a Tensor that isn't trained, as the attribute `name`; assign to that to give it another value.

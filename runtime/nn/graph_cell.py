@@ -13,7 +13,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import wrapped
 from ..current_trace import Trace, current
 from ..errors import ProgramError, UsageError
-from ..ir.dims import substituted, symbol
+from ..ir.dims import symbol
 from ..ir.flow import Flow, flows
 from ..ir.program import Program
 from ..ir.types import Node, Value, is_floating
@@ -21,7 +21,9 @@ from ..ops import elementwise
 from ..ops.registry import get
 from ..precision import casting, overruled_dtype
 from ..programs.call import as_array
-from ..programs.interpreter import FAILURES, Step, attributes_of, bind, failure, plan
+from ..programs.evaluation import Evaluation
+from ..programs.interpreter import FAILURES, bind, failure
+from ..programs.plan import Step, plan
 from ..tensor_like import Operand
 from .cell import Cell
 
@@ -217,13 +219,12 @@ class _Graph:
         return _Run(self, bind(self.program.replace(inputs=tuple(operands), arguments=arguments), inputs)), number
 
 
-class _Run:
-    """One run of a program, or of one of its Cells: the values so far."""
+class _Run(Evaluation):
+    """One run of a program, or of one of its Cells, on Tensors."""
 
     def __init__(self, graph: _Graph, sizes: dict[str, Any]) -> None:
+        super().__init__(graph.constants(), sizes)
         self.graph = graph
-        self.sizes = sizes
-        self.values: dict[Value, Any] = graph.constants()
         self.numbers: dict[int, int] = {}
 
     def begin(self, number: int) -> None:
@@ -247,7 +248,7 @@ class _Run:
             if isinstance(part, int):
                 self._call(self.graph.flows[part])
             else:
-                self._compute(self.graph.steps[part])
+                self.compute(self.graph.steps[part])
 
     def _call(self, flow: Flow) -> None:
         cell = self.graph.cell(flow.call.path)
@@ -262,46 +263,40 @@ class _Run:
         for end, output in zip(flow.exits, outputs, strict=True):
             self.values[end.outputs[0]] = output
         for node in (*flow.entries, *flow.exits):
-            self._forget(self.graph.steps[node])
+            self.forget(self.graph.steps[node])
 
-    def _compute(self, step: Step) -> None:
-        node = step.node
-        operands = [None if value is None else self.value(value, node.cell) for value in node.inputs]
+    def operand(self, value: Value, step: Step) -> Any:
+        """The value, or the Parameter, for the call that the node belongs to."""
+        return self.value(value, step.node.cell)
+
+    def apply(self, step: Step, operands: list[Any]) -> Any:
+        """What a node gives, as Tensors; while Python is traced, it is recorded as it is here."""
+        node, trace = step.node, current()
         if node.op == "boundary":
-            results: Any = self.crossed(node, operands[0])
-        else:
-            results = self._applied(step, node, operands)
-        for value, result in zip(node.outputs, results if isinstance(results, tuple) else (results,), strict=True):
-            self.values[value] = wrapped(result) if isinstance(result, np.ndarray) else result
-        if step.readings and current() is None:
-            arrays = [as_array(self.values[value]) for value in node.outputs]
-            self.sizes |= {reading.symbol: reading.size(arrays) for reading in step.readings}
-        self._forget(step)
-
-    def _applied(self, step: Step, node: Node, operands: list[Any]) -> Any:
-        trace = current()
+            return self.crossed(node, operands[0])
         try:
             if trace is None:
-                return step.op(*operands, **attributes_of(step, self.sizes))
-            with trace.replaying(node.source):
-                return step.op(*operands, **self._symbolic_attributes(step, trace))
+                results = step.op(*operands, **self.attributes(step))
+            else:
+                with trace.replaying(node.source):
+                    results = step.op(*operands, **self._with_new_symbols(self.attributes(step), trace))
         except ProgramError:
             raise
         except FAILURES as error:
             raise failure(self.graph.program, node, operands, error) from error
+        return tuple(map(_as_tensor, results)) if isinstance(results, tuple) else _as_tensor(results)
 
-    def _symbolic_attributes(self, step: Step, trace: Trace) -> dict[str, Any]:
-        """Attributes of a node for the program being built; sizes that it finds when it runs have new names there."""
-        attributes = {name: substituted(item, self.sizes) for name, item in step.node.attributes.items()}
-        if "symbols" in attributes:
-            fresh = tuple(map(trace.builder.new_symbol, attributes["symbols"]))
-            self.sizes |= dict(zip(attributes["symbols"], map(symbol, fresh), strict=True))
-            attributes["symbols"] = fresh
-        return attributes
+    def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Any]:
+        """The sizes that Tensors tell; while Python is traced, they have new names already."""
+        return super().found_sizes(step, tuple(map(as_array, results))) if current() is None else {}
 
-    def _forget(self, step: Step) -> None:
-        for value in step.last_uses:
-            self.values.pop(value, None)
+    def _with_new_symbols(self, attributes: dict[str, Any], trace: Trace) -> dict[str, Any]:
+        """The attributes, with new names for the sizes that the node finds when it runs."""
+        if "symbols" not in attributes:
+            return attributes
+        fresh = tuple(map(trace.builder.new_symbol, attributes["symbols"]))
+        self.sizes |= dict(zip(attributes["symbols"], map(symbol, fresh), strict=True))
+        return attributes | {"symbols": fresh}
 
     def value(self, value: Value | None, number: int) -> Any:
         """The tensor of a value that call `number` uses; `UsageError` if that is one of a Cell that wasn't run."""
@@ -320,3 +315,7 @@ def _in_dtype_of(value: Value, x: Any) -> Any:
     """`x`; while a dtype of computation is set (`to_float`), in the dtype that the program takes."""
     cast = casting() and is_floating(x.dtype) and is_floating(value.dtype) and x.dtype != value.dtype
     return elementwise.cast(x, dtype=value.dtype) if cast else x
+
+
+def _as_tensor(x: Any) -> Any:
+    return wrapped(x) if isinstance(x, np.ndarray) else x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..common.nested import leaves, mapped, tensors_in, with_tensors
 from ..common.parameter import Parameter
@@ -15,14 +15,12 @@ from ..errors import ShapeError
 from ..ir.types import is_floating
 from ..ops import elementwise
 from ..ops.common import broadcast_shapes, unbroadcast
-
-if TYPE_CHECKING:
-    from .cell import Cell
+from .cell_base import CellBase
 
 Args = tuple[Any, ...]
 
 
-def run_with_own_backward(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any:
+def run_with_own_backward(cell: CellBase, args: Args, kwargs: dict[str, Any]) -> Any:
     """Run `construct` unrecorded, and record `bprop` as its backward pass: on the tape, or in what is traced."""
     recording = tape.current()
     call = inspect.signature(cell.construct).bind(*args, **kwargs)
@@ -61,7 +59,7 @@ def run_with_own_backward(cell: Cell, args: Args, kwargs: dict[str, Any]) -> Any
 
 
 def _traced(
-    cell: Cell, inputs: Args, parameters: list[Parameter], output: Any, gradients: Callable[[Args, Any, Any], Any]
+    cell: CellBase, inputs: Args, parameters: list[Parameter], output: Any, gradients: Callable[[Args, Any, Any], Any]
 ) -> Any:
     """The output of `construct`, while Python is traced without a tape: the program has `bprop` in it."""
     trace = current()
@@ -81,7 +79,7 @@ def _arrived(output: Tensor, douts: Iterator[Tensor]) -> Any:
     return next(douts) if is_floating(output.dtype) else zeros_like(output)
 
 
-def _internal_params(cell: Cell) -> list[Parameter]:
+def _internal_params(cell: CellBase) -> list[Parameter]:
     declared = getattr(cell, "internal_params", ())
     if not isinstance(declared, (list, tuple)) or not all(isinstance(item, Parameter) for item in declared):
         raise TypeError(f"`internal_params` of {cell.cls_name} must be a list of Parameters, but got {declared!r}")

@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ShapeError
-from ..ir.dims import Dim, SymbolicDim, substitute, substituted
+from ..ir.dims import Dim, SymbolicDim, substitute, symbol
 from ..ir.program import Program
 from ..ir.types import CellCall, Type, Value, is_floating
 from ..ops import creation
-from ..ops.registry import get
 from ..tracing import Builder, Traced
 from ..tree import positional, sequence
 from .call import as_array
+from .evaluation import Evaluation
 from .gradient_program import differentiate
 from .interpreter import bind
+from .plan import Step, every_step
 
 
 def traced(function: Callable[..., Iterable[Any]], types: Sequence[Type], name: str) -> Program:
@@ -49,28 +50,37 @@ def inlined(builder: Builder, program: Program, operands: Sequence[Traced]) -> l
 
     Sizes that nodes find when they run get new names.
     """
-    sizes: dict[str, Dim] = bound_sizes(program, [x.value.type for x in operands])
-    values: dict[Value, Traced] = dict(zip(program.inputs, operands, strict=True))
+    values: dict[Value, Any] = dict(zip(program.inputs, operands, strict=True))
     for constant in program.constants:
         values[constant.value] = builder.constant(constant.data, constant.value.dtype)
-    renamed: dict[str, str] = {}
-    for node in program.nodes:
-        attributes = {name: substituted(item, sizes) for name, item in node.attributes.items()}
+    appended = _Appended(builder, values, bound_sizes(program, [x.value.type for x in operands]))
+    appended.run(every_step(program))
+    return [appended.values[value] for value in program.outputs]
+
+
+class _Appended(Evaluation):
+    """A program evaluated by appending its nodes to another, whose sizes of the same names are others."""
+
+    def __init__(self, builder: Builder, values: dict[Value, Any], sizes: Mapping[str, Dim]) -> None:
+        super().__init__(values, sizes)
+        self.builder = builder
+        self.renamed: dict[str, str] = {}
+
+    def apply(self, step: Step, operands: list[Any]) -> Any:
+        """The outputs of the node that is appended."""
+        attributes = self.attributes(step)
         if "symbols" in attributes:
-            fresh = {name: builder.new_symbol(name) for name in attributes["symbols"]}
-            renamed |= fresh
+            fresh = {name: self.builder.new_symbol(name) for name in attributes["symbols"]}
+            self.renamed |= fresh
             attributes["symbols"] = tuple(fresh.values())
-        with builder.at(builder.cell, node.source):
-            if node.inputs:
-                operands_here = tuple(None if value is None else values[value] for value in node.inputs)
-                result = builder.append(get(node.op), operands_here, attributes)
-            else:
-                result = builder.create(get(node.op), **attributes)
-        results = result if isinstance(result, tuple) else (result,)
-        values.update(zip(node.outputs, results, strict=True))
-        for reading in program.symbol_readings.get(node, ()):
-            sizes[reading.symbol] = SymbolicDim({(renamed.get(reading.symbol, reading.symbol),): 1})
-    return [values[value] for value in program.outputs]
+        with self.builder.at(self.builder.cell, step.node.source):
+            if operands:
+                return self.builder.append(step.op, tuple(operands), attributes)
+            return self.builder.create(step.op, **attributes)
+
+    def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
+        """The new names of the sizes that the node finds."""
+        return {r.symbol: symbol(self.renamed.get(r.symbol, r.symbol)) for r in step.readings}
 
 
 def called(program: Program, operands: Sequence[Any]) -> list[Any]:
@@ -92,20 +102,29 @@ def evaluated(
         given: its inputs and what it stores, but for constants.
         known: results that aren't computed, such as what was drawn at random.
     """
-    found = known or {}
     values: dict[Value, Any] = {**program.constant_data, **given}
-    sizes = bind(program, [values[value] for value in program.inputs])
-    for node in program.nodes:
-        if node.outputs[0] in found:
-            results: tuple[Any, ...] = tuple(found[value] for value in node.outputs)
-        else:
-            attributes = {name: substituted(item, sizes) for name, item in node.attributes.items()}
-            result = get(node.op)(*(None if value is None else values[value] for value in node.inputs), **attributes)
-            results = result if isinstance(result, tuple) else (result,)
-        values.update(zip(node.outputs, results, strict=True))
-        for reading in program.symbol_readings.get(node, ()):
-            sizes[reading.symbol] = reading.size([as_array(x) for x in results])
-    return values
+    run = _OnTensors(values, bind(program, [values[value] for value in program.inputs]), known or {})
+    run.run(every_step(program))
+    return run.values
+
+
+class _OnTensors(Evaluation):
+    """A program evaluated by calling its ops on tensors of any kind."""
+
+    def __init__(self, values: dict[Value, Any], sizes: Mapping[str, Dim], known: Mapping[Value, Any]) -> None:
+        super().__init__(values, sizes)
+        self.known = known
+
+    def apply(self, step: Step, operands: list[Any]) -> Any:
+        """What the op gives, or what is known of it."""
+        outputs = step.node.outputs
+        if outputs[0] in self.known:
+            return tuple(self.known[value] for value in outputs)
+        return step.op(*operands, **self.attributes(step))
+
+    def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
+        """The sizes that the elements or shapes of tensors tell."""
+        return super().found_sizes(step, tuple(as_array(x) for x in results))
 
 
 def bound_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from cellbridge import runtime
 from cellbridge.converter import from_torch
-from cellbridge.converter.capture.table import TABLE
+from cellbridge.converter.capture.tables.table import TABLE
 from cellbridge.runtime import ConversionError, Program, UnsupportedOperators, UsageError, load
 from cellbridge.runtime.nn import GraphCell
 from cellbridge.runtime.programs.call import as_array

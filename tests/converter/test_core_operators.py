@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from cellbridge.converter.capture.complex_table import COMPLEX
 from cellbridge.converter.capture.numbers import ELEMENT
-from cellbridge.converter.capture.table import TABLE
+from cellbridge.converter.capture.tables.complex_table import COMPLEX
+from cellbridge.converter.capture.tables.table import TABLE
 from cellbridge.converter.capture.torch_graph import decompositions
 
 NOT_TRANSLATED = {

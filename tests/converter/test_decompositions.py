@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from cellbridge.converter.capture.table import TABLE
+from cellbridge.converter.capture.tables.table import TABLE
 
 RNG = torch.Generator().manual_seed(0)
 

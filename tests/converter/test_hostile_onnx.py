@@ -14,7 +14,8 @@ import pytest
 from onnx import AttributeProto, ModelProto, TensorProto, helper
 
 from cellbridge.converter import from_onnx
-from cellbridge.converter.onnx_in import protos, schemas, walk
+from cellbridge.converter.onnx_in import walk
+from cellbridge.converter.onnx_in.model import protos, schemas
 from cellbridge.runtime import CellbridgeError, ConversionError
 from cellbridge.runtime.programs.interpreter import execute
 from tests.converter.test_onnx_in import model

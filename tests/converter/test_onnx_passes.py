@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from cellbridge.converter import from_torch, to_onnx
-from cellbridge.parity.model_file import load
+from cellbridge.parity.inputs.model_file import load
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ConversionError
 from cellbridge.runtime.ir.types import Constant

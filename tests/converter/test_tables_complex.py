@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge.converter.capture import tables  # noqa: F401  (fills both tables)
-from cellbridge.converter.capture.complex_table import COMPLEX
 from cellbridge.converter.capture.export import from_torch
+from cellbridge.converter.capture.tables.complex_table import COMPLEX
 from tests.converter.capturing import assert_matches_torch
 
 Check = Callable[..., Any]

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-# importing the tables fills `table.TABLE`
-from cellbridge.converter.capture import table, tables  # noqa: F401
+from cellbridge.converter.capture import tables  # noqa: F401
 from cellbridge.converter.capture.result_shapes import RESULTS
+
+# importing the tables fills `table.TABLE`
+from cellbridge.converter.capture.tables import table
 
 
 def mismatch(target: str, translation: table.Translation) -> str | None:

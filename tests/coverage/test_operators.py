@@ -106,7 +106,7 @@ def test_a_missing_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def operators_table() -> dict[str, Any]:
-    from cellbridge.converter.capture.table import TABLE
+    from cellbridge.converter.capture.tables.table import TABLE
 
     return TABLE
 

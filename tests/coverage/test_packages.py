@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import parity
-from cellbridge.parity.onnx_comparison import compare_onnx
-from cellbridge.parity.onnx_files import check_onnx
-from cellbridge.parity.results import Report
+from cellbridge.parity.onnx_files.check import check_onnx
+from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.report.report import Report
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from onnx import GraphProto, ModelProto, TensorProto, helper
 from onnx.backend.test.case.node import collect_testcases
 
 from cellbridge.converter import from_onnx, to_onnx
-from cellbridge.converter.onnx_in.protos import graphs_of
+from cellbridge.converter.onnx_in.model.protos import graphs_of
 from tests.converter.test_onnx_in import model
 from tests.mutation import NUMBERS, TEXTS, changed_json, changed_proto
 

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from cellbridge.converter import from_onnx, to_cell_source, to_torch
-from cellbridge.parity.affordable import memory_needed
-from cellbridge.parity.onnx_comparison import compare_onnx
-from cellbridge.parity.onnx_files import check_onnx
-from cellbridge.parity.onnx_inputs import generated_inputs
+from cellbridge.parity.inputs.affordable import memory_needed
+from cellbridge.parity.inputs.onnx_inputs import generated_inputs
+from cellbridge.parity.onnx_files.check import check_onnx
+from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.report import json_report, junit, terminal
-from cellbridge.parity.results import Report
+from cellbridge.parity.report.report import Report
 from cellbridge.parity.sides.records import Run
 from cellbridge.parity.sides.torch_side import TorchSide
 from cellbridge.runtime.errors import CellbridgeError

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from cellbridge.converter import from_onnx
-from cellbridge.parity.affordable import memory_needed
-from cellbridge.parity.onnx_inputs import declared_inputs, feed, generated_inputs
+from cellbridge.parity.inputs.affordable import memory_needed
+from cellbridge.parity.inputs.onnx_inputs import declared_inputs, feed, generated_inputs
 from cellbridge.parity.weights.checkpoints import convert
 from cellbridge.runtime import Parameter, Tensor, load, load_checkpoint, save_checkpoint
 from cellbridge.runtime.compiled.isolated import IsolatedSession

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cellbridge.parity.results import FAIL, PASS, CellReport, Comparison, Report
+from cellbridge.parity.report.report import Report
+from cellbridge.parity.results.cell_report import CellReport
+from cellbridge.parity.results.comparison import FAIL, PASS, Comparison
 
 SIDES = ("interpreter", "onnxruntime")
 

@@ -17,11 +17,13 @@ import pytest
 from click.testing import CliRunner
 
 from cellbridge.converter import from_onnx
-from cellbridge.parity import affordable, deadline, onnx_files
-from cellbridge.parity.affordable import MOST_TRIPS, memory_needed, memory_of_records, require_affordable
 from cellbridge.parity.cli import main
 from cellbridge.parity.commands import command
-from cellbridge.parity.onnx_inputs import generated_inputs
+from cellbridge.parity.inputs import affordable
+from cellbridge.parity.inputs.affordable import MOST_TRIPS, memory_needed, memory_of_records, require_affordable
+from cellbridge.parity.inputs.onnx_inputs import generated_inputs
+from cellbridge.parity.onnx_files import check as onnx_files
+from cellbridge.parity.support import deadline
 from cellbridge.runtime import CellbridgeError, UsageError
 from tests.converter.test_onnx_in import model
 
@@ -115,7 +117,7 @@ def test_times_that_are_none(seconds: str) -> None:
 def test_native_code_that_does_not_return_is_ended() -> None:
     code = """
 import signal, time
-from cellbridge.parity import deadline
+from cellbridge.parity.support import deadline
 deadline.GRACE = 0.2
 with deadline.deadline(0.2):
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])

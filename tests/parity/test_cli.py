@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cellbridge.parity.cli import main
-from cellbridge.parity.results import Report
+from cellbridge.parity.report.report import Report
 from cellbridge.runtime.errors import ConversionError
 from tests.parity.reports import CONVNET, cell, failing, report
 
@@ -67,7 +67,7 @@ class Engine:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     fake = Engine()
-    monkeypatch.setitem(sys.modules, "cellbridge.parity.engine", SimpleNamespace(check=fake.check))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "cellbridge.parity.checking.engine", SimpleNamespace(check=fake.check))  # type: ignore[arg-type]
     return fake
 
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cellbridge.parity.comparer import Comparer, _common_ancestor
-from cellbridge.parity.judge import Tolerance
-from cellbridge.parity.noise import Noise
+from cellbridge.parity.comparison.comparer import Comparer, _common_ancestor
+from cellbridge.parity.comparison.noise import Noise
 from cellbridge.parity.sides.records import OUTPUT_GRADIENT, Key, Run
 from cellbridge.parity.sides.torch_side import TorchSide
+from cellbridge.parity.verdicts.judge import Tolerance
 
 
 @pytest.mark.parametrize(

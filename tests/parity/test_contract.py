@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellbridge.parity.contract import missing
+from cellbridge.parity.inputs.contract import missing
 
 
 @pytest.mark.parametrize(

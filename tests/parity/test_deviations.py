@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from cellbridge.parity import deviations
-from cellbridge.parity.deviations import differing, error, excess, exponents, reference_error, size
+from cellbridge.parity.verdicts import deviations
+from cellbridge.parity.verdicts.deviations import differing, error, excess, exponents, reference_error, size
 
 SPECIAL = [0.0, -0.0, 1.0, -3.5, 2.0**40, 1e-30, np.inf, -np.inf, np.nan]
 

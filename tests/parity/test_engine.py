@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import cellbridge.runtime as ms
 from cellbridge import converter, parity
-from cellbridge.parity.results import NOT_COMPARED, PASS, SKIPPED
+from cellbridge.parity.results.comparison import NOT_COMPARED, PASS, SKIPPED
 from cellbridge.runtime.errors import ParityError, UsageError
 from tests.parity.networks import mixed
 

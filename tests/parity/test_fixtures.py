@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cellbridge import parity
-from cellbridge.parity import model_file
+from cellbridge.parity.inputs import model_file
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SMALL = ("transformer_encoder", "transformer_encoder_mha", "lstm_classifier", "unet", "decoder_lm")

@@ -17,7 +17,7 @@ from torch import nn
 
 from cellbridge import converter, parity
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_files import check_onnx
+from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.report import terminal
 from tests.converter.test_torch_out_large import nested
 from tests.converter.test_torch_out_names import PAYLOADS, Outer, hostile_model, with_names

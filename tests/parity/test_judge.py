@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellbridge.parity.deviations import error, reference_error, size
-from cellbridge.parity.judge import ROUNDING_FACTOR, Tolerance, epsilon, judge
-from cellbridge.parity.results import FAIL, PASS
+from cellbridge.parity.results.comparison import FAIL, PASS
+from cellbridge.parity.verdicts.deviations import error, reference_error, size
+from cellbridge.parity.verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon, judge
 
 TRUTH = np.linspace(-1.0, 1.0, 9)
 UNIT = epsilon("float32")

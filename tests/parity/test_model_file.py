@@ -13,7 +13,7 @@ from torch import nn
 
 from cellbridge import parity
 from cellbridge.converter import from_torch
-from cellbridge.parity.model_file import load
+from cellbridge.parity.inputs.model_file import load
 from cellbridge.runtime.errors import UsageError
 
 GOOD = """

@@ -10,7 +10,7 @@ from torch import nn
 
 from cellbridge import parity
 from cellbridge.converter.capture.export import from_torch
-from cellbridge.converter.capture.table import TABLE
+from cellbridge.converter.capture.tables.table import TABLE
 from cellbridge.runtime.errors import UnsupportedOperators, UsageError
 from tests.parity.models import MODELS, SEQUENCE, MaskedDecoder, ReturnsDataclasses, Scores, X, spectral
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cellbridge.parity import check, compare
-from cellbridge.parity.noise import MOST_SAMPLES, Noise
+from cellbridge.parity.comparison.noise import MOST_SAMPLES, Noise
 from cellbridge.parity.sides.records import OUTPUT, Key, Run
 from cellbridge.parity.sides.torch_modes import JitteredOperators
 from cellbridge.parity.sides.torch_side import TorchSide
@@ -103,7 +103,7 @@ def test_where_errors_grow_to_the_size_of_the_values_double_precision_is_measure
 ) -> None:
     x = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
     assert check(Wild(), (x,)).ok
-    monkeypatch.setattr("cellbridge.parity.noise.MOST_DOUBLE_SAMPLES", 0)
+    monkeypatch.setattr("cellbridge.parity.comparison.noise.MOST_DOUBLE_SAMPLES", 0)
     report = check(Wild(), (x,))
     failed = [c for cell in report.cells.values() for c in cell.comparisons if c.status == "fail"]
     assert failed

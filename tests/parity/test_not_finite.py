@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import parity
-from cellbridge.parity.results import NOT_COMPARED
+from cellbridge.parity.results.comparison import NOT_COMPARED
 from cellbridge.runtime.errors import UsageError
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cellbridge.parity.once import ATTEMPTS, EndedBefore, once
+from cellbridge.parity.support.once import ATTEMPTS, EndedBefore, once
 
 COMPUTING = """
 import sys, time
 from pathlib import Path
-from cellbridge.parity.once import once
+from cellbridge.parity.support.once import once
 
 folder = Path(sys.argv[1])
 

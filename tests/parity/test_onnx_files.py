@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from cellbridge import converter
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_comparison import compare_onnx
-from cellbridge.parity.onnx_files import check_onnx
-from cellbridge.parity.onnx_inputs import generated, generated_inputs
-from cellbridge.parity.results import NOT_COMPARED
+from cellbridge.parity.inputs.onnx_inputs import generated, generated_inputs
+from cellbridge.parity.onnx_files.check import check_onnx
+from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.results.comparison import NOT_COMPARED
 from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
 from cellbridge.parity.sides.records import Run
 from cellbridge.runtime.errors import UsageError

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_comparison import compare_onnx
-from cellbridge.parity.onnx_files import check_onnx
-from cellbridge.parity.results import Report
+from cellbridge.parity.onnx_files.check import check_onnx
+from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.report.report import Report
 from cellbridge.runtime.errors import CellbridgeError
 from tests.parity.quantizing import KINDS, changed, float_file, quantized_file, stored
 from tests.parity.test_report_schema import VALIDATOR

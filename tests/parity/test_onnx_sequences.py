@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from cellbridge import converter
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_comparison import compare_onnx
-from cellbridge.parity.onnx_files import check_onnx
-from cellbridge.parity.results import FAIL
+from cellbridge.parity.onnx_files.check import check_onnx
+from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.results.comparison import FAIL
 from cellbridge.runtime.errors import ConversionError, UsageError
 from tests.converter.test_onnx_in import model
 

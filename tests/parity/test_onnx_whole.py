@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from onnx import helper, numpy_helper
 
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_comparison import compare_onnx
-from cellbridge.parity.onnx_files import check_onnx
+from cellbridge.parity.onnx_files.check import check_onnx
+from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.runtime.errors import ConversionError, UsageError
 
 RNG = np.random.default_rng(0)

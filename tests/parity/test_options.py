@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from typing import Any
 
 import ml_dtypes
@@ -11,8 +13,10 @@ import torch
 from torch import nn
 
 from cellbridge import parity
-from cellbridge.parity.options import Options, dtype_name
-from cellbridge.parity.recipe import Recipe
+from cellbridge.parity.assertions import PortTrainingKeywords, TrainingKeywords
+from cellbridge.parity.dtypes import dtype_name
+from cellbridge.parity.options import OptionKeywords, Options
+from cellbridge.parity.training.recipe import Recipe, RecipeKeywords
 from cellbridge.runtime.errors import UsageError
 
 X = (torch.ones(2, 4),)
@@ -55,6 +59,12 @@ def test_optimizers_as_torch_writes_them(name: str) -> None:
         (lambda: parity.compare(NET, NET, X, gradients=False), r"compare\(\) has no option gradients=; "),
         (lambda: parity.assert_parity(NET, NET, X, d_type="float16"), r"compare\(\) .* did you mean dtype="),
         (lambda: parity.check_training(NET, X, optimiser="sgd"), r"check_training\(\) .* did you mean optimizer="),
+        (lambda: parity.assert_parity(NET, NET, X, weigths={}), r"compare\(\) .* did you mean weights="),
+        (lambda: parity.assert_training_parity(NET, X, step=2), r"check_training\(\) .* did you mean steps="),
+        (
+            lambda: parity.assert_training_parity(NET, NET, None, None, [], weight={}),
+            r"compare_training\(\) .* did you mean weights=",
+        ),
         (lambda: parity.check(NET, X, zzz=1), r"check\(\) has no option zzz=; there are .*atol, .*train"),
     ],
 )
@@ -63,6 +73,29 @@ def test_an_unknown_keyword_is_named_with_the_one_that_may_be_meant(call: Any, m
         with pytest.raises(kind, match=message) as raised:
             call()
         assert "__init__" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("keywords", "options"), [(OptionKeywords, Options), (RecipeKeywords, Recipe)])
+def test_the_keywords_that_editors_complete_are_the_fields(keywords: Any, options: Any) -> None:
+    assert list(keywords.__annotations__) == [field.name for field in dataclasses.fields(options)]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "function"),
+    [(TrainingKeywords, parity.check_training), (PortTrainingKeywords, parity.compare_training)],
+)
+def test_the_keywords_of_assert_training_parity_are_those_of_what_it_calls(keywords: Any, function: Any) -> None:
+    parameters = inspect.signature(function).parameters.values()
+    own = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    inherited = set(RecipeKeywords.__annotations__) if any(p.kind is p.VAR_KEYWORD for p in parameters) else set()
+    assert keywords.__optional_keys__ == own | inherited
+
+
+def test_assert_parity_takes_what_compare_takes() -> None:
+    def keyword_only(function: Any) -> set[str]:
+        return {p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
+
+    assert keyword_only(parity.assert_parity) == keyword_only(parity.compare)
 
 
 def test_one_side_can_be_chosen() -> None:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import converter, parity
-from cellbridge.converter.torch_out import table as torch_out
-from cellbridge.parity.results import Report
+from cellbridge.converter.torch_out.tables import table as torch_out
+from cellbridge.parity.report.report import Report
 from cellbridge.runtime import ops
 from cellbridge.runtime.errors import UsageError
 from tests.parity.networks import mixed, with_attributes, with_constant

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from cellbridge.parity import progress
-from cellbridge.parity.progress import Lines, TerminalProgress
+from cellbridge.parity.support import progress
+from cellbridge.parity.support.progress import Lines, TerminalProgress
 
 
 def waited_for(stream: io.StringIO, lines: int) -> list[str]:

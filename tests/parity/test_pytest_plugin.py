@@ -106,7 +106,7 @@ def test_the_model_is_captured_once_per_file(pytester: pytest.Pytester) -> None:
     (pytester.path / "conftest.py").write_text(
         textwrap.dedent(
             """
-            from cellbridge.parity import engine
+            from cellbridge.parity.checking import engine
 
             original, count = engine.check, []
 
@@ -165,7 +165,7 @@ def test_assert_parity_fails_with_the_failing_cells(pytester: pytest.Pytester) -
 UNRELATED = "def is_even(bits):\n    return sum(bits) % 2 == 0\n\nraise SystemExit('this was run')\n"
 FAKE_CHECK = """
     import os
-    from cellbridge.parity import engine
+    from cellbridge.parity.checking import engine
     from cellbridge.runtime.errors import UsageError
 
     def check(module, args, kwargs, *, {shown}, **_):
@@ -282,7 +282,7 @@ def test_train_mode_is_judged(pytester: pytest.Pytester) -> None:
 COUNTED = """
     import os
     from pathlib import Path
-    from cellbridge.parity import engine
+    from cellbridge.parity.checking import engine
 
     original, count = engine.check, Path(__file__).parent / "count"
 

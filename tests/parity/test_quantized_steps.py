@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from cellbridge.parity.onnx_files import check_onnx
+from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.quantized.quantizers import Quantizer
 from cellbridge.parity.sides.quantized_steps import CodesOfFloat64
 

@@ -16,9 +16,9 @@ from torch import nn
 
 from cellbridge import parity
 from cellbridge.converter import from_torch, to_onnx
-from cellbridge.parity.onnx_comparison import compare_onnx
+from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.report import json_report
-from cellbridge.parity.results import NOT_COMPARED, NOT_REACHED, SKIPPED
+from cellbridge.parity.results.comparison import NOT_COMPARED, NOT_REACHED, SKIPPED
 from cellbridge.runtime import nn as cells
 from tests.parity.reports import CONVNET, cell, failing, passing, report, without_comparisons
 

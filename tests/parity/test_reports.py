@@ -13,18 +13,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cellbridge.parity import files
 from cellbridge.parity.report import json_report, junit
-from cellbridge.parity.results import (
-    INLINED,
-    NOT_COMPARED,
-    NOT_REACHED,
-    SCHEMA_VERSION,
-    SKIPPED,
-    CellReport,
-    Comparison,
-    Report,
-)
+from cellbridge.parity.report.report import Report
+from cellbridge.parity.results.cell_report import CellReport
+from cellbridge.parity.results.comparison import INLINED, NOT_COMPARED, NOT_REACHED, SCHEMA_VERSION, SKIPPED, Comparison
+from cellbridge.parity.support import files
 from cellbridge.runtime.errors import UsageError
 from tests.parity.reports import CONVNET, cell, failing, passing, report, without_comparisons
 

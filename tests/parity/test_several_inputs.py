@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from torch import nn
 
 from cellbridge import converter, parity
-from cellbridge.parity.batches import example_batches
 from cellbridge.parity.cli import main
-from cellbridge.parity.model_file import load
-from cellbridge.parity.results import NOT_REACHED
+from cellbridge.parity.inputs.model_file import load
+from cellbridge.parity.results.comparison import NOT_REACHED
+from cellbridge.parity.training.batches import example_batches
 from cellbridge.runtime.errors import UsageError
 
 MODEL = """

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import converter, parity
-from cellbridge.parity.onnx_comparison import compare_onnx
-from cellbridge.parity.sizes import described, numbers_in, other_sizes, resized
+from cellbridge.parity.inputs.sizes import described, numbers_in, other_sizes, resized
+from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.runtime.errors import UsageError
 
 

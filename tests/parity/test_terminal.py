@@ -10,8 +10,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from cellbridge.parity.report.detail import times
+from cellbridge.parity.report.report import Report
 from cellbridge.parity.report.terminal import failure_text, render
-from cellbridge.parity.results import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, SKIPPED, CellReport, Report
+from cellbridge.parity.results.cell_report import CellReport
+from cellbridge.parity.results.comparison import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, SKIPPED
 from cellbridge.runtime.errors import ParityError
 from tests.parity.reports import CONVNET, SIDES, cell, encoder, failing, passing, report, without_comparisons
 

@@ -11,9 +11,9 @@ import torch
 
 import cellbridge.runtime as ms
 from cellbridge.parity import assert_training_parity, compare_training
-from cellbridge.parity.results import FAIL, Comparison
-from cellbridge.parity.sides.quantities import Quantity, Training
-from cellbridge.parity.training_causes import causes
+from cellbridge.parity.results.comparison import FAIL, Comparison
+from cellbridge.parity.training.causes import causes
+from cellbridge.parity.training.quantities import Quantity, Training
 from cellbridge.runtime import Tensor, nn
 from cellbridge.runtime.errors import ParityError, UsageError
 

@@ -16,11 +16,12 @@ from click.testing import CliRunner
 from torch.nn.utils import prune
 from torch.utils.checkpoint import checkpoint
 
-from cellbridge.parity import TrainingReport, assert_training_parity, check_training, training_steps
-from cellbridge.parity.batches import example_batches
+from cellbridge.parity import TrainingReport, assert_training_parity, check_training
 from cellbridge.parity.cli import main
-from cellbridge.parity.recipe import OPTIMIZERS
-from cellbridge.parity.sides import program_steps
+from cellbridge.parity.training import check as training_steps
+from cellbridge.parity.training import program_steps
+from cellbridge.parity.training.batches import example_batches
+from cellbridge.parity.training.recipe import OPTIMIZERS
 from cellbridge.runtime import optim
 from cellbridge.runtime.amp import DynamicLossScaler, StaticLossScaler
 from cellbridge.runtime.errors import ParityError, UsageError

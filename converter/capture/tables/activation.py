@@ -8,7 +8,7 @@ from ....runtime.ops import activation as ops
 from ....runtime.ops import comparison, elementwise, random, rectifier, reduction, self_gated, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
+from .table import Context, aten, cast, operands
 
 
 def _unary(target: str, op: Any, schema: str) -> None:

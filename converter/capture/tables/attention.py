@@ -9,8 +9,8 @@ from ....runtime.ops import attention as ops
 from ....runtime.ops import shaping
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast
 from .random import kept
+from .table import Context, aten, cast
 
 
 @aten("aten.scaled_dot_product_attention.default")

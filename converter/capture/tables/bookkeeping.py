@@ -6,7 +6,7 @@ from typing import Any
 
 from ....runtime.ops import boundary, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast
+from .table import Context, aten, cast
 
 
 @aten(

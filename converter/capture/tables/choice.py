@@ -10,7 +10,8 @@ from ....runtime.ir.dims import SymbolicDim
 from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison, elementwise
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands, torch_dtype
+from ...dtypes import torch_dtype
+from .table import Context, aten, cast, operands
 
 
 @aten("aten.clamp.default", "aten.clip.default")

@@ -7,8 +7,9 @@ from typing import Any
 from ....runtime.ir.types import INT64, is_floating
 from ....runtime.ops import activation, boundary, comparison, elementwise, indexing, linear, reduction, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ...unsupported import Unsupported
 from .loss import MEAN, NONE, SUM, reduced
+from .table import Context, aten, cast
 
 
 @aten("aten.cross_entropy_loss.default")

@@ -8,7 +8,7 @@ from ....runtime import ops
 from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands, promoted
+from .table import Context, aten, cast, operands, promoted
 
 COMPARISONS = {
     "eq": "equal",

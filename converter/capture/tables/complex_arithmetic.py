@@ -10,13 +10,14 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.complex_numbers import Complex, magnitude
 from ....runtime.ops.matrices import joined
 from ....runtime.tracing import Traced
-from ..complex_table import multilinear, numbers, of_complex
-from ..table import TABLE, Context, Unsupported, cast, promoted
+from ...unsupported import Unsupported
 from .complex_moves import truth
+from .complex_table import multilinear, numbers, of_complex
 from .linear import matmul
 from .reduction import axes_of, root_of, var_correction
 from .shaping import expand
 from .slicing import part as cut
+from .table import TABLE, Context, cast, promoted
 
 # ---- of two or three operands ----
 

@@ -15,8 +15,8 @@ import numpy as np
 from ....runtime.ops import comparison, creation, elementwise, trigonometry
 from ....runtime.ops.complex_numbers import Complex, magnitude
 from ....runtime.ops.declaring import zero
-from ..complex_table import numbers, of_complex
-from ..table import Context
+from .complex_table import numbers, of_complex
+from .table import Context
 
 
 def _function(function: Callable[[Complex], Complex]) -> Callable[[Complex], Complex]:

@@ -11,11 +11,11 @@ from ....runtime.ops import comparison, elementwise, shaping, trigonometry
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.ops.complex_numbers import Complex, magnitude
 from ....runtime.tracing import Traced
-from ..complex_table import numbers, of_complex, of_parts, on_pair
-from ..table import TABLE, Context, aten, cast, operands
 from . import bookkeeping, creation
+from .complex_table import numbers, of_complex, of_parts, on_pair
 from .indexing import index, index_put
 from .shaping import expand, transpose_matrices
+from .table import TABLE, Context, aten, cast, operands
 
 # ---- to and from real numbers ----
 

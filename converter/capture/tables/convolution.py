@@ -8,9 +8,9 @@ from ....runtime.ir.dims import Dim, SymbolicDim
 from ....runtime.ops import convolution as ops
 from ....runtime.ops import shaping
 from ....runtime.tracing import Traced
-from ..table import Context, aten
 from . import counted_groups
 from .spatial import batched, both_sides, per_dimension, unbatched
+from .table import Context, aten
 
 
 @aten("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")

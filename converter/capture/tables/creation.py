@@ -9,7 +9,8 @@ import numpy as np
 from ....runtime.ir.dims import Dim, SymbolicDim
 from ....runtime.ops import creation, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ...unsupported import Unsupported
+from .table import Context, aten, cast
 
 # Each of them says by its other arguments only what shape and dtype the result has, which torch has inferred.
 

@@ -10,8 +10,8 @@ from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, creation, data_dependent, indexing, reduction, scanning, shaping, slicing
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast
 from .slicing import part
+from .table import Context, aten, cast
 
 _COUNTED = re.compile(r"u\d+")  # what torch calls a size that depends on data
 

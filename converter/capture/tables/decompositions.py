@@ -11,9 +11,10 @@ from ....runtime.ops.complex_numbers import Complex
 from ....runtime.ops.linear_algebra import matrix_functions, orthogonal, spectral
 from ....runtime.ops.matrices import adjoint, each, identity_like, lower, matmul, on_numbers, squares
 from ....runtime.tracing import Traced
-from ..complex_table import of_complex
-from ..table import Context, Unsupported, cast
+from ...unsupported import Unsupported
+from .complex_table import of_complex
 from .linear_algebra import of_any, zeros
+from .table import Context, cast
 
 
 def factors(op: Any, x: Any, kinds: str, **attributes: Any) -> tuple[Any, ...]:

@@ -7,7 +7,8 @@ from typing import Any
 from ....runtime.errors import ShapeError
 from ....runtime.ops.contraction import einsum as composed
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten
+from ...unsupported import Unsupported
+from .table import Context, aten
 
 
 @aten("aten.einsum.default")

@@ -11,7 +11,7 @@ from ....runtime import ops
 from ....runtime.ir.types import FLOAT64, at_least_float32, is_floating
 from ....runtime.ops import comparison, elementwise, float_parts, rounding, trigonometry
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, dtype_beside, operands
+from .table import Context, aten, cast, dtype_beside, operands
 
 # ---- functions of one operand ----
 

@@ -9,8 +9,9 @@ from ....runtime.ir.types import INT64
 from ....runtime.ops import boundary, comparison, creation, elementwise, indexing, linear, reduction, shaping, slicing
 from ....runtime.ops import embeddings as ops
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands
+from ...unsupported import Unsupported
 from .reduction import norm_of
+from .table import Context, aten, cast, operands
 
 SUM, MEAN, MAXIMUM = 0, 1, 2
 

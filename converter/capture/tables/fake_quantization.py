@@ -12,7 +12,7 @@ from ....runtime.ops.boundary import stop_gradient
 from ....runtime.ops.higher_order.own_gradient import own_gradient
 from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast
+from .table import Context, aten, cast
 
 
 @aten("aten.fake_quantize_per_tensor_affine.default")

@@ -10,9 +10,9 @@ from ....runtime.ops import comparison, creation, elementwise, fourier, shaping,
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.complex_numbers import Complex
 from ....runtime.tracing import Traced
-from ..complex_table import of_complex
-from ..table import Context, operands, scalar
+from .complex_table import of_complex
 from .slicing import part
+from .table import Context, operands, scalar
 
 NORMS = ("none", "root", "size")  # fft_norm_mode of ATen
 

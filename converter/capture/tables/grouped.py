@@ -6,7 +6,8 @@ from typing import Any
 
 from ....runtime.ops import grouped, linear, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ...unsupported import Unsupported
+from .table import Context, aten, cast
 
 
 @aten("aten._grouped_mm.default")

@@ -11,9 +11,10 @@ from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import comparison, creation, data_dependent, elementwise, indexing, reduction, shaping, slicing
 from ....runtime.ops import sorting as ops
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands, promoted
+from ...unsupported import Unsupported
 from .data_dependent import is_counted
 from .slicing import part
+from .table import Context, aten, cast, operands, promoted
 
 # ---- the place of a value among boundaries ----
 

@@ -11,8 +11,8 @@ from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import creation, elementwise, indexing, shaping, slicing
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast
 from .data_dependent import places_of
+from .table import Context, aten, cast
 
 # ---- along one axis ----
 

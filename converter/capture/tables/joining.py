@@ -10,7 +10,8 @@ from ....runtime.ir.dims import Dim, product
 from ....runtime.ops import indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast
+from ...unsupported import Unsupported
+from .table import Context, aten, cast
 
 
 @aten("aten.cat.default", "aten.concat.default", "aten.concatenate.default")

@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ir.types import at_least_float32
 from ....runtime.ops import linear, reduction, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
+from .table import Context, aten, cast, operands
 
 
 @aten("aten.linear.default")

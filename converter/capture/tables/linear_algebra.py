@@ -28,19 +28,19 @@ from ....runtime.ops.matrices import (
     upper,
 )  # fmt: skip
 from ....runtime.tracing import Traced
-from ..complex_table import of_complex
-from ..table import Context, Translation, aten, cast
+from .complex_table import of_complex
+from .table import Context, Translation, aten, cast
 
 # Where torch tells by a number, `info`, that it failed, a program raises an error when it runs: that number is 0.
 
 
 def of_any(*targets: str) -> Callable[[Translation], Translation]:
-    """Enter a translation for real and for complex tensors."""
+    """Register a translation for real and for complex tensors."""
 
-    def enter(translation: Translation) -> Translation:
+    def registered(translation: Translation) -> Translation:
         return of_complex(*targets)(aten(*targets)(translation))
 
-    return enter
+    return registered
 
 
 def zeros(context: Context, shape: Any, dtype: Any) -> Any:

@@ -10,7 +10,7 @@ from ....runtime.ops import loss as ops
 from ....runtime.ops import reduction as reduction_ops
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
+from .table import Context, aten, cast, operands
 
 NONE, MEAN, SUM = 0, 1, 2
 

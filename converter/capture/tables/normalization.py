@@ -25,7 +25,8 @@ from ....runtime.ops import (
 )
 from ....runtime.ops import normalization as ops
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, promoted
+from ...unsupported import Unsupported
+from .table import Context, aten, cast, promoted
 
 Result = tuple[Traced | None, ...]
 

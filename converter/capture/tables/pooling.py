@@ -10,9 +10,10 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
 from ....runtime.ops import adaptive_pooling, average_pooling, indexing, max_pooling, shaping, slicing, sorting
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands
+from ...unsupported import Unsupported
 from .slicing import part
 from .spatial import batched, both_sides, per_dimension, unbatched
+from .table import Context, aten, cast, operands
 
 
 def _enter_max_pool(count: int) -> None:

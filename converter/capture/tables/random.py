@@ -23,7 +23,8 @@ from ....runtime.ops import random_distributions as distributions
 from ....runtime.ops import shaping
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands
+from ...unsupported import Unsupported
+from .table import Context, aten, cast, operands
 
 LONG = 4  # torch's number for int64, the default of the schema; the dtype itself is that of `context`
 

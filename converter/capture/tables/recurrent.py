@@ -9,8 +9,9 @@ from ....runtime.ops.gru import gru as gru_layer
 from ....runtime.ops.lstm import lstm as lstm_layer
 from ....runtime.ops.rnn import rnn as rnn_layer
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten
+from ...unsupported import Unsupported
 from .random import dropout as apply_dropout
+from .table import Context, aten
 
 
 @aten("aten.lstm.input")

@@ -13,7 +13,8 @@ from ....runtime.ir.types import BOOL, INT64, at_least_float32
 from ....runtime.ops import comparison, elementwise, indexing, products, reduction, shaping
 from ....runtime.ops.common import normalize_axes
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands
+from ...unsupported import Unsupported
+from .table import Context, aten, cast, operands
 
 DType = np.dtype[Any]
 

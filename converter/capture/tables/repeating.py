@@ -17,7 +17,7 @@ from ....runtime.ops.higher_order import loops
 from ....runtime.ops.higher_order.subprogram_rules import as_tuple
 from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
+from .table import Context, aten, cast, operands
 
 First = Callable[[Any], Any]
 Next = Callable[[Any, Any, Any, Any], Any]

@@ -10,7 +10,8 @@ from ....runtime.ir.types import FLOAT64, INT64, at_least_float32, is_floating
 from ....runtime.ops import comparison, creation, elementwise, linear, reduction, shaping
 from ....runtime.ops import resize as ops
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands
+from ...unsupported import Unsupported
+from .table import Context, aten, cast, operands
 
 
 def _enter(name: str, mode: str, *, has_corners: bool) -> None:

@@ -9,8 +9,9 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, elementwise, indexing, rounding, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands
+from ...unsupported import Unsupported
 from .slicing import part
+from .table import Context, aten, cast, operands
 
 BILINEAR, NEAREST = 0, 1
 ZEROS, BORDER, REFLECTION = 0, 1, 2

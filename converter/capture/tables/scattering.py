@@ -11,8 +11,9 @@ from ....runtime.ir.types import BOOL, INT64, is_floating
 from ....runtime.ops import creation, elementwise, indexing, rounding, scanning, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands, torch_dtype
+from ...dtypes import torch_dtype
 from .slicing import part
+from .table import Context, aten, cast, operands
 
 
 @aten("aten.scatter.src")

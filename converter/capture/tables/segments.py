@@ -7,9 +7,10 @@ from typing import Any
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, creation, elementwise, indexing, reduction, scanning, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands
+from ...unsupported import Unsupported
 from .scattering import REDUCTIONS
 from .slicing import part
+from .table import Context, aten, cast, operands
 
 NAMES = {"sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "min": "amin"}
 START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}

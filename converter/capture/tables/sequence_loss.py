@@ -8,8 +8,8 @@ from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, creation, ctc, elementwise, indexing, scanning, shaping
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast
 from .loss import MEAN, reduced
+from .table import Context, aten, cast
 
 
 @aten("aten.ctc_loss.IntList", "aten.ctc_loss.Tensor")

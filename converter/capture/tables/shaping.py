@@ -11,7 +11,7 @@ from ....runtime.ir.dims import product
 from ....runtime.ops import shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, aten
+from .table import Context, aten
 
 # Each says by its other arguments only what shape the result has, which torch has inferred, -1 resolved.
 

@@ -21,7 +21,7 @@ from ....runtime.ops import (
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.diagonals import diagonal_of, with_diagonal
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
+from .table import Context, aten, cast, operands
 
 
 def part(x: Traced, axis: int, start: Dim, stop: Dim, step: int = 1) -> Any:

@@ -21,8 +21,8 @@ from ....runtime.ops import (
 )
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
 from .slicing import part
+from .table import Context, aten, cast, operands
 
 
 def _number(x: Traced) -> Traced:

@@ -8,7 +8,7 @@ from ....runtime import ops
 from ....runtime.ops import comparison, elementwise
 from ....runtime.ops import special as special_ops
 from ....runtime.tracing import Traced
-from ..table import Context, aten, cast, operands
+from .table import Context, aten, cast, operands
 
 FUNCTIONS = {
     "erfinv": "erfinv", "lgamma": "lgamma", "i0": "i0", "special_i0e": "i0e", "special_i1": "i1", "special_i1e": "i1e",

@@ -10,7 +10,8 @@ from ....runtime.ops import creation, indexing, shaping, slicing
 from ....runtime.ops.higher_order.own_gradient import own_gradient
 from ....runtime.programs.subprograms import traced
 from ....runtime.tracing import Traced
-from ..table import Context, Unsupported, aten, cast, operands
+from ...unsupported import Unsupported
+from .table import Context, aten, cast, operands
 
 
 @aten("aten.as_strided.default", "aten.as_strided_copy.default")

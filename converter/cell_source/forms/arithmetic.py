@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....runtime.ir.types import BOOL, INT64
-from ..expressions import (
+from ..text.expressions import (
     BIT_AND,
     BIT_OR,
     BIT_XOR,

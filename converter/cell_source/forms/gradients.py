@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..expressions import ATOM, Expression, several
+from ..text.expressions import ATOM, Expression, several
 from .table import Operation, Several, form
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....runtime.ir.types import Value
-from ..expressions import ATOM, COMPARISON, SUM, Expression, call, infix, method, number, several
+from ..text.expressions import ATOM, COMPARISON, SUM, Expression, call, infix, method, number, several
 from .table import Operation, form
 
 SCATTERS = {

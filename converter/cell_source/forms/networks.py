@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..expressions import ATOM, PRODUCT, SUM, Expression, call, infix, method, several
+from ..text.expressions import ATOM, PRODUCT, SUM, Expression, call, infix, method, several
 from .table import Attributes, Cannot, Operation, Several, form
 
 Padding = tuple[tuple[int, int], ...]

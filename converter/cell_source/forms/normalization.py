@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..expressions import PRODUCT, SUM, Expression, call, infix, method
+from ..text.expressions import PRODUCT, SUM, Expression, call, infix, method
 from .table import Operation, Several, form
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....runtime.ir.types import FLOAT32, INT64
-from ..expressions import COMPARISON, NEGATION, PRODUCT, SUM, Expression, call, infix, method
+from ..text.expressions import COMPARISON, NEGATION, PRODUCT, SUM, Expression, call, infix, method
 from .table import Operation, form
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..expressions import call
+from ..text.expressions import call
 from .table import Operation, Several, form
 
 

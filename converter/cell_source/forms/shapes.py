@@ -6,7 +6,7 @@ from typing import Any
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import BOOL, FLOAT32
-from ..expressions import ATOM, Expression, call, method, several
+from ..text.expressions import ATOM, Expression, call, method, several
 from .table import Operation, form
 
 

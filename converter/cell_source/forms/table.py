@@ -11,7 +11,7 @@ import numpy as np
 from ....runtime.entering import entering
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import Node, Type, Value
-from ..expressions import ATOM, NEGATION, Expression, Literals, number, several
+from ..text.expressions import ATOM, NEGATION, Expression, Literals, number, several
 
 Form = Callable[["Operation"], "Expression | Several"]
 

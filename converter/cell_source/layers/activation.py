@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..expressions import call
-from ..network import Layer
+from ..text.expressions import call
+from .network import Layer
 from .table import Leaf, layer
 
 PLAIN = {

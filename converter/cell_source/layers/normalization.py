@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....runtime.ir.types import Node, Value
-from ..expressions import call, number, several
-from ..network import Layer
+from ..text.expressions import call, number, several
+from .network import Layer
 from .table import Leaf, layer
 
 

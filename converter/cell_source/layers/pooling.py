@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..expressions import call, several
 from ..forms.networks import flat_padding, symmetric
-from ..network import Layer
+from ..text.expressions import call, several
+from .network import Layer
 from .table import Leaf, layer
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..expressions import call
 from ..forms.shapes import flattened
-from ..network import Layer
+from ..text.expressions import call
+from .network import Layer
 from .table import Leaf, layer
 
 

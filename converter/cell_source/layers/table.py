@@ -7,9 +7,9 @@ from collections.abc import Callable
 from ....runtime.entering import entering
 from ....runtime.ir.flow import Flow
 from ....runtime.ir.types import FLOAT32, Node, Value
-from ..expressions import filled
 from ..forms.table import Attributes, Cannot, dtype_name
-from ..network import Layer, Module, Network
+from ..text.expressions import filled
+from .network import Layer, Module, Network
 
 Recognizer = Callable[["Leaf"], "Layer | None"]
 

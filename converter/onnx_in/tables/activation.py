@@ -12,8 +12,8 @@ from ....runtime.ir.dims import product
 from ....runtime.ops import activation, comparison, creation, elementwise, rectifier, self_gated, shaping, sorting
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import onnx
+from .context import Context
+from .table import onnx
 
 
 @onnx("Relu")

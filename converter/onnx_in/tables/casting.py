@@ -11,9 +11,9 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, FLOAT32, INT32, is_floating
 from ....runtime.ops import bits, comparison, elementwise
 from ....runtime.tracing import Traced
-from .. import protos
-from ..context import Context
-from ..table import cast, onnx
+from ..model import protos
+from .context import Context
+from .table import cast, onnx
 
 SATURATING = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 ROUNDING = ("up", "down", "nearest")

@@ -14,11 +14,12 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.higher_order import control_flow, loops
 from ....runtime.ops.higher_order.subprogram_rules import as_tuple
 from ....runtime.tracing import Traced
+from ...unsupported import Unsupported
 from ...warning import warn
-from ..context import Context
-from ..subprograms import MISSING, Draft, Inexpressible, union
-from ..table import Unsupported, cast, onnx, require_few
-from ..values import Known, known
+from ..model.subprograms import MISSING, Draft, Inexpressible, union
+from ..model.values import Known, known
+from .context import Context
+from .table import cast, onnx, require_few
 
 OTHER_BRANCH = (
     "an If of the model takes its other branch on these inputs, which doesn't fit what follows as the program was "

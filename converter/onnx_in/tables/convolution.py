@@ -11,8 +11,9 @@ from ....runtime.ir.types import Type, is_floating
 from ....runtime.ops import contraction, convolution, linear, shaping, slicing
 from ....runtime.ops.linear_algebra import matrix
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import Unsupported, onnx
+from ...unsupported import Unsupported
+from .context import Context
+from .table import onnx
 
 Padding = tuple[tuple[Any, Any], ...]
 AUTO = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")

@@ -11,11 +11,12 @@ from ....runtime.ir.dims import SymbolicDim
 from ....runtime.ir.types import FLOAT32, INT64, Type
 from ....runtime.ops import comparison, creation, elementwise, shaping
 from ....runtime.tracing import Traced
-from .. import protos
-from ..context import Context
-from ..table import Unsupported, cast, onnx
-from ..values import Known, known
+from ...unsupported import Unsupported
+from ..model import protos
+from ..model.values import Known, known
+from .context import Context
 from .shaping import length_of, unknown_shape
+from .table import cast, onnx
 
 
 @onnx("Constant")

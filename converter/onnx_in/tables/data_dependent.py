@@ -7,8 +7,8 @@ from typing import Any
 from ....runtime.ops import data_dependent, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import onnx
+from .context import Context
+from .table import onnx
 
 
 @onnx("NonZero")

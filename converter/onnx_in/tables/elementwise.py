@@ -13,9 +13,9 @@ from ....runtime.errors import ShapeError
 from ....runtime.ops import boundary, comparison, elementwise, rounding, shaping, trigonometry
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import onnx
-from ..values import Known
+from ..model.values import Known
+from .context import Context
+from .table import onnx
 
 # ---- one operand ----
 

@@ -22,9 +22,10 @@ from ....runtime.ops import (
 )
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import Unsupported, cast, onnx
+from ...unsupported import Unsupported
+from .context import Context
 from .convolution import convolved, gemm, product_of
+from .table import cast, onnx
 
 DOMAIN = "com.microsoft"
 

@@ -11,10 +11,11 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import attention, comparison, creation, elementwise, indexing, shaping, slicing
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import Unsupported, cast, onnx
+from ...unsupported import Unsupported
+from .context import Context
 from .convolution import product_of
 from .fused import DOMAIN
+from .table import cast, onnx
 
 
 def _part(x: Any, axis: int, start: Any, stop: Any) -> Any:

@@ -11,11 +11,12 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import comparison, convolution, creation, elementwise, indexing, resize, rounding, shaping, slicing
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import Unsupported, cast, onnx
-from ..values import Known
+from ...unsupported import Unsupported
+from ..model.values import Known
+from .context import Context
 from .convolution import fixed, per_axis, window_padding
 from .shaping import unknown_shape
+from .table import cast, onnx
 
 
 @onnx("Upsample", values=("scales",))

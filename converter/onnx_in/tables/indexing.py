@@ -10,8 +10,8 @@ from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import creation, elementwise, embeddings, indexing, rounding, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import cast, onnx
+from .context import Context
+from .table import cast, onnx
 
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 

@@ -10,9 +10,9 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import onnx
+from .context import Context
 from .elementwise import aligned
+from .table import onnx
 
 
 def _enter(name: str, dtype: np.dtype[Any] | None = None) -> None:

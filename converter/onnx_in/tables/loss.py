@@ -10,8 +10,8 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.types import INT64
 from ....runtime.ops import activation, comparison, elementwise, indexing, reduction, shaping
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import cast, onnx
+from .context import Context
+from .table import cast, onnx
 
 REDUCTIONS = ("mean", "sum", "none")
 

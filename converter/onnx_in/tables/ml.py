@@ -12,9 +12,10 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import FLOAT32, INT64, is_floating
 from ....runtime.ops import activation, comparison, elementwise, indexing, linear, reduction, shaping, sorting
 from ....runtime.tracing import Traced
-from .. import protos
-from ..context import Context
-from ..table import Unsupported, cast, onnx, require_few
+from ...unsupported import Unsupported
+from ..model import protos
+from .context import Context
+from .table import cast, onnx, require_few
 
 DOMAIN = "ai.onnx.ml"
 

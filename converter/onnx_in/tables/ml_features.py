@@ -10,9 +10,10 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, INT64, is_floating
 from ....runtime.ops import comparison, elementwise, linear, reduction, shaping, slicing, trigonometry
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import Unsupported, cast, onnx, require_few
+from ...unsupported import Unsupported
+from .context import Context
 from .ml import DOMAIN
+from .table import cast, onnx, require_few
 
 
 @onnx("Imputer", domain=DOMAIN)

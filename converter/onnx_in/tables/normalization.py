@@ -14,10 +14,11 @@ from ....runtime.ops import batch_normalization as batch_ops
 from ....runtime.ops import group_normalization as group_ops
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from .. import protos
-from ..context import Context
-from ..table import Unsupported, cast, onnx
-from ..values import Known, known
+from ...unsupported import Unsupported
+from ..model import protos
+from ..model.values import Known, known
+from .context import Context
+from .table import cast, onnx
 
 
 @onnx("BatchNormalization", buffers=("input_mean", "input_var"))

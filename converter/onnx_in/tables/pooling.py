@@ -23,10 +23,11 @@ from ....runtime.ops import (
     slicing,
 )
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import Unsupported, onnx
+from ...unsupported import Unsupported
+from .context import Context
 from .convolution import Padding, is_symbolic, per_axis, same_sized, spatial_rank, widened, window_padding
 from .shaping import unknown_shape
+from .table import onnx
 
 
 def _geometry(

@@ -12,11 +12,11 @@ from ....runtime.ir.types import FLOAT32, FLOAT64, INT32, is_floating
 from ....runtime.ops import elementwise, linear, reduction, rounding, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from .. import protos
-from ..context import Context
-from ..table import cast, onnx
+from ..model import protos
 from .casting import converted
+from .context import Context
 from .convolution import convolved
+from .table import cast, onnx
 
 UINT8 = np.dtype(np.uint8)
 

@@ -12,11 +12,12 @@ from ....runtime.ir.types import FLOAT32, INT32, is_floating
 from ....runtime.ops import activation, comparison, elementwise, linear, reduction, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import Unsupported, cast, onnx
+from ...unsupported import Unsupported
+from .context import Context
 from .fused import DOMAIN
 from .pooling import average_pool
 from .quantization import UINT8, aligned, dequantize_linear, dynamic_quantize_linear, quantize_linear, quantized
+from .table import cast, onnx
 
 
 def _real(x: Any, scale: Any, zero: Any, *, axis: int | None = None) -> Any:

@@ -9,9 +9,9 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ops import elementwise, random, shaping, sorting
 from ....runtime.tracing import Traced
-from .. import protos
-from ..context import Context
-from ..table import cast, onnx
+from ..model import protos
+from .context import Context
+from .table import cast, onnx
 
 
 def _kind(input: Any, dtype: int | None, name: str) -> np.dtype[Any]:

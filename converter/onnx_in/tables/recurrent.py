@@ -15,8 +15,9 @@ from ....runtime.ops.gru import gru as gru_layer
 from ....runtime.ops.lstm import lstm as lstm_layer
 from ....runtime.ops.rnn import rnn as rnn_layer
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import Unsupported, cast, onnx, require_few
+from ...unsupported import Unsupported
+from .context import Context
+from .table import cast, onnx, require_few
 
 Activation = Callable[[Any], Any]
 DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}

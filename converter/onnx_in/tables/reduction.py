@@ -8,9 +8,9 @@ from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import shaping, sorting
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import onnx
+from .context import Context
 from .shaping import length_of, unknown_shape
+from .table import onnx
 
 
 def _enter(name: str) -> None:

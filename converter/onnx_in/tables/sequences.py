@@ -14,9 +14,10 @@ from ....runtime.ops import comparison, elementwise, guard, indexing, shaping, s
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.higher_order.by_value import by_value
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import Unsupported, cast, onnx, require_few
-from ..values import Known, Optional, Pieces, Sequence, known
+from ...unsupported import Unsupported
+from ..model.values import Known, Optional, Pieces, Sequence, known
+from .context import Context
+from .table import cast, onnx, require_few
 
 
 def _inner(value: Any) -> Any:

@@ -13,9 +13,9 @@ from ....runtime.onnx_functions.shaping import END, normalized
 from ....runtime.ops import comparison, creation, elementwise, indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import onnx
-from ..values import Known, known, known_dims
+from ..model.values import Known, known, known_dims
+from .context import Context
+from .table import onnx
 
 
 def unknown_shape(context: Context, x: Any, rank: Any) -> tuple[Type | None, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import onnx
-from ..values import known
+from ..model.values import known
+from .context import Context
 from .shaping import unknown_shape
+from .table import onnx
 
 
 @onnx("DFT", values=("dft_length", "axis"))

@@ -7,8 +7,9 @@ from typing import Any
 
 from ....runtime.errors import ConversionError
 from ....runtime.ir.types import FLOAT32, Type
-from ..context import Context
-from ..table import Unsupported, onnx
+from ...unsupported import Unsupported
+from .context import Context
+from .table import onnx
 
 
 @onnx("TfIdfVectorizer", values=("X",))

@@ -10,8 +10,8 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ops import comparison, elementwise, shaping
 from ....runtime.tracing import Traced
-from ..context import Context
-from ..table import cast, onnx
+from .context import Context
+from .table import cast, onnx
 
 DOMAIN = "ai.onnx.preview.training"
 

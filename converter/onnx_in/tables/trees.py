@@ -10,12 +10,13 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, FLOAT64, INT64, is_floating
 from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping, slicing, sorting
 from ....runtime.tracing import Traced
-from .. import protos
-from ..context import Context
-from ..forests import LEAF, MEMBER, MODES, Forest, listed_forest, numbered_forest
-from ..table import Unsupported, cast, onnx
-from ..values import known
+from ...unsupported import Unsupported
+from ..model import protos
+from ..model.values import known
+from .context import Context
+from .forests import LEAF, MEMBER, MODES, Forest, listed_forest, numbered_forest
 from .ml import DOMAIN, after_transform
+from .table import cast, onnx
 
 COMPARISONS = {
     "BRANCH_LEQ": comparison.less_equal,

@@ -3,7 +3,6 @@
 from . import (  # noqa: F401
     activation,
     attention,
-    by_value,
     comparison,
     control_flow,
     convolution,

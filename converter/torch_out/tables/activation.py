@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ..table import Context, torch_form, torch_function
+from .table import Context, torch_form, torch_function
 
 FUNCTIONS: dict[str, Any] = {
     "relu": F.relu,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..table import torch_function
+from .table import torch_function
 
 OPERATORS: dict[str, Any] = {
     "equal": operator.eq,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ir.types import Type
-from ...capture.table import torch_dtype
-from .. import control
-from ..table import Context, torch_form
+from ...dtypes import torch_dtype
+from ..calls import control
+from .table import Context, torch_form
 
 
 @torch_form("cond")

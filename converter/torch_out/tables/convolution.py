@@ -6,8 +6,8 @@ from typing import Any
 
 import torch.nn.functional as F
 
-from .. import functions
-from ..table import Context, torch_form
+from ..calls import functions
+from .table import Context, torch_form
 
 CONV = (F.conv1d, F.conv2d, F.conv3d)
 CONV_TRANSPOSE = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from ...capture.table import torch_dtype
-from ..table import Context, torch_form
+from ...dtypes import torch_dtype
+from .table import Context, torch_form
 
 
 @torch_form("full")

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from .. import functions
-from ..table import Context, torch_form
+from ..calls import functions
+from .table import Context, torch_form
 
 
 @torch_form("read_sizes")

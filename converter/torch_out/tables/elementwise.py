@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ....runtime.ir.types import is_floating
-from ...capture.table import torch_dtype
-from ..table import Context, torch_form, torch_function
+from ....runtime.ir.types import as_dtype, is_floating
+from ...dtypes import torch_dtype
+from .table import Context, torch_form, torch_function
 
 OPERATORS: dict[str, Any] = {
     "add": operator.add,
@@ -113,3 +114,8 @@ def _(context: Context, x: Any, *, call: int, kind: str, slot: str) -> Any:
 @torch_form("stop_gradient")
 def _(context: Context, x: Any) -> Any:
     return x.detach()
+
+
+@torch_form("bitcast")
+def _(context: Context, x: Any, *, dtype: np.dtype[Any]) -> Any:
+    return x.view(torch_dtype(as_dtype(dtype)))

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 
 from ....runtime.ir.types import INT32, INT64
 from ....runtime.ops.common import normalize_axis
-from .. import functions
-from ..table import Context, torch_form
+from ..calls import functions
+from .table import Context, torch_form
 
 
 def _whole(context: Context, indices: Any, position: int = 1) -> Any:

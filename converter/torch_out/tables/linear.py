@@ -7,8 +7,8 @@ from typing import Any
 
 import torch.nn.functional as F
 
-from .. import functions
-from ..table import torch_function
+from ..calls import functions
+from .table import torch_function
 
 FUNCTIONS: dict[str, Any] = {
     "matmul": operator.matmul,

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from .. import functions
-from ..table import Context, no_torch_form, torch_form
+from ..calls import functions
+from .table import Context, no_torch_form, torch_form
 
 
 @torch_form("binary_cross_entropy")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import matrices
-from ..table import Context, no_torch_form, torch_form, torch_function
+from ..calls import matrices
+from .table import Context, no_torch_form, torch_form, torch_function
 
 torch_function("magnitude", matrices.magnitude)
 no_torch_form("cofactors", "it stands in gradients of determinants only, which torch has by itself")

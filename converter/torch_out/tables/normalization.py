@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ..table import Context, torch_form
+from .table import Context, torch_form
 
 
 @torch_form("layer_norm")

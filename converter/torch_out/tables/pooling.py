@@ -6,9 +6,9 @@ from typing import Any
 
 import torch.nn.functional as F
 
-from .. import functions
-from ..table import Context, torch_form
+from ..calls import functions
 from .convolution import symmetric
+from .table import Context, torch_form
 
 MAX = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 AVERAGE = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)

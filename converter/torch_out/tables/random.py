@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from ...capture.table import torch_dtype
-from ..table import Context, torch_form
+from ...dtypes import torch_dtype
+from .table import Context, torch_form
 
 
 def _empty(context: Context, shape: Any) -> Any:

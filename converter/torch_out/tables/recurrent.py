@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import recurrence
-from ..table import Context, no_torch_form, torch_form
+from ..calls import recurrence
+from .table import Context, no_torch_form, torch_form
 
 
 @torch_form("lstm")

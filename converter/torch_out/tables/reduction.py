@@ -9,8 +9,8 @@ import torch
 
 from ....runtime.ir.types import is_floating
 from ....runtime.ops.common import normalize_axes
-from ...capture.table import torch_dtype
-from ..table import Context, torch_form
+from ...dtypes import torch_dtype
+from .table import Context, torch_form
 
 FUNCTIONS: dict[str, Any] = {
     "reduce_mean": torch.mean,

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from .. import recurrence
-from ..table import Context, torch_form
+from ..calls import recurrence
 from .reduction import same_dtype
+from .table import Context, torch_form
 
 
 @torch_form("cumsum")

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from ....runtime.ops.common import normalize_axis
-from .. import functions
-from ..table import Context, torch_form
+from ..calls import functions
+from .table import Context, torch_form
 
 
 @torch_form("reshape")

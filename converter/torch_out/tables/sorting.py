@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ....runtime.ir.types import BOOL
-from ..table import Context, torch_form
+from .table import Context, torch_form
 
 
 def _extremum(op: str, function: Callable[..., Any]) -> None:

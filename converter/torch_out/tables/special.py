@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..table import Context, torch_form, torch_function
+from .table import Context, torch_form, torch_function
 
 FUNCTIONS: dict[str, Any] = {
     "airy_ai": torch.special.airy_ai,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...common.dtype import bool_
 from ...common.tensor import Tensor, wrapped
@@ -13,14 +13,11 @@ from ...ops.higher_order.control_flow import cond
 from ...ops.higher_order.subprogram_rules import as_tuple
 from ...programs.subprograms import own_symbols
 from ...tracing import Traced
-from ..current import current_recording
+from ..current import Recording, current_recording
 from ..printing import conditional, values_of, with_values
 from .joining import Joining, filled
 from .regions import Imports, Region, as_value, assembled, operands
 from .state import State, Undefined, Variable
-
-if TYPE_CHECKING:
-    from ..recording import Trace
 
 
 def is_symbolic(value: Any) -> bool:
@@ -78,7 +75,7 @@ def either_of(condition: Tensor, then: Callable[[], Any], orelse: Callable[[], A
 
 
 def _conditional(
-    trace: Trace, condition: Tensor, regions: Sequence[Region], pairs: Sequence[tuple[Any, Any]]
+    trace: Recording, condition: Tensor, regions: Sequence[Region], pairs: Sequence[tuple[Any, Any]]
 ) -> list[Tensor]:
     """The outputs of a `cond` that gives one of each pair."""
     if not pairs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,9 @@ from ...common.nested import refilled
 from ...common.tensor import Tensor
 from ...errors import UnsupportedPython
 from ...ir.types import is_floating
+from ..current import Recording
 from ..objects import is_same
 from .state import Undefined
-
-if TYPE_CHECKING:
-    from ..recording import Trace
 
 _NUMBERS = (bool, int, float, np.generic)
 
@@ -47,7 +45,7 @@ class Joining:
         pairs: what is an output, of the one and of the other branch: symbolic data, or arrays.
     """
 
-    def __init__(self, trace: Trace, when: tuple[str, str] = ("the true branch", "the false branch")) -> None:
+    def __init__(self, trace: Recording, when: tuple[str, str] = ("the true branch", "the false branch")) -> None:
         self._trace = trace
         self._when = when
         self.pairs: list[tuple[Any, Any]] = []

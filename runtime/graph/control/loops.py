@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...ir.types import INT64, Type
 from ...ops import comparison, elementwise
 from ...ops.higher_order.loops import loop
 from ...ops.higher_order.subprogram_rules import as_tuple
-from ..current import current_recording
+from ..current import Recording, current_recording
 from ..objects import is_same
 from ..printing import Printed, Repeated, repeated
 from .conditions import either_of, is_symbolic, truth
@@ -25,9 +25,6 @@ from .joining import described, like, number_dtype
 from .regions import Region, as_value, assembled, operands
 from .rewriting import GO_ON, RETURNED
 from .state import Place, State, Undefined, Variable
-
-if TYPE_CHECKING:
-    from ..recording import Trace
 
 _ENDLESS = np.iinfo(np.int64).max
 _MOST_ATTEMPTS = 50
@@ -88,7 +85,7 @@ def _goes_on(signal: Any) -> Any:
     return comparison.equal(signal, np.asarray(GO_ON, np.int64)) if is_symbolic(signal) else signal == GO_ON
 
 
-def attempted(trace: Trace, body: Callable[[], Any]) -> Any:
+def attempted(trace: Recording, body: Callable[[], Any]) -> Any:
     """Run a body; if a tensor decides whether its loop goes on, as if it hadn't run."""
     state, recording = State(trace, (body,)), tape.current()
     nodes, calls, printed, made = len(trace.builder.nodes), len(trace.calls), len(trace.printed), dict(trace.made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...common.nested import mapped
 from ...common.tensor import Tensor, created, wrapped
@@ -17,11 +17,8 @@ from ...ir.types import BOOL, CellCall, Node, Type, Value
 from ...ops import creation
 from ...tracing import Builder, Traced
 from ...tree import positional, sequence
+from ..current import Enclosing, Recording
 from .state import Changes, State
-
-if TYPE_CHECKING:
-    from ..printing import Entry
-    from ..recording import Trace
 
 Imports = dict[tuple[int, int], tuple[Traced, Tensor]]
 """What comes in from outside and is tracked on a tape there: the value that stands for it within, and the tensor."""
@@ -48,7 +45,7 @@ class Region:
         printed: what is printed, in order.
     """
 
-    def __init__(self, trace: Trace, state: State, imports: Imports) -> None:
+    def __init__(self, trace: Recording, state: State, imports: Imports) -> None:
         self.trace = trace
         self.outer = trace.region
         self.depth: int = 1 if self.outer is None else self.outer.depth + 1
@@ -64,7 +61,7 @@ class Region:
         self.result: Any = None
         self.changes: Changes = {}
         self.nodes: list[Node] = []
-        self.printed: list[Entry] = []
+        self.printed: list[Any] = []
         self._state = state
 
     def run(self, function: Callable[[], Any]) -> None:
@@ -99,7 +96,7 @@ class Region:
 
     def begins_gradient(self) -> None:
         """A gradient is asked for within."""
-        region: Region | None = self
+        region: Enclosing | None = self
         while region is not None:
             if region.tape is not None:
                 raise self.trace.guard.refusal(
@@ -111,7 +108,7 @@ class Region:
 
     def imported_in(self, structure: Any) -> Any:
         """Nested tuples, lists and dicts with tensors as they are used within."""
-        region: Region | None = self
+        region: Enclosing | None = self
         while region is not None:
             if region.tape is not None:
                 return mapped(structure, self.imported)
@@ -128,7 +125,7 @@ class Operand:
 
 
 def operands(
-    trace: Trace, regions: Iterable[Region], results: Iterable[Value], given: Iterable[Value]
+    trace: Recording, regions: Iterable[Region], results: Iterable[Value], given: Iterable[Value]
 ) -> list[Operand]:
     """What regions take from outside, in order.
 
@@ -160,7 +157,7 @@ def _told(node: Node, known: set[str]) -> set[str]:
     return {reading.symbol for reading in readings(node, known)}
 
 
-def _teller(trace: Trace, name: str) -> Value:
+def _teller(trace: Recording, name: str) -> Value:
     """A value of outside whose shape tells a size: one that is there, or else one that is made for it."""
     for value in (*trace.inputs, *(value for node in trace.builder.nodes for value in node.outputs)):
         if name in input_symbols([value]):
@@ -170,7 +167,12 @@ def _teller(trace: Trace, name: str) -> Value:
 
 
 def assembled(
-    trace: Trace, region: Region, given: Sequence[Value], taken: Sequence[Operand], results: Sequence[Value], name: str
+    trace: Recording,
+    region: Region,
+    given: Sequence[Value],
+    taken: Sequence[Operand],
+    results: Sequence[Value],
+    name: str,
 ) -> Program:
     """The sub-program of a region.
 

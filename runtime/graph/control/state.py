@@ -9,17 +9,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import CellType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ...common.nested import refilled
 from ...common.tensor import Tensor, wrapped
 from ...nn.cell import Cell
 from ...tracing import Traced
+from ..current import Recording, TracedParameter
 from ..objects import DEEPEST, LARGEST, is_same, is_the_users
 from .rewriting import MODULE
-
-if TYPE_CHECKING:
-    from ..recording import Held, Trace
 
 
 class Undefined:
@@ -141,7 +139,7 @@ class Written:
 class Assigned:
     """The value of a Parameter."""
 
-    held: Held
+    held: TracedParameter
 
     def get(self) -> Tensor:
         """It, as a plain tensor."""
@@ -180,7 +178,7 @@ class State:
     """
 
     def __init__(
-        self, trace: Trace, functions: Iterable[Callable[..., Any]], further: Mapping[Any, Place] | None = None
+        self, trace: Recording, functions: Iterable[Callable[..., Any]], further: Mapping[Any, Place] | None = None
     ) -> None:
         self._trace = trace
         self._places: dict[Any, Place] = dict(further or {})

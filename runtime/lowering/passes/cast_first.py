@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.types import FLOAT32, is_half
-from ..graph import Emitted, Graph
+from ..emitted import Emitted
+from ..graph import Graph
 
 
 def cast_first(graph: Graph, results: set[str]) -> None:

@@ -8,7 +8,8 @@ from math import prod
 import numpy as np
 
 from ...ir.types import FLOAT32, INT64
-from ..graph import Emitted, Graph
+from ..emitted import Emitted
+from ..graph import Graph
 
 FEW_TAPS = 4
 """With more of them, MaxPool tells positions sooner than comparisons do."""

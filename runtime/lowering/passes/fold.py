@@ -12,7 +12,8 @@ from onnx.reference import ReferenceEvaluator
 from ...ir.types import Type, as_dtype, is_half
 from ...ops.boundary import STOP_GRADIENT
 from ..deferred import Array, Deferred, array_of, type_of
-from ..graph import Emitted, Graph, node_proto
+from ..emitted import Emitted, node_proto
+from ..graph import Graph
 
 SMALL = 2**12  # bytes; only larger tensors count in how much a model grows
 AT_ONCE = 2**18  # bytes; larger tensors are computed when they are written

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..graph import Emitted, Graph
+from ..emitted import Emitted
+from ..graph import Graph
 
 SCALED_AXIS = {"Conv": 0, "ConvTranspose": 1}  # of the weight: that of the channels that come out
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...ir.types import is_floating
-from ..graph import Emitted, Graph
+from ..emitted import Emitted
+from ..graph import Graph
 
 
 def fuse_gemm(graph: Graph, results: set[str]) -> None:

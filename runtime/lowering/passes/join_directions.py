@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Emitted, Graph
+from ..emitted import Emitted
+from ..graph import Graph
 
 RECURRENT = ("GRU", "LSTM", "RNN")
 BOTH_WAYS = frozenset({"hidden_size", "direction", "activations", "linear_before_reset"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..graph import Emitted, Graph
+from ..emitted import Emitted
+from ..graph import Graph
 from .simplify import RESHAPES
 
 

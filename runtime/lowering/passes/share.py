@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...ops.boundary import STOP_GRADIENT
-from ..graph import Emitted, Graph
-from ..nodes import Subgraph
+from ..emitted import Emitted, Subgraph
+from ..graph import Graph
 
 # what draws is drawn anew by each node
 RANDOM = frozenset(

@@ -6,7 +6,8 @@ import numpy as np
 
 from ...ir.types import Type
 from ...ops.boundary import STOP_GRADIENT
-from ..graph import Emitted, Graph
+from ..emitted import Emitted
+from ..graph import Graph
 
 RESHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 

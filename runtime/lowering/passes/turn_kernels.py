@@ -6,7 +6,8 @@ from math import prod
 
 import numpy as np
 
-from ..graph import Emitted, Graph
+from ..emitted import Emitted
+from ..graph import Graph
 
 MANY_CHANNELS = 64
 """With fewer channels coming out, but for one to a group, ONNX Runtime computes a ConvTranspose as fast."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..graph import Emitted, Graph
+from ..emitted import Emitted
+from ..graph import Graph
 
 
 def unpool(graph: Graph, results: set[str]) -> None:

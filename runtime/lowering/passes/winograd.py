@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...ir.types import FLOAT32
-from ..graph import Emitted, Graph
+from ..emitted import Emitted
+from ..graph import Graph
 
 Array = np.ndarray[Any, Any]
 

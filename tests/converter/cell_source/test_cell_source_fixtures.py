@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from cellbridge.converter import from_torch
-from cellbridge.parity import assert_parity, model_file
+from cellbridge.parity import assert_parity
 from cellbridge.parity.assertions import UnpairedWarning
+from cellbridge.parity.inputs import model_file
 from fixtures.faults.models import MODELS
 from tests.converter.cell_source.writing import assert_port, network_of
 

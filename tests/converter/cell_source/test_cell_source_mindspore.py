@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from cellbridge.converter import from_torch, to_cell_checkpoint, to_cell_source
-from cellbridge.parity import model_file
+from cellbridge.parity.inputs import model_file
 from cellbridge.runtime import Program
 from tests.converter.cell_source.writing import executed
 

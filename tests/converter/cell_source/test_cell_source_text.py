@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cellbridge.converter import from_torch, to_cell_source
-from cellbridge.parity import model_file
+from cellbridge.parity.inputs import model_file
 from tests.converter.cell_source.writing import assert_port
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"

@@ -10,8 +10,8 @@ import torch
 from torch import nn as tnn
 
 from cellbridge import parity
-from cellbridge.parity.porting import framework_of
 from cellbridge.parity.report.terminal import failure_text
+from cellbridge.parity.sides.known_frameworks import framework_of
 from tests.parity.porting import sequence_ports, vision_ports
 
 mindspore = pytest.importorskip("mindspore", reason="the mindspore package isn't installed")

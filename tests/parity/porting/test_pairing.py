@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch import nn as tnn
 
-from cellbridge.parity.pairing import Pairing, pair_up
+from cellbridge.parity.pairing.cells import Pairing, pair_up
 from cellbridge.runtime import nn
 from cellbridge.runtime.errors import UsageError
 from tests.parity.porting.ports import made

@@ -10,7 +10,7 @@ import torch
 from torch import nn as tnn
 
 from cellbridge import parity
-from cellbridge.parity.results import Report
+from cellbridge.parity.report.report import Report
 from cellbridge.runtime import Parameter, Tensor, nn, ops
 from cellbridge.runtime.errors import ParityError
 from tests.parity.porting.faults import BACKWARD, FAULTS

@@ -11,8 +11,10 @@ from torch import nn as tnn
 from torch.nn import functional as F
 
 from cellbridge import parity
+from cellbridge.parity.report.report import Report
 from cellbridge.parity.report.terminal import failure_text
-from cellbridge.parity.results import UNPAIRED, PairedCell, Report
+from cellbridge.parity.results.cell_report import PairedCell
+from cellbridge.parity.results.comparison import UNPAIRED
 from cellbridge.runtime import Tensor, nn, ops
 
 

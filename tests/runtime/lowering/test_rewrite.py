@@ -9,7 +9,8 @@ import numpy as np
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import BOOL, FLOAT32, Node, Type
 from cellbridge.runtime.lowering.rewrites.rewrite import let_last_node_give, rewrite
-from cellbridge.runtime.ops import control_flow, elementwise
+from cellbridge.runtime.ops import elementwise
+from cellbridge.runtime.ops.higher_order import control_flow
 from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.subprograms import finished, traced
 from cellbridge.runtime.tracing import Builder, Traced

@@ -23,7 +23,8 @@ from cellbridge.runtime.ir.types import CellCall, Type, as_dtype
 from cellbridge.runtime.lowering.model import Lowering
 from cellbridge.runtime.lowering.writing import add_initializers
 from cellbridge.runtime.programs.gradient_program import differentiate
-from cellbridge.runtime.programs.interpreter import execute, plan
+from cellbridge.runtime.programs.interpreter import execute
+from cellbridge.runtime.programs.plan import plan
 from cellbridge.runtime.tracing import Builder, Traced
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.runtime.ops.cases_recurrent import LAYERS, attributes_of, layer_inputs

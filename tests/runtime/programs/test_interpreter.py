@@ -14,7 +14,8 @@ from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import Node, Source
 from cellbridge.runtime.ops import elementwise, random, shaping, slicing
 from cellbridge.runtime.ops.boundary import boundary
-from cellbridge.runtime.programs.interpreter import bind, plan
+from cellbridge.runtime.programs.interpreter import bind
+from cellbridge.runtime.programs.plan import plan
 from tests.runtime.building import build
 
 N = symbol("n")

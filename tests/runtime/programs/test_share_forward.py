@@ -13,7 +13,8 @@ from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import Value
 from cellbridge.runtime.lowering.rewrites import rewrite, upcast_half_precision
 from cellbridge.runtime.programs.gradient_program import GradientProgram, differentiate
-from cellbridge.runtime.programs.interpreter import execute, plan
+from cellbridge.runtime.programs.interpreter import execute
+from cellbridge.runtime.programs.plan import plan
 from cellbridge.runtime.programs.share_forward import forward_once
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.cases_recurrent import attributes_of, layer_inputs

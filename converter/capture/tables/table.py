@@ -1,0 +1,152 @@
+"""The table of ATen operators: for each, the function that writes it in ops of the IR.
+
+A function's docstring is the schema of the operator; its parameters are those of the schema (what says only where a
+tensor lives in memory is dropped). It gets a `Context` first and returns a traced value, or a tuple of them:
+
+    @aten("aten.relu.default")
+    def relu(context, self):
+        "relu(Tensor self) -> Tensor"
+        return rectifier.relu(self)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ....runtime.entering import entering
+from ....runtime.ir.dims import Dim, SymbolicDim
+from ....runtime.ir.types import BOOL, Type, at_least_float32, is_half
+from ....runtime.ops import creation, elementwise
+from ....runtime.ops.complex_numbers import Complex
+from ....runtime.tracing import Builder, Traced
+from ...dtypes import numpy_dtype, torch_dtype
+
+Translation = Callable[..., Any]
+
+TABLE: dict[str, Translation] = {}
+
+MISSING = object()  # a value that couldn't be translated, and whatever is computed of it
+
+PLACEMENT = frozenset({"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy"})
+"""Arguments that say where and how a tensor lies in memory, not what it holds."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a translation needs to know beside its operands.
+
+    Attributes:
+        builder: of the program under construction.
+        types: dtype and shape of each output, as torch inferred them; None for an output that isn't a tensor. Of a
+            complex one, those of its parts.
+        used: for each output, whether anything takes it; one that nothing takes may be given as None.
+        operands: the positional arguments as torch has them: fake tensors know how they lie in memory.
+        is_complex: whether the first output is complex.
+    """
+
+    builder: Builder
+    types: tuple[Type | None, ...]
+    used: tuple[bool, ...]
+    operands: tuple[Any, ...] = ()
+    is_complex: bool = False
+
+    @property
+    def type(self) -> Type:
+        """Type of the first output."""
+        first = self.types[0]
+        assert first is not None
+        return first
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Shape of the first output, symbolic sizes included."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the first output."""
+        return self.type.dtype
+
+
+class Number(Traced):
+    """A Python float that the program computes: a tensor without dimensions that gives way in dtype promotion."""
+
+
+def aten(*targets: str) -> Callable[[Translation], Translation]:
+    """Register a translation for operators as torch prints them, e.g. `"aten.add.Tensor"`; a name taken raises."""
+    return entering(TABLE, targets)
+
+
+def promoted(*operands: Any) -> np.dtype[Any]:
+    """The dtype to which torch promotes tensors (0-dimensional ones weakly), Python numbers and symbolic sizes.
+
+    Of complex ones it is that of the parts.
+    """
+    stand_ins = [_stand_in(x) for x in operands]
+    result = stand_ins[0]
+    for other in stand_ins[1:]:
+        kind = torch.result_type(result, other)
+        rank = max(getattr(result, "ndim", 0), getattr(other, "ndim", 0))
+        result = torch.empty((1,) * rank, dtype=kind, device="meta")
+    return numpy_dtype(result.dtype)
+
+
+def _stand_in(operand: Any) -> Any:
+    """Something of the same dtype and kind that torch can be asked about."""
+    if isinstance(operand, Complex):
+        return torch.empty((1,) * operand.ndim, dtype=torch_dtype(operand.dtype).to_complex(), device="meta")
+    if isinstance(operand, Number):
+        return 1.0
+    if isinstance(operand, Traced):
+        return torch.empty((1,) * operand.ndim, dtype=torch_dtype(operand.dtype), device="meta")
+    return 1 if isinstance(operand, SymbolicDim) else operand
+
+
+def cast(x: Traced, dtype: np.dtype[Any]) -> Traced:
+    """`x` in `dtype`; itself where it already is."""
+    if x.dtype == dtype:
+        return x
+    result: Traced = elementwise.cast(x, dtype=dtype)
+    return result
+
+
+def operands(context: Context, dtype: np.dtype[Any], *values: Any) -> list[Any]:
+    """Tensors, Python numbers and symbolic sizes as traced values of one dtype."""
+    return [cast(x, dtype) if isinstance(x, Traced) else scalar(context, x, dtype) for x in values]
+
+
+def dtype_beside(context: Context, *values: Any) -> np.dtype[Any]:
+    """The dtype to compute in with these operands: float32 where half precision would round a number among them.
+
+    ATen multiplies and divides tensors in half precision by numbers and by tensors without dimensions as they are, and
+    rounds only the result. (It adds them, and takes them as powers, rounded.)
+    """
+    dtype = context.dtype
+    return at_least_float32(dtype) if is_half(dtype) and any(_is_rounded_in(dtype, x) for x in values) else dtype
+
+
+def _is_rounded_in(dtype: np.dtype[Any], x: Any) -> bool:
+    """Whether a scalar isn't what it was in `dtype`, or may not be: of one that is computed, that isn't known."""
+    if isinstance(x, Traced):
+        return not x.shape and x.dtype not in (dtype, BOOL)
+    if isinstance(x, SymbolicDim):
+        return True
+    with np.errstate(over="ignore"):
+        rounded = float(np.asarray(x).astype(dtype))
+    return not math.isnan(x) and rounded != x
+
+
+def scalar(context: Context, number: Any, dtype: np.dtype[Any]) -> Traced:
+    """A Python number, a computed one or a symbolic size as a traced value without dimensions."""
+    if isinstance(number, Number):
+        return cast(number, dtype)
+    if isinstance(number, SymbolicDim):
+        full: Traced = context.builder.create(creation.full, shape=(), value=number, dtype=dtype)
+        return full
+    return context.builder.constant(number, dtype)

@@ -1,0 +1,149 @@
+"""A network as its Cell source has it: modules that may be known layers, or call modules that others hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ....runtime.ir.dims import symbols_in
+from ....runtime.ir.flow import Flow
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Value
+from ...structure import network as structure
+from ...structure.interfaces import Interface
+from ...structure.naming import free_name
+from ...structure.network import Array, common
+from ..text.expressions import RESERVED, Literals, attribute_of, identifier
+from .idioms import with_idioms
+
+__all__ = ["Array", "Layer", "Module", "Network", "common"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A module that is a known layer.
+
+    Attributes:
+        text: the expression that makes it.
+        names: for each Parameter of the layer, the module's attribute that it holds.
+        takes: how its inputs are passed, `{0}` the first.
+        gives: how its outputs are returned; a pattern likewise.
+        unit_axes: whether its kernels have an axis of size 1 before the last (convolutions along one axis).
+    """
+
+    text: str
+    names: dict[str, str] = field(default_factory=dict)
+    takes: str = "{0}"
+    gives: str = "{0}"
+    unit_axes: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The class of the layer."""
+        return self.text[: self.text.index("(")]
+
+    @property
+    def arguments(self) -> str:
+        """What the class is given."""
+        return self.text[self.text.index("(") + 1 : -1]
+
+
+@dataclass(eq=False)
+class Module(structure.Module):
+    """One module.
+
+    Attributes:
+        constants: tensors fixed in the program that its calls use, by the attributes that hold them.
+        borrowed: modules elsewhere that it calls, and the attributes under which it knows them.
+        layer: what layer it is, None if it is written out.
+        varies: whether its calls do different things: each is told which variant it is.
+    """
+
+    constants: dict[str, Value] = field(default_factory=dict)
+    borrowed: dict[Module, str] = field(default_factory=dict)
+    layer: Layer | None = None
+    varies: bool = False
+
+    def written_name(self, attribute: str) -> str:
+        """What the written layer calls a parameter or buffer."""
+        if self.layer is None:
+            return attribute
+        return next(name for name, own in self.layer.names.items() if own == attribute)
+
+    def path_from(self, above: Module) -> str:
+        """The module from the `self` of one above, or of itself."""
+        if self is above:
+            return "self"
+        assert self.parent is not None, f"{self.path} is not below {above.path}"
+        path = self.parent.path_from(above)
+        return f"{path}[{self.name}]" if self.parent.is_numbered else attribute_of(path, self.name)
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether its children are numbered from 0, as those of a list are."""
+        return bool(self.children) and list(self.children) == [str(i) for i in range(len(self.children))]
+
+
+class Network(structure.Network[Module]):
+    """The modules of a program; in `flows`, idioms of several ops are one.
+
+    Attributes:
+        target: the framework that the source is for.
+        uses: how often each value is an operand or an output, not counting idioms.
+        literals: those of the source that is to be written.
+        size_names: what the sizes are called there that symbols stand for.
+    """
+
+    def __init__(self, program: Program, target: str) -> None:
+        super().__init__(program, Module)
+        self.target = target
+        self.literals = Literals()
+        self.size_names: dict[str, str] = {}
+        operands = Counter(value for node in self.nodes for value in node.inputs)
+        for flow in self.flows:
+            flow.body[:] = with_idioms(flow.body, operands, self.scalar)
+        self.uses = operands + Counter(program.outputs)
+        self._grow()
+
+    def _grow(self) -> None:
+        self.grow_calls()
+        for name, parameter in self.program.parameters.items():
+            self.hold(name, name, parameter.value)
+            for alias in parameter.aliases:
+                if alias.rpartition(".")[0] in self.modules:
+                    self.hold(alias, name, parameter.value)
+        for name, buffer in self.program.buffers.items():
+            if self.uses[buffer.value] or buffer.update is not None:
+                self.hold(name, name, buffer.value)
+        for module in self.modules.values():
+            if not module.class_name:
+                module.class_name = "".join(part.capitalize() for part in identifier(module.name, "part").split("_"))
+            if module.children and all(name.isdigit() for name in module.children):
+                module.children = dict(sorted(module.children.items(), key=lambda item: int(item[0])))
+        for flow in self.flows[1:]:
+            self._borrow(self.of(self.flows[flow.call.parent or 0]), self.of(flow))
+
+    def name_sizes(self, taken: Iterable[str]) -> None:
+        """Name the symbols, each as it is called if that name can stand in the source and isn't `taken`."""
+        values = [*self.program.inputs, *(value for node in self.nodes for value in node.outputs)]
+        used = [*RESERVED, *taken]
+        for symbol in sorted(symbols_in(*(value.shape for value in values)) | self.told.keys()):
+            self.size_names[symbol] = free_name(identifier(symbol, "size"), [*used, *self.size_names.values()])
+
+    def passed_sizes(self, interface: Interface) -> list[str]:
+        """Names of the sizes that a call is given."""
+        return [self.size_names[symbol] for symbol in interface.symbols]
+
+    def is_opaque(self, flow: Flow) -> bool:
+        """Whether the module is a known layer."""
+        return self.of(flow).layer is not None
+
+    def _borrow(self, caller: Module, called: Module) -> None:
+        """Note a call of a module that isn't below the caller; the branch that holds it comes first."""
+        if caller in called.lineage() or called in caller.borrowed:
+            return
+        caller.borrowed[called] = free_name(called.name, [*caller.children, *caller.state, *caller.borrowed.values()])
+        around, (branch, *_) = common(caller, called), called.lineage()[len(common(caller, called).lineage()) :]
+        if not around.is_numbered:
+            around.children = {branch.name: branch, **around.children}

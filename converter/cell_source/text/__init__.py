@@ -1,0 +1,1 @@
+"""Python source as text: expressions, statements, helper functions, and the layout of lines."""

@@ -1,0 +1,140 @@
+"""Statements of a construct: first over values, then with names, then with loops over lists of Cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ....runtime.ir.types import Value, is_floating
+from ...structure.naming import free_name
+from .expressions import identifier
+
+_PLACE = re.compile("\x06(\\d+)\x07")
+_ASSIGNED = re.compile(r"([A-Za-z_][\w\s,()]*?)\s*[-+*/@|&^]?=(?!=)")
+
+
+class Places:
+    """Values in a text, each as a mark that a name takes the place of."""
+
+    def __init__(self) -> None:
+        self.values: list[Value] = []
+
+    def mark(self, value: Value) -> str:
+        """The mark of a value."""
+        if value not in self.values:
+            self.values.append(value)
+        return f"\x06{self.values.index(value)}\x07"
+
+    def within(self, text: str) -> list[Value]:
+        """The values in a text, in order, as often as they are there."""
+        return [self.values[int(found)] for found in _PLACE.findall(text)]
+
+    def filled(self, text: str, name: Callable[[Value], str]) -> str:
+        """The text with names in place of the marks."""
+        return _PLACE.sub(lambda match: name(self.values[int(match[1])]), text)
+
+
+@dataclass
+class Statement:
+    """One statement.
+
+    Attributes:
+        text: the expression, or the whole statement where nothing is assigned.
+        targets: the values assigned; None stands for one that nothing uses.
+        pattern: how the targets stand on the left, `{0}` the first.
+        hints: names for the targets: what the original calls them, the best first.
+        fallback: a name where neither a hint nor the name of what isn't needed any more is free.
+    """
+
+    text: str
+    targets: Sequence[Value | None] = ()
+    pattern: str = "{0}"
+    hints: Sequence[Sequence[str]] = ()
+    fallback: str = ""
+
+
+def named(
+    statements: Sequence[Statement], places: Places, arguments: dict[Value, str], kept: Iterable[str]
+) -> list[str]:
+    """The statements as lines, with names chosen so that none hides a value that is still needed.
+
+    Args:
+        statements: in order.
+        places: their marks.
+        arguments: names of the values that are there from the start.
+        kept: names that hold something throughout.
+    """
+    last = {value: i for i, statement in enumerate(statements) for value in places.within(statement.text)}
+    names = dict(arguments)
+    holders = {name: value for value, name in arguments.items()}
+    taken = set(kept)
+    lines: list[str] = []
+    for i, statement in enumerate(statements):
+        text = places.filled(statement.text, names.__getitem__)
+        read = places.within(statement.text)
+        dying = {value for value in read if last[value] == i}
+        free = {name for name, value in holders.items() if last.get(value, -1) <= i} - taken
+        left: list[str] = []
+        for k, target in enumerate(statement.targets):
+            if target is None:
+                left.append("_")
+                continue
+            hints = [*(statement.hints[k] if statement.hints else ())]
+            if read and read[0] in dying and is_floating(read[0].dtype) == is_floating(target.dtype):
+                hints.append(names[read[0]])
+            hints += [statement.fallback, *(names[value] for value in read[:1])]
+            name = _chosen(hints, {n for n in holders if n not in free} | taken | set(left))
+            names[target] = name
+            holders[name] = target
+            left.append(name)
+        lines.append(f"{statement.pattern.format(*left)} = {text}" if left else text)
+    return lines
+
+
+def _chosen(hints: Sequence[str], taken: set[str]) -> str:
+    """The first hint that is free, else the first one numbered."""
+    given = [name for name in hints if name] or ["x"]
+    found = next((name for name in given if name not in taken), None)
+    return found or free_name(re.sub(r"_\d+$", "", given[0]), taken)
+
+
+def assigned_names(line: str) -> list[str]:
+    """The names that a line of Python assigns: `a, (b, c) = ...`."""
+    match = _ASSIGNED.match(line)
+    return [identifier(name) for name in re.findall(r"\w+", match[1])] if match else []
+
+
+def with_loops(lines: Sequence[str], lists: dict[str, int]) -> list[str]:
+    """Lines in which the elements of a list are called one after the other, the same way, as a loop over the list.
+
+    Args:
+        lines: of a construct.
+        lists: number of elements of each list, by the expression that is it.
+    """
+    result: list[str] = []
+    i = 0
+    while i < len(lines):
+        found = next((name for name, count in lists.items() if _runs_through(lines[i : i + count], name, count)), None)
+        if found is None:
+            result.append(lines[i])
+            i += 1
+        else:
+            item = _singular(found, lines[i])
+            result += [f"for {item} in {found}:", "    " + lines[i].replace(f"{found}[0](", f"{item}(")]
+            i += lists[found]
+    return result
+
+
+def _runs_through(lines: Sequence[str], name: str, count: int) -> bool:
+    """Whether the lines call the elements of a list, all of them in the same way."""
+    if len(lines) != count or count < 2:
+        return False
+    calls = [line.replace(f"{name}[{k}](", "\0(") for k, line in enumerate(lines)]
+    return "\0(" in calls[0] and len(set(calls)) == 1
+
+
+def _singular(name: str, line: str) -> str:
+    attribute = name.rpartition(".")[2]
+    item = attribute[:-1] if attribute.endswith("s") and len(attribute) > 2 else "cell"
+    return item if identifier(item) == item and not re.search(rf"\b{item}\b", line) else "cell_"

@@ -1,0 +1,42 @@
+"""The dtypes of torch by those of NumPy, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..runtime.errors import ConversionError
+from ..runtime.ir.types import BFLOAT16
+from .unsupported import Unsupported
+
+TORCH_DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.bool, torch.int8, torch.int16, torch.int32, torch.int64,
+        torch.uint8, torch.uint16, torch.uint32, torch.uint64,
+        torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
+        torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu,
+    )
+}  # fmt: skip
+"""By the name that NumPy has for it."""
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    """The NumPy dtype of a torch dtype, of the parts for a complex one; `Unsupported` for quantized ones."""
+    if dtype == torch.bfloat16:
+        return BFLOAT16
+    name = str(dtype.to_real() if dtype.is_complex else dtype).removeprefix("torch.")
+    try:
+        found: np.dtype[Any] = np.dtype(name)
+    except TypeError:
+        raise Unsupported(f"dtype {dtype}") from None
+    return found
+
+
+def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
+    """The torch dtype of a NumPy dtype; `ConversionError` if there is none."""
+    if dtype.name not in TORCH_DTYPES:
+        raise ConversionError(f"torch has no dtype {dtype.name}")
+    return TORCH_DTYPES[dtype.name]

@@ -1,0 +1,99 @@
+"""Operators that are functions: the bodies that onnx itself defines for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import onnx
+from onnx import FunctionProto, NodeProto
+
+from ....runtime.errors import ConversionError
+
+Functions = Mapping[tuple[str, str, str], FunctionProto]
+Key = tuple[str, str, str]
+
+DEEPEST = 40  # functions and sub-graphs within each other
+MOST = 50_000  # nodes when all functions are put in line and loops unrolled, beside those that stand in the file
+
+
+def require_finite(nodes: Sequence[NodeProto], functions: Functions) -> int:
+    """How many nodes there are when all calls of functions are replaced by their bodies.
+
+    Raises:
+        ConversionError: functions call each other in a circle or too deep, or the nodes are too many.
+    """
+    counts: dict[Key, int] = {}
+
+    def count(nodes: Iterable[NodeProto], calls: tuple[Key, ...]) -> int:
+        total = 0
+        for node in _with_subgraphs(nodes):
+            key = node.domain, node.op_type, node.overload
+            total += 1
+            if key not in functions:
+                continue
+            if key in calls or len(calls) >= DEEPEST:
+                trail = " -> ".join(name for _, name, _ in (*calls[-4:], key))
+                kind = "in a circle" if key in calls else f"more than {DEEPEST} deep"
+                raise ConversionError(f"the functions of the model call each other {kind}: {trail}")
+            if key not in counts:
+                counts[key] = count(functions[key].node, (*calls, key))
+            total += counts[key]
+        return total
+
+    total = count(nodes, ())
+    if total > MOST + sum(1 for _ in _with_subgraphs(nodes)):
+        raise ConversionError(f"with its functions put in line, the model has {total} nodes; at most {MOST} are taken")
+    return total
+
+
+def _with_subgraphs(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _with_subgraphs(graph.node)
+
+
+def body_of(node: NodeProto, domain: str, version: int, types: list[onnx.TypeProto | None]) -> FunctionProto | None:
+    """The body of an operator of a version of its domain; None if onnx defines none.
+
+    Args:
+        node: the use of it.
+        domain: empty for the standard one.
+        version: of the domain.
+        types: of the operands, which the bodies of some operators depend on.
+
+    Raises:
+        ConversionError: names or attributes of the node are nothing that onnx can write a body with.
+    """
+    try:
+        schema: Any = onnx.defs.get_schema(node.op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+    body = None
+    if schema.has_function:
+        body = schema.function_body
+    elif schema.has_context_dependent_function:
+        absent = onnx.TypeProto()
+        given = [(t or absent).SerializeToString() for t in types]
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+        newest = max(versions or schema.context_dependent_function_opset_versions)
+        try:
+            serialized = schema.get_context_dependent_function_with_opset_version(
+                newest, node.SerializeToString(), given
+            )
+        except RuntimeError as error:
+            raise ConversionError(f"onnx can't write the function that it is: {str(error)[:1000]}") from error
+        body = FunctionProto.FromString(serialized) if serialized else None
+    if body is None:
+        return None
+    result = FunctionProto()
+    result.CopyFrom(body)
+    given_names = {proto.name for proto in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in given_names and attribute.default_value.name:
+            result.attribute_proto.append(attribute.default_value)
+    if not result.opset_import:
+        result.opset_import.append(onnx.helper.make_opsetid(domain, version))
+    return result

@@ -1,0 +1,311 @@
+"""Reading what protobuf messages hold: tensors, attributes, declared types. Nothing outside the model's folder."""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, GraphProto, TensorProto, TypeProto
+
+from ....runtime.errors import ConversionError
+from ....runtime.ir.dims import Dim, SymbolicDim, parse, substitute, symbol
+from ....runtime.ir.types import MOST_DIMENSIONS, Type
+from ....runtime.memory import require_room
+from ...structure.naming import Namespace
+
+Array = np.ndarray[Any, Any]
+
+SPARSEST = 1000  # a sparse tensor is stored dense: so many elements to each one that isn't zero ...
+SMALL = 2**20  # ... or so many in all
+LONGEST_NAME = 1000  # characters of the name of a dimension
+MOST_WORK = 3 * 10**6  # characters times operators of the expressions that dimensions are, all together
+
+
+class NoNumbers(ConversionError):
+    """A tensor has elements that a program can't have: texts, complex numbers."""
+
+
+def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
+    """The NumPy dtype of an ONNX element type; `ConversionError` for strings, complex numbers and unknown types."""
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
+    except (KeyError, TypeError, ValueError):
+        raise ConversionError(f"{where}: {element_type} is no ONNX element type") from None
+    if dtype.kind in "OSUTc":
+        name = TensorProto.DataType.Name(element_type).lower()
+        raise NoNumbers(f"{where}: tensors of {name} aren't supported")
+    return dtype
+
+
+def array_of(tensor: TensorProto, folder: Path | None, where: str) -> Array:
+    """The data of a tensor; external data is read from `folder` only.
+
+    Raises:
+        ConversionError: the data don't fit dtype and shape, or lie in a file that can't be read or is elsewhere.
+    """
+    dtype = dtype_of(tensor.data_type, where)
+    if any(dim < 0 for dim in tensor.dims):
+        raise ConversionError(f"{where}: shape {list(tensor.dims)} has negative sizes")
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return _external(tensor, dtype, folder, where)
+    try:
+        array: Array = onnx.numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ConversionError(f"{where}: its data don't fit {dtype.name}{list(tensor.dims)}: {error}") from None
+    return array
+
+
+def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, where: str) -> Array:
+    """Data in a file beside the model: read, since a mapped file that somebody cuts off ends the process."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    require_text(*entries.values())
+    if folder is None:
+        raise ConversionError(f"{where} has external data: give the path of the model rather than its proto")
+    root = folder.resolve()
+    try:
+        path = (root / entries.get("location", "")).resolve()
+        found = path.is_relative_to(root) and path.is_file()
+    except (OSError, ValueError, RuntimeError):  # a name too long, a null byte, links in a circle
+        found = False
+    if not found:
+        location = entries.get("location", "")[:200]
+        raise ConversionError(f"{where}: its data {location!r} is no file in the folder of the model")
+    offset = _number(entries.get("offset", "0"), "offset", where)
+    count = math.prod(tensor.dims)
+    size = (count * onnx_bits(tensor.data_type, dtype) + 7) // 8
+    length = _number(entries.get("length", str(size)), "length", where)
+    if length != size:
+        raise ConversionError(
+            f"{where}: {dtype.name}{list(tensor.dims)} takes {size} bytes, its external data has length {length}"
+        )
+    if offset + size > path.stat().st_size:
+        raise ConversionError(f"{where}: needs {size} bytes at {offset}, {path.name} holds {path.stat().st_size}")
+    if not count:
+        return np.zeros(tuple(tensor.dims), dtype)
+    require_room((size,), np.dtype(np.uint8))  # a file may have holes, which cost nothing on a disk
+    try:
+        raw = np.fromfile(path, np.uint8, size, offset=offset)
+    except OSError as error:
+        raise ConversionError(f"{where}: its data can't be read from {path.name}: {error.strerror}") from None
+    if raw.size < size:
+        raise ConversionError(f"{where}: needs {size} bytes at {offset}, {path.name} was cut off while it was read")
+    if onnx_bits(tensor.data_type, dtype) == 8 * dtype.itemsize:
+        return raw.view(dtype).reshape(tuple(tensor.dims))
+    inline = TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw.tobytes())
+    return onnx.numpy_helper.to_array(inline)
+
+
+def _number(text: str, key: str, where: str) -> int:
+    if not re.fullmatch("[0-9]{1,20}", text):
+        raise ConversionError(f"{where}: external data with {key} {text[:40]!r}, needed a number of bytes")
+    return int(text)
+
+
+_SMALL: dict[int, int] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.FLOAT4E2M1: 4}
+_SMALL |= {getattr(TensorProto, name): 2 for name in ("INT2", "UINT2") if hasattr(TensorProto, name)}
+
+
+def onnx_bits(element_type: int, dtype: np.dtype[Any]) -> int:
+    """How many bits an element takes in a file."""
+    return _SMALL.get(element_type, 8 * dtype.itemsize)
+
+
+def dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) -> Array:
+    """A sparse tensor with its zeros."""
+    shape = tuple(sparse.dims)
+    values, indices = array_of(sparse.values, folder, where), array_of(sparse.indices, folder, where)
+    if not shape or any(dim < 0 for dim in shape) or math.prod(shape) > max(SMALL, SPARSEST * values.size):
+        raise ConversionError(
+            f"{where}: a sparse tensor of shape {list(shape)} with {values.size} values is too large to be stored dense"
+        )
+    count = values.size
+    if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in ((count,), (count, len(shape))):
+        raise ConversionError(
+            f"{where}: a sparse tensor needs a vector of values and int64 indices of shape {[count]} or "
+            f"{[count, len(shape)]}, given {values.dtype.name}{list(values.shape)} and "
+            f"{indices.dtype.name}{list(indices.shape)}"
+        )
+    limits = np.array(shape if indices.ndim == 2 else [math.prod(shape)])
+    columns = indices.reshape(len(indices), -1)
+    wrong = ((columns < 0) | (columns >= limits)).any(axis=1)
+    if wrong.any():
+        place = columns[wrong][0].tolist()
+        raise ConversionError(f"{where}: the sparse tensor of shape {list(shape)} has no element {place}")
+    result = np.zeros(shape, values.dtype)
+    if indices.ndim == 2:
+        result[tuple(indices.T)] = values
+    else:
+        result.reshape(-1)[indices] = values
+    return result
+
+
+def referred(proto: AttributeProto, given: Mapping[str, AttributeProto] | None) -> AttributeProto | None:
+    """The attribute itself, or the one that it refers to.
+
+    Args:
+        proto: the attribute.
+        given: attributes of the function call that the node stands in, to which `proto` may refer.
+
+    Returns:
+        It; None for a reference to an attribute that the call doesn't give.
+    """
+    if not proto.ref_attr_name:
+        return proto
+    if given is None or proto.ref_attr_name not in given:
+        return None
+    return given[proto.ref_attr_name]
+
+
+def attribute(proto: AttributeProto, where: str) -> Any:
+    """An attribute as Python value: strings decoded, tensors and graphs as protos."""
+    match proto.type:
+        case AttributeProto.FLOAT:
+            return proto.f
+        case AttributeProto.INT:
+            return proto.i
+        case AttributeProto.STRING:
+            return _text(proto.s, where)
+        case AttributeProto.TENSOR:
+            return proto.t
+        case AttributeProto.GRAPH:
+            return proto.g
+        case AttributeProto.FLOATS:
+            return list(proto.floats)
+        case AttributeProto.INTS:
+            return list(proto.ints)
+        case AttributeProto.STRINGS:
+            return [_text(s, where) for s in proto.strings]
+        case AttributeProto.TENSORS:
+            return list(proto.tensors)
+        case AttributeProto.SPARSE_TENSOR:
+            return proto.sparse_tensor
+        case AttributeProto.TYPE_PROTO:
+            return proto.tp
+    raise ConversionError(f"{where}: attribute {proto.name!r} has a type that isn't supported")
+
+
+def require_text(*texts: Any) -> None:
+    """Raise `ConversionError` if one of these string fields isn't UTF-8: protobuf gives its bytes then."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise ConversionError(f"the name or text {text[:40]!r} isn't UTF-8")
+
+
+def _text(data: bytes, where: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ConversionError(f"{where}: the string {data[:40]!r} isn't UTF-8") from None
+
+
+def graphs_of(graph: GraphProto) -> list[GraphProto]:
+    """The graph and all graphs within it."""
+    found = [graph]
+    for current in found:
+        for node in current.node:
+            for item in node.attribute:
+                found += [item.g] if item.HasField("g") else []
+                found += item.graphs
+    return found
+
+
+class Symbols:
+    """Symbolic sizes by the names that the model gives them, as identifiers: different names stay different.
+
+    Attributes:
+        sizes: of symbols that are known, such as those of an input whose shape was given.
+        opaque: symbols in place of expressions whose own symbols no shape tells.
+    """
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, Dim] = {}
+        self.opaque: dict[Dim, SymbolicDim] = {}
+        self._names: dict[tuple[str, bool], str] = {}
+        self._given = Namespace(first=2)
+        self._parsed: dict[str, Dim] = {}
+        self._work = 0
+
+    def dim(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
+        """A declared dimension; one without value and name, or of size -1, is called `unnamed`.
+
+        So is one whose name tells nothing: exporters write "?", "-1" or "None" for any number of open dimensions.
+        """
+        dim = self._declared(proto, unnamed)
+        try:
+            return substitute(self.opaque.get(dim, dim), self.sizes)
+        except ZeroDivisionError:
+            raise ConversionError(f"dimension {unnamed!r}: its size {dim} divides by 0 at the sizes given") from None
+
+    def name_unsolved(self, inputs: Iterable[Type]) -> None:
+        """Give a symbol of its own to each dimension of the inputs that the shapes of the inputs don't tell.
+
+        To ONNX, `N//2` or `N%s` is but a name, and nothing need have the size `N`.
+        """
+        dims = [dim for declared in inputs for dim in declared.shape if isinstance(dim, SymbolicDim)]
+        known = {solved[0] for dim in dims if (solved := dim.solve(0))}
+        for dim in dims:
+            if not dim.symbols() <= known:
+                self.opaque[dim] = self._symbol(str(dim))
+
+    def _declared(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
+        if proto.HasField("dim_value") and proto.dim_value != -1:
+            if proto.dim_value < 0:
+                raise ConversionError(f"dimension {unnamed!r} has the size {proto.dim_value}")
+            return int(proto.dim_value)
+        require_text(proto.dim_param)
+        if _TELLS_NOTHING.fullmatch(proto.dim_param):
+            return self._symbol(unnamed, named=False)
+        if len(proto.dim_param) > LONGEST_NAME:
+            raise ConversionError(f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters")
+        if proto.dim_param not in self._parsed:
+            self._parsed[proto.dim_param] = self._read(proto.dim_param)
+        return self._parsed[proto.dim_param]
+
+    def _read(self, text: str) -> Dim:
+        """A name or an expression, which takes time in proportion to its length and to its operators."""
+        if text.isascii() and text.isidentifier():
+            return self._symbol(text)
+        self._work += len(text) * sum(map(text.count, "+-*/%,"))
+        if self._work > MOST_WORK:
+            raise ConversionError("the names of the model's dimensions are too many long expressions to be read")
+        try:
+            dim = parse(text)
+        except ValueError:
+            return self._symbol(text)
+        if isinstance(dim, int):
+            return dim if text.strip().isdecimal() else self._symbol(text)
+        return substitute(dim, {name: self._symbol(name) for name in dim.symbols()})
+
+    def _symbol(self, text: str, *, named: bool = True) -> SymbolicDim:
+        """The symbol for a name, or for a dimension without one; each has its own."""
+        if (text, named) not in self._names:
+            self._names[text, named] = self._given.free(symbol_name(text))
+        return symbol(self._names[text, named])
+
+
+_TELLS_NOTHING = re.compile(r"[^A-Za-z0-9]*|\s*-\s*\d+\s*|none", re.IGNORECASE)
+
+
+def symbol_name(text: str) -> str:
+    """`text` as the name of a symbol, which may stand in an expression of sizes."""
+    name = re.sub(r"\W", "_", text, flags=re.ASCII)
+    return f"_{name}" if not name or name[0].isdigit() or keyword.iskeyword(name) else name
+
+
+def declared_type(proto: TypeProto, name: str, symbols: Symbols, where: str) -> Type | None:
+    """The type that a model declares for a tensor; None where dtype or rank are left open or it is no tensor."""
+    if not proto.HasField("tensor_type") or not proto.tensor_type.HasField("shape"):
+        return None
+    if proto.tensor_type.elem_type == TensorProto.UNDEFINED:
+        return None
+    dims = proto.tensor_type.shape.dim
+    if len(dims) > MOST_DIMENSIONS:
+        raise ConversionError(f"{where} has {len(dims)} dimensions: there are tensors of at most {MOST_DIMENSIONS}")
+    shape = tuple(symbols.dim(dim, f"{name}_{i}") for i, dim in enumerate(dims))
+    return Type(dtype_of(proto.tensor_type.elem_type, where), shape)

@@ -1,0 +1,118 @@
+"""What the schemas of onnx say of a node, checked before it is translated."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import onnx
+from onnx import AttributeProto
+
+from ....runtime.errors import ConversionError
+
+DEEPEST_AXIS = 63  # of tensors that NumPy has
+LARGEST = 2**31 - 1  # of 32 bits, in which ONNX Runtime keeps most of them
+Limits = tuple[int, int]
+AXIS: Limits = (-DEEPEST_AXIS - 1, DEEPEST_AXIS)
+COUNT: Limits = (1, LARGEST)
+NUMBER: Limits = (0, LARGEST)
+SIZE: Limits = (-1, 2**63 - 1)
+ANY: Limits = (-(2**63), 2**63 - 1)
+OTHERS: Limits = (-LARGEST - 1, LARGEST)
+"""What an integer of the standard domain's operators may be that `LIMITS` doesn't list: flags, element types, ..."""
+LIMITS: Mapping[str, Limits] = {
+    **dict.fromkeys(("axis", "axes", "batch_axis", "time_axis", "scan_input_axes", "scan_output_axes", "perm"), AXIS),
+    **dict.fromkeys(("kernel_shape", "strides", "dilations", "blocksize", "size"), COUNT),
+    **dict.fromkeys(("group", "offset_group", "num_groups", "hidden_size", "num_scan_inputs", "p"), COUNT),
+    **dict.fromkeys(("output_height", "output_width", "pooled_shape"), COUNT),
+    **dict.fromkeys(("block_size", "chunk_size", "output_padding", "rotary_embedding_dim", "sample_size"), NUMBER),
+    **dict.fromkeys(("sampling_ratio", "num_heads", "kv_num_heads", "q_num_heads"), NUMBER),
+    **dict.fromkeys(("scan_input_directions", "scan_output_directions"), (0, 1)),
+    "batch_dims": (0, DEEPEST_AXIS),
+    **dict.fromkeys(("shape", "output_shape", "split"), SIZE),
+    **dict.fromkeys(("start", "end", "starts", "ends", "k", "num_outputs", "seed", "ignore_index"), ANY),
+    **dict.fromkeys(("value_int", "value_ints", "pool_int64s"), ANY),
+}
+"""The smallest and the largest value of integers, by attribute: operators of a family use the same names."""
+
+
+def require_valid(domain: str, operator: str, version: int, proto: AttributeProto, name: str, where: str) -> None:
+    """Raise `ConversionError` unless attribute `name` has the type of the operator's schema, and its integers fit.
+
+    What the schema of that version doesn't list passes: an importer may know it of another version.
+    """
+    needed = _kinds(domain, operator, version).get(name)
+    if needed is None:
+        return
+    if proto.type != needed:
+        kinds = _kind_name(needed), _kind_name(proto.type)
+        raise ConversionError(f"{where}: attribute {name!r} must be {kinds[0]}, given {kinds[1]}")
+    integers: Sequence[int] = {AttributeProto.INT: [proto.i], AttributeProto.INTS: proto.ints}.get(proto.type, [])
+    low, high = LIMITS.get(name, OTHERS) if domain == "" else ANY
+    wrong = next((value for value in integers if not low <= value <= high), None)
+    if wrong is not None:
+        raise ConversionError(f"{where}: attribute {name!r} may be {low} to {high}, given {wrong}")
+
+
+def require_complete(
+    domain: str, operator: str, version: int, inputs: Sequence[str], attributes: Collection[str], where: str
+) -> None:
+    """Raise `ConversionError` unless the inputs and attributes are there that the operator's schema needs.
+
+    An input may be a sequence or an optional only where the schema says so.
+
+    What onnx defines no schema of passes. Some inputs were attributes in earlier versions, so that a translation alone
+    can't tell.
+
+    Args:
+        domain: empty for the standard one.
+        operator: of the domain.
+        version: of the domain.
+        inputs: what each input of the node is, "tensor", "seq" or "optional"; empty if it isn't given.
+        attributes: the names of those that the node has.
+        where: what the message begins with.
+    """
+    needed, needed_attributes, kinds = _needed(domain, operator, version)
+    absent = [name for at, name in enumerate(needed) if name and (at >= len(inputs) or not inputs[at])]
+    if absent:
+        raise ConversionError(f"{where}: needed the operands {', '.join(filter(None, needed))}; given no {absent[0]}")
+    for at, kind in enumerate(inputs):
+        if kind in ("seq", "optional") and kinds and kind not in kinds[min(at, len(kinds) - 1)]:
+            given = "a sequence" if kind == "seq" else "an optional"
+            raise ConversionError(f"{where}: needed a tensor as operand {at + 1}, given {given}")
+    if missing := [name for name in needed_attributes if name not in attributes]:
+        raise ConversionError(f"{where}: needed the attribute {missing[0]!r}")
+
+
+@functools.cache
+def _needed(
+    domain: str, operator: str, version: int
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[frozenset[str], ...]]:
+    """The names of an operator's inputs, empty for those that may be left out; of the attributes that it needs; and
+    what each input may be: "tensor", "seq" or "optional".
+    """
+    try:
+        schema = onnx.defs.get_schema(operator, version, domain)
+    except onnx.defs.SchemaError:
+        return (), (), ()
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    attributes = sorted(name for name, attribute in schema.attributes.items() if attribute.required)
+    kinds = (frozenset(kind.partition("(")[0] for kind in p.types) for p in schema.inputs)
+    return tuple(p.name if p.option == single else "" for p in schema.inputs), tuple(attributes), tuple(kinds)
+
+
+@functools.cache
+def _kinds(domain: str, operator: str, version: int) -> Mapping[str, int]:
+    """The types of an operator's attributes by name; empty for an operator that onnx doesn't define."""
+    try:
+        schema = onnx.defs.get_schema(operator, version, domain)
+    except onnx.defs.SchemaError:
+        return {}
+    attributes: Mapping[str, Any] = schema.attributes  # whose types are enumerations, unlike what their stubs say
+    return {name: int(attribute.type.value) for name, attribute in attributes.items()}
+
+
+def _kind_name(kind: int) -> str:
+    known = kind in AttributeProto.AttributeType.values()
+    return AttributeProto.AttributeType.Name(kind).lower() if known else f"of the unknown type {kind}"

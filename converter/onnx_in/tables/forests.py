@@ -1,0 +1,262 @@
+"""Ensembles of decision trees as tables: for each node what it compares, where it leads, and what a leaf adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....runtime.errors import ShapeError
+from ...unsupported import Unsupported
+from .table import require_few
+
+Array = np.ndarray[Any, Any]
+
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
+MEMBER, LEAF = 6, 7
+SMALL, LARGEST = 2**20, 2**26  # elements of a table that is small, or that is large however much is in it
+SPARSEST = 1000  # elements of a table between the two to each one that the file gives
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees, whose nodes are rows of these tables.
+
+    Attributes:
+        roots: the node at which each tree begins.
+        features: the feature that a node compares.
+        modes: how, an index of `MODES`.
+        splits: with what.
+        yes: the node that comes next where the comparison holds; a leaf leads to itself.
+        no: the node that comes next where it doesn't.
+        follows_missing: whether NaN goes on as if the comparison held.
+        weights: what each node adds to each result; shape (nodes, results).
+        weighted: whether it adds anything.
+        members: for nodes that ask for membership, a row of values each, filled up with NaN; empty if there are none.
+        member_rows: the row of each node.
+        depth: how many comparisons are made at most.
+    """
+
+    roots: Array
+    features: Array
+    modes: Array
+    splits: Array
+    yes: Array
+    no: Array
+    follows_missing: Array
+    weights: Array
+    weighted: Array
+    members: Array
+    member_rows: Array
+    depth: int
+
+
+def forest(
+    *,
+    roots: Array,
+    features: Array,
+    modes: Array,
+    splits: Array,
+    yes: Array,
+    no: Array,
+    follows_missing: Array,
+    rows: Sequence[int],
+    results: Sequence[int],
+    amounts: Array,
+    count: int,
+    membership: Array | None = None,
+) -> Forest:
+    """The tables of trees, after a check that they are trees.
+
+    Args:
+        roots, features, modes, splits, yes, no, follows_missing: as in `Forest`, of any integers and numbers.
+        rows: the nodes that add something ...
+        results: ... to which result ...
+        amounts: ... and how much.
+        count: of results.
+        membership: the values that nodes ask for, in order of these nodes; NaN ends those of each.
+
+    Raises:
+        ShapeError: a number is out of range, or nodes lead in a circle or meet again.
+        Unsupported: there is more than can be put in line.
+    """
+    size = len(modes)
+    if count < 1:
+        raise ShapeError(f"needed one result or more, given {count}")
+    if size * count > min(LARGEST, max(SMALL, SPARSEST * amounts.size)):
+        raise Unsupported(f"{size} nodes with {count} results each")
+    for what, numbers, limit in (("node", roots, size), ("node", yes, size), ("node", no, size)):
+        _require_below(numbers, limit, what)
+    _require_below(np.asarray(features), 2**31, "feature")
+    targets = np.asarray(results, np.int64)
+    _require_below(targets, count, "result")
+    weights, weighted = np.zeros((size, count), amounts.dtype), np.zeros((size, count), bool)
+    np.add.at(weights, (np.asarray(rows, np.int64), targets), amounts)
+    weighted[np.asarray(rows, np.int64), targets] = True
+    depth = _depth(roots, modes, yes, no)
+    members, member_rows = _members(modes, membership)
+    return Forest(
+        roots, features, modes, splits, yes, no, follows_missing, weights, weighted, members, member_rows, depth
+    )
+
+
+def _require_below(numbers: Array, limit: int, what: str) -> None:
+    wrong = numbers[(numbers < 0) | (numbers >= limit)]
+    if wrong.size:
+        raise ShapeError(f"{what} {wrong.flat[0]} is none of the {limit} that there are")
+
+
+def _depth(roots: Array, modes: Array, yes: Array, no: Array) -> int:
+    """How many comparisons lead to the leaf that is furthest from its root."""
+    reached = np.zeros(len(modes), np.int64)
+    current, depth = roots[modes[roots] != LEAF], 0
+    while current.size:
+        np.add.at(reached, current, 1)
+        if (reached > 1).any():
+            raise ShapeError(f"node {int(np.argmax(reached > 1))} is reached in more than one way: needed trees")
+        following = np.concatenate([yes[current], no[current]])
+        current, depth = following[modes[following] != LEAF], depth + 1
+        require_few(8 * depth, "operations for a tree of this depth")
+    return depth
+
+
+def _members(modes: Array, membership: Array | None) -> tuple[Array, Array]:
+    """The values that each node asks for as a table, and the row of each node in it."""
+    asking = np.flatnonzero(modes == MEMBER)
+    rows = np.zeros(len(modes), np.int64)
+    if not asking.size:
+        return np.zeros((0, 0), np.float32), rows
+    values = np.zeros(0, np.float32) if membership is None else membership.reshape(-1)
+    ends = np.flatnonzero(np.isnan(values.astype(np.float64)))
+    if ends.size != asking.size:
+        raise ShapeError(f"{asking.size} nodes ask for membership, values are given for {ends.size}")
+    sets = np.split(values, ends + 1)[: ends.size]
+    longest = max(len(one) for one in sets)
+    if asking.size * longest > min(LARGEST, max(SMALL, SPARSEST * values.size)):
+        raise Unsupported(f"{asking.size} sets of up to {longest} values")
+    table = np.full((asking.size, longest), np.nan, values.dtype)
+    for row, one in enumerate(sets):
+        table[row, : len(one)] = one
+    rows[asking] = np.arange(asking.size)
+    return table, rows
+
+
+def listed_forest(nodes: Mapping[str, Any], leaves: Mapping[str, Any], count: int) -> Forest:
+    """The trees of TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by tree and number.
+
+    Args:
+        nodes: the attributes `nodes_...` by the rest of their names, lists or None.
+        leaves: likewise what leaves add: `treeids`, `nodeids`, `ids`, `weights`.
+        count: of results.
+    """
+    trees, numbers, names = nodes["treeids"], nodes["nodeids"], nodes["modes"]
+    values = _numbers(nodes["values"])
+    lengths = {name: len(nodes[name]) for name in ("treeids", "nodeids", "modes", "featureids", "truenodeids")}
+    lengths |= {"falsenodeids": len(nodes["falsenodeids"]), "values": values.size}
+    _require_alike("nodes", lengths)
+    if nodes["missing_value_tracks_true"]:
+        _require_alike("nodes", {**lengths, "missing_value_tracks_true": len(nodes["missing_value_tracks_true"])})
+    amounts = _numbers(leaves["weights"])
+    of_leaves = {name: len(leaves[name]) for name in ("treeids", "nodeids", "ids")} | {"weights": amounts.size}
+    _require_alike("leaves", of_leaves)
+    if unknown := sorted(set(names) - {*MODES} | {"BRANCH_MEMBER"} & set(names)):
+        raise ShapeError(f"a node may be {', '.join((*MODES[:MEMBER], MODES[LEAF]))}, given {unknown[0]!r}")
+    size = len(trees)
+    place = {key: row for row, key in enumerate(zip(trees, numbers, strict=True))}
+    if len(place) < size:
+        raise ShapeError("two nodes of a tree have the same number")
+    firsts = [row for row in range(size) if row == 0 or trees[row] != trees[row - 1]]
+    if len(firsts) != len(set(trees)):
+        raise Unsupported("trees whose nodes don't stand together")
+    modes = np.array([MODES.index(name) for name in names], np.int64)
+    branches = modes != LEAF
+
+    def following(ids: Sequence[int]) -> Array:
+        found = np.arange(size)
+        for row in np.flatnonzero(branches).tolist():
+            key = (trees[row], ids[row])
+            if key not in place:
+                raise ShapeError(
+                    f"node {numbers[row]} of tree {trees[row]} leads to node {ids[row]}, which isn't there"
+                )
+            found[row] = place[key]
+        return found
+
+    rows = []
+    for key in zip(leaves["treeids"], leaves["nodeids"], strict=True):
+        if key not in place or branches[place[key]]:
+            raise ShapeError(f"a weight is of node {key[1]} of tree {key[0]}, which is no leaf")
+        rows.append(place[key])
+    return forest(
+        roots=np.array(firsts, np.int64),
+        features=np.where(branches, np.asarray(nodes["featureids"], np.int64), 0),
+        modes=modes,
+        splits=values,
+        yes=following(nodes["truenodeids"]),
+        no=following(nodes["falsenodeids"]),
+        follows_missing=np.array(nodes["missing_value_tracks_true"] or [0] * size, np.int64) != 0,
+        rows=rows,
+        results=leaves["ids"],
+        amounts=amounts,
+        count=count,
+    )
+
+
+def _numbers(given: Any) -> Array:
+    """Numbers of an attribute, those of a list in float32."""
+    return given.reshape(-1) if isinstance(given, np.ndarray) else np.asarray(given, np.float32)
+
+
+def _require_alike(what: str, lengths: Mapping[str, int]) -> None:
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ShapeError(f"the attributes of {what} have different lengths: {shown}")
+
+
+def numbered_forest(nodes: Mapping[str, Any], leaves: Mapping[str, Any], roots: Sequence[int], count: int) -> Forest:
+    """The trees of TreeEnsemble: nodes and leaves are numbered.
+
+    Args:
+        nodes: `modes`, `splits`, `featureids`, `truenodeids`, `falsenodeids`, `trueleafs`, `falseleafs`,
+            `missing_value_tracks_true` (or nothing), `membership` (or None).
+        leaves: `targetids`, `weights`.
+        roots: the nodes at which trees begin.
+        count: of results.
+    """
+    modes, splits = np.asarray(nodes["modes"]).reshape(-1).astype(np.int64), _numbers(nodes["splits"])
+    names = ("featureids", "truenodeids", "falsenodeids", "trueleafs", "falseleafs")
+    lengths = {"modes": modes.size, "splits": splits.size} | {name: len(nodes[name]) for name in names}
+    tracks = nodes["missing_value_tracks_true"]
+    _require_alike("nodes", lengths | ({"missing_value_tracks_true": len(tracks)} if tracks else {}))
+    amounts, targets = _numbers(leaves["weights"]), leaves["targetids"]
+    _require_alike("leaves", {"targetids": len(targets), "weights": amounts.size})
+    _require_below(modes, MEMBER + 1, "mode")
+    inner, ends = modes.size, amounts.size
+    starts = np.asarray(roots, np.int64)
+    _require_below(starts, inner, "root")
+
+    def following(name: str) -> Array:
+        ids, leads = np.asarray(nodes[f"{name}nodeids"], np.int64), np.asarray(nodes[f"{name}leafs"]) != 0
+        _require_below(ids[~leads], inner, "node")
+        _require_below(ids[leads], ends, "leaf")
+        return np.concatenate([np.where(leads, ids + inner, ids), inner + np.arange(ends)])
+
+    yes, no = following("true"), following("false")
+    alone = (yes[starts] == no[starts]) & (yes[starts] >= inner)  # a tree that is nothing but a leaf
+    more = np.zeros(ends, np.int64)
+    return forest(
+        roots=np.where(alone, yes[starts], starts),
+        features=np.concatenate([np.asarray(nodes["featureids"], np.int64), more]),
+        modes=np.concatenate([modes, more + LEAF]),
+        splits=np.concatenate([splits, more.astype(splits.dtype)]),
+        yes=yes,
+        no=no,
+        follows_missing=np.concatenate([np.asarray(tracks or [0] * inner, np.int64) != 0, more != 0]),
+        rows=range(inner, inner + ends),
+        results=targets,
+        amounts=amounts,
+        count=count,
+        membership=nodes["membership"],
+    )

@@ -1,0 +1,114 @@
+"""The table of ONNX operators: for each, the function that writes it in ops of the IR.
+
+A function's docstring is the schema of the operator, with the versions that it covers; its positional parameters are
+the operands, its keyword-only ones the attributes, with the defaults of the schema. It gets a `Context` first and
+returns a value, or a tuple of them:
+
+    @onnx("Relu")
+    def relu(context, X):
+        "Relu-6..14(X) -> Y"
+        return rectifier.relu(X)
+
+Operands arrive as traced tensors. Those listed in `values` decide what the result looks like (a shape, axes): they
+arrive as `Known` where their contents are known on import, and as traced tensors only where they aren't. What earlier
+versions had as an attribute and later ones as an operand is one positional parameter.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....runtime.entering import enter
+from ....runtime.ops import elementwise
+from ....runtime.tracing import Traced
+from ...unsupported import Unsupported
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """An entry of the table.
+
+    Attributes:
+        function: writes the operator in ops.
+        operands: names of its operands, in order.
+        attributes: names of its attributes, those that became operands included.
+        values: names of the operands that may arrive as `Known`.
+        variadic: whether the last operand stands for any number of them.
+        buffers: names of operands that are state rather than trainable: statistics of a normalization.
+        folds: whether the result for known operands is computed on import.
+        likes: names of operands of which only the dtype matters.
+        required: names of attributes without a default.
+        open: whether the function takes whatever attributes there are.
+    """
+
+    function: Function
+    operands: tuple[str, ...]
+    attributes: frozenset[str]
+    values: frozenset[str]
+    variadic: bool
+    buffers: frozenset[str]
+    folds: bool
+    likes: frozenset[str]
+    required: frozenset[str]
+    open: bool
+
+    def named(self, count: int) -> list[str]:
+        """The name of each of `count` operands; those of a variadic operator share the last."""
+        return [self.operands[min(i, len(self.operands) - 1)] for i in range(count)]
+
+
+MOST = 2**14  # steps, pieces or rows that are written one by one
+TABLE: dict[tuple[str, str], Translation] = {}
+"""By domain ("" is the standard one) and operator."""
+
+
+def require_few(count: int, what: str) -> None:
+    """Raise `Unsupported` if something is to be written so many times that there is no end to it."""
+    if count > MOST:
+        raise Unsupported(f"{count} {what}; at most {MOST} are put in line")
+
+
+def onnx(
+    *operators: str,
+    values: tuple[str, ...] = (),
+    buffers: tuple[str, ...] = (),
+    domain: str = "",
+    folds: bool = True,
+    likes: tuple[str, ...] = (),
+) -> Callable[[Function], Function]:
+    """Register a translation for operators of a domain; a name taken raises."""
+
+    def registered(function: Function) -> Function:
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        positional = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
+        translation = Translation(
+            function,
+            tuple(p.name for p in positional),
+            frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY or p.default is None),
+            frozenset(values + likes),
+            any(p.kind is p.VAR_POSITIONAL for p in positional),
+            frozenset(buffers),
+            folds,
+            frozenset(likes),
+            frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty),
+            any(p.kind is p.VAR_KEYWORD for p in parameters),
+        )
+        enter(TABLE, [(domain, operator) for operator in operators], translation)
+        return function
+
+    return registered
+
+
+def cast(x: Traced, dtype: np.dtype[Any]) -> Traced:
+    """`x` in `dtype`; itself where it already is."""
+    if x.dtype == dtype:
+        return x
+    result: Traced = elementwise.cast(x, dtype=dtype)
+    return result

@@ -1,0 +1,127 @@
+"""Assembling the torch module of a program: a graph for each call of a Cell, and the modules that walk them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from ...runtime.errors import ConversionError, require_supported
+from ...runtime.ir.flow import Flow
+from ...runtime.ir.types import Value, is_floating
+from ..structure.depth import leave_room
+from ..structure.interfaces import interfaces
+from ..structure.naming import identifier
+from ..structure.program_names import NAMES
+from .graphs import GraphWriter, Holdings, Missing
+from .modules import OWN, Own, VaryingCell, as_tensor, graph_cell, held
+from .network import Module, TorchNetwork
+from .walk import Graph
+
+
+class Assembly:
+    """Writes the graphs, from those that are called to those that call, and then makes the modules."""
+
+    def __init__(self, network: TorchNetwork) -> None:
+        self.network = network
+        self.found = interfaces(network)
+        self.holdings = {module: Holdings(module) for module in network.modules.values()}
+        self.graphs: dict[Module, list[Graph]] = {}
+        self.variant_of: dict[int, int] = {}
+        self.missing: Missing = []
+        self._ordered: set[Module] = set()
+
+    def module(self) -> nn.Module:
+        """The whole module."""
+        leave_room(max(module.path.count(".") + 1 for module in self.network.modules.values()))
+        for module in self._callees_first():
+            self._write(module)
+        require_supported(self.missing, "the program can't be written in torch: {} of ops without a form")
+        tensors = self._tensors()
+        made: dict[Module, nn.Module] = {}
+        for module in list(self.network.root.all())[::-1]:
+            made[module] = self._made(module, made, tensors)
+        for module, holdings in self.holdings.items():
+            # known, not held: these have their places elsewhere
+            elsewhere = {name: made[there] for name, there in holdings.elsewhere.items()}
+            for cell in _variants(made[module]) if elsewhere else ():
+                vars(cell)[OWN].elsewhere.update(elsewhere)
+        for part in made.values():
+            part.training = self.network.program.train
+        root = made[self.network.root]
+        vars(root)[NAMES] = self.network.program_names()
+        return root
+
+    def _callees_first(self) -> list[Module]:
+        """The modules that are called, each behind those that its calls call."""
+        order: list[Module] = []
+        running: dict[Module, Iterator[Module]] = {self.network.root: self._callees(self.network.root)}
+        while running:
+            module, callees = next(reversed(running.items()))
+            callee = next((found for found in callees if found not in self._ordered), None)
+            if callee is None:
+                del running[module]
+                order.append(module)
+                self._ordered.add(module)
+            elif callee in running:
+                raise ConversionError(f"Cell {callee.path or '(root)'} calls itself, which a torch graph can't")
+            else:
+                running[callee] = self._callees(callee)
+        return order
+
+    def _callees(self, module: Module) -> Iterator[Module]:
+        for flow in module.calls:
+            for child in self.network.children(flow):
+                yield self.network.of(child)
+
+    def _write(self, module: Module) -> None:
+        """The graphs of a module's calls, each different one once."""
+        graphs: dict[Any, Graph] = {}
+        for flow in module.calls:
+            graph = self._graph(module, flow)
+            graphs.setdefault(graph.key, graph)
+            self.variant_of[flow.number] = list(graphs).index(graph.key)
+        self.graphs[module] = list(graphs.values())
+
+    def _graph(self, module: Module, flow: Flow) -> Graph:
+        return GraphWriter(self.network, flow, self.found, self.holdings[module], self._variant, self.missing).write()
+
+    def _variant(self, number: int) -> int | None:
+        graphs = self.graphs[self.network.of(self.network.flows[number])]
+        return self.variant_of[number] if len(graphs) > 1 else None
+
+    def _tensors(self) -> dict[Value, nn.Parameter | nn.Buffer]:
+        program = self.network.program
+        found: dict[Value, nn.Parameter | nn.Buffer] = {}
+        for parameter in program.parameters.values():
+            data = as_tensor(program.constant_data[parameter.value])
+            found[parameter.value] = nn.Parameter(data, parameter.trainable and is_floating(parameter.value.dtype))
+        for buffer in program.buffers.values():
+            found[buffer.value] = nn.Buffer(as_tensor(program.constant_data[buffer.value]))
+        return found
+
+    def _made(
+        self, module: Module, made: dict[Module, nn.Module], tensors: dict[Value, nn.Parameter | nn.Buffer]
+    ) -> nn.Module:
+        holder = nn.Module()
+        for name, value in module.values.items():
+            setattr(holder, module.attributes[name], tensors[value])
+        for name, (value, data) in self.holdings[module].constants.items():
+            holder.register_buffer(name, as_tensor(data.astype(value.dtype, copy=False)), persistent=False)
+        for child in module.children.values():
+            holder.add_module(child.attribute, made[child])
+        graphs = self.graphs.get(module, [])
+        if not graphs:
+            return holder
+        state = held(holder)
+        bodies: dict[str, nn.Module] = {}  # inner ones come first; none is a module of its own
+        for name, graph in self.holdings[module].bodies.items():
+            bodies[name] = graph_cell("Body", state, Own(graph, bodies))
+        class_name = identifier(module.class_name, "Module")
+        cells = [graph_cell(class_name, state, Own(graph, bodies)) for graph in graphs]
+        return cells[0] if len(cells) == 1 else VaryingCell(cells)
+
+
+def _variants(cell: nn.Module) -> list[nn.Module]:
+    return [*cell.variants] if isinstance(cell, VaryingCell) else [cell]

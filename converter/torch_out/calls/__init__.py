@@ -1,0 +1,1 @@
+"""What the graphs of `to_torch` call beside functions of torch."""

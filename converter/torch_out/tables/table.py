@@ -1,0 +1,94 @@
+"""The table of ops: for each, the function that writes it with torch's own functions.
+
+A form gets a `Context`, then the operands (a `torch.fx.Proxy` each, None for an absent one), and the attributes by
+keyword, sizes known only at run time as proxies of ints. It returns the output, or a tuple of them:
+
+    @torch_form("softmax")
+    def softmax(context, x, *, axis):
+        return F.softmax(x, axis)
+
+What it does with proxies is recorded as a graph. Whole torch functions are used where there are any, so that autograd
+gives the gradients that torch has for them. `no_torch_form("op", "reason")` states that an op has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from ....runtime.entering import enter, entering
+from ....runtime.ir.dims import Dim
+from ....runtime.ir.types import Type
+
+Form = Callable[..., Any]
+
+FORMS: dict[str, Form] = {}
+NO_FORM: dict[str, str] = {}
+TAKE_NUMBERS: set[str] = set()
+"""Ops whose form takes a Python number for a constant without dimensions."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a form needs to know beside its operands.
+
+    Attributes:
+        tracer: of the graph that is written.
+        inputs: dtype and shape of each operand; None for an absent one.
+        outputs: dtype and shape of each output.
+        used: for each output, whether anything takes it; one that nothing takes may be given as None.
+        fixed: for each operand, whether it is a buffer or a constant, which no gradient is asked for.
+        size: gives a dimension as an int, or as a proxy of one that is known only at run time.
+        placement: gives the keyword arguments that place a new tensor where the module's other tensors are.
+    """
+
+    tracer: fx.proxy.TracerBase
+    inputs: tuple[Type | None, ...]
+    outputs: tuple[Type, ...]
+    used: tuple[bool, ...]
+    fixed: tuple[bool, ...]
+    size: Callable[[Dim], Any]
+    placement: Callable[[], dict[str, Any]]
+
+    @property
+    def x(self) -> Type:
+        """Type of the first operand."""
+        first = self.inputs[0]
+        assert first is not None
+        return first
+
+    @property
+    def y(self) -> Type:
+        """Type of the first output."""
+        return self.outputs[0]
+
+    def last_sizes(self, count: int) -> tuple[Any, ...]:
+        """Sizes of the last axes of the first operand."""
+        return tuple(self.size(dim) for dim in self.x.shape[self.x.rank - count :])
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Record a call, also of a function that doesn't record itself: one of ours, or one without tensors."""
+        return self.tracer.create_proxy("call_function", function, args, kwargs)
+
+
+def torch_form(*ops: str, numbers: bool = False) -> Callable[[Form], Form]:
+    """Register a form for ops; a name taken raises.
+
+    With `numbers` the form takes Python numbers beside at least one tensor.
+    """
+    if numbers:
+        TAKE_NUMBERS.update(ops)
+    return entering(FORMS, ops)
+
+
+def torch_function(op: str, function: Callable[..., Any], *, numbers: bool = False) -> None:
+    """Register a function of torch that takes the operands of an op without attributes, and nothing else."""
+    torch_form(op, numbers=numbers)(lambda context, *operands: context.call(function, *operands))
+
+
+def no_torch_form(op: str, reason: str) -> None:
+    """State that an op can't be written with torch's functions, and why."""
+    enter(NO_FORM, [op], reason)

@@ -1,0 +1,1 @@
+"""`check` and `compare`: a network and what it was converted to, or another network."""

@@ -1,0 +1,125 @@
+"""Whether the backward passes that a module writes by hand are the derivatives of their forwards."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...converter.capture.hand_written_backward import Function, applied_by, backward_of, forward_of, run_function
+from ..sides.precision import DoublePrecision, default_dtype, in_dtype
+
+NEAR = 1e-9
+"""How far, of its size, a gradient in float64 may be from the derivative."""
+
+SURROGATE = "surrogate_gradient"
+"""An attribute of a function: true where its backward is meant to be another than the derivative of its forward."""
+
+
+@dataclass
+class Audit:
+    """What was found of the functions that a module applies, by their names.
+
+    Attributes:
+        wrong: whose backward isn't the derivative.
+        meant: whose backward is another on purpose, as told by why.
+    """
+
+    wrong: list[str] = field(default_factory=list)
+    meant: dict[str, str] = field(default_factory=dict)
+
+    def apply(self, kind: Function, args: tuple[Any, ...]) -> Any:
+        """Run a function, and look at its gradients on the way."""
+        name = kind.__qualname__
+        if name not in self.wrong and name not in self.meant:
+            before = torch.get_rng_state()
+            try:
+                self._look_at(kind, args)
+            except Exception:  # noqa: BLE001  the user's code may raise anything; where it matters, the run itself does
+                self.meant[name] = "its derivative can't be computed"
+            torch.set_rng_state(before)
+        return run_function(kind, args)
+
+    def _look_at(self, kind: Function, args: tuple[Any, ...]) -> None:
+        name, state = kind.__qualname__, torch.get_rng_state()
+        leaves = [x.detach().clone().requires_grad_() if _is_floating(x) else x for x in args]
+        with torch.enable_grad():
+            _, result = forward_of(kind, tuple(leaves))
+        torch.set_rng_state(state)
+        with torch.no_grad():
+            plain = tuple(x.detach().clone() if isinstance(x, Tensor) else x for x in args)
+            context, again = forward_of(kind, plain)
+        results = result if isinstance(result, tuple) else (result,)
+        outputs = again if isinstance(again, tuple) else (again,)
+        fixed = set(map(id, context.non_differentiable))
+        torch.manual_seed(0)
+        cotangents = [_cotangent(y, id(y) in fixed) for y in outputs]
+        found = backward_of(kind, context, cotangents)
+        roots = [
+            (y, g)
+            for y, g in zip(results, cotangents, strict=True)
+            if isinstance(y, Tensor) and y.requires_grad and g is not None
+        ]
+        wanted = [x for x in leaves if _is_floating(x)]
+        derivatives: Any = [None] * len(wanted)
+        if roots and wanted:
+            derivatives = torch.autograd.grad([y for y, _ in roots], wanted, [g for _, g in roots], allow_unused=True)
+        gradients = [g for x, g in zip(args, (*found, *[None] * len(args)), strict=False) if _is_floating(x)]
+        differing = [(d, g) for d, g in zip(derivatives, gradients, strict=True) if not _are_near(d, g)]
+        if not differing:
+            return
+        if getattr(kind, SURROGATE, False):
+            self.meant[name] = f"it says {SURROGATE}"
+        elif any(_is_floating(x) and _is_floating(outputs[0]) and torch.equal(x, outputs[0]) for x in plain):
+            self.meant[name] = "its forward is the identity"
+        elif all(d is None or not d.any() for d, _ in differing):
+            self.meant[name] = "the derivative of its forward is zero"
+        else:
+            self.wrong.append(name)
+
+    def notes(self) -> list[str]:
+        """What a reader of a report should know."""
+        told = [
+            f"the backward of {name} (torch.autograd.Function) isn't the derivative of its forward, and is compared "
+            f"with that; where it is meant to be another, write `{SURROGATE} = True` in the class"
+            for name in self.wrong
+        ]
+        told += [
+            f"the backward of {name} (torch.autograd.Function) is compared as it is written: {why}"
+            for name, why in self.meant.items()
+        ]
+        return told
+
+
+def audited(module: torch.nn.Module, args: Any, kwargs: Any, working: torch.dtype, *, train: bool) -> Audit:
+    """Look at the functions that a module applies in a call, in float64."""
+    audit = Audit()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(in_dtype(module, torch.float64, through=working, train=train))
+        stack.enter_context(default_dtype(torch.float64))
+        stack.enter_context(torch.random.fork_rng(devices=()))
+        stack.enter_context(DoublePrecision(working))
+        stack.enter_context(applied_by(audit.apply))
+        module(*args, **kwargs)
+    return audit
+
+
+def _is_floating(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.is_floating_point()
+
+
+def _cotangent(y: Any, is_fixed: bool) -> Any:
+    if not isinstance(y, Tensor):
+        return None
+    return torch.randn_like(y) if y.is_floating_point() and not is_fixed else torch.zeros_like(y)
+
+
+def _are_near(a: Tensor | None, b: Tensor | None) -> bool:
+    """Whether two gradients are the same, where none is one of zeros."""
+    if a is None or b is None:
+        return all(x is None or not x.any() for x in (a, b))
+    largest = max(a.abs().max().item(), b.abs().max().item()) if a.numel() and b.numel() else 0.0
+    return a.shape != b.shape or bool(((a - b).abs() <= NEAR * largest).all() or torch.equal(a, b))

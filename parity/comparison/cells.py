@@ -1,0 +1,173 @@
+"""The Cells of a report: which there are, which the run reached, and which answers for a parameter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ...converter.structure.program_names import named_modules
+from ...runtime.errors import UsageError
+from ...runtime.ir.types import is_floating
+from ..pairing.layers import CONTAINERS, kind_of_module
+from ..results.cell_report import CellReport
+from ..results.comparison import INLINED, NOT_REACHED, UNPAIRED
+from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Side
+from ..sides.torch_side import TorchSide
+from ..verdicts.deviations import error, size
+
+
+def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
+    """An empty report for every Cell: those that ran, and the modules that could have, in the order of the tree."""
+    calls: dict[str, int] = {}
+    classes: dict[str, str] = {}
+    for call in records.calls:
+        calls[call.path] = calls.get(call.path, 0) + 1
+        classes[call.path] = call.class_name
+    if not isinstance(reference, TorchSide):
+        return {path: CellReport(path, classes[path], count) for path, count in calls.items()}
+    reports: dict[str, CellReport] = {}
+    used = {name for name, gradient in records.parameter_gradients.items() if gradient is not None}
+    for path, class_name, module in named_modules(reference.module):
+        if path in calls:
+            reports[path] = CellReport(path, classes[path], calls[path])
+        elif reference.watched is not None and path not in reference.watched:
+            if can_run(module) and kind_of_module(module) not in CONTAINERS:
+                reports[path] = CellReport(path, class_name, 0, presence=UNPAIRED)
+        elif can_run(module):
+            own = {f"{path}.{name}" for name, p in module.named_parameters() if p.requires_grad}
+            presence = INLINED if own and own <= used else NOT_REACHED
+            reports[path] = CellReport(path, class_name, 0, presence=presence)
+    return reports
+
+
+def can_run(module: object) -> bool:
+    """Whether the module has a `forward` of its own (a ModuleList has none)."""
+    forward = getattr(type(module), "forward", None)
+    return getattr(forward, "__name__", "") != "_forward_unimplemented"
+
+
+def owners(cells: Mapping[str, CellReport], reference: Side, records: Records) -> dict[str, str]:
+    """For each parameter and buffer the path of the Cell that answers for it: the innermost that holds it and ran.
+
+    Where the name tells of none, as in many ONNX files, it is the one that uses it.
+    """
+    names = [*reference.parameters(), *records.updates, *records.buffers, *records.parameter_gradients]
+    return {name: owner(name, cells) or records.homes.get(name, "") for name in names}
+
+
+def owner(name: str, cells: Mapping[str, CellReport]) -> str:
+    """Path of the innermost Cell that ran and contains the parameter or buffer `name`."""
+    path = name
+    while path:
+        path = path.rpartition(".")[0]
+        if path in cells and cells[path].calls:
+            return path
+    return ""
+
+
+def require_elements(records: Records) -> None:
+    """`UsageError` if there is nothing to compare: no output has an element."""
+    outputs = [records.values[key] for key in records.root(OUTPUT)]
+    if outputs and not any(array.size for array in outputs):
+        shapes = ", ".join(str(list(array.shape)) for array in outputs)
+        raise UsageError(
+            f"the model's outputs have no element, so that there is nothing to compare: they have the shape {shapes}\n"
+            "  what to do: give inputs of at least one sample"
+        )
+
+
+def require_finite(records: Records, dtype: str, truth: Records | None = None) -> None:
+    """Raise `UsageError`, naming the first Cell that makes them, if outputs hold what can't be compared.
+
+    That is NaN: any difference is hidden behind it; infinities where the truth has none; and in the truth those that
+    come of a pole or an overflow, where gradients aren't finite either, or are all that there is. Others, as a mask
+    writes them, are compared.
+
+    Args:
+        records: of the reference.
+        dtype: that it ran in.
+        truth: its records in float64, if these aren't they.
+    """
+    bad = [key for key in records.root(OUTPUT) if not _comparable(records, key, truth)]
+    if not bad:
+        return
+    culprit = next(
+        (
+            key
+            for key in records.values
+            if key.kind == OUTPUT and not _finite(records.values[key]) and _inputs_finite(records, key)
+        ),
+        bad[0],
+    )
+    array = records.values[culprit]
+    kind = "NaN" if _has_nan(array) else "infinity"
+    count = int(math.prod(array.shape) - np.isfinite(array.astype(np.float64)).sum())
+    children = any(key.path.startswith(f"{culprit.path}.") for key in records.values)
+    raise UsageError(
+        f"the model's outputs in {dtype} contain {kind}, which can't be compared\n"
+        f"  the first Cell to make it of finite inputs: {culprit.path or '(root)'} "
+        f"({count} of {array.size} elements of its output {culprit.slot})"
+        + ("\n  in its own code, not in one of the Cells it calls" if children else "")
+        + "\n  what to do: check this Cell, its weights and the values of the inputs"
+    )
+
+
+def not_finite(truth: Records) -> list[str]:
+    """Notes on infinities among the outputs of the truth, and on NaN among some elements of its gradients."""
+    outputs = {key.slot: truth.values[key] for key in truth.root(OUTPUT)}
+    gradients = {key.slot: truth.values[key] for key in truth.root(INPUT_GRADIENT)} | truth.parameter_gradients
+    infinite = [_share(name, array, np.isinf) for name, array in outputs.items() if not _finite(array)]
+    nan = [_share(name, array, np.isnan) for name, array in gradients.items() if array is not None and _has_nan(array)]
+    notes = {
+        "infinite in the reference, where sign and place are compared": infinite,
+        "NaN in the reference's gradients, which hides any difference": nan,
+    }
+    return [f"{what}: {', '.join(shares)}" for what, shares in notes.items() if shares]
+
+
+def _share(name: str, array: Array, found: Callable[[Array], Array]) -> str:
+    return f"{int(found(array).sum())} of {array.size} elements of {name}"
+
+
+def _comparable(records: Records, key: Key, truth: Records | None) -> bool:
+    array = records.values[key]
+    if _finite(array):
+        return True
+    if _has_nan(array):
+        return False
+    if truth is not None:
+        return bool(np.array_equal(np.isinf(array), np.isinf(truth.values[key])))
+    gradients = [value for k, value in records.values.items() if k.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT)]
+    gradients += [gradient for gradient in records.parameter_gradients.values() if gradient is not None]
+    return bool(np.isfinite(array).any()) and all(map(_finite, gradients))
+
+
+def _finite(array: Array) -> bool:
+    return not is_floating(array.dtype) or bool(np.isfinite(array.astype(np.float64, copy=False)).all())
+
+
+def _has_nan(array: Array) -> bool:
+    return is_floating(array.dtype) and bool(np.isnan(array.astype(np.float64, copy=False)).any())
+
+
+def _inputs_finite(records: Records, output: Key) -> bool:
+    slots = records.slots.get((output.path, output.call, INPUT), [])
+    return all(_finite(records.values[Key(output.path, output.call, INPUT, slot)]) for slot in slots)
+
+
+def require_repeatable(truth: Records, again: Records) -> None:
+    """Raise `UsageError` unless the reference gives the same when it is run once more from where it began.
+
+    What is kept outside of its modules isn't put back between two runs, and there would be nothing to judge by.
+    """
+    for key in truth.root(OUTPUT):
+        value, expected = again.values.get(key), truth.values[key]
+        if value is None or value.shape != expected.shape or error(value, expected)[0] > 1e-6 * size(expected):
+            raise UsageError(
+                f"the model gives another output {key.slot} when it is run again on the same inputs: it keeps "
+                "something outside of its modules from one call to the next (a global, a class attribute, a file), or "
+                "draws numbers that torch doesn't know of\n"
+                "  what to do: keep it in a buffer (self.register_buffer), or pass it in and return it"
+            )

@@ -1,0 +1,259 @@
+"""`Trial`: one reference, its float64 truth and its noise, and the sides that are held against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from ...runtime.errors import UsageError
+from ..options import Options
+from ..report.report import Report
+from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
+from ..sides.records import OUTPUT, Records, Run, Side
+from ..support.progress import Progress
+from ..verdicts.judge import Tolerance
+from .cells import cell_reports, not_finite, owners, require_elements, require_finite, require_repeatable
+from .comparer import Comparer, compare_parameters
+from .noise import Noise
+from .weak_inputs import weak_inputs
+
+ISOLATED, END_TO_END, SECOND_CALL = "isolated", "end to end", "second call"
+
+HIDDEN_STATE = (
+    "forward keeps something from one call to the next that the other side doesn't have (a Python attribute, a "
+    "counter, a global): keep it in a buffer (self.register_buffer), or pass it in and return it"
+)
+
+Found = list[tuple[str, Comparison]]
+
+
+class Trial:
+    """Runs the reference, and judges sides by it.
+
+    Attributes:
+        truth: the reference in float64.
+        cells: an empty report per Cell.
+        notes: what a reader of the report should know.
+    """
+
+    def __init__(self, reference: Side, options: Options, progress: Progress, rounded: Sequence[Side] = ()) -> None:
+        self.reference = reference
+        self.rounded = rounded
+        self.options = options
+        self.progress = progress
+        self.notes: list[str] = []
+        progress.stage("reference", None)
+        self.truth = reference.run(Run("float64", options.grads))
+        require_elements(self.truth)
+        require_finite(self.truth, "float64")
+        self.replayed = Run(
+            "float64",
+            options.grads,
+            self.truth.cotangents,
+            self.truth.draws,
+            slots=self.truth.slots,
+            result=self.truth.result,
+        )
+        require_repeatable(self.truth, reference.run(replace(self.replayed, grads=False, inner=False)))
+        self._noises: dict[tuple[str, str], Noise] = {}
+        self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
+        require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
+        self.notes += not_finite(self.truth) + weak_inputs(self.truth)
+        self.cells = cell_reports(reference, self.truth)
+        self.owners = owners(self.cells, reference, self.truth)
+        for path, cell in self.cells.items():
+            if not options.selects(path):
+                cell.presence = SKIPPED
+        if all(cell.presence == SKIPPED for cell in self.cells.values()):
+            chosen = " ".join(
+                [*(f"--only {glob}" for glob in options.only), *(f"--skip {glob}" for glob in options.skip)]
+            )
+            raise UsageError(f"no Cell is left by {chosen}; see the paths with: parity inspect")
+
+    def report(self, sides: Sequence[Side]) -> Report:
+        """A report on these sides, without any comparison yet."""
+        return Report(
+            model=self.options.model or self.truth.calls[0].class_name,
+            reference=self.reference.name,
+            sides=[side.name for side in sides],
+            dtype=self.options.dtype,
+            train=self.options.train,
+            grads=self.options.grads,
+            seed=self.options.seed,
+            cells=self.cells,
+        )
+
+    def noise(self, feeding: str, dtype: str) -> Noise:
+        """The reference's rounding error in `dtype`, measured once."""
+        if (feeding, dtype) not in self._noises:
+            feed = self.truth if feeding == ISOLATED else None
+            self._noises[feeding, dtype] = Noise(
+                self.reference, self.truth, replace(self.replayed, dtype=dtype, feed=feed, inner=feed is not None)
+            )
+        return self._noises[feeding, dtype]
+
+    def judge(self, side: Side) -> Found:
+        """All comparisons of a side: (Cell path, comparison). With `fail_fast`, up to the first run that fails."""
+        can = side.abilities
+        grads = self.options.grads and can.gradients
+        feedings = [ISOLATED, END_TO_END] if can.cells else [END_TO_END]
+        self.progress.stage(side.name, len(can.checks) * len(feedings))
+        found: Found = []
+        left_out: Found = []
+        if can.gradients:
+            found += compare_parameters(side.name, self.reference.parameters(), side.parameters(), self.owners)
+        for feeding in feedings:
+            if feeding == END_TO_END and any(c.status != PASS for _, c in left_out):
+                wrong = ", ".join(sorted({path or "(root)" for path, c in left_out if c.status != PASS}))
+                self.notes.append(f"{side.name} was not compared end to end: Cells that were left out differ ({wrong})")
+                break
+            for check, dtype in can.checks:
+                noise = self.noise(feeding, self.working_dtype if check == "meaning" else dtype)
+                tolerance = Tolerance(noise.run.dtype, self.options.rtol, self.options.atol)
+                natural = can.own_precision and noise.run.dtype == self.options.dtype
+                only = len(can.checks) == 1 and (feeding == ISOLATED or not can.cells)
+                comparer = Comparer(
+                    side.name, feeding, self.truth, noise, tolerance, self.owners, grads, natural, can.is_port, only
+                )
+                records = side.run(replace(noise.run, dtype=dtype, grads=grads))
+                self.notes += [note for note in records.notes if note not in self.notes]
+                comparisons = self._at_home(comparer.compare(check, records))
+                # values that lie between two steps of a quantizer make others of all that follows
+                if check == "rounding" and can.quantized and _fails(comparisons):
+                    records = side.run(replace(noise.run, dtype=dtype, grads=grads, same_codes=True))
+                    self.notes += [note for note in records.notes if note not in self.notes]
+                    comparisons = self._at_home(comparer.compare(check, records))
+                # before rounding is called too large, the reference's own is measured again, and again
+                while check == "rounding" and _undecided(comparisons, found) and noise.sample():
+                    comparisons = self._at_home(comparer.compare(check, records))
+                # numbers that were rounded to float32 are no fault
+                if check == "meaning" and _fails(comparisons) and noise.allow_rounded_numbers(self.rounded):
+                    comparisons = self._at_home(comparer.compare(check, records))
+                # what loses its digits, in a Cell or in the whole, may make much of little
+                while _grows(check, feeding, comparisons, found) and noise.sample_double():
+                    comparisons = self._at_home(comparer.compare(check, records))
+                del records  # before the next run makes its own
+                left_out += [(path, c) for path, c in comparisons if not self.options.selects(path)]
+                found += comparisons
+                self.progress.advance()
+                if self.options.fail_fast and any(c.status != PASS for _, c in self.selected(comparisons)):
+                    return self.selected(found)
+        if self.options.dtype == "float64" and can.own_precision and not can.is_port and not _fails(found):
+            found += self._other_dtypes(side)
+        if not _fails(found):
+            found += self._second_call(side)
+        return self.selected(found)
+
+    def _other_dtypes(self, side: Side) -> Found:
+        """The outputs of another floating-point dtype than the reference's, where both compute in their own.
+
+        In float64, what a network casts to float32 keeps its digits: dtypes are known of a run in float32.
+        """
+        reference = self.noise(END_TO_END, self.working_dtype).first
+        records = side.run(replace(self.replayed, dtype=self.working_dtype, grads=False, inner=False))
+        found: Found = []
+        for key, value in records.values.items():
+            needed = reference.values.get(key, value).dtype
+            if key.kind == OUTPUT and value.dtype != needed:
+                reason = f"dtype {value.dtype.name}, needed {needed.name}, where the rest is {self.working_dtype}"
+                fields = {"status": FAIL, "reason": reason, "dtype": value.dtype.name, "shape": value.shape}
+                found.append(
+                    (key.path, Comparison(side.name, "meaning", END_TO_END, OUTPUT, key.slot, key.call, **fields))
+                )
+        return found
+
+    def _second_call(self, side: Side) -> Found:
+        """Comparisons of a second call, its state carried over; none for a side that carries no state.
+
+        What a network keeps in places that the other side doesn't have, first shows there.
+        """
+        if not side.abilities.second_call or self._second is None:
+            return []
+        run, truth, noise = self._second
+        can = side.abilities
+        tolerance = Tolerance(noise.run.dtype)
+        comparer = Comparer(
+            side.name, SECOND_CALL, truth, noise, tolerance, self.owners, grads=False, is_port=can.is_port
+        )
+        records = side.run(run)
+        comparisons = self._at_home(comparer.compare("meaning", records))
+        if _fails(comparisons) and not noise.samples:
+            noise.sample()
+            comparisons = self._at_home(comparer.compare("meaning", records))
+        if _fails(comparisons) and noise.allow_rounded_numbers(self.rounded):
+            comparisons = self._at_home(comparer.compare("meaning", records))
+        while _fails(comparisons) and noise.sample_double():
+            comparisons = self._at_home(comparer.compare("meaning", records))
+        return comparisons
+
+    @cached_property
+    def _second(self) -> tuple[Run, Records, Noise] | None:
+        """The reference's second call: how it is made, its records in float64, its rounding error if it is needed."""
+        if not self.reference.abilities.second_call:
+            return None
+        plain = replace(self.replayed, grads=False, inner=False, cotangents=None)
+        for run in (replace(plain, second="varied"), replace(plain, second="same")):
+            try:
+                truth = self.reference.run(run)
+                require_finite(truth, "float64")
+            except UsageError:  # these numbers aren't for this network
+                continue
+            return run, truth, Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
+        return None
+
+    def _at_home(self, found: Found) -> Found:
+        """What belongs to a Cell that the reference hasn't is the root's."""
+        return [(path if path in self.cells else "", comparison) for path, comparison in found]
+
+    def selected(self, found: Found) -> Found:
+        """The comparisons of Cells that are to be judged."""
+        return [(path, comparison) for path, comparison in self._at_home(found) if self.options.selects(path)]
+
+
+def judged(
+    reference: Side,
+    candidates: Sequence[Side],
+    options: Options,
+    progress: Progress,
+    rounded: Sequence[Side] = (),
+) -> Report:
+    """The report on sides held against a reference.
+
+    Args:
+        reference: the side that is believed.
+        candidates: the others.
+        options: of the run.
+        progress: told of stages.
+        rounded: those of all these that hold numbers which may have been rounded to float32.
+    """
+    trial = Trial(reference, options, progress, rounded)
+    report = trial.report(candidates)
+    for side in candidates:
+        for path, comparison in trial.judge(side):
+            report.cells[path].comparisons.append(comparison)
+            explanations = report.cells[path].explanations
+            if comparison.feeding == SECOND_CALL and comparison.status == FAIL and HIDDEN_STATE not in explanations:
+                explanations.append(HIDDEN_STATE)
+        if options.fail_fast and not report.ok:
+            report.notes.append(f"stopped at the first failing side ({side.name}), as asked by --fail-fast")
+            break
+    report.notes += trial.notes
+    return report
+
+
+def _grows(check: str, feeding: str, comparisons: Found, found: Found) -> bool:
+    """Whether the meaning fails, of Cells alone; or of the whole, and nothing has failed before."""
+    if check != "meaning" or (feeding == END_TO_END and _fails(found)):
+        return False
+    return _fails(comparisons)
+
+
+def _fails(comparisons: Found) -> bool:
+    return any(c.status == FAIL for _, c in comparisons)
+
+
+def _undecided(comparisons: Found, found: Found) -> bool:
+    """Whether rounding fails somewhere where nothing else has failed already."""
+    failed = {(path, c.kind, c.tensor) for path, c in found if c.status != PASS}
+    return any(c.status == FAIL and (path, c.kind, c.tensor) not in failed for path, c in comparisons)

@@ -1,0 +1,51 @@
+"""The working dtypes, which rounding can be judged in, and arrays in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..runtime.errors import UsageError
+from ..runtime.ir.types import is_floating
+
+
+@dataclass(frozen=True)
+class WorkingDtype:
+    """What a working dtype means for the sides.
+
+    Attributes:
+        onnxruntime: the dtype that ONNX Runtime is judged in: in others it has kernels for few operators.
+        is_half: whether it has 16 bits: torch trains in it under autocast, and an ONNX file may compute in it.
+    """
+
+    onnxruntime: str
+    is_half: bool = False
+
+
+WORKING_DTYPES = {
+    "float32": WorkingDtype("float32"),
+    "float64": WorkingDtype("float32"),
+    "float16": WorkingDtype("float16", is_half=True),
+    "bfloat16": WorkingDtype("float32", is_half=True),
+}
+HALVES = frozenset(name for name, dtype in WORKING_DTYPES.items() if dtype.is_half)
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a working dtype given by name or as that of torch, NumPy or the runtime.
+
+    Raises:
+        UsageError: it is none of `WORKING_DTYPES`.
+    """
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    name = str(name).removeprefix("torch.").lower()
+    if name not in WORKING_DTYPES:
+        raise UsageError(f"dtype must be one of {', '.join(WORKING_DTYPES)}, given {dtype!r}")
+    return name
+
+
+def cast_floating(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A copy of an array in another floating-point dtype; an array of integers or booleans as it is."""
+    return array.astype(dtype) if is_floating(array.dtype) else array

@@ -1,0 +1,1 @@
+"""What is judged, as people give it: model files, ONNX files, arrays and sizes."""

@@ -1,0 +1,1 @@
+"""ONNX files held against themselves and against each other."""

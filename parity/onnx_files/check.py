@@ -1,0 +1,122 @@
+"""ONNX files, held against themselves: the interpreter, torch, and ONNX Runtime on the file."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+
+from ...converter.exclusive import one_at_a_time
+from ...converter.onnx_in.inputs import Shapes
+from ...converter.torch_out.export import to_torch
+from ...runtime.errors import ConversionError
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import BFLOAT16
+from ..comparison.trial import judged
+from ..inputs.affordable import require_affordable
+from ..inputs.onnx_inputs import Declared, declared_inputs, generated
+from ..inputs.onnx_optionals import judge_without_optionals
+from ..inputs.onnx_reading import read_with_inputs, require_eval, suited
+from ..options import OptionKeywords, Options, from_keywords
+from ..report.report import Report
+from ..sides.interpreter_side import InterpreterSide
+from ..sides.names import INTERPRETER, ONNXRUNTIME
+from ..sides.onnxruntime_side import OnnxModelSide
+from ..sides.records import Array, Side
+from ..sides.torch_side import TorchSide
+from ..support.progress import NoProgress, Progress
+from .whole import whole
+
+
+@one_at_a_time
+def check_onnx(
+    path: str,
+    *,
+    inputs: str | None = None,
+    shapes: Shapes | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[OptionKeywords],
+) -> Report:
+    """Hold an ONNX file, read as a program, against itself: in the interpreter, in torch, and in ONNX Runtime.
+
+    Args:
+        path: the file.
+        inputs: an .npz file of arrays by input name; generated from the declared types if not given.
+        shapes: of generated inputs by name; others are chosen.
+        progress: told of stages.
+        **options: fields of `Options`.
+
+    Returns:
+        The report. The program as a torch module is the reference; the interpreter is compared with it Cell by Cell and
+        backward. ONNX Runtime runs the file itself, and is compared at its outputs. A file that can't be read as a
+        program is compared as a whole: ONNX Runtime as it is used with ONNX Runtime without its optimizations.
+
+    Raises:
+        UsageError: the file or the inputs can't be read or don't fit, or an option is wrong.
+        ConversionError: the model is malformed.
+    """
+    chosen, shown = from_keywords(Options, check_onnx, options), progress or NoProgress()
+    require_eval(chosen)
+    shown.stage("read", None)
+    declared = declared_inputs(path, shapes, inputs)
+    report = _checked(path, declared, inputs, chosen, shown)
+    if inputs is None:
+        judge_without_optionals(
+            report, path, path, declared, shapes or {},
+            lambda left_out: _checked(path, declared_inputs(path, left_out), None, chosen, shown),
+        )  # fmt: skip
+    return report
+
+
+def _checked(path: str, declared: Declared, inputs: str | None, chosen: Options, shown: Progress) -> Report:
+    """A file held against itself on inputs of one form."""
+    file, arrays = read_with_inputs(path, declared, inputs, chosen.seed)
+    if file.program is None:
+        return whole(file, file, declared, declared, arrays, chosen, shown, generated=inputs is None)
+    if inputs is None:
+        arrays = generated(file.program.inputs, chosen.seed, {}, file.program)
+    chosen, runtime_dtype, notes = suited(chosen, file.program)
+    args = tuple(arrays)
+    require_affordable(file.program, args, grads=chosen.grads)
+    interpreter = InterpreterSide(
+        INTERPRETER, file.program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed, second_call=False
+    )
+    runtime = OnnxModelSide(
+        ONNXRUNTIME, path, declared.arguments(args), {}, dtype=runtime_dtype, provider=chosen.provider
+    )
+    reference: Side = interpreter
+    sides: list[Side] = [runtime]
+    try:
+        _require_dtypes_of_torch(file.program)
+        module = to_torch(file.program)
+        reference = TorchSide("torch", module, _tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed)
+        sides = [interpreter, runtime]
+    except ConversionError as error:
+        notes.append(f"the interpreter is the reference, not torch: {error}".partition("\n")[0])
+    report = judged(reference, sides, chosen, shown)
+    report.notes += [*notes, *file.notes]
+    return report
+
+
+def _require_dtypes_of_torch(program: Program) -> None:
+    """Raise `ConversionError` for a dtype that torch doesn't compute with: float8, float4, integers of 4 bits, ..."""
+    values = (
+        *program.inputs,
+        *program.constant_data,
+        *(parameter.value for parameter in program.parameters.values()),
+        *(value for node in program.nodes for value in node.outputs),
+    )
+    for value in values:
+        if value.dtype.isbuiltin != 1 and value.dtype != BFLOAT16:
+            raise ConversionError(f"it doesn't compute with {value.dtype.name}")
+
+
+def _tensors(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
+    import torch
+
+    return tuple(
+        torch.from_numpy(array.astype(np.float32)).bfloat16()  # which NumPy itself doesn't have
+        if array.dtype == BFLOAT16
+        else torch.from_numpy(np.array(array))
+        for array in arrays
+    )

@@ -1,0 +1,301 @@
+"""ONNX files held against each other: both in the interpreter, the candidate in ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+from ...converter.exclusive import one_at_a_time
+from ...converter.onnx_in.importing import read_model
+from ...converter.onnx_in.inputs import Shapes, input_names
+from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.ir.dims import SymbolicDim, symbols_in
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Constant
+from ...runtime.tree import sequence
+from ..dtypes import HALVES
+from ..inputs.affordable import require_affordable
+from ..inputs.onnx_inputs import Declared, declared_inputs, generated
+from ..inputs.onnx_optionals import judge_without_optionals
+from ..inputs.onnx_reading import (
+    OnnxFile,
+    dtype_of,
+    named_as,
+    read,
+    read_with_inputs,
+    require_as_many,
+    require_eval,
+    returning,
+    suited,
+)
+from ..options import OptionKeywords, Options, from_keywords
+from ..quantized.files import SAMPLES, QuantizedFile
+from ..report.report import Report
+from ..sides.onnxruntime_side import output_names
+from ..sides.quantized_steps import is_quantized
+from ..sides.records import Array
+from ..support.progress import NoProgress, Progress
+from .two_programs import TwoPrograms, paired
+from .whole import whole
+
+HOW = (
+    "one file is quantized: its float network (weights as they were before rounding, no quantizers) was compared Cell "
+    "by Cell, its weights and quantizers in steps"
+)
+
+
+@one_at_a_time
+def compare_onnx(
+    reference: str,
+    candidate: str,
+    *,
+    inputs: str | None = None,
+    shapes: Shapes | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[OptionKeywords],
+) -> Report:
+    """Hold one ONNX file against another one that should compute the same.
+
+    Args:
+        reference: the file that is believed.
+        candidate: the other one; inputs and outputs are paired by name, else by position.
+        inputs: as for `check_onnx`, by the names of the reference.
+        shapes: likewise.
+        progress: told of stages.
+        **options: fields of `Options`.
+
+    Returns:
+        The report: both files in the interpreter, in float64 and in the working dtype, with gradients; and ONNX Runtime
+        on the candidate. Cells are compared where both files have the same, else the models as a whole; at other sizes
+        of the dynamic dimensions too, if the inputs are generated. Numbers such as
+        1 / sqrt(2), and weights that one file has multiplied by the scale of a batch norm, may be rounded to float32 in
+        one file and not, or otherwise, in the other. Where a file can't be read as a program,
+        ONNX Runtime on both is compared. Of a float file and a quantized one, the former is the reference, whichever
+        is given first; see docs/quantized.md.
+
+    Raises:
+        UsageError: a file or the inputs can't be read or don't fit.
+        ConversionError: a model is malformed.
+    """
+    chosen, shown = from_keywords(Options, compare_onnx, options), progress or NoProgress()
+    require_eval(chosen)
+    shown.stage("read", None)
+    pair = _paired_files(reference, candidate)
+    declared = declared_inputs(pair.reference, shapes, inputs)
+    require_as_many(pair.names, pair.others)
+    report = _held(pair, declared, inputs, shapes or {}, chosen, shown)
+    if inputs is None and not (chosen.fail_fast and not report.ok):
+        judge_without_optionals(
+            report, pair.reference, pair.candidate, declared, shapes or {},
+            lambda left_out: _held(pair, declared_inputs(pair.reference, left_out), None, left_out, chosen, shown),
+        )  # fmt: skip
+    report.notes += pair.notes
+    return report
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two files that are compared.
+
+    Attributes:
+        reference: the one that is believed; the float one where one of them is quantized.
+        candidate: the other one.
+        names: of the inputs of the reference.
+        others: of the inputs of the candidate.
+        quantized: the candidate beside the reference, if it is quantized.
+        notes: on what that means.
+    """
+
+    reference: str
+    candidate: str
+    names: list[str]
+    others: list[str]
+    quantized: QuantizedFile | None
+    notes: list[str]
+
+
+def _held(
+    pair: _Pair, declared: Declared, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
+) -> Report:
+    """One file held against another on inputs of one form."""
+    reference, candidate, names, others, quantized = (
+        pair.reference, pair.candidate, pair.names, pair.others, pair.quantized,
+    )  # fmt: skip
+    fixed_first, arrays = read_with_inputs(reference, declared, inputs, chosen.seed)
+    fixed = named_as(others, names, declared.shapes(arrays))
+    structure = {} if declared.ranked else fixed
+    theirs = declared_inputs(candidate, structure or named_as(others, names, declared.structure(arrays)))
+    open_sizes = inputs is None and declared.ranked and any(symbols_in(value.shape) for value in declared.values)
+    if open_sizes:
+        first = read(reference, given)
+        second = _read_candidate(candidate, quantized, named_as(others, names, given))
+        if first.program is not None and second.program is not None:
+            try:
+                return _compared(first, second, declared, theirs, arrays, None, chosen, shown, quantized)
+            except CellbridgeError as error:  # what holds for some sizes only
+                not_open = f"{error}".partition("\n")[0]
+        else:
+            not_open = str(first.error or second.error).partition("\n")[0]
+    first, second = fixed_first, _read_candidate(candidate, quantized, fixed)
+    if first.program is None or second.program is None:
+        return whole(first, second, declared, theirs, arrays, chosen, shown, generated=inputs is None)
+    report = _compared(first, second, declared, theirs, arrays, inputs, chosen, shown, quantized, fixed=True)
+    if open_sizes:
+        report.notes.append(f"not compared at other sizes, with which the files can't be read: {not_open}")
+    return report
+
+
+def _compared(
+    first: OnnxFile,
+    second: OnnxFile,
+    declared: Declared,
+    theirs: Declared,
+    arrays: list[Array],
+    inputs: str | None,
+    options: Options,
+    shown: Progress,
+    quantized: QuantizedFile | None = None,
+    fixed: bool = False,
+) -> Report:
+    """Two files that can be read."""
+    assert first.program is not None
+    assert second.program is not None
+    if inputs is None:
+        sizes = dict(_sizes_of(first.program, arrays))
+        arrays = generated(first.program.inputs, options.seed, sizes, first.program)
+    samples, about = [arrays], list[str]()
+    if quantized is not None and inputs is None:
+        samples, about = _samples(first.program, second.program, arrays, quantized, options.seed)
+        arrays = samples[0]
+    programs = first.program, second.program
+    narrow = _narrower(*programs)
+    if narrow:
+        programs, arrays = _in_half(*programs, arrays, narrow)
+        notes = [f"one file computes in float32, the other in {narrow}, which is what rounding was judged in"]
+        options, runtime_dtype = replace(options, dtype=narrow), narrow
+    else:
+        options, runtime_dtype, notes = suited(options, programs[0])
+    names = output_names(first.path), output_names(second.path)
+    programs, how = _with_results(*programs, *names)
+    notes += [*how, *about]
+    others = paired(*programs, arrays)
+    _require_same_dtypes(programs[1], others, first.path, second.path)
+    require_affordable(programs[0], arrays, grads=options.grads)
+    require_affordable(programs[1], others, grads=options.grads)
+    alike = _interface(programs[0]) == _interface(programs[1])
+    if not alike:
+        notes.append("the models were compared as a whole: their Cells or parameters are not the same")
+        programs = _without_parameters(programs[0]), _without_parameters(programs[1])
+    with_runtime = quantized is None
+    files = TwoPrograms(
+        first.path, second.path, theirs, *programs, alike, bool(narrow), options, runtime_dtype, shown, with_runtime
+    )
+    report = files.judged(arrays)
+    if inputs is None and not fixed and not (options.fail_fast and not report.ok):
+        files.judge_at_other_sizes(report, arrays)
+    if quantized is not None:
+        own = list(second.program.inputs)
+        named = [
+            {value.name: array for value, array in zip(own, paired(first.program, second.program, x), strict=True)}
+            for x in samples
+        ]
+        quantized.judge(report, named, inputs is not None, options)
+        as_it_is = read(second.path, {name: array.shape for name, array in named[0].items()})
+        quantized.judge_runtime(report, as_it_is, others, options, shown)
+    report.notes += [*notes, *dict.fromkeys((*first.notes, *second.notes))]
+    return report
+
+
+def _paired_files(reference: str, candidate: str) -> _Pair:
+    """Both files as they are compared; each is read once."""
+    models = read_model(reference), read_model(candidate)
+    which = [is_quantized(model) for model in models]
+    quantized, notes = None, list[str]()
+    if which == [True, False]:
+        notes.append(f"{candidate} is the reference: a quantized file is judged by the float file")
+        reference, candidate, models = candidate, reference, models[::-1]
+    if any(which) and not all(which):
+        quantized = QuantizedFile(candidate, models[1], reference, models[0])
+        notes.insert(0, HOW)
+    names, others = (input_names(model.graph) for model in models)
+    return _Pair(reference, candidate, names, others, quantized, notes)
+
+
+def _read_candidate(path: str, quantized: QuantizedFile | None, shapes: Shapes) -> OnnxFile:
+    return read(path, shapes, None if quantized is None else quantized.form.model)
+
+
+def _samples(
+    first: Program, second: Program, arrays: list[Array], quantized: QuantizedFile, seed: int
+) -> tuple[list[list[Array]], list[str]]:
+    """Generated inputs in the range of the quantizers: those that are compared on, and others; and notes."""
+    samples, notes = [], list[str]()
+    for number in range(SAMPLES):
+        if number:
+            arrays = generated(first.inputs, seed + number, dict(_sizes_of(first, arrays)), first)
+        fitted, notes = quantized.fitted(second.inputs, paired(first, second, arrays), seed + number)
+        samples.append(paired(second, first, fitted))
+    return samples, notes
+
+
+def _with_results(
+    first: Program, second: Program, names: list[str], other_names: list[str]
+) -> tuple[tuple[Program, Program], list[str]]:
+    """Both programs, returning dicts of their outputs by name, or sequences where names don't pair them; and a note."""
+    pairs = ((first, names), (second, other_names))
+    distinct = all(len(program.outputs) == len(keys) == len(set(keys)) for program, keys in pairs)
+    if distinct and (set(names) == set(other_names) or len(names) != len(other_names)):
+        first, second = (returning(program, keys) for program, keys in pairs)
+        return (first, second), [f"outputs were paired by name: {', '.join(names)}"] if len(names) > 1 else []
+    first, second = (program.replace(result=sequence(len(program.outputs))) for program, _ in pairs)
+    how = f"outputs were paired by position: {', '.join(other_names)} with {', '.join(names)}"
+    return (first, second), [how] if len(names) > 1 else []
+
+
+def _narrower(first: Program, second: Program) -> str:
+    """The half precision that one of two programs computes in, and the other doesn't; empty if there is none."""
+    names = {dtype_of(first), dtype_of(second)}
+    halves = names & HALVES
+    return halves.pop() if len(names) == 2 and len(halves) == 1 else ""
+
+
+def _in_half(
+    first: Program, second: Program, arrays: list[Array], narrow: str
+) -> tuple[tuple[Program, Program], list[Array]]:
+    """Both programs, and the inputs, in half precision."""
+    halves = first.astype(narrow), second.astype(narrow)
+    return halves, [x.astype(v.dtype) for v, x in zip(halves[0].inputs, arrays, strict=True)]
+
+
+def _sizes_of(program: Program, arrays: list[Array]) -> Iterator[tuple[str, int]]:
+    for value, array in zip(program.inputs, arrays, strict=True):
+        for dim, size in zip(value.shape, array.shape, strict=True):
+            if isinstance(dim, SymbolicDim) and (solved := dim.solve(size)):
+                yield solved
+
+
+def _require_same_dtypes(second: Program, others: list[Array], reference: str, candidate: str) -> None:
+    for value, array in zip(second.inputs, others, strict=True):
+        if value.dtype != array.dtype:
+            raise UsageError(
+                f"input {value.name!r} is {array.dtype.name} in {reference} and {value.dtype.name} in {candidate}\n"
+                "  what to do: compare files of one dtype; a model in half precision is held against the torch model "
+                "that it comes from by parity run --dtype float16"
+            )
+
+
+def _interface(program: Program) -> set[Any]:
+    """What must be the same in two programs for their Cells to be compared."""
+    marks = [node for node in program.nodes if node.op == "boundary"]
+    counts = {(number, kind): 0 for number in range(len(program.calls)) for kind in ("input", "output")}
+    for node in marks:
+        counts[node.attributes["call"], node.attributes["kind"]] += 1
+    calls = {(str(program.calls[number]), kind, count) for (number, kind), count in counts.items()}
+    return calls | set(program.parameters)
+
+
+def _without_parameters(program: Program) -> Program:
+    """The program with its parameters fixed: they have other names in the other one."""
+    constants = tuple(Constant(p.value, p.data) for p in program.parameters.values())
+    return program.replace(parameters={}, constants=program.constants + constants)

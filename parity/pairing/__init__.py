@@ -1,0 +1,1 @@
+"""What of one network belongs to what of another: Cells, layers, results."""

@@ -1,0 +1,122 @@
+"""A torch module held against its port: a network written by hand as Cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ..comparison.trial import Trial
+from ..options import Options
+from ..pairing.cells import Pairing, pair_up
+from ..report.report import Report
+from ..results.cell_report import CarriedWeight, PairedCell
+from ..results.comparison import FAIL, Comparison
+from ..results.eval_mode import eval_mode_notes
+from ..sides.cell_side import CellSide
+from ..sides.frameworks import Framework
+from ..sides.layouts import Layout
+from ..sides.records import Key
+from ..sides.torch_side import TorchSide
+from ..support.progress import Progress
+from ..weights.mapping import Weights, carry
+from .alignment import Alignment, align
+from .explanations import explain_failures
+
+
+def compare_port(
+    module: torch.nn.Module,
+    cell: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    framework: Framework,
+    options: Options,
+    progress: Progress,
+    cells: Mapping[str, str] | None = None,
+    weights: Mapping[Any, Any] | None = None,
+) -> Report:
+    """Hold a Cell against the module that it is the port of; see `parity.compare`."""
+    pairing = pair_up(module, cell, cells)
+    carried = carry(module, cell, pairing, weights, getattr(torch, options.dtype))
+
+    def sides(of: Pairing, layouts: Mapping[Key, Layout]) -> tuple[TorchSide, CellSide]:
+        reference = TorchSide(
+            "torch",
+            module,
+            args,
+            kwargs,
+            train=options.train,
+            loss=options.loss,
+            working_dtype=options.dtype,
+            seed=options.seed,
+            watched=of.cell_of,
+            ignored=carried.ignored | carried.unseen,
+            rounded=carried.left_buffers(),
+        )
+        side = CellSide(
+            framework,
+            cell,
+            module,
+            args,
+            kwargs,
+            of,
+            carried,
+            layouts,
+            train=options.train,
+            working_dtype=options.dtype,
+        )
+        return reference, side
+
+    progress.stage("align", None)
+    aligned = align(sides, pairing)
+    reference, side = sides(aligned.pairing, aligned.layouts)
+    trial = Trial(reference, options, progress, rounded=[reference, side])
+    report = trial.report([side])
+    report.pairs = _pairs(aligned.pairing)
+    report.weights = [CarriedWeight(entry.path, entry.source, entry.how) for entry in carried.carried]
+    for pair in pairing.pairs:
+        if pair.module in report.cells:
+            place = "" if pair.cell == pair.module else f" at {pair.cell}"
+            report.cells[pair.module].counterpart = pair.cell_class + place
+    for path, comparison in [*trial.selected(_misfits(side.name, carried)), *trial.judge(side)]:
+        report.cells[path].comparisons.append(comparison)
+    report.notes += eval_mode_notes(module, options.train) + trial.notes + _notes(carried, side, aligned)
+    explain_failures(report, module, cell, aligned.pairing, carried, trial.truth)
+    return report
+
+
+def _pairs(pairing: Pairing) -> list[PairedCell]:
+    """Which Cell is the port of which module, and what has no partner."""
+    pairs = [PairedCell(p.module, p.module_class, p.cell, p.cell_class, p.how) for p in pairing.pairs]
+    pairs += [
+        PairedCell(p.module, p.module_class, p.cell, p.cell_class, p.how, how) for p, how in pairing.apart.items()
+    ]
+    pairs += [PairedCell(module=path, module_class=name) for path, name in pairing.lone_modules.items()]
+    pairs += [PairedCell(cell=path, cell_class=name) for path, name in pairing.lone_cells.items()]
+    return pairs
+
+
+def _misfits(side: str, weights: Weights) -> list[tuple[str, Comparison]]:
+    """Parameters without counterpart."""
+    return [
+        (m.module, Comparison(side, "meaning", "isolated", "parameter", m.name, 0, FAIL, m.reason, shape=m.shape))
+        for m in weights.misfits
+    ]
+
+
+def _notes(weights: Weights, side: CellSide, aligned: Alignment) -> list[str]:
+    notes = []
+    for path in dict.fromkeys(key.path for key in aligned.layouts):
+        shapes = next(f"{list(x.after)} for {list(x.before)}" for k, x in aligned.layouts.items() if k.path == path)
+        notes.append(f"{path} has its tensors laid out otherwise in the Cell, {shapes}; they are compared as torch's")
+    if "meaning" not in side.framework.checks:
+        notes.append(f"{side.name} was judged by rounding only: it has no kernels in float64 for many operators")
+    if side.train and not side.framework.replays:
+        notes.append(f"random draws of {side.name} can't be replayed: give Dropout p=0 on both sides in train mode")
+    if weights.unseen:
+        names = ", ".join(sorted(weights.unseen))
+        notes.append(
+            f"not compared: the gradients of {names}; the function given for them does more than move elements"
+        )
+    return notes

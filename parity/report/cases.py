@@ -1,0 +1,104 @@
+"""A report as test cases, which formats for continuous integration are written from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..results.cell_report import CellReport, PairedCell
+from ..results.comparison import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, PASS, SKIPPED, UNPAIRED, Comparison
+from ..results.network_result import NetworkResult
+from ..results.training_result import KINDS, TrainingResult
+from .detail import cell_detail
+from .training import SEVERAL, worst_lines
+
+REASONS = {
+    INLINED: "never called itself: its parameters are judged in the Cell that uses them",
+    UNPAIRED: "no Cell is its port, or that is called otherwise: judged in the Cell around it",
+    NOT_REACHED: "never reached by the inputs: nothing is known about it",
+    SKIPPED: "left out by --only or --skip, or not reached after a failure with --fail-fast",
+}
+WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case.
+
+    Attributes:
+        name: of the case, e.g. `layer1.0.conv1[interpreter]`.
+        outcome: "passed", "failure" or "skipped".
+        message: why, in one line; empty for one that passed.
+        status: of a failure: `FAIL` or `NOT_COMPARED`.
+        detail: of a failure: what is wrong, in lines.
+    """
+
+    name: str
+    outcome: Literal["passed", "failure", "skipped"] = "passed"
+    message: str = ""
+    status: str = ""
+    detail: str = ""
+
+
+def network_cases(report: NetworkResult) -> Iterator[Case]:
+    """A case `path[side]` for each Cell and side.
+
+    A comparison that fails or couldn't be made is a failure of its Cell. A Cell that has none is skipped, with the
+    reason, and so is one that differs end to end only, by the Cells that fail.
+    """
+    failing = set(report.failing)
+    for cell in report.cells.values():
+        for side in report.sides:
+            yield _network_case(f"{cell.path or '(root)'}[{side}]", cell, side, report, failing)
+
+
+def network_properties(report: NetworkResult) -> list[tuple[str, str]]:
+    """Which Cell is the port of which module, and what its Parameters were filled with."""
+    found = [(f"port of {p.module or '(root)'}", _counterpart(p)) for p in report.pairs if p.module_class]
+    return found + [(f"Parameter {w.parameter}", f"{w.source} (by {w.how})") for w in report.weights]
+
+
+def training_cases(report: TrainingResult) -> Iterator[Case]:
+    """A case `kind[side]` for each kind of tensor and side; what differs in more than numbers fails one of its own."""
+    for kind in KINDS:
+        for side in report.sides:
+            of_case = [c for c in report.comparisons if (c.kind, c.side) == (kind, side)]
+            if of_case:
+                yield _training_case(f"{SEVERAL[kind]}[{side}]", of_case)
+    if report.problems or not report.comparisons:
+        yield Case("training", "failure", "; ".join(report.problems) or "no step was compared", FAIL)
+
+
+def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult, failing: set[str]) -> Case:
+    comparisons = [c for c in cell.comparisons if c.side == side]
+    failed = [c for c in comparisons if c.status != PASS]
+    if failed and cell.path not in failing:
+        culprits = ", ".join(path or "(root)" for path in report.failing)
+        return Case(name, "skipped", f"differs end to end only, by {culprits}")
+    if failed:
+        worst = FAIL if any(c.status == FAIL for c in failed) else NOT_COMPARED
+        first = f"{failed[0].kind} {failed[0].tensor}: {failed[0].reason}"
+        message = f"{len(failed)} of {len(comparisons)} comparisons: {first}"
+        detail = cell_detail(replace(cell, comparisons=failed), report, WIDTH, everything=True)
+        return Case(name, "failure", message, worst, "\n".join(line.plain for line in detail))
+    if not comparisons:
+        presence = cell.presence or (UNPAIRED if cell.path in report.unpaired else "")
+        return Case(name, "skipped", REASONS.get(presence, f"nothing of it was compared with {side}"))
+    return Case(name)
+
+
+def _training_case(name: str, comparisons: list[Comparison]) -> Case:
+    failed = [c for c in comparisons if c.status != PASS]
+    if not failed:
+        return Case(name)
+    first = [c for c in failed if c.call == min(other.call for other in failed)]
+    where = f"from step {first[0].call} on, in {', '.join(dict.fromkeys(c.tensor for c in first))}"
+    message = f"{len(failed)} of {len(comparisons)} comparisons: {first[0].reason}, {where}"
+    return Case(name, "failure", message, FAIL, "\n".join(line.plain for line in worst_lines(first, WIDTH)))
+
+
+def _counterpart(pair: PairedCell) -> str:
+    if not pair.cell_class:
+        return "none"
+    return f"{pair.cell or '(root)'} ({pair.cell_class}, by {pair.how})" + (f"; {pair.apart}" if pair.apart else "")

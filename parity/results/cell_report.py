@@ -1,0 +1,127 @@
+"""`CellReport`: all comparisons of one Cell; and which Cell is its port, with which weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .comparison import FAIL, NOT_COMPARED, PASS, Comparison, json_value, worst_ratio
+
+
+@dataclass
+class CellReport:
+    """All comparisons of one Cell (of all its calls).
+
+    Attributes:
+        path: module path, `""` for the root.
+        class_name: of the reference's module.
+        calls: how often the inputs reached it.
+        comparisons: those of the Cell itself; its children have their own.
+        presence: None for a Cell that was compared; else NOT_REACHED, SKIPPED, INLINED or UNPAIRED.
+        counterpart: class and path of the Cell that is its port; empty where Cells are paired by path.
+        explanations: for a Cell at fault, the differences between the two APIs that apply to it.
+    """
+
+    path: str
+    class_name: str
+    calls: int = 1
+    comparisons: list[Comparison] = field(default_factory=list)
+    presence: str | None = None
+    counterpart: str = ""
+    explanations: list[str] = field(default_factory=list)
+
+    @property
+    def status(self) -> str:
+        """FAIL if any comparison fails; NOT_COMPARED if any couldn't be made, or none was; else PASS; or `presence`."""
+        statuses = {comparison.status for comparison in self.comparisons}
+        if FAIL in statuses:
+            return FAIL
+        if NOT_COMPARED in statuses:
+            return NOT_COMPARED
+        return self.presence or (PASS if statuses else NOT_COMPARED)
+
+    @property
+    def outputs(self) -> list[Comparison]:
+        """Comparisons of outputs, of values passed to inner Cells, and of buffer updates."""
+        return [c for c in self.comparisons if c.kind in ("output", "passed value", "buffer update")]
+
+    @property
+    def gradients(self) -> list[Comparison]:
+        """Comparisons of input and parameter gradients, and of gradients passed back to inner Cells."""
+        return [c for c in self.comparisons if c.kind in ("input gradient", "passed gradient", "parameter gradient")]
+
+    @property
+    def failures(self) -> list[Comparison]:
+        """What failed or couldn't be compared, in the order of comparison."""
+        return [c for c in self.comparisons if c.status != PASS]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "path": self.path,
+            "class_name": self.class_name,
+            "calls": self.calls,
+            "status": self.status,
+            "counterpart": self.counterpart,
+            "explanations": list(self.explanations),
+            "worst_output_ratio": json_value(worst_ratio(self.outputs)),
+            "worst_gradient_ratio": json_value(worst_ratio(self.gradients)),
+            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedWeight:
+    """Where the value of a Cell's Parameter came from.
+
+    Attributes:
+        parameter: path of the Parameter.
+        source: names of the module's parameters, and how they are laid out.
+        how: "layer", "name", "shape", "given", "absent there" or "own value".
+    """
+
+    parameter: str
+    source: str
+    how: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"parameter": self.parameter, "source": self.source, "how": self.how}
+
+
+@dataclass(frozen=True, slots=True)
+class PairedCell:
+    """A module and the Cell that is its port, or one of them alone.
+
+    Attributes:
+        module: path of the module.
+        module_class: its class; empty for a Cell that is the port of no module.
+        cell: path of the Cell.
+        cell_class: its class; empty for a module without a port.
+        how: how the pair was found: "root", "name", "position", "class and order" or "given".
+        apart: why they can't be held against each other, as they are called differently; then what they do is judged in
+            the Cells around them. Empty if they can.
+    """
+
+    module: str = ""
+    module_class: str = ""
+    cell: str = ""
+    cell_class: str = ""
+    how: str = ""
+    apart: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values; null for what isn't there."""
+        return {
+            "module": self.module if self.module_class else None,
+            "module_class": self.module_class or None,
+            "cell": self.cell if self.cell_class else None,
+            "cell_class": self.cell_class or None,
+            "how": self.how,
+            "apart": self.apart,
+        }
+
+
+def is_inside(path: str, ancestor: str) -> bool:
+    """Whether the Cell at `path` is inside the one at `ancestor` (and not it)."""
+    return path != ancestor and (ancestor == "" or path.startswith(ancestor + "."))

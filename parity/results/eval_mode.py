@@ -1,0 +1,18 @@
+"""A note of a report on what stays in eval mode."""
+
+from __future__ import annotations
+
+import torch
+
+from ...converter.capture.modes import kept_in_eval_mode
+
+MOST_NAMES = 12
+
+
+def eval_mode_notes(module: torch.nn.Module, train: bool) -> list[str]:
+    """A note that names the Cells which stay in eval mode in train mode, if there are any."""
+    paths = kept_in_eval_mode(module) if train else []
+    if not paths:
+        return []
+    more = f" and {len(paths) - MOST_NAMES} more" if len(paths) > MOST_NAMES else ""
+    return [f"in eval mode, as the module has them, the others in train mode: {', '.join(paths[:MOST_NAMES])}{more}"]

@@ -1,0 +1,1 @@
+"""Steps of training, held against those of torch."""

@@ -1,0 +1,119 @@
+"""Training parity: a torch module and its port, each trained by its own script from the same weights and data.
+
+After every step, every parameter and buffer is judged as `judge` says: in float64 both are the same up to the rounding
+of double precision; in the working dtype the port strays from the float64 truth at most a few times as far as torch
+itself does, which is measured.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ...converter.capture.wrappers import looking_through
+from ...converter.exclusive import one_at_a_time
+from ...runtime.errors import UsageError
+from ...runtime.programs.call import as_array
+from ..options import Options
+from ..pairing.cells import pair_up
+from ..report.training_report import TrainingReport
+from ..sides.known_frameworks import framework_of
+from ..weights.mapping import Weights, carry
+from .quantities import LOSS, Training
+from .scripts import CellTraining, Loop, TorchTraining
+from .trial import TrainingNoise, hold
+
+
+@one_at_a_time
+@looking_through
+def compare_training(
+    module: torch.nn.Module,
+    cell: Any,
+    train_module: Loop,
+    train_cell: Loop,
+    data: Iterable[Any],
+    *,
+    dtype: str = "float32",
+    seed: int = 0,
+    cells: Mapping[str, str] | None = None,
+    weights: Mapping[Any, Any] | None = None,
+) -> TrainingReport:
+    """Train a module and its port, and compare parameters, buffers and losses after each step.
+
+    Both networks are left as they were. What torch draws at random (dropout) is drawn in the port too, in order.
+
+    Args:
+        module: the reference.
+        cell: its port.
+        train_module: `train_module(network, batches)` trains the network and yields after each step; what it yields is
+            compared as the loss if it is a number. It is called several times, also with everything in float64.
+        train_cell: the same for the Cell.
+        data: the batches: arrays or torch tensors, in tuples, lists or dicts. Each script gets them as tensors of its
+            framework, the floating-point ones in the dtype that it is to train in.
+        dtype: working dtype.
+        seed: of torch's random numbers.
+        cells: which Cell is the port of which module; see `parity.compare`.
+        weights: how weights are carried over; see `parity.compare`.
+
+    Returns:
+        The report.
+
+    Raises:
+        UsageError: `cell` isn't a Cell, `train_module` makes no step, or it isn't clear which Parameter of the Cell is
+            which of the module.
+    """
+    framework = framework_of(cell)
+    if framework is None:
+        raise UsageError(f"training is compared with that of a Cell, given {type(cell).__name__}")
+    working = Options(dtype=dtype).dtype
+    carried = carry(module, cell, pair_up(module, cell, cells), weights, getattr(torch, working))
+    batches = [pytree.tree_map_only(torch.Tensor, as_array, batch) for batch in data]
+    reference = TorchTraining(module, train_module, batches, working, seed)
+    port = CellTraining(framework, cell, train_cell, batches, carried, working)
+    truth = reference.run("float64")
+    if not truth.steps:
+        raise UsageError("train_module yielded nothing: it must yield after each step")
+    report = TrainingReport(type(module).__name__, [port.name], working, len(truth.steps))
+
+    @functools.cache
+    def noise(_check: str, in_dtype: str) -> TrainingNoise:
+        def run(dtype: str, jitter: int | None, units: float) -> Training:
+            return reference.run(dtype, truth.draws, jitter, units)
+
+        return TrainingNoise(run, truth, in_dtype, run(in_dtype, None, 0.5))
+
+    first = hold(report, port, truth, noise, lambda run: _problems(carried, truth, run))
+    if first is not None:
+        report.notes += _notes(carried, truth, first)
+    return report
+
+
+def _problems(weights: Weights, truth: Training, run: Training) -> Iterator[str]:
+    """What differs in more than numbers."""
+    for misfit in weights.misfits:
+        yield f"{misfit.name}: {misfit.reason}"
+    for name, trained in truth.trained.items():
+        if run.trained.get(name, trained) != trained:
+            here, there = ("frozen", "trained") if trained else ("trained", "frozen")
+            yield f"{name}: {here} in the port, {there} in torch"
+    counts = {
+        "made {} steps": (len(run.steps), len(truth.steps)),
+        "drew random numbers {} times": (len(run.draws), len(truth.draws)),
+    }
+    for what, (ours, theirs) in counts.items():
+        if ours != theirs:
+            yield f"the port {what.format(ours)}, torch {theirs}"
+    if (LOSS in truth.steps[0]) != all(LOSS in step for step in run.steps):
+        yield f"only {'torch' if LOSS in truth.steps[0] else 'the port'} yielded a loss"
+
+
+def _notes(weights: Weights, truth: Training, run: Training) -> Iterator[str]:
+    """What could not be compared."""
+    there = {held.name for held in truth.start.keys() - run.start.keys()}
+    there -= weights.ignored | {misfit.name for misfit in weights.misfits}
+    if there:
+        yield f"not compared, as no Parameter of the port is made of it: {', '.join(sorted(there))}"

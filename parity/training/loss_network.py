@@ -1,0 +1,157 @@
+"""A module and its loss as one network, and the program of both."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ...runtime import tree
+from ...runtime.errors import UsageError
+from ...runtime.ir.program import Program
+from ..checking.engine import captured
+from ..dtypes import HALVES
+from ..options import Options
+from ..sides.precision import is_inexact
+
+Loss = Callable[[Any], torch.Tensor]
+
+INSIDE = "network."
+"""What the names of the module's parameters begin with in `LossNetwork`."""
+
+
+def mean_square(outputs: Any) -> torch.Tensor:
+    """The mean of the squares of all floating-point outputs: the loss of a model that has none of its own.
+
+    Raises:
+        UsageError: no output is floating-point.
+    """
+    found = [x for x in pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor) and is_inexact(x)]
+    if not found:
+        raise UsageError("the model has no floating-point output to make a loss of: give loss(outputs)")
+    real = [torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in found]
+    sums = [x.float().square().sum() for x in real]
+    return torch.stack(sums).sum() / sum(x.numel() for x in real)
+
+
+class LossNetwork(torch.nn.Module):
+    """A module, its loss on top.
+
+    Args:
+        module: what is trained.
+        loss: from the module's result to a scalar; None for `mean_square`.
+        autocast: the dtype that torch's autocast computes in, of module and loss; None for no autocast.
+    """
+
+    def __init__(self, module: torch.nn.Module, loss: Loss | None, autocast: torch.dtype | None) -> None:
+        super().__init__()
+        self.network = module
+        self.loss = loss or mean_square
+        self.autocast = autocast
+        self.training = module.training  # a part of its own, whose mode must not make the module's look mixed
+
+    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """The loss of a batch."""
+        with contextlib.nullcontext() if self.autocast is None else torch.autocast("cpu", dtype=self.autocast):
+            outputs = self.network(*args, **kwargs)
+            with SeededDraws():
+                return self.loss(outputs)
+
+
+def with_signature(network: LossNetwork) -> LossNetwork:
+    """The same network, whose `forward` says what the module's takes: torch.export tells axes apart by these names."""
+
+    def forward(self: LossNetwork, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return LossNetwork.forward(self, *args, **kwargs)
+
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    taken = inspect.signature(network.network.forward)
+    forward.__signature__ = taken.replace(parameters=[itself, *taken.parameters.values()])  # type: ignore[attr-defined]
+    network.__class__ = type("LossNetwork", (LossNetwork,), {"forward": forward})
+    return network
+
+
+class SeededDraws(TorchFunctionMode):
+    """Within it, what is drawn from a generator of the user's own (labels, say) is data, not part of the network."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        keywords = kwargs or {}
+        if isinstance(keywords.get("generator"), torch.Generator):
+            with _disable_current_modes():
+                return func(*args, **keywords)
+        return func(*args, **keywords)
+
+
+def loss_program(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    loss: Loss | None = None,
+    dtype: str = "float32",
+    dynamic_shapes: Any = None,
+) -> Program:
+    """The program, in train mode, of a module and its loss.
+
+    It takes the tensors of a batch by position, and gives the loss. Its parameters and buffers have the names that they
+    have in the module.
+
+    Args:
+        module: what is trained; it is left as it was.
+        args: positional example inputs.
+        kwargs: keyword example inputs.
+        loss: from the module's result to a scalar; None for `mean_square`.
+        dtype: "float32" or "float64"; "float16" or "bfloat16" is what torch's autocast computes in, with parameters in
+            float32.
+        dynamic_shapes: axes that may vary, as for `from_torch`.
+
+    Raises:
+        UsageError: the inputs don't fit the module, or the loss is no scalar.
+        ConversionError: it can't be converted.
+    """
+    for name, parameter in module.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise UsageError(
+                f"parameter '{name}' has a hook, which changes its gradient outside of the network: a program of the "
+                "training can't have it; do what it does in the loss or the optimizer, and remove the hook"
+            )
+    autocast = autocast_dtype(dtype)
+    network = with_signature(LossNetwork(module, loss, autocast))
+    options = Options(dtype="float32" if autocast is not None else dtype, train=True)
+    try:
+        program = captured(network, args, dict(kwargs or {}), dynamic_shapes, options)
+    except UsageError as error:
+        if autocast is None:
+            raise
+        raise UsageError(f"{under_autocast(dtype)}{error}") from error
+    if program.result != tree.TENSOR or program.outputs[0].type.sizes not in ((), (1,)):
+        given = ", ".join(str(value.type) for value in program.outputs) or "no tensor"
+        raise UsageError(f"loss(outputs) must return a scalar tensor, it returned {given}")
+    parameters = {
+        _outside(name): replace(item, aliases=tuple(map(_outside, item.aliases)))
+        for name, item in program.parameters.items()
+    }
+    buffers = {_outside(name): item for name, item in program.buffers.items()}
+    positional = tree.positional(len(program.inputs))
+    return program.replace(parameters=parameters, buffers=buffers, arguments=positional)
+
+
+def autocast_dtype(dtype: str) -> torch.dtype | None:
+    """What autocast computes in where a network is trained in `dtype`; None for no autocast."""
+    return getattr(torch, dtype) if dtype in HALVES else None
+
+
+def under_autocast(dtype: str) -> str:
+    """What errors of the module begin with where it is trained in `dtype`: torch may lack a kernel in that alone."""
+    return "" if autocast_dtype(dtype) is None else f"under torch's autocast in {dtype}: "
+
+
+def _outside(name: str) -> str:
+    return name.removeprefix(INSIDE)

@@ -1,0 +1,202 @@
+"""A training held against torch's: every quantity of every step is judged against the float64 truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..comparison.measured_errors import MOST_DOUBLE_SAMPLES, MOST_SAMPLES, MeasuredErrors, jitter_of
+from ..report.training_report import TrainingReport
+from ..results.comparison import PASS, Comparison
+from ..results.training_result import KINDS
+from ..sides.records import Array, Draw
+from ..verdicts.deviations import size
+from ..verdicts.judge import Tolerance, epsilon, judge
+from .causes import causes
+from .quantities import Quantity, Training
+
+Run = Callable[[str, int | None, float], Training]
+"""Trains the reference in a dtype, with the seed of a jitter or None, of so many units in the last place."""
+
+STORED = ("parameter", "loss scale")
+"""What is kept in its own dtype, whatever dtype the network computes in."""
+
+
+class TrainingSide(Protocol):
+    """A network that can be trained as torch trains it.
+
+    Attributes:
+        name: what the report calls it.
+        checks: ("meaning", "float64") where it trains in float64, and ("rounding", dtype).
+    """
+
+    name: str
+    checks: tuple[tuple[str, str], ...]
+
+    def run(self, dtype: str, draws: dict[Draw, Array]) -> Training:
+        """Train once, with the random draws of torch."""
+
+    def moved(self, draws: dict[Draw, Array]) -> Training | None:
+        """Train in float64 with numbers off by a rounding, if some may be rounded otherwise than torch's."""
+
+
+class TrainingNoise:
+    """How far torch itself is from a training in float64, over several runs in the working dtype.
+
+    The runs but the first are jittered. The last ones are so by as much as a Cell may be off by itself, and their
+    errors may be reached twice over, as in `Noise`: where a gradient is so close to zero that whatever passes may
+    change its sign, an optimizer that divides it by its size takes the step the other way.
+
+    What is computed in float64 is held to these errors, scaled to double precision. Such an optimizer makes as much of
+    a gradient that is mere rounding as of any other, until eps stops it: then they tell nothing about double precision.
+    There torch is run in float64 with a jitter, and those errors count too. So does what a port makes of a rounding of
+    the numbers that it holds in float32 (a learning rate, say).
+
+    Args:
+        run: trains in a dtype; with the seed of a jitter, or None for none.
+        truth: the training in float64.
+        dtype: the working dtype.
+        first: the run without jitter.
+    """
+
+    def __init__(self, run: Run, truth: Training, dtype: str, first: Training) -> None:
+        self.run = run
+        self.truth = truth
+        self.dtype = dtype
+        self.first = first
+        self._samples = {dtype: 1, "float64": 0}
+        self._errors = MeasuredErrors[tuple[int, Quantity]](dtype)
+        self._errors.add(dtype, _pairs(first, truth))
+
+    def error(self, check: str, step: int, quantity: Quantity) -> float:
+        """The largest error of a quantity after a step, counted from 1; for "meaning", as of the working dtype."""
+        return self._errors.of((step, quantity), check)
+
+    @property
+    def overflows_from(self) -> int | None:
+        """The step, from 1, after which a quantity isn't finite in the working dtype though the truth is."""
+        for step, (found, true) in enumerate(zip(self.first.steps, self.truth.steps, strict=True), 1):
+            if any(np.any(~np.isfinite(found[q]) & np.isfinite(true[q])) for q in found.keys() & true.keys()):
+                return step
+        return None
+
+    def sample(self, check: str) -> bool:
+        """Make one more run, jittered, in the dtype of the check; False if enough have been made."""
+        dtype, most = ("float64", MOST_DOUBLE_SAMPLES) if check == "meaning" else (self.dtype, MOST_SAMPLES)
+        if self._samples[dtype] >= most:
+            return False
+        units, reached = jitter_of(self._samples[dtype], wide=check == "rounding")
+        run = self.run(dtype, self._samples[dtype], units)
+        self._samples[dtype] += 1
+        if run.overflowed == self.truth.overflowed:  # one that leaves out another update goes elsewhere
+            self._errors.add(dtype, _pairs(run, self.truth), reached)
+        return True
+
+    def allow_rounded_numbers(self, run: Training, moved: Training) -> None:
+        """Let meaning be off by as much as a run in float64 is from the same with its numbers moved by a rounding."""
+        self._errors.add("float64", _pairs(moved, run))
+
+
+def _pairs(run: Training, truth: Training) -> Iterator[tuple[tuple[int, Quantity], Array, Array]]:
+    """What both trainings have after each step, counted from 1."""
+    for step, (found, true) in enumerate(zip(run.steps, truth.steps, strict=True), 1):
+        for quantity in found.keys() & true.keys():
+            yield (step, quantity), found[quantity], true[quantity]
+
+
+def hold(
+    report: TrainingReport,
+    side: TrainingSide,
+    truth: Training,
+    noise: Callable[[str, str], TrainingNoise],
+    problems: Callable[[Training], Iterator[str]],
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Training | None:
+    """Train a side, compare it with torch, and add what is found to the report.
+
+    Args:
+        report: of the trainings.
+        side: what is trained.
+        truth: torch's training in float64.
+        noise: that of torch, for a check, in a dtype: its own truth leaves out the updates that are left out in that
+            dtype. What is computed in float64 is held to that of float32, scaled to double precision.
+        problems: what differs between torch and a run in more than numbers.
+        rtol: in place of the computed bar.
+        atol: in place of the computed bar.
+
+    Returns:
+        The first run of the side; None if it has no check.
+    """
+    first: Training | None = None
+    for check, dtype in side.checks:
+        if any(c.side == side.name for c in report.failures):
+            report.notes.append(f"{side.name}: rounding in {dtype} was not judged: what is computed differs already")
+            break
+        run = side.run(dtype, truth.draws)
+        measured = noise(check, dtype if check == "rounding" else "float32")
+        true = truth if check == "meaning" else measured.truth
+        found = list(_comparisons(side.name, check, true, run, measured, rtol, atol))
+        if any(c.status != PASS for c in found):
+            if check == "meaning" and (moved := side.moved(truth.draws)) is not None:
+                measured.allow_rounded_numbers(run, moved)
+            found = compare(side.name, check, true, run, measured, rtol, atol)
+        report.comparisons += found
+        if check == "rounding" and (step := measured.overflows_from) is not None:
+            note = (
+                f"torch's own training overflows in {dtype} from step {step} on: there ours passes if it is right, or "
+                "isn't finite either"
+            )
+            report.notes += [note] if note not in report.notes else []
+        report.causes = report.causes or causes(true, run, [c for c in found if c.status != PASS])
+        if first is None:
+            first = run
+            report.problems += problems(run)
+    return first
+
+
+def compare(
+    side: str,
+    check: str,
+    truth: Training,
+    run: Training,
+    noise: TrainingNoise,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> list[Comparison]:
+    """Every quantity of every step. Before an error is called too large, the reference's own is measured again."""
+    while True:
+        found = list(_comparisons(side, check, truth, run, noise, rtol, atol))
+        if all(c.status == PASS for c in found) or not noise.sample(check):
+            return found
+
+
+def _comparisons(
+    side: str,
+    check: str,
+    truth: Training,
+    run: Training,
+    noise: TrainingNoise,
+    rtol: float | None,
+    atol: float | None,
+) -> Iterator[Comparison]:
+    steps = zip(truth.steps, run.steps, noise.first.steps, strict=False)
+    for number, (true, found, reference) in enumerate(steps, 1):
+        for quantity in sorted(true, key=lambda q: KINDS.index(q.kind)):
+            if quantity not in found:
+                continue
+            noisy, dtype = 0.0 if quantity.kind == "loss scale" else noise.error(check, number, quantity), noise.dtype
+            if check == "rounding" and quantity.kind in STORED:
+                moved = true[quantity] - truth.start.get(quantity, true[quantity])
+                noisy, dtype = max(noisy, epsilon(dtype) * size(np.asarray(moved))), reference[quantity].dtype.name
+            fields: dict[str, Any] = judge(
+                check,
+                found[quantity],
+                true[quantity],
+                reference.get(quantity, true[quantity]),
+                noisy,
+                Tolerance(dtype, rtol, atol),
+            )
+            yield Comparison(side, check, "end to end", quantity.kind, quantity.name, number, **fields)

@@ -1,0 +1,1 @@
+"""The verdict on one tensor, or on one Python value."""

@@ -1,0 +1,11 @@
+"""Where ONNX Runtime runs models: its execution providers, by the names that people give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# float32 means float32: by default the CUDA provider multiplies matrices in TF32, with a mantissa of 10 bits
+PROVIDERS: dict[str, list[Any]] = {
+    "cpu": ["CPUExecutionProvider"],
+    "cuda": [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
+}
