@@ -37,6 +37,9 @@ OWN = "names that stand in our own source"
 USER = "the user's own Python, which the user asks for"
 EXPORTED = "names that torch.export has given in a graph of its own"
 EXCEPTIONS: dict[Found, str] = {
+    ("converter/capture/checkpoints.py::_replaced", "getattr"): OWN,
+    ("converter/capture/checkpoints.py::_replaced", "setattr"): OWN,
+    ("converter/capture/shapes_spec.py::", "import importlib"): "for modules that torch has since 2.14",
     ("runtime/attachments.py::attach_to_program", "setattr"): OWN,
     ("runtime/ops/traced_methods.py::_attach", "setattr"): OWN,
     ("parity/inputs/model_file.py::_executed", "exec"): USER,

@@ -66,7 +66,7 @@ ACTIVATION = (
         "(`'none'`), and neither does `ops.gelu`.",
         of_cell=_approximate, needed=lambda pair, value: value == "tanh",
     ),
-    Difference(("FastGelu",), "", "approximate", _fast_gelu, "Another approximation than tanh's: torch has none such."),
+    Difference(("FastGelu",), "", "approximate", _fast_gelu, "An approximation without tanh, which torch lacks."),
     argument(("LeakyReLU",), "alpha", "negative_slope", "Another default: **0.2** here, 0.01 in torch."),
     argument(
         ALONG_AXIS, "axis", "dim", "-1 by default; torch chooses 0 or 1 by the number of dimensions, and warns.",
@@ -87,7 +87,7 @@ ACTIVATION = (
     argument(("RReLU",), "lower"),
     argument(("RReLU",), "upper"),
     Difference(
-        ("RReLU",), "", "training", _random_slopes, "Slopes are drawn in eval mode too; torch takes their mean there."
+        ("RReLU",), "", "training", _random_slopes, "Slopes are random in eval mode too; torch uses their mean there."
     ),
     _response("depth_radius", "size", lambda value, size: value // 2, "The window is `2 * depth_radius + 1`."),
     _response("alpha", "alpha", lambda value, size: value / size, "torch divides alpha by the size of the window."),

@@ -143,7 +143,7 @@ def _adaptive_shapes(pair: Pair) -> Any:
 CONVOLUTION = (
     Difference(
         CONVOLUTIONS, "pad_mode, padding", "padding", _padding,
-        'Cells pad "same" unless told; torch not at all. Write `pad_mode="pad"`, and `padding` where it isn\'t 0. '
+        'Cells pad "same" by default, and torch doesn\'t pad. Write `pad_mode="pad"`, and `padding` if it isn\'t 0. '
         '"same" puts an odd element of padding behind, so that it also differs from torch where the shapes agree. '
         "Four numbers are (top, bottom, left, right).",
     ),
@@ -157,7 +157,7 @@ CONVOLUTION = (
         "Convolutions pad with zeros only: write a layer that pads in front of them.",
     ),
     argument(
-        CONVOLUTIONS, "has_bias", "bias", "Convolutions have no bias unless told; torch's have one.",
+        CONVOLUTIONS, "has_bias", "bias", "Convolutions have no bias by default; torch's have one.",
         of_module=lambda pair: read(pair.module, "bias") is not None,
     ),
     _windows(CONVOLUTIONS, "kernel_size"),

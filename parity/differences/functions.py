@@ -200,7 +200,7 @@ FUNCTIONS = (
         ("p", ("p", "training"), 0.5), ("p", ("p", "training"), 0.5),
     ),
     FunctionDifference(
-        ("dropout",), ("dropout",), "It drops unless told: `training=self.training`, as in torch.", _training
+        ("dropout",), ("dropout",), "It drops by default; write `training=self.training`, as in torch.", _training
     ),
     _argument(
         ("Dropout",), ("dropout",), "The operator object takes the probability to be kept, and gives the mask too.",

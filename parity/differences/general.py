@@ -73,10 +73,10 @@ def _computing_in(cell: Any) -> str | None:
 
 
 GENERAL = (
-    Difference(ANY, "the class", "the class", _other_layer, "Another layer stands in its place."),
+    Difference(ANY, "the class", "the class", _other_layer, "The port has another layer here."),
     Difference(
         ANY, "requires_grad", "requires_grad", _frozen,
-        "A frozen Parameter gets no gradient; what comes before it still does. Moving statistics are Parameters with "
+        "A frozen Parameter gets no gradient; the layers before it still do. Moving statistics are Parameters with "
         "`requires_grad=False`, in torch buffers.",
     ),
     Difference(

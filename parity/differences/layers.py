@@ -132,7 +132,7 @@ TORCH_PADS = (*PADS, "ZeroPad2d")
 
 LAYERS = (
     Difference(
-        ("Dense",), "activation", "", _activation, "A Dense may hold an activation; Linear never does."
+        ("Dense",), "activation", "", _activation, "A Dense can include an activation; Linear can't."
     ),
     argument(
         ("Dense", "Linear"), "has_bias", "bias", "Another name.",

@@ -18,14 +18,14 @@ from .table import FUNCTIONS, LAYER_TABLE, NOTES, OPTIMIZER_TABLE
 HEAD = """\
 # How Cells differ from torch's modules
 
-The API of Cells has its own names and defaults. A network that is ported line by line runs, and computes something
-else. When `parity` finds a Cell at fault, it lists those of the following differences that apply to it, with the values
-on both sides; `parity.explain_optimizer(reference, optimizer)` does so for two optimizers.
+The API of Cells has names and defaults of its own. A network that is ported line by line runs, but computes something
+else. When `parity` finds a faulty Cell, it lists the differences below that apply to it, with the values on both sides.
+`parity.explain_optimizer(reference, optimizer)` does the same for two optimizers.
 
     Conv2d: pad_mode='same' here, padding=0 there -> (2,240,12,12) against (2,240,9,9); write pad_mode="pad"
 
-This page is written from the same table (`parity/differences/`) by `python -m cellbridge.parity.differences.page`.
-Defaults are those of the first class of a row.
+`python -m cellbridge.parity.differences.page` writes this page from the same table (`parity/differences/`). "Here"
+means the Cell API, and the defaults are those of the first class in a row.
 """
 
 

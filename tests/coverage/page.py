@@ -19,10 +19,9 @@ TITLES = {
 HEAD = [
     "# Coverage",
     "",
-    "What passes of other people's tests, and what doesn't, with the reason. This page is written by",
-    "`python -m tests.coverage.page` from the gap lists in `tests/coverage/`; slow tests (`pytest -m slow",
-    "tests/coverage`) hold those against what happens, both ways: what is listed must fail, what isn't listed",
-    "must pass.",
+    "This page says how much of other people's tests passes, and why the rest doesn't. `python -m tests.coverage.page`",
+    "writes it from the lists of gaps in `tests/coverage/`. Slow tests (`pytest -m slow tests/coverage`) check these",
+    "lists in both directions: everything that is listed must fail, and everything else must pass.",
     "",
 ]
 
@@ -40,8 +39,8 @@ def operators() -> list[str]:
         "## torch's operator database (OpInfo)",
         "",
         f"{len(entries)} entries, of which `torch.export` takes {len(entries) - untaken}. Each is tried on its sample",
-        "inputs in float32 and float64 (or what else it supports): results and gradients of the program, and results",
-        "of ONNX Runtime, against torch's. An entry fails if one of its samples does.",
+        "inputs in float32 and float64, or in the dtypes that it supports. The results and gradients of the program",
+        "and the results of ONNX Runtime are compared with torch's. An entry fails if one of its samples fails.",
         "",
         "| | entries | passed | share |",
         "| --- | ---: | ---: | ---: |",
@@ -66,8 +65,8 @@ def backend_tests() -> list[str]:
     return [
         "## onnx's backend tests",
         "",
-        "Models of `onnx.backend.test` (node, simple, pytorch-operator and pytorch-converted), read with `from_onnx`",
-        "and run by the interpreter, against the results that come with them.",
+        "Models of `onnx.backend.test` (node, simple, pytorch-operator and pytorch-converted) are read with",
+        "`from_onnx` and run by the interpreter, and compared with the results that come with them.",
         "",
         "| | tests | passed | share |",
         "| --- | ---: | ---: | ---: |",
@@ -88,9 +87,9 @@ def families() -> list[str]:
     lines = [
         "## Families of architectures",
         "",
-        "Models of transformers, timm and diffusers with small random configurations: captured, run and differentiated",
-        "by the interpreter, exported and run by ONNX Runtime, converted back to torch, and compared with torch Cell",
-        "by Cell, as `parity run --round-trip` does.",
+        "Models of transformers, timm and diffusers with small random configurations are captured, run and",
+        "differentiated by the interpreter, exported and run by ONNX Runtime, and converted back to torch. All of it",
+        "is compared with torch Cell by Cell, as `parity run --round-trip` does.",
         "",
         "| | models | in eval mode | in train mode |",
         "| --- | ---: | ---: | ---: |",

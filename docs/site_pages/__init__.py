@@ -1,0 +1,1 @@
+"""What the site makes of the code: the reference, the pictures and the quoted source."""

@@ -1,0 +1,180 @@
+"""The site builds without a warning, and what is quoted and drawn in it comes from the code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+from site_pages import floors, pictures, quoting, reference  # noqa: E402
+
+
+def addresses_in(text: str) -> Addresses:
+    found = Addresses()
+    found.feed(text)
+    return found
+
+
+class Addresses(HTMLParser):
+    """The addresses in a page: links, and what the browser loads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                (self.links if tag == "a" else self.loaded).append(value)
+
+
+def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    command = ["bash", str(ROOT / "scripts" / "docs"), str(site)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).exists()
+
+    require_self_contained(site)
+    require_links(site)
+
+
+def require_self_contained(site: Path) -> None:
+    """No page loads anything from another place."""
+    for page in site.rglob("*.html"):
+        assert [one for one in addresses_in(page.read_text()).loaded if urlparse(one).netloc] == [], page
+    for style in site.rglob("*.css"):
+        assert "url(http" not in style.read_text()
+        assert "@import" not in style.read_text()
+
+
+def require_links(site: Path) -> None:
+    """Links within the site lead to a page and an anchor; others are well-formed, which is all that can be known."""
+    anchors = {page: page.read_text() for page in site.rglob("*.html")}
+    for page, text in anchors.items():
+        for link in addresses_in(text).links:
+            parts = urlparse(link)
+            if parts.scheme:
+                assert parts.scheme == "https", f"{page}: {link}"
+                assert "." in parts.netloc, f"{page}: {link}"
+                continue
+            target = (page.parent / parts.path).resolve() if parts.path else page
+            assert target.exists(), f"{page}: {link}"
+            if parts.fragment and target.suffix == ".html":
+                assert f'id="{parts.fragment}"' in anchors[target], f"{page}: {link}"
+
+
+SETTINGS = """
+import sys
+
+sys.path.insert(0, {docs!r})
+extensions = ["myst_parser", "planted"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+"""
+EXTENSION = """
+from site_pages import extension
+
+
+def setup(app):
+    app.add_role("place", extension.Place())
+    app.add_directive("source", extension.Source)
+    app.add_directive("picture", extension.Picture)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[a page](absent.md)",
+        "[an anchor](#absent)",
+        ":::{source} runtime no_such_function\n:::",
+        ":::{picture} absent\n:::",
+        "{place}`runtime no_such_function`",
+    ],
+)
+def test_a_broken_page_fails_the_build(text: str, tmp_path: Path) -> None:
+    (tmp_path / "conf.py").write_text(SETTINGS.format(docs=str(ROOT / "docs")) + "sys.path.insert(0, '.')\n")
+    (tmp_path / "planted.py").write_text(EXTENSION)
+    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", ".", "out"]
+    for content, fails in (("A sentence.", False), (text, True)):
+        (tmp_path / "index.md").write_text(f"# A page\n\n{content}\n")
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert bool(done.returncode) == fails, done.stdout + done.stderr
+
+
+def test_a_definition_is_quoted_with_its_rules() -> None:
+    found = quoting.quoted(ROOT, "runtime/ops", "leaky_relu", rules=True)
+    assert found.text.startswith("@operator\ndef leaky_relu")
+    assert found.text.count("@leaky_relu.") == 3
+    assert "prelu" not in found.text
+
+
+def test_a_method_is_quoted_without_its_docstring() -> None:
+    found = quoting.quoted(ROOT, "tests/docs/test_site.py", "Addresses.handle_starttag", body=True)
+    assert found.text.startswith("def handle_starttag")
+    assert quoting.quoted(ROOT, "tests/docs/test_site.py", "Addresses", body=True).text.splitlines()[1].strip() == ""
+
+
+@pytest.mark.parametrize("name", ["no_such_function", "require_links.inner"])
+def test_a_name_that_is_gone_is_an_error(name: str) -> None:
+    with pytest.raises(quoting.NotFound, match="found none"):
+        quoting.quoted(ROOT, "tests/docs", name)
+
+
+def test_docstrings_become_lists_and_plain_text() -> None:
+    def documented() -> None:
+        """One [S] line, with `code` and a*b*c.
+
+            documented()
+
+        Args:
+            x: the first,
+                on two lines.
+            *rest: others.
+
+        Raises:
+            ValueError: never.
+        """
+
+    text = reference.markdown(documented)
+    assert "One \\[S\\] line, with `code` and a\\*b\\*c." in text
+    assert "```python\ndocumented()\n```" in text
+    assert "- `x`: the first, on two lines." in text
+    assert "- `*rest`: others." in text
+    assert "**Raises**" in text
+
+
+def test_the_reference_has_every_public_name() -> None:
+    from cellbridge import converter, parity
+
+    for module in (parity, converter):
+        page = reference.package_page(module.__name__, "")
+        for name in module.__all__:
+            assert f"}} {name}(" in page
+
+
+def test_floors_of_a_small_room(tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    (room / "high").mkdir(parents=True)
+    (room / "high" / "__init__.py").write_text("from ..middle import x\n")
+    (room / "middle.py").write_text("from . import low\n\ndef f():\n    from . import high\n")
+    (room / "low.py").write_text("from __future__ import annotations\nif TYPE_CHECKING:\n    from .high import y\n")
+    (room / "one.py").write_text("from .two import x\n")
+    (room / "two.py").write_text("from .one import y\n")
+    assert floors.floors(tmp_path, "room") == [["low", "one + two"], ["middle"], ["high/"]]
+
+
+def test_pictures_show_the_program() -> None:
+    drawn = pictures.program("A program")
+    assert drawn.count("<rect") == 12 + 4  # ops and boundaries, and the boxes of the Cells
+    assert "block.fc Linear" in drawn
+    assert "stroke-dasharray" in pictures.gradient("A gradient")
