@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cellbridge import runtime
 from tests.docs.samples import PAGES, ROOT, Block, Session, WrongSample, blocks, commands_of
 
 FAST = [page for page in PAGES if any(not block.slow for block in blocks(page))]
 SLOW = [page for page in PAGES if any(block.slow for block in blocks(page))]
+
+
+@pytest.fixture(autouse=True)
+def leave_the_mode() -> Iterator[None]:
+    """Samples may choose graph mode; the tests after them run eagerly."""
+    yield
+    runtime.set_context(mode=runtime.PYNATIVE_MODE)
 
 
 def name(page: Path) -> str:

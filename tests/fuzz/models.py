@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import tempfile
@@ -110,7 +111,8 @@ def changed_model(base: bytes, random: Random, folder: Path) -> ModelProto:
     made = ModelProto.FromString(base)
     if made.metadata_props and random.random() < 0.3:
         entry = random.choice(made.metadata_props)
-        entry.value = json.dumps(changed_json(json.loads(entry.value), random))
+        with contextlib.suppress(json.JSONDecodeError):  # not all of them are JSON
+            entry.value = json.dumps(changed_json(json.loads(entry.value), random))
     for _ in range(random.randint(0, 2)):
         random.choice(CHANGES)(made, random, folder)
     if random.random() < 0.7:
