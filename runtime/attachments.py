@@ -6,13 +6,16 @@ context graph mode.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import context, lazy
-from .ir.program import Gradients, Program
-from .ir.types import DTypeLike
+from .lazy import provide
+
+if TYPE_CHECKING:
+    from .context import GraphMode
+    from .ir.program import Gradients, Program
+    from .ir.types import DTypeLike
 
 
 def call(self: Program, *args: Any, **kwargs: Any) -> Any:
@@ -78,11 +81,9 @@ def text(self: Program) -> str:
     return printer.text(self)
 
 
-def attach_to_program() -> None:
-    """Make methods of `Program` of the functions above."""
-    methods = {"__call__": call, "value_and_grad": value_and_grad, "astype": astype, "save": save, "__str__": text}
-    for name, method in methods.items():
-        setattr(Program, name, method)
+def methods_of_program() -> dict[str, Callable[..., Any]]:
+    """The functions above, by the names that they have as methods of `Program`."""
+    return {"__call__": call, "value_and_grad": value_and_grad, "astype": astype, "save": save, "__str__": text}
 
 
 def operators() -> Mapping[str, Any]:
@@ -93,13 +94,13 @@ def operators() -> Mapping[str, Any]:
     return names()
 
 
-def graph_mode() -> context.GraphMode:
+def graph_mode() -> GraphMode:
     """What compiles Cells in graph mode."""
     from .graph import compiling
 
     return compiling
 
 
-attach_to_program()
-lazy.add_names(f"{__package__}.ops", operators)
-context.register_graph_mode(graph_mode)
+provide("methods of Program", methods_of_program)
+provide("operators of Cells", operators)
+provide("graph mode", graph_mode)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from . import checks
 from .current_trace import current
 from .eager import tape
+from .lazy import provided
 from .precision import overruling
 
 
@@ -31,7 +32,6 @@ GRAPH_MODE = 0
 PYNATIVE_MODE = 1
 
 _DEVICES = ("CPU", "GPU", "Ascend")
-_graph_mode: Callable[[], GraphMode] | None = None
 _settings: dict[str, Any] = {"mode": PYNATIVE_MODE, "device_target": "CPU", "device_id": 0}
 
 # What scripts set that changes nothing here: there is one device, kernels are deterministic and run at once.
@@ -120,12 +120,6 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
     set_context(device_target=device_target, device_id=0 if device_id is None else device_id)
 
 
-def register_graph_mode(loader: Callable[[], GraphMode]) -> None:
-    """Say what graph mode is; `loader` is called when it is needed first."""
-    global _graph_mode
-    _graph_mode = loader
-
-
 def compiler() -> GraphMode | None:
     """What compiles a Cell that is called now: graph mode, outside of what is traced or computed throughout.
 
@@ -139,8 +133,8 @@ def compiler() -> GraphMode | None:
 
 def graph_mode() -> GraphMode:
     """What runs Cells in graph mode, whatever the mode is now."""
-    assert _graph_mode is not None, "importing cellbridge.runtime registers it"
-    return _graph_mode()
+    mode: GraphMode = provided("graph mode")
+    return mode
 
 
 __all__ = [
@@ -149,7 +143,6 @@ __all__ = [
     "compiler",
     "get_context",
     "graph_mode",
-    "register_graph_mode",
     "set_context",
     "set_device",
 ]

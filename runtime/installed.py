@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 from pathlib import Path
 
-import numpy as np
 
-# where NumPy lies, other packages lie: that needn't be called site-packages
-_FOLDERS = tuple(f"{folder}/" for folder in (Path(linecache.__file__).parent, Path(np.__file__).parents[1]))
+@functools.cache
+def _folders() -> tuple[str, ...]:
+    import numpy  # only here, so that importing this module is cheap
+
+    # where NumPy lies, other packages lie: that needn't be called site-packages
+    return tuple(f"{folder}/" for folder in (Path(linecache.__file__).parent, Path(numpy.__file__).parents[1]))
 
 
 def is_installed(file: str) -> bool:
     """Whether a file is the standard library's, or of a package that was installed."""
-    return file.startswith(_FOLDERS) or "site-packages" in file or "dist-packages" in file
+    return file.startswith(_folders()) or "site-packages" in file or "dist-packages" in file

@@ -8,17 +8,17 @@ from typing import Any
 
 VERSION = "__version__"
 
-_further_names: dict[str, Callable[[], Mapping[str, Any]]] = {}
+_loaders: dict[str, Callable[[], Any]] = {}
 
 
-def add_names(package: str, names: Callable[[], Mapping[str, Any]]) -> None:
-    """Let `package` have names that a package above it defines: `names` gives them, when one is first asked for."""
-    _further_names[package] = names
+def provide(what: str, load: Callable[[], Any]) -> None:
+    """Let `load` give what a lower floor asks for by this name."""
+    _loaders[what] = load
 
 
-def further_names(package: str) -> Mapping[str, Any]:
-    """What `add_names` added to `package`, by name."""
-    return _further_names[package]()
+def provided(what: str) -> Any:
+    """What an upper floor provides by this name; `attachments` has them all."""
+    return _loaders[what]()
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

@@ -40,7 +40,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("converter/capture/checkpoints.py::_replaced", "getattr"): OWN,
     ("converter/capture/checkpoints.py::_replaced", "setattr"): OWN,
     ("converter/capture/shapes_spec.py::", "import importlib"): "for modules that torch has since 2.14",
-    ("runtime/attachments.py::attach_to_program", "setattr"): OWN,
+    ("runtime/ir/program.py::", "setattr"): OWN,
     ("runtime/ops/traced_methods.py::_attach", "setattr"): OWN,
     ("parity/inputs/model_file.py::_executed", "exec"): USER,
     ("parity/inputs/model_file.py::_executed", "compile"): USER,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UsageError
+from ..lazy import provided
 from ..tree import Structure, positional, sequence
 from ..visible import visible_name
 from .sizes import Reading, input_symbols, readings
@@ -63,7 +64,7 @@ class Program:
     result: Structure
     train: bool = False
 
-    if TYPE_CHECKING:  # `attachments` attaches these, since what they need stands on the floors above
+    if TYPE_CHECKING:  # `attachments` provides these, since what they need stands on the floors above
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             """Run forward in the interpreter."""
@@ -230,6 +231,10 @@ class Cell:
         outside = {v for node in self.owner.nodes if node not in inside for v in node.inputs}
         outside |= set(self.owner.outputs)
         return [value for node in self.nodes for value in node.outputs if value in outside & produced]
+
+
+for _name, _method in provided("methods of Program").items():
+    setattr(Program, _name, _method)
 
 
 def require_program(given: Any, instead: str = "") -> None:

@@ -12,7 +12,7 @@ import difflib
 import sys
 from typing import Any
 
-from ..lazy import further_names
+from ..lazy import provided
 from . import (
     activation,
     adaptive_pooling,
@@ -141,7 +141,7 @@ def __getattr__(name: str) -> Any:
         return sys.modules[__name__]
     close: list[str] = []
     if not name.startswith("__"):
-        names = further_names(__name__)
+        names = provided("operators of Cells")
         if name in names:
             return names[name]
         close = difflib.get_close_matches(name, names, n=1)
@@ -150,4 +150,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *further_names(__name__)]
+    return [*globals(), *provided("operators of Cells")]
