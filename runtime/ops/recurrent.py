@@ -65,7 +65,8 @@ def masks(lengths: Array | None, time: int) -> list[Array | None]:
     if lengths is None:
         return [None] * time
     within = (np.arange(time)[:, None] < lengths)[:, :, None]
-    return [None if everywhere else mask for mask, everywhere in zip(within, within.all((1, 2)).tolist(), strict=True)]
+    complete: Array = within.all(axis=(1, 2))
+    return [None if complete[t] else within[t] for t in range(time)]
 
 
 def walk(

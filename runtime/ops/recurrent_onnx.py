@@ -195,22 +195,19 @@ class Steps:
         graph, count = self.graph, len(g_states)
 
         def write(w: Writer, valid: str, *tensors: str) -> tuple[Sequence[str], Sequence[str]]:
-            after, slices = tensors[:count], tensors[count:]
-            of_output = after[0]
-            if g_ys:
-                *slices, g_y = slices
-                of_output = w("Add", of_output, g_y)
-            before, of_step = step(w, of_output, *after[1:], *slices)
+            after, of_step = tensors[:count], tensors[count : count + len(of_steps)]
+            of_output = w("Add", after[0], tensors[-1]) if g_ys else after[0]
+            before, stacked = step(w, of_output, *after[1:], *of_step)
             if not valid:
-                return before, of_step
+                return before, stacked
             before = [w("Where", valid, *pair) for pair in zip(before, after, strict=True)]
-            return before, [w("Where", valid, row, 0.0) for row in of_step]
+            return before, [w("Where", valid, row, 0.0) for row in stacked]
 
         last = [(transposed(graph, state) if state else self.zeros(size), size) for state, size in g_states]
         slices = [*of_steps, *([(batch_last(graph, g_ys), g_states[0][1])] if g_ys else [])]
         results = self.walk(write, last, slices, rows, reverse=not reverse, name=name)
-        first, stacked = results[:count], results[count:]
-        return *(batch_last(graph, row) for row in stacked), *(transposed(graph, state) for state in first)
+        first, all_rows = results[:count], results[count:]
+        return *(batch_last(graph, row) for row in all_rows), *(transposed(graph, state) for state in first)
 
     def walk(
         self,
