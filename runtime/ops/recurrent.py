@@ -65,7 +65,7 @@ def masks(lengths: Array | None, time: int) -> list[Array | None]:
     if lengths is None:
         return [None] * time
     within = (np.arange(time)[:, None] < lengths)[:, :, None]
-    complete: Array = within.all(axis=(1, 2))
+    complete = np.asarray(within.all(axis=(1, 2)))
     return [None if complete[t] else within[t] for t in range(time)]
 
 
