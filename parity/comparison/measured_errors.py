@@ -1,8 +1,12 @@
-"""The errors that a reference makes by itself, measured over several runs: those of networks and of trainings alike."""
+"""The errors that a reference makes by itself, measured over several runs: those of networks and of trainings alike.
+
+Before an error of another side is called too large, the reference's own is measured again: `measured_again`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from ..sides.records import Array
@@ -13,6 +17,7 @@ MAX_SAMPLES = 12
 MAX_FLOAT64_SAMPLES = 2
 
 Key = TypeVar("Key", bound=Hashable)
+Found = TypeVar("Found")
 
 
 class MeasuredErrors(Generic[Key]):
@@ -58,3 +63,51 @@ def jitter_of(sample: int, *, wide: bool) -> tuple[float, float]:
     if not wide or sample < MAX_SAMPLES // 2:
         return 0.5, 1.0
     return 0.5 * ROUNDING_FACTOR, ROUNDING_FACTOR / 2
+
+
+class ReferenceNoise(ABC, Generic[Key]):
+    """How far a reference is from its truth in float64, measured by as many runs as it takes.
+
+    Args:
+        dtype: the working dtype.
+
+    Attributes:
+        samples: how many runs have been made for a check: "rounding" in the working dtype, "meaning" in float64.
+    """
+
+    def __init__(self, dtype: str) -> None:
+        self.samples = {"rounding": 0, "meaning": 0}
+        self._errors = MeasuredErrors[Key](dtype)
+
+    def error(self, key: Key, check: str = "rounding") -> float:
+        """Largest error of a value; for "meaning", those in float64 count as they would in the working dtype."""
+        return self._errors.of(key, check)
+
+    def sample(self, check: str = "rounding") -> bool:
+        """Make one more run in the dtype of a check; False if enough have been made."""
+        if self.samples[check] >= (MAX_SAMPLES if check == "rounding" else MAX_FLOAT64_SAMPLES):
+            return False
+        self._measure(check, self.samples[check])
+        self.samples[check] += 1
+        return True
+
+    @abstractmethod
+    def _measure(self, check: str, number: int) -> None:
+        """Make a run, the n-th of its check, and add its errors."""
+
+
+def measured_again(
+    found: Found, compare: Callable[[], Found], *measures: tuple[Callable[[Found], bool], Callable[[], bool]]
+) -> Found:
+    """What a comparison finds once the reference's own errors have been measured as often as it takes.
+
+    Args:
+        found: what it found at first.
+        compare: compares again, with the errors that have been measured by then.
+        measures: one after the other, each as two functions: whether what was found asks for it, and one that measures
+            more; it returns False if there is nothing more to measure.
+    """
+    for is_wanted, measure in measures:
+        while is_wanted(found) and measure():
+            found = compare()
+    return found

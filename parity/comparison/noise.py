@@ -8,13 +8,13 @@ from dataclasses import replace
 from ...runtime.ir.types import is_floating
 from ..sides.records import Array, Key, Records, Run, Side
 from ..verdicts.deviations import differing
-from .measured_errors import MAX_FLOAT64_SAMPLES, MAX_SAMPLES, MeasuredErrors, jitter_of
+from .measured_errors import ReferenceNoise, jitter_of
 
 ErrorKey = Key | tuple[str, str]
 """A boundary, `("parameter", name)`, `("update", name)`, or a share `(name, path)`."""
 
 
-class Noise:
+class Noise(ReferenceNoise[ErrorKey]):
     """Largest errors of the reference in the working dtype, over several runs.
 
     The first run is the reference as it is; the others apply a jitter of half a unit in the last place at every Cell
@@ -31,45 +31,18 @@ class Noise:
 
     Attributes:
         first: records of the first run; the truth before there is one.
-        samples: how many runs have been made in the working dtype.
-        double_samples: how many jittered runs have been made in float64.
         rounded_numbers: whether meaning may be off by what a rounding of numbers makes of it.
     """
 
     def __init__(self, reference: Side, truth: Records, run: Run, *, unmeasured: bool = False) -> None:
+        super().__init__(run.dtype)
         self.reference = reference
         self.truth = truth
         self.run = run
-        self.samples = 0
-        self.double_samples = 0
         self.rounded_numbers = False
-        self._errors = MeasuredErrors[ErrorKey](run.dtype)
         self.first = truth
         if not unmeasured:
             self.sample()
-
-    def error(self, key: ErrorKey, check: str = "rounding") -> float:
-        """Largest error of a value; for "meaning", those in float64 count as they would in the working dtype."""
-        return self._errors.of(key, check)
-
-    def sample(self) -> bool:
-        """Make one more run; False if enough have been made."""
-        if self.samples >= MAX_SAMPLES:
-            return False
-        if self.samples:
-            self._sample(self.samples)
-        else:
-            self.first = self._sample(None)
-        return True
-
-    def sample_double(self) -> bool:
-        """Make one more run in float64, with a jitter; False if enough have been made."""
-        if self.double_samples >= MAX_FLOAT64_SAMPLES:
-            return False
-        self.double_samples += 1
-        run = replace(self.run, dtype="float64", jitter=self.double_samples)
-        self._errors.add("float64", _measurable(self.reference.run(run), self.truth))
-        return True
 
     def allow_rounded_numbers(self, sides: Sequence[Side]) -> bool:
         """Let meaning be off by what a rounding of the numbers that these sides hold makes of it; False if it may.
@@ -87,14 +60,18 @@ class Noise:
         self.rounded_numbers = True
         return True
 
-    def _sample(self, jitter: int | None) -> Records:
+    def _measure(self, check: str, number: int) -> None:
+        if check == "meaning":
+            run = replace(self.run, dtype="float64", jitter=number + 1)
+            self._errors.add("float64", _measurable(self.reference.run(run), self.truth))
+            return
         alone = len(self.truth.calls) == 1  # fed or not, such a network is run as a whole
-        units, reached = jitter_of(self.samples, wide=self.run.feed is None or alone)
-        records = self.reference.run(replace(self.run, jitter=jitter, jitter_units=units))
+        units, reached = jitter_of(number, wide=self.run.feed is None or alone)
+        records = self.reference.run(replace(self.run, jitter=number or None, jitter_units=units))
         _share_integers(records, self.truth)
         self._errors.add(self.run.dtype, _measurable(records, self.truth), reached)
-        self.samples += 1
-        return records
+        if not number:
+            self.first = records
 
 
 def _share_integers(records: Records, truth: Records) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
 from .cells import cell_reports, not_finite, owners, require_elements, require_finite, require_repeatable
 from .comparer import Comparer, compare_parameters
+from .measured_errors import measured_again
 from .noise import Noise
 from .weak_inputs import weak_inputs
 
@@ -116,24 +118,11 @@ class Trial:
                 comparer = Comparer(
                     side.name, feeding, self.truth, noise, tolerance, self.owners, grads, natural, can.is_port, only
                 )
-                records = side.run(replace(noise.run, dtype=dtype, grads=grads))
-                self.notes += [note for note in records.notes if note not in self.notes]
-                comparisons = self._at_home(comparer.compare(check, records))
-                # values that lie between two steps of a quantizer make others of all that follows
-                if check == "rounding" and can.quantized and _fails(comparisons):
-                    records = side.run(replace(noise.run, dtype=dtype, grads=grads, same_codes=True))
-                    self.notes += [note for note in records.notes if note not in self.notes]
-                    comparisons = self._at_home(comparer.compare(check, records))
-                # before rounding is called too large, the reference's own is measured again, and again
-                while check == "rounding" and _undecided(comparisons, found) and noise.sample():
-                    comparisons = self._at_home(comparer.compare(check, records))
-                # numbers that were rounded to float32 are no fault
-                if check == "meaning" and _fails(comparisons) and noise.allow_rounded_numbers(self.rounded):
-                    comparisons = self._at_home(comparer.compare(check, records))
-                # what loses its digits, in a Cell or in the whole, may make much of little
-                while _grows(check, feeding, comparisons, found) and noise.sample_double():
-                    comparisons = self._at_home(comparer.compare(check, records))
-                del records  # before the next run makes its own
+                run = replace(noise.run, dtype=dtype, grads=grads)
+                if check == "meaning":
+                    comparisons = self._judge_meaning(side, run, comparer, found)
+                else:
+                    comparisons = self._judge_rounding(side, run, comparer, found)
                 left_out += [(path, c) for path, c in comparisons if not self.options.selects(path)]
                 found += comparisons
                 self.progress.advance()
@@ -144,6 +133,40 @@ class Trial:
         if not _fails(found):
             found += self._second_call(side)
         return self.selected(found)
+
+    def _judge_meaning(self, side: Side, run: Run, comparer: Comparer, found: Found) -> Found:
+        """The comparisons of a run in float64, where `found` is what has been found before."""
+        records, noise = self._run(side, run), comparer.noise
+
+        def compare() -> Found:
+            return self._at_home(comparer.compare("meaning", records))
+
+        # numbers that were rounded to float32 are no fault
+        measures = [(_fails, lambda: noise.allow_rounded_numbers(self.rounded))]
+        if comparer.feeding != END_TO_END or not _fails(found):
+            # what loses its digits, in a Cell or in the whole, may make much of little
+            measures.append((_fails, lambda: noise.sample("meaning")))
+        return measured_again(compare(), compare, *measures)
+
+    def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: Found) -> Found:
+        """The comparisons of a run in the dtype of its noise, where `found` is what has been found before."""
+        records = self._run(side, run)
+
+        def compare() -> Found:
+            return self._at_home(comparer.compare("rounding", records))
+
+        comparisons = compare()
+        # values that lie between two steps of a quantizer make others of all that follows
+        if side.capabilities.quantized and _fails(comparisons):
+            records = self._run(side, replace(run, same_codes=True))
+            comparisons = compare()
+        undecided = functools.partial(_undecided, found=found)
+        return measured_again(comparisons, compare, (undecided, comparer.noise.sample))
+
+    def _run(self, side: Side, run: Run) -> Records:
+        records = side.run(run)
+        self.notes += [note for note in records.notes if note not in self.notes]
+        return records
 
     def _other_dtypes(self, side: Side) -> Found:
         """The outputs of another floating-point dtype than the reference's, where both compute in their own.
@@ -177,15 +200,17 @@ class Trial:
             side.name, SECOND_CALL, truth, noise, tolerance, self.owners, grads=False, is_port=can.is_port
         )
         records = side.run(run)
-        comparisons = self._at_home(comparer.compare("meaning", records))
-        if _fails(comparisons) and not noise.samples:
-            noise.sample()
-            comparisons = self._at_home(comparer.compare("meaning", records))
-        if _fails(comparisons) and noise.allow_rounded_numbers(self.rounded):
-            comparisons = self._at_home(comparer.compare("meaning", records))
-        while _fails(comparisons) and noise.sample_double():
-            comparisons = self._at_home(comparer.compare("meaning", records))
-        return comparisons
+
+        def compare() -> Found:
+            return self._at_home(comparer.compare("meaning", records))
+
+        return measured_again(
+            compare(),
+            compare,
+            (_fails, lambda: not noise.samples["rounding"] and noise.sample()),
+            (_fails, lambda: noise.allow_rounded_numbers(self.rounded)),
+            (_fails, lambda: noise.sample("meaning")),
+        )
 
     @cached_property
     def _second(self) -> tuple[Run, Records, Noise] | None:
@@ -240,13 +265,6 @@ def judged(
             break
     report.notes += trial.notes
     return report
-
-
-def _grows(check: str, feeding: str, comparisons: Found, found: Found) -> bool:
-    """Whether the meaning fails, of Cells alone; or of the whole, and nothing has failed before."""
-    if check != "meaning" or (feeding == END_TO_END and _fails(found)):
-        return False
-    return _fails(comparisons)
 
 
 def _fails(comparisons: Found) -> bool:

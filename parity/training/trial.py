@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..comparison.measured_errors import MAX_FLOAT64_SAMPLES, MAX_SAMPLES, MeasuredErrors, jitter_of
+from ..comparison.measured_errors import ReferenceNoise, jitter_of, measured_again
 from ..report.training_report import TrainingReport
 from ..results.comparison import PASS, Comparison
 from ..results.training_result import KINDS
@@ -42,7 +43,7 @@ class TrainingSide(Protocol):
         """Train in float64 with numbers off by a rounding, if some may be rounded otherwise than torch's."""
 
 
-class TrainingNoise:
+class TrainingNoise(ReferenceNoise[tuple[int, Quantity]]):
     """How far torch itself is from a training in float64, over several runs in the working dtype.
 
     The runs but the first are jittered. The last ones are so by as much as a Cell may be off by itself, and their
@@ -62,17 +63,14 @@ class TrainingNoise:
     """
 
     def __init__(self, run: Run, truth: Training, dtype: str, first: Training) -> None:
+        super().__init__(dtype)
         self.run = run
         self.truth = truth
         self.dtype = dtype
         self.first = first
-        self._samples = {dtype: 1, "float64": 0}
-        self._errors = MeasuredErrors[tuple[int, Quantity]](dtype)
+        self._sides_with_rounded_numbers: set[str] = set()
         self._errors.add(dtype, _pairs(first, truth))
-
-    def error(self, check: str, step: int, quantity: Quantity) -> float:
-        """The largest error of a quantity after a step, counted from 1; for "meaning", as of the working dtype."""
-        return self._errors.of((step, quantity), check)
+        self.samples["rounding"] = 1
 
     @property
     def overflows_from(self) -> int | None:
@@ -82,21 +80,25 @@ class TrainingNoise:
                 return step
         return None
 
-    def sample(self, check: str) -> bool:
-        """Make one more run, jittered, in the dtype of the check; False if enough have been made."""
-        dtype, most = ("float64", MAX_FLOAT64_SAMPLES) if check == "meaning" else (self.dtype, MAX_SAMPLES)
-        if self._samples[dtype] >= most:
-            return False
-        units, reached = jitter_of(self._samples[dtype], wide=check == "rounding")
-        run = self.run(dtype, self._samples[dtype], units)
-        self._samples[dtype] += 1
+    def _measure(self, check: str, number: int) -> None:
+        dtype = "float64" if check == "meaning" else self.dtype
+        units, reached = jitter_of(number, wide=check == "rounding")
+        run = self.run(dtype, number, units)
         if run.overflowed == self.truth.overflowed:  # one that leaves out another update goes elsewhere
             self._errors.add(dtype, _pairs(run, self.truth), reached)
-        return True
 
-    def allow_rounded_numbers(self, run: Training, perturbed: Training) -> None:
-        """Let meaning be off by as much as a run in float64 is from the same with its numbers moved by a rounding."""
+    def allow_rounded_numbers(self, side: TrainingSide, run: Training, draws: dict[Draw, Array]) -> bool:
+        """Let meaning be off by as much as a run in float64 is from the same with its numbers moved by a rounding.
+
+        Returns:
+            False if it may already, or if the side has no numbers that are rounded otherwise than torch's.
+        """
+        perturbed = None if side.name in self._sides_with_rounded_numbers else side.perturbed(draws)
+        self._sides_with_rounded_numbers.add(side.name)
+        if perturbed is None:
+            return False
         self._errors.add("float64", _pairs(perturbed, run))
+        return True
 
 
 def _pairs(run: Training, truth: Training) -> Iterator[tuple[tuple[int, Quantity], Array, Array]]:
@@ -138,11 +140,7 @@ def judge_training_side(
         run = side.run(dtype, truth.draws)
         measured = noise(check, dtype if check == "rounding" else "float32")
         true = truth if check == "meaning" else measured.truth
-        found = list(_comparisons(side.name, check, true, run, measured, rtol, atol))
-        if any(c.status != PASS for c in found):
-            if check == "meaning" and (perturbed := side.perturbed(truth.draws)) is not None:
-                measured.allow_rounded_numbers(run, perturbed)
-            found = compare(side.name, check, true, run, measured, rtol, atol)
+        found = _judge_run(side, check, true, run, measured, truth.draws, Tolerance(measured.dtype, rtol, atol))
         report.comparisons += found
         if check == "rounding" and (step := measured.overflows_from) is not None:
             note = (
@@ -157,37 +155,39 @@ def judge_training_side(
     return first
 
 
-def compare(
-    side: str,
+def _judge_run(
+    side: TrainingSide,
     check: str,
     truth: Training,
     run: Training,
     noise: TrainingNoise,
-    rtol: float | None = None,
-    atol: float | None = None,
+    draws: dict[Draw, Array],
+    tolerance: Tolerance,
 ) -> list[Comparison]:
-    """Every quantity of every step. Before an error is called too large, the reference's own is measured again."""
-    while True:
-        found = list(_comparisons(side, check, truth, run, noise, rtol, atol))
-        if all(c.status == PASS for c in found) or not noise.sample(check):
-            return found
+    """Every quantity of every step, where the reference's own errors have been measured as often as it takes."""
+
+    def compare() -> list[Comparison]:
+        return list(_comparisons(side.name, check, truth, run, noise, tolerance))
+
+    def is_rounded() -> bool:
+        return check == "meaning" and noise.allow_rounded_numbers(side, run, draws)
+
+    return measured_again(compare(), compare, (_fails, is_rounded), (_fails, lambda: noise.sample(check)))
+
+
+def _fails(comparisons: list[Comparison]) -> bool:
+    return any(c.status != PASS for c in comparisons)
 
 
 def _comparisons(
-    side: str,
-    check: str,
-    truth: Training,
-    run: Training,
-    noise: TrainingNoise,
-    rtol: float | None,
-    atol: float | None,
+    side: str, check: str, truth: Training, run: Training, noise: TrainingNoise, tolerance: Tolerance
 ) -> Iterator[Comparison]:
     steps = zip(truth.steps, run.steps, noise.first.steps, strict=False)
     for number, (true, found, reference) in enumerate(steps, 1):
         for quantity in sorted(true, key=lambda q: KINDS.index(q.kind)):
             if quantity not in found:
                 continue
-            noisy, dtype = 0.0 if quantity.kind == "loss scale" else noise.error(check, number, quantity), noise.dtype
+            noisy, dtype = 0.0 if quantity.kind == "loss scale" else noise.error((number, quantity), check), noise.dtype
             if check == "rounding" and quantity.kind in STORED:
                 perturbed = true[quantity] - truth.start.get(quantity, true[quantity])
                 noisy, dtype = max(noisy, epsilon(dtype) * size(np.asarray(perturbed))), reference[quantity].dtype.name
@@ -197,6 +197,6 @@ def _comparisons(
                 true[quantity],
                 reference.get(quantity, true[quantity]),
                 noisy,
-                Tolerance(dtype, rtol, atol),
+                replace(tolerance, dtype=dtype),
             )
             yield Comparison(side, check, "end to end", quantity.kind, quantity.name, number, **fields)
