@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from .context import Context
 from .table import cast, onnx, require_few
 
 Activation = Callable[[Any], Any]
+Step = Callable[[Any, list[Any]], list[Any]]
+"""One step, from the input (batch, features) and the states, (batch, hidden) each, to the new states."""
 DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 ORDER = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}  # gates of ONNX in the order of the ops
 
@@ -76,14 +79,43 @@ class _Layer:
             slicing.slice(b, starts=(i * half,), stops=((i + 1) * half,), steps=(1,), axes=(0,)) for i in (0, 1)
         )
 
-    def results(self, outputs: list[Any], states: list[list[Any]]) -> tuple[Any, ...]:
-        """Y and the last states, as ONNX lays them out, from those of the directions."""
+    def run(
+        self,
+        operands: Sequence[SymbolicTensor | None],
+        initial: Sequence[SymbolicTensor | None],
+        op: Callable[[int], Callable[..., Any] | None],
+        step: Callable[..., Step],
+    ) -> tuple[Any, ...]:
+        """Walk in every direction: Y and the last states, as ONNX lays them out.
+
+        Args:
+            operands: W, R, B and sequence_lens.
+            initial: the states to begin with.
+            op: `op(i)` is the op for a whole layer in direction `i`, which takes the input, the states, the weights and
+                biases with gates in the order of the ops, and the lengths; None if the layer is walked step by step.
+            step: `step(i, w, r, b_ih, b_hh)` is one step in direction `i`.
+        """
+        W, R, B, sequence_lens = operands
+        lengths = None if sequence_lens is None else cast(sequence_lens, INT64)
+        outputs, states = [], []
+        for i, reverse in enumerate(self.reversals):
+            weights = self.part(W, i), self.part(R, i), *self.biases(self.part(B, i))
+            first, layer = [self.state(state, i) for state in initial], op(i)
+            if layer is not None:
+                ys, *last = layer(self.x, *first, *map(self.ordered, weights), lengths, reverse=reverse)
+            else:
+                ys, last = self.by_steps(step(i, *weights), first, lengths, reverse)
+            outputs.append(ys)
+            states.append(last)
         y = slicing.concat(*(shaping.reshape(o, shape=(o.shape[0], 1, *o.shape[1:])) for o in outputs), axis=1)
-        last = [slicing.concat(*(shaping.reshape(s, shape=(1, *s.shape)) for s in parts), axis=0) for parts in states]
+        stacked = [
+            slicing.concat(*(shaping.reshape(s, shape=(1, *s.shape)) for s in each), axis=0)
+            for each in zip(*states, strict=True)
+        ]
         if self.layout:
             y = shaping.transpose(y, permutation=(2, 0, 1, 3))
-            last = [shaping.transpose(s, permutation=(1, 0, 2)) for s in last]
-        return y, *last
+            stacked = [shaping.transpose(s, permutation=(1, 0, 2)) for s in stacked]
+        return y, *stacked
 
     def functions(self, names: Any, alphas: Any, betas: Any, clip: float | None) -> list[list[Activation]]:
         """The activation functions of each direction."""
@@ -95,9 +127,7 @@ class _Layer:
         found = [_activation(name, left[0], left[1], clip) for name in names]
         return [found[i * each : (i + 1) * each] for i in range(len(self.reversals))]
 
-    def by_steps(
-        self, step: Callable[[Any, list[Any]], list[Any]], states: list[Any], lengths: Any, reverse: bool
-    ) -> tuple[Any, list[Any]]:
+    def by_steps(self, step: Step, states: list[Any], lengths: Any, reverse: bool) -> tuple[Any, list[Any]]:
         """Walk over time; `step` takes the input (batch, features) and states, and gives new states."""
         count = self.x.shape[0]
         if not isinstance(count, int):
@@ -153,10 +183,6 @@ def _activation(name: str, alphas: Any, betas: Any, clip: float | None) -> Activ
     return lambda x: function(elementwise.clamp(x, minimum=-clip, maximum=clip))
 
 
-def _lengths(sequence_lens: Any) -> Any:
-    return None if sequence_lens is None else cast(sequence_lens, INT64)
-
-
 def _gates(total: Any, count: int, hidden: Dim) -> list[Any]:
     return [
         slicing.slice(total, starts=(g * hidden,), stops=((g + 1) * hidden,), steps=(1,), axes=(1,))
@@ -182,24 +208,17 @@ def rnn(
     """RNN-7..22(X, W, R, B?, sequence_lens?, initial_h?) -> Y?, Y_h?"""
     layer = _Layer(context, "RNN", X, direction, _hidden(hidden_size, R), layout)
     functions = layer.functions(activations, activation_alpha, activation_beta, clip)
-    names = activations or ["Tanh"] * len(layer.reversals)
-    outputs, states = [], []
-    for i, reverse in enumerate(layer.reversals):
-        w, r, (b_ih, b_hh) = layer.part(W, i), layer.part(R, i), layer.biases(layer.part(B, i))
-        h0, lengths = layer.state(initial_h, i), _lengths(sequence_lens)
-        if names[i].lower() in ("tanh", "relu") and clip is None:
-            nonlinearity = names[i].lower()
-            ys, h = rnn_layer(layer.x, h0, w, r, b_ih, b_hh, lengths, reverse=reverse, nonlinearity=nonlinearity)
-        else:
-            (f,) = functions[i]
+    names = [name.lower() for name in activations or ["Tanh"] * len(layer.reversals)]
 
-            def step(x: Any, s: list[Any], w: Any = w, r: Any = r, f: Any = f, bias: Any = (b_ih, b_hh)) -> list[Any]:
-                return [f(linear.linear(x, w, bias[0]) + linear.linear(s[0], r, bias[1]))]
+    def op(i: int) -> Callable[..., Any] | None:
+        plain = names[i] in ("tanh", "relu") and clip is None
+        return functools.partial(rnn_layer, nonlinearity=names[i]) if plain else None
 
-            ys, (h,) = layer.by_steps(step, [h0], lengths, reverse)
-        outputs.append(ys)
-        states.append(h)
-    return layer.results(outputs, [states])
+    def step(i: int, w: Any, r: Any, b_ih: Any, b_hh: Any) -> Step:
+        (f,) = functions[i]
+        return lambda x, states: [f(linear.linear(x, w, b_ih) + linear.linear(states[0], r, b_hh))]
+
+    return layer.run([W, R, B, sequence_lens], [initial_h], op, step)
 
 
 @onnx("GRU")
@@ -214,19 +233,12 @@ def gru(
     layer = _Layer(context, "GRU", X, direction, _hidden(hidden_size, R), layout)
     functions = layer.functions(activations, activation_alpha, activation_beta, clip)
     plain = clip is None and [a.lower() for a in activations or []] in ([], ["sigmoid", "tanh"] * len(layer.reversals))
-    outputs, states = [], []
-    for i, reverse in enumerate(layer.reversals):
-        w, r, (b_ih, b_hh) = layer.part(W, i), layer.part(R, i), layer.biases(layer.part(B, i))
-        h0, lengths = layer.state(initial_h, i), _lengths(sequence_lens)
-        if plain and linear_before_reset:
-            weights = [layer.ordered(x) for x in (w, r, b_ih, b_hh)]
-            ys, h = gru_layer(layer.x, h0, *weights, lengths, reverse=reverse)
-        else:
-            step = _gru_step(layer, w, r, b_ih, b_hh, functions[i], bool(linear_before_reset))
-            ys, (h,) = layer.by_steps(step, [h0], lengths, reverse)
-        outputs.append(ys)
-        states.append(h)
-    return layer.results(outputs, [states])
+
+    def step(i: int, *weights: Any) -> Step:
+        return _gru_step(layer, *weights, functions[i], bool(linear_before_reset))
+
+    op = gru_layer if plain and linear_before_reset else None
+    return layer.run([W, R, B, sequence_lens], [initial_h], lambda i: op, step)
 
 
 def _gru_step(layer: _Layer, w: Any, r: Any, b_ih: Any, b_hh: Any, functions: list[Activation], after: bool) -> Any:
@@ -266,25 +278,20 @@ def lstm(
     default = ["sigmoid", "tanh", "tanh"] * len(layer.reversals)
     plain = clip is None and P is None and not input_forget
     plain = plain and [a.lower() for a in activations or default] == default
-    outputs, hs, cs = [], [], []
-    for i, reverse in enumerate(layer.reversals):
-        w, r, (b_ih, b_hh) = layer.part(W, i), layer.part(R, i), layer.biases(layer.part(B, i))
-        h0, c0, lengths = layer.state(initial_h, i), layer.state(initial_c, i), _lengths(sequence_lens)
-        if plain:
-            weights = [layer.ordered(x) for x in (w, r, b_ih, b_hh)]
-            ys, h, c = lstm_layer(layer.x, h0, c0, *weights, None, lengths, reverse=reverse)
-        else:
-            step = _lstm_step(layer, w, r, b_ih, b_hh, layer.part(P, i), functions[i], bool(input_forget))
-            ys, (h, c) = layer.by_steps(step, [h0, c0], lengths, reverse)
-        outputs.append(ys)
-        hs.append(h)
-        cs.append(c)
-    return layer.results(outputs, [hs, cs])
+
+    def op(*operands: Any, reverse: bool) -> Any:
+        *others, lengths = operands
+        return lstm_layer(*others, None, lengths, reverse=reverse)  # without a projection
+
+    def step(i: int, *weights: Any) -> Step:
+        return _lstm_step(layer, *weights, layer.part(P, i), functions[i], bool(input_forget))
+
+    return layer.run([W, R, B, sequence_lens], [initial_h, initial_c], lambda i: op if plain else None, step)
 
 
 def _lstm_step(
     layer: _Layer, w: Any, r: Any, b_ih: Any, b_hh: Any, peepholes: Any, functions: list[Activation], coupled: bool
-) -> Any:
+) -> Step:
     """A step of LSTM-22, gates in order i, o, f, c, with peepholes in order i, o, f."""
     f, g, h = functions
     size = layer.hidden
