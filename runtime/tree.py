@@ -1,21 +1,24 @@
-"""Nested arguments and results: tuples, lists and dicts with tensors as leaves, flattened and rebuilt.
+"""Nested arguments and results: tuples, lists and dicts, whose leaves are collected, replaced, flattened and rebuilt.
 
 A `Structure` is what is left when the tensors are taken out: it can be compared, printed, and written as JSON.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import keyword
-from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict, namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .errors import UsageError
 from .tensor_like import TensorLike
+
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,77 @@ def is_tensor(leaf: Any) -> bool:
     """Whether a leaf is an array, a tensor of ours or one of a framework."""
     ours = isinstance(leaf, (np.ndarray, np.generic, TensorLike))
     return ours or (hasattr(leaf, "detach") and hasattr(leaf, "numpy"))
+
+
+def leaves(tree: Any) -> list[Any]:
+    """What is in nested tuples, lists and dicts, in order; anything else is a leaf itself."""
+    found: list[Any] = []
+    _collect(tree, found)
+    return found
+
+
+def _collect(tree: Any, found: list[Any]) -> None:
+    if isinstance(tree, (tuple, list)):
+        for item in tree:
+            _collect(item, found)
+    elif isinstance(tree, dict):
+        for item in tree.values():
+            _collect(item, found)
+    else:
+        found.append(tree)
+
+
+def leaves_of(tree: Any, kind: type[Kind]) -> Iterator[Kind]:
+    """The leaves of a class, in order."""
+    return (leaf for leaf in leaves(tree) if isinstance(leaf, kind))
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The same nested tuples, lists and dicts with `function(leaf)` in place of each leaf, in order."""
+    if isinstance(tree, dict):
+        return rebuild(tree, [map_leaves(function, item) for item in tree.values()])
+    if isinstance(tree, (tuple, list)):
+        return rebuild(tree, [map_leaves(function, item) for item in tree])
+    return function(tree)
+
+
+def map_with_path(function: Callable[[str, Any], Any], tree: Any, path: str = "") -> Any:
+    """As `map_leaves`, by `function(path, leaf)`: `path` is where the leaf is, e.g. `[0]`, `['mask']`, `[1][0]`."""
+    if isinstance(tree, dict):
+        return rebuild(tree, [map_with_path(function, item, f"{path}[{key!r}]") for key, item in tree.items()])
+    if isinstance(tree, (tuple, list)):
+        return rebuild(tree, [map_with_path(function, item, f"{path}[{i}]") for i, item in enumerate(tree)])
+    return function(path, tree)
+
+
+def replace_leaves(tree: Any, kind: type[Any], values: Iterator[Any]) -> Any:
+    """The same nested tuples, lists and dicts with the next of `values` in place of each leaf of a class."""
+    return map_leaves(lambda leaf: next(values) if isinstance(leaf, kind) else leaf, tree)
+
+
+def rebuild(container: Any, items: list[Any]) -> Any:
+    """A tuple, list or dict of the same class, and with the same keys and attributes, that holds `items`."""
+    made = type(container)
+    if isinstance(container, defaultdict):
+        return made(container.default_factory, zip(container, items, strict=True))
+    if isinstance(container, dict):
+        return made(dict(zip(container, items, strict=True)))  # of pairs, a Counter would count them
+    if isinstance(container, list) and made is not list:
+        copied = copy.copy(container)
+        copied[:] = items
+        return copied
+    if hasattr(container, "rebuild"):  # a ParameterTuple
+        return container.rebuild(items)
+    return made(*items) if hasattr(container, "_fields") else made(items)
+
+
+def is_alike(a: Any, b: Any) -> bool:
+    """Whether nested tuples, lists and dicts hold the very same leaves, in the same places."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(is_alike(item, b[key]) for key, item in a.items())
+    if isinstance(a, (tuple, list)):
+        return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(is_alike, a, b))
+    return a is b
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:

@@ -9,13 +9,13 @@ from typing import Any
 
 from .. import checks
 from ..common.dtype import DType, bfloat16, float16, float32, to_dtype
-from ..common.nested import mapped
 from ..common.tensor import Tensor
 from ..ir.types import is_floating
 from ..nn.cell import Cell
 from ..nn.layer import basic, batch_norm, conv, conv_transpose, normalization, rectifier, rnn_cells
 from ..ops import elementwise
 from ..precision import Policy, computing_in
+from ..tree import map_leaves
 
 LEVELS = ("O0", "O1", "O2", "O3", "auto")
 
@@ -152,7 +152,7 @@ def cast_floating(value: Any, dtype: DType) -> Any:
         floating = isinstance(leaf, Tensor) and is_floating(leaf.dtype)
         return elementwise.cast(leaf, dtype=dtype) if floating and leaf.dtype != dtype else leaf
 
-    return mapped(value, cast)
+    return map_leaves(cast, value)
 
 
 def _compute_listed(network: Cell, classes: tuple[type[Cell], ...], dtype: DType) -> None:

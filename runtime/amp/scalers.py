@@ -24,12 +24,12 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import bool_, float32, float64, int32
-from ..common.nested import refilled
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
 from ..functional.operands import as_tensor
 from ..ir.types import is_floating, is_half
 from ..ops import comparison, elementwise, reduction, shaping
+from ..tree import rebuild
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 """No loss scale grows beyond it."""
@@ -195,7 +195,7 @@ def scaled(inputs: Any, factor: Any) -> Any:
         TypeError: there is something else than tensors.
     """
     if isinstance(inputs, (tuple, list)):
-        return refilled(inputs, [scaled(item, factor) for item in inputs])
+        return rebuild(inputs, [scaled(item, factor) for item in inputs])
     if not isinstance(inputs, Tensor):
         raise TypeError(f"a loss scale applies to a Tensor or a tuple of Tensors, but got {type(inputs).__name__}")
     number = shaping.reshape(factor, shape=()) if isinstance(factor, Tensor) else wrapped(np.asarray(factor))

@@ -190,7 +190,7 @@ class ParameterTuple(tuple[Parameter, ...]):
                 )
         return super().__new__(cls, listed)
 
-    def refilled(self, items: Iterable[Any]) -> tuple[Any, ...]:
+    def rebuild(self, items: Iterable[Any]) -> tuple[Any, ...]:
         """Other items in its place: a plain tuple unless all are Parameters."""
         listed = tuple(items)
         return ParameterTuple(listed) if all(isinstance(item, Parameter) for item in listed) else listed

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from ..common.hooks import with_gradient_hooks
-from ..common.nested import leaves, tensors_in
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, full_like, wrapped, zeros_like
 from ..current_trace import current as current_trace
 from ..ops import elementwise
 from ..precision import computing_in
+from ..tree import leaves, leaves_of
 from . import tape
 
 Function = Callable[..., Any]
@@ -188,7 +188,7 @@ _CONSTANTS = (bool, int, float, np.ndarray, np.generic)
 
 def _seeds(outputs: Any, output_gradient: Any, forward: Forward) -> dict[int, Any]:
     """Output gradients by tape number."""
-    tensors = list(tensors_in(outputs))
+    tensors = list(leaves_of(outputs, Tensor))
     if not tensors and not any(isinstance(leaf, _CONSTANTS) for leaf in leaves(outputs)):
         returned = "None; is a `return` missing?" if outputs is None else f"{outputs!r} ({type(outputs).__name__})"
         raise TypeError(

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..common.nested import tensors_in
 from ..common.tensor import Tensor
 from ..functional.arguments import integers
 from ..functional.joining import stack
 from ..functional.public_op import operator_object, public_op
 from ..functional.shapes import reshape
 from ..tensor_like import TensorLike
+from ..tree import leaves_of
 from .backward import run_with_gradients
 from .gradients import GradOperation, get_grad, grad, value_and_grad
 
@@ -83,7 +83,7 @@ def jvp(fn: Function, inputs: Any, v: Any, has_aux: bool = False) -> tuple[Any, 
             f"{[x.shape for x in directions]}"
         )
     outputs, *aux = _split_aux(fn(*given)) if has_aux else (fn(*given),)
-    results = list(tensors_in(outputs))
+    results = list(leaves_of(outputs, Tensor))
     vjp_of_fn = GradOperation(get_all=True, sens_param=True)(_without_aux(fn) if has_aux else fn)
 
     def pulled(*u: Any) -> Any:  # linear in u, with the derivative v J^T

@@ -8,13 +8,13 @@ from typing import Any
 
 from ..common.dtype import bool_, shown
 from ..common.hooks import HookHandle, on_gradient, refuse_while_tracing, replaced_gradient
-from ..common.nested import mapped
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..current_trace import current
 from ..eager import tape
 from ..ir.types import is_floating
 from ..ops import boundary, elementwise
 from ..tensor_like import TensorLike
+from ..tree import map_leaves
 from .operands import as_tensor
 from .public_op import operator_object, public_op, tensor_method
 
@@ -24,7 +24,7 @@ from .public_op import operator_object, public_op, tensor_method
 @public_op(primitive="StopGradient")
 def stop_gradient(value: Any) -> Any:
     """`value`, to which no gradient flows: a tensor, or nested tuples, lists and dicts of what may hold some."""
-    return mapped(value, lambda leaf: boundary.stop_gradient(leaf) if isinstance(leaf, TensorLike) else leaf)
+    return map_leaves(lambda leaf: boundary.stop_gradient(leaf) if isinstance(leaf, TensorLike) else leaf, value)
 
 
 @public_op(primitive="Identity")

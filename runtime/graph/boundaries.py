@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..common.nested import refilled
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
+from ..tree import map_with_path
 
 Mark = Callable[[Tensor, str], Any]
 
@@ -37,13 +37,10 @@ def crossing_out(result: Any, mark: Mark) -> Any:
 
 
 def _marked(item: Any, slot: str, mark: Mark) -> Any:
-    if isinstance(item, Tensor):
-        return item if isinstance(item, Parameter) else mark(item, slot)
-    if isinstance(item, dict):
-        return refilled(item, [_marked(value, f"{slot}[{key!r}]", mark) for key, value in item.items()])
-    if isinstance(item, (tuple, list)):
-        return refilled(item, [_marked(value, f"{slot}[{i}]", mark) for i, value in enumerate(item)])
-    return item
+    def mark_leaf(slot: str, leaf: Any) -> Any:
+        return mark(leaf, slot) if isinstance(leaf, Tensor) and not isinstance(leaf, Parameter) else leaf
+
+    return map_with_path(mark_leaf, item, slot)
 
 
 def parameter_names(signed: Any, count: int) -> tuple[list[str], list[str]]:

@@ -11,6 +11,7 @@ from ..common.parameter import Parameter
 from ..common.placeholder import OPEN_SIZE, Open
 from ..common.tensor import Tensor
 from ..ir.dims import Dim, SymbolicDim, symbol
+from ..tree import flatten
 from .boundaries import parameter_names
 from .signature import Shapes
 from .sizes import is_input
@@ -56,7 +57,7 @@ class Declared:
 
     def arguments(self, function: Callable[..., Any]) -> tuple[Any, ...] | None:
         """The declared inputs as positional arguments; None if there are others, or a number of axes is open."""
-        if any(isinstance(x, Tensor) and _is_of_open_rank(x) for x in _leaves(tuple(self.inputs.values()))):
+        if any(map(_is_of_open_rank, flatten(self.inputs)[0])):
             return None
         if self.is_whole:
             return tuple(self.inputs.values())
@@ -158,16 +159,5 @@ def _part(declared: Any, key: Any) -> Any:
     return declared[key] if isinstance(declared, (tuple, list)) else None
 
 
-def _leaves(item: Any) -> Iterator[Any]:
-    if isinstance(item, (tuple, list)):
-        for part in item:
-            yield from _leaves(part)
-    elif isinstance(item, Mapping):
-        for part in item.values():
-            yield from _leaves(part)
-    else:
-        yield item
-
-
-def _is_of_open_rank(x: Tensor) -> bool:
-    return isinstance(x._data, Open) and x._data.is_of_open_rank
+def _is_of_open_rank(x: Any) -> bool:
+    return isinstance(x, Tensor) and isinstance(x._data, Open) and x._data.is_of_open_rank

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..common.nested import leaves
 from ..common.parameter import Parameter
 from ..nn.cell import Cell
+from ..tree import leaves
 
 
 class Names:

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..common.nested import leaves
 from ..common.tensor import Tensor
 from ..nn.cell import Cell
+from ..tree import leaves
 from .sources import ROOM, is_of_a_package
 from .variables import Variables
 

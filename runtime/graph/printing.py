@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ..common.nested import mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, created, wrapped
 from ..current_trace import current
 from ..functional.tracking import line
 from ..ops import creation
 from ..tracing import SymbolicTensor
+from ..tree import map_leaves
 from .current import current_recording
 
 
@@ -141,14 +141,14 @@ def _note(items: Sequence[Any], options: Mapping[str, Any] | None, exception: Ba
 
     def slot(leaf: Any) -> Any:
         if isinstance(leaf, Text):
-            return Text(*(piece if isinstance(piece, str) else mapped(piece, slot) for piece in leaf.pieces))
+            return Text(*(piece if isinstance(piece, str) else map_leaves(slot, piece) for piece in leaf.pieces))
         if not isinstance(leaf, Tensor) or not isinstance(leaf._data, SymbolicTensor):
             return leaf
         values.append(wrapped((leaf.copy() if isinstance(leaf, Parameter) else leaf)._data))
         return _Slot(len(values) - 1)
 
     trace = current_recording()
-    taken = tuple(mapped(item, slot) for item in items)
+    taken = tuple(map_leaves(slot, item) for item in items)
     trace.printed.append(Printed(taken, options, tuple(values), exception=exception))
 
 
@@ -258,7 +258,7 @@ def _write(entry: Printed, reached: Any, values: Sequence[Any]) -> None:
 def _filled(item: Any, values: Sequence[Any]) -> Any:
     def fill(leaf: Any) -> Any:
         if isinstance(leaf, Text):
-            return str(Text(*(piece if isinstance(piece, str) else mapped(piece, fill) for piece in leaf.pieces)))
+            return str(Text(*(piece if isinstance(piece, str) else map_leaves(fill, piece) for piece in leaf.pieces)))
         return values[leaf.number] if isinstance(leaf, _Slot) else leaf
 
-    return mapped(item, fill)
+    return map_leaves(fill, item)

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..common import tensor
 from ..common.elements import unknown_elements
-from ..common.nested import is_alike, mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..current_trace import tracing
@@ -24,6 +23,7 @@ from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
 from ..tensor_like import Operator
 from ..tracing import Builder, SymbolicTensor
+from ..tree import is_alike, map_leaves
 from .boundaries import crossing_in, crossing_out
 from .control.source import Unfollowed
 from .current import Enclosing, Recording, SymbolicParameter
@@ -214,7 +214,7 @@ class Trace(Recording):
                 return crossed
 
             args, kwargs = crossing_in(signed, args, kwargs, arrives)
-            before = mapped((args, kwargs), lambda leaf: leaf)
+            before = map_leaves(lambda leaf: leaf, (args, kwargs))
             result = runs(*args, **kwargs)
             if not is_alike((args, kwargs), before):
                 raise self.guard.changed_argument(getattr(signed, "construct", signed))

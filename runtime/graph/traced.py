@@ -13,7 +13,6 @@ import numpy as np
 
 from .. import tree
 from ..checks import is_of_torch
-from ..common.nested import mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped
 from ..current_trace import current
@@ -25,6 +24,7 @@ from ..ops import boundary
 from ..programs.call import as_array
 from ..programs.verify import verify
 from ..tracing import SymbolicTensor
+from ..tree import map_leaves
 from .boundaries import parameter_names
 from .control.source import Unfollowed, follow, following
 from .current import current_recording
@@ -162,7 +162,7 @@ def _traced_once(
         given_as.append(leaf)
         return taken[-1]
 
-    given, given_by_name = mapped((args, keywords), symbolic)
+    given, given_by_name = map_leaves(symbolic, (args, keywords))
     with run.running():
         if isinstance(function, Cell):
             result = function(*given, **given_by_name)
@@ -175,7 +175,7 @@ def _traced_once(
             run.guard.writes_argument(function, same)
         if gives_all and (written or run.printed):
             result = result, tuple(taken[i] for i in written), outputs_of(run.printed)
-        outputs, structure = tree.flatten(mapped(result, _as_output))
+        outputs, structure = tree.flatten(map_leaves(_as_output, result))
     if written and not gives_all:
         warn_of_writing([inputs[i].value.name for i in written], stacklevel=5)
     if run.printed and not gives_all:
@@ -183,7 +183,7 @@ def _traced_once(
         does = "prints" if any(map(prints, run.printed)) else "checks values (assert, raise)"
         warnings.warn(f"Python {does}; the program doesn't (what `jit` and graph mode compile does)", stacklevel=4)
     parameters, buffers, live = run.stored()
-    called_with = mapped((args, keywords), _as_constant)
+    called_with = map_leaves(_as_constant, (args, keywords))
     program = Program(
         inputs=tuple(x.value for x in inputs),
         outputs=tuple(x._data.value for x in outputs),

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..common.nested import leaves
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..current_trace import current
 from ..eager import tape
 from ..eager.backward import Forward, record
 from ..precision import computing_in
+from ..tree import leaves
 from .cell_hooks import Hookable, run_with_hooks
 
 Args = tuple[Any, ...]

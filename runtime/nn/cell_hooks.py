@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..common.hooks import Hook, HookHandle, replaced_gradient
-from ..common.nested import tensors_in, with_tensors
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..current_trace import current
 from ..eager import tape
+from ..tree import leaves_of, replace_leaves
 from .cell_base import CellBase
 from .own_backward import run_with_own_backward
 
@@ -197,14 +197,14 @@ def _begin(cell: Hookable, args: Args, hooks: dict[int, Any], arrived_at_outputs
 
 def _at_outputs(output: Any, see: Any) -> Any:
     """Let `see` replace the gradients that arrive at the output tensors."""
-    tensors = tuple(tensors_in(output))
+    tensors = tuple(leaves_of(output, Tensor))
 
     def pull(output_cotangents: list[Any]) -> Sequence[Any]:
         gradients = tuple(zeros_like(x) if g is None else g for x, g in zip(tensors, output_cotangents, strict=True))
         replaced: Sequence[Any] = see(gradients)
         return replaced
 
-    return with_tensors(output, iter(identity_entry(tensors, pull)))
+    return replace_leaves(output, Tensor, iter(identity_entry(tensors, pull)))
 
 
 def _backward_pre(cell: Hookable, gradients: Args) -> Args:

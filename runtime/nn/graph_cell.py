@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..common.nested import tensors_in
 from ..common.parameter import Parameter
-from ..common.tensor import wrapped
+from ..common.tensor import Tensor, wrapped
 from ..current_trace import Trace, current
 from ..errors import ProgramError, UsageError
 from ..ir.dims import symbol
@@ -254,7 +253,7 @@ class _Run(Evaluation):
         cell = self.graph.cell(flow.call.path)
         inputs = [self.value(entry.inputs[0], flow.number) for entry in flow.entries]
         returned = cell(*inputs, within=(self, flow.number)) if isinstance(cell, _Region) else cell(*inputs)
-        outputs = list(tensors_in(returned))
+        outputs = list(tree.leaves_of(returned, Tensor))
         if len(outputs) != len(flow.exits):
             raise UsageError(
                 f"Cell {flow.call} ({cell.cls_name}) must return {len(flow.exits)} tensors, but it (or a hook) "

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..common.nested import leaves, mapped, tensors_in, with_tensors
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, wrapped, zeros_like
 from ..current_trace import current
@@ -15,6 +14,7 @@ from ..errors import ShapeError
 from ..ir.types import is_floating
 from ..ops import elementwise
 from ..ops.common import broadcast_shapes, unbroadcast
+from ..tree import leaves, leaves_of, map_leaves, replace_leaves
 from .cell_base import CellBase
 
 Args = tuple[Any, ...]
@@ -40,18 +40,18 @@ def run_with_own_backward(cell: CellBase, args: Args, kwargs: dict[str, Any]) ->
 
     if recording is None:
         return _traced(cell, inputs, parameters, output, gradients)
-    operands = tuple(x.number_on(recording) for x in (*tensors_in(inputs), *parameters))
+    operands = tuple(x.number_on(recording) for x in (*leaves_of(inputs, Tensor), *parameters))
     if all(number is None for number in operands):
         return output
-    outputs = list(tensors_in(output))
+    outputs = list(leaves_of(output, Tensor))
     numbers = tuple(recording.number() for _ in outputs)
-    result = with_tensors(
-        output, (wrapped(x._data, recording, number) for x, number in zip(outputs, numbers, strict=True))
+    result = replace_leaves(
+        output, Tensor, (wrapped(x._data, recording, number) for x, number in zip(outputs, numbers, strict=True))
     )
 
     def pull(arrived: list[Any]) -> Sequence[Any]:
         douts = (zeros_like(x) if g is None else g for x, g in zip(outputs, arrived, strict=True))
-        dout = mapped(output, lambda leaf: next(douts) if isinstance(leaf, Tensor) else None)
+        dout = map_leaves(lambda leaf: next(douts) if isinstance(leaf, Tensor) else None, output)
         return gradients(inputs, result, dout)
 
     recording.append(tape.Entry(operands, numbers, pull))
@@ -64,15 +64,15 @@ def _traced(
     """The output of `construct`, while Python is traced without a tape: the program has `bprop` in it."""
     trace = current()
     assert trace is not None
-    given = list(tensors_in(inputs))
+    given = list(leaves_of(inputs, Tensor))
 
     def pull(operands: list[Tensor], outputs: list[Tensor], douts: list[Tensor]) -> Any:
-        result, arrived = with_tensors(output, iter(outputs)), iter(douts)
-        dout = mapped(result, lambda leaf: _arrived(leaf, arrived) if isinstance(leaf, Tensor) else None)
-        return gradients(with_tensors(inputs, iter(operands[: len(given)])), result, dout)
+        result, arrived = replace_leaves(output, Tensor, iter(outputs)), iter(douts)
+        dout = map_leaves(lambda leaf: _arrived(leaf, arrived) if isinstance(leaf, Tensor) else None, result)
+        return gradients(replace_leaves(inputs, Tensor, iter(operands[: len(given)])), result, dout)
 
-    passed = trace.with_own_gradient(cell.cls_name, list(tensors_in(output)), [*given, *parameters], pull)
-    return with_tensors(output, iter(passed))
+    passed = trace.with_own_gradient(cell.cls_name, list(leaves_of(output, Tensor)), [*given, *parameters], pull)
+    return replace_leaves(output, Tensor, iter(passed))
 
 
 def _arrived(output: Tensor, douts: Iterator[Tensor]) -> Any:

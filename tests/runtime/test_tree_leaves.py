@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellbridge.runtime import Tensor
-from cellbridge.runtime.common.nested import leaves, mapped, tensors_in, with_tensors
+from cellbridge.runtime.tree import leaves, leaves_of, map_leaves, replace_leaves
 
 Point = namedtuple("Point", "x y")
 structures = st.recursive(
@@ -21,15 +21,15 @@ structures = st.recursive(
 def test_a_structure_is_its_leaves_and_its_form(structure: Any) -> None:
     found = leaves(structure)
     assert all(isinstance(leaf, int) for leaf in found)
-    assert mapped(structure, lambda leaf: leaf) == structure
-    assert leaves(mapped(structure, lambda leaf: leaf + 1)) == [leaf + 1 for leaf in found]
+    assert map_leaves(lambda leaf: leaf, structure) == structure
+    assert leaves(map_leaves(lambda leaf: leaf + 1, structure)) == [leaf + 1 for leaf in found]
 
 
 def test_types_and_order_are_kept() -> None:
     a, b, c = (Tensor([float(i)]) for i in range(3))
     structure = OrderedDict(z=Point(a, "text"), y=[b, (c, 3)])
-    assert all(x is y for x, y in zip(tensors_in(structure), (a, b, c), strict=True))
-    replaced = with_tensors(structure, iter("abc"))
+    assert all(x is y for x, y in zip(leaves_of(structure, Tensor), (a, b, c), strict=True))
+    replaced = replace_leaves(structure, Tensor, iter("abc"))
     assert replaced == OrderedDict(z=Point("a", "text"), y=["b", ("c", 3)])
     assert type(replaced) is OrderedDict
     assert type(replaced["z"]) is Point
@@ -41,12 +41,12 @@ def test_dicts_of_other_classes_and_lists_with_attributes_stay_what_they_are() -
 
     named = Named([1])
     named.name = "first"
-    mapped_list = mapped(named, lambda leaf: leaf + 1)
+    mapped_list = map_leaves(lambda leaf: leaf + 1, named)
     assert (type(mapped_list), mapped_list, mapped_list.name) == (Named, [2], "first")
     assert named == [1]
-    groups = mapped(defaultdict(list, {"a": 1}), lambda leaf: leaf + 1)
+    groups = map_leaves(lambda leaf: leaf + 1, defaultdict(list, {"a": 1}))
     assert groups == {"a": 2}
     assert groups["b"] == []
-    counts = mapped(Counter("aab"), lambda leaf: leaf)
+    counts = map_leaves(lambda leaf: leaf, Counter("aab"))
     assert type(counts) is Counter
     assert counts == {"a": 2, "b": 1}

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...common.dtype import bool_, float32, int64, shown
-from ...common.nested import refilled
 from ...common.tensor import Tensor
 from ...errors import UnsupportedPython
 from ...ir.types import is_floating
+from ...tree import map_leaves, rebuild
 from ..current import Recording
 from ..objects import is_same
 from .state import Undefined
@@ -84,7 +84,7 @@ class Joining:
         if len(a) != len(b):
             raise self._refusal(f"{what} has {len(a)} items in {self._when[0]} and {len(b)} in {self._when[1]}")
         keys = [*a] if isinstance(a, dict) else range(len(a))
-        return refilled(a, [self.join(a[key], b[key], f"{what}[{key!r}]") for key in keys])
+        return rebuild(a, [self.join(a[key], b[key], f"{what}[{key!r}]") for key in keys])
 
     def _output(self, a: Any, b: Any, what: str) -> _Output:
         """The place of an output that is a tensor or number in both."""
@@ -112,21 +112,12 @@ class Joining:
 
 def filled(joined: Any, outputs: Sequence[Tensor]) -> Any:
     """What `Joining.join` gave, with outputs in their places."""
-    if isinstance(joined, _Output):
-        return outputs[joined.number]
-    if isinstance(joined, _Kept):
-        return joined.value
-    items = joined.values() if isinstance(joined, dict) else joined
-    return refilled(joined, [filled(item, outputs) for item in items])
+    return map_leaves(lambda leaf: outputs[leaf.number] if isinstance(leaf, _Output) else leaf.value, joined)
 
 
 def like(value: Any) -> Any:
     """Zeros in place of tensors and numbers."""
-    if isinstance(value, (tuple, list, dict)):
-        return refilled(value, [like(item) for item in (value.values() if isinstance(value, dict) else value)])
-    if _is_tensor(value):
-        return _Zeros(value.dtype, tuple(value.shape))
-    return value
+    return map_leaves(lambda leaf: _Zeros(leaf.dtype, tuple(leaf.shape)) if _is_tensor(leaf) else leaf, value)
 
 
 class _Zeros(Tensor):

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...common.dtype import int64, shown
-from ...common.nested import leaves, mapped, refilled
 from ...common.tensor import Tensor, wrapped
 from ...eager import tape
 from ...errors import UnsupportedPython
@@ -17,6 +16,7 @@ from ...ir.types import INT64, Type
 from ...ops import comparison, elementwise
 from ...ops.higher_order.loops import loop
 from ...ops.higher_order.subprogram_rules import as_tuple
+from ...tree import leaves, map_leaves, rebuild
 from ..current import Recording, current_recording
 from ..objects import is_same
 from ..printing import Printed, Repeated, repeated
@@ -208,7 +208,7 @@ class _Loop:
 
         def run() -> Any:
             for place, initial in self._carried.values():
-                place.put(mapped(initial, enter))
+                place.put(map_leaves(enter, initial))
             self._signal.value, going = self._step(iteration)
             return going
 
@@ -242,7 +242,7 @@ class _Loop:
             if len(initial) == len(now) and (not isinstance(initial, dict) or [*now] == keys):
                 items = [self._widened(initial[k], now[k], f"{what}[{k!r}]") for k in keys]
                 same = all(a is initial[k] for a, k in zip(items, keys, strict=True))
-                return initial if same else refilled(initial, items)
+                return initial if same else rebuild(initial, items)
         elif isinstance(now, (Tensor, *_NUMBERS)) and isinstance(initial, (Tensor, *_NUMBERS)):
             return self._widened_number(initial, now, what)
         raise self._refusal(f"{what} is {described(initial)} before an iteration and {described(now)} after it")
@@ -307,7 +307,7 @@ class _Loop:
         )
         outputs = iter(as_tuple(made))
         for place, initial in self._carried.values():
-            place.put(mapped(initial, lambda leaf: next(outputs) if isinstance(leaf, Tensor) else leaf))
+            place.put(map_leaves(lambda leaf: next(outputs) if isinstance(leaf, Tensor) else leaf, initial))
         if printed:
             rows = tuple(
                 replace(entry, reached=next(outputs), values=tuple(next(outputs) for _ in entry.values))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...common.nested import mapped
 from ...common.tensor import Tensor, created, wrapped
 from ...eager import tape
 from ...errors import UnsupportedPython
@@ -16,7 +15,7 @@ from ...ir.sizes import input_symbols, readings, symbols_used
 from ...ir.types import BOOL, CellCall, Node, Type, Value
 from ...ops import creation
 from ...tracing import Builder, SymbolicTensor
-from ...tree import positional, sequence
+from ...tree import map_leaves, positional, sequence
 from ..current import Enclosing, Recording
 from .state import Changes, State
 
@@ -111,7 +110,7 @@ class Region:
         region: Enclosing | None = self
         while region is not None:
             if region.tape is not None:
-                return mapped(structure, self.imported)
+                return map_leaves(self.imported, structure)
             region = region.outer
         return structure
 

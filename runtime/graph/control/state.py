@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import CellType, FunctionType, MethodType
 from typing import Any, Protocol
 
-from ...common.nested import refilled
 from ...common.tensor import Tensor, wrapped
 from ...nn.cell import Cell
 from ...tracing import SymbolicTensor
+from ...tree import rebuild
 from ..current import Recording, SymbolicParameter
 from ..objects import MAX_DEPTH, MAX_ELEMENTS, is_same, is_the_users
 from .syntax import MODULE
@@ -89,7 +89,7 @@ class Contents:
         if isinstance(self.container, (set, deque)):
             return self.container.copy()
         items = self.container.values() if isinstance(self.container, dict) else self.container
-        return refilled(self.container, list(items))
+        return rebuild(self.container, list(items))
 
     def put(self, value: Any) -> None:
         """Let it hold what a copy does."""

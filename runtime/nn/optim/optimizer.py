@@ -9,7 +9,6 @@ import numpy as np
 
 from ... import checks
 from ...common.dtype import float32, float64, int32
-from ...common.nested import mapped
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor, wrapped
 from ...eager import tape
@@ -17,6 +16,7 @@ from ...ir.types import is_half
 from ...ops import elementwise, reduction, shaping
 from ...precision import computing_in
 from ...tracing import SymbolicTensor
+from ...tree import map_leaves
 from ..cell import Cell
 from ..layer.container import CellList
 from .groups import Member, members
@@ -196,7 +196,7 @@ class Optimizer(Cell):
         self._check(gradients)
         rates = self.get_lr()
         if rate_factor is not None:
-            rates = mapped(rates, lambda rate: elementwise.cast(rate, dtype=float64) * rate_factor)
+            rates = map_leaves(lambda rate: elementwise.cast(rate, dtype=float64) * rate_factor, rates)
         rates, decays = self._each(rates), self._each(self.get_weight_decay())
         self.global_step.set_data(self.global_step + 1)
         with np.errstate(all="ignore"):

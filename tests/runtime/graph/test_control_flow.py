@@ -15,11 +15,11 @@ import pytest
 import cellbridge.runtime as ms
 from cellbridge import converter
 from cellbridge.runtime import Parameter, Tensor, amp, nn, ops
-from cellbridge.runtime.common.nested import leaves
 from cellbridge.runtime.errors import UnknownValue, UnsupportedPython
 from cellbridge.runtime.graph import trace
 from cellbridge.runtime.graph.control import source
 from cellbridge.runtime.graph.program_runner import ProgramRunner
+from cellbridge.runtime.tree import leaves
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], np.float32)
 

@@ -16,9 +16,9 @@ from torch import nn as torch_nn
 import cellbridge.runtime as ms
 from cellbridge.converter import from_torch
 from cellbridge.runtime import CellbridgeError, Parameter, ProgramError, Tensor, UsageError, nn
-from cellbridge.runtime.common.nested import tensors_in
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ops import random
+from cellbridge.runtime.tree import leaves_of
 from tests.parity.models import MODELS, X
 
 Array = np.ndarray[Any, Any]
@@ -115,7 +115,7 @@ def test_models_compute_and_differentiate_as_torch(name: str, train: bool) -> No
     weights = net.trainable_params()
     outputs, gradients = ms.value_and_grad(net, None, weights)(*(Tensor(x.numpy()) for x in args))
     expected = module(*args)
-    for found, wanted in zip(tensors_in(outputs), torch_tensors(expected), strict=True):
+    for found, wanted in zip(leaves_of(outputs, Tensor), torch_tensors(expected), strict=True):
         close(found, wanted)
     if weights:
         sum(x.sum() for x in torch_tensors(expected)).backward()  # type: ignore[union-attr]
