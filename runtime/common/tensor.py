@@ -265,8 +265,6 @@ def _record(
     def pull(output_cotangents: list[Any]) -> tuple[Any, ...]:
         now = tape.current()
         given = [None if x is None else wrapped(x, now, n) for x, n in zip(arrays, operands, strict=True)]
-        if op.name == "cast" and whole:  # an integer that is differentiated: its gradient is an integer too
-            return (get("cast")(output_cotangents[0], dtype=given[0].dtype),)  # type: ignore[union-attr]
         results = [wrapped(x, now, n) for x, n in zip(outputs, numbers, strict=True)]
         return op.apply_vjp(output_cotangents, results, given, attributes, wanted)
 
