@@ -10,6 +10,8 @@ import re
 
 MAX_LENGTH = 500
 """Characters without a space that people are shown in full: a path may be that long, and is to be copied."""
+MAX_LINE_LENGTH = 4000
+"""Characters of a line of an error's message, whoever reads it."""
 KEPT = 100
 """Characters that are left at either end of a longer name."""
 _LONG_NAME = re.compile(r"\S{501,}")  # more than `MAX_LENGTH`
@@ -34,6 +36,12 @@ def encodable_name(name: str) -> str:
     That is NUL, at which C ends a text, and the half of a pair of surrogates, which UTF-8 lacks: `\x00`, `\ud800`.
     """
     return name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def shortened_lines(text: str, limit: int = MAX_LINE_LENGTH) -> str:
+    """A text with the beginning of each line of more than `limit` characters, and how long that line is."""
+    lines = text.split("\n")
+    return "\n".join(s if len(s) <= limit else f"{s[:limit]}... ({len(s)} characters)" for s in lines)
 
 
 def shortened_names(text: str) -> str:

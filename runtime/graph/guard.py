@@ -18,7 +18,8 @@ from ..common.elements import AS_CHOICE
 from ..common.tensor import Tensor
 from ..eager import tape
 from ..errors import TracingError, UnknownSize, UnsupportedPython
-from ..ir.dims import DimUsage, SymbolicDim
+from ..ir.dim_usage import DimUsage
+from ..ir.dims import SymbolicDim
 from ..tracing import SymbolicTensor
 from .control.source import Unfollowed, can_follow
 from .current import Recording

@@ -16,7 +16,8 @@ from ..common.tensor import Tensor
 from ..current_trace import tracing
 from ..eager import tape
 from ..ir import types
-from ..ir.dims import answering, symbols_in
+from ..ir.dim_usage import answering
+from ..ir.dims import symbols_in
 from ..ir.types import CellCall, Node, Source, Type, Value
 from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
