@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import attachments as attachments
-from .lazy import lazily
+from .lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from . import amp, common, context, nn, ops, optim, train
@@ -241,7 +241,7 @@ _ABSENT = {
     "experimental": "it is MindSpore's own ground for trials",
 }
 
-_found = lazily(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
+_found = lazy_getattr(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
 
 
 def __getattr__(name: str) -> Any:

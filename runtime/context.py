@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from . import checks
 from .current_trace import current
 from .eager import tape
-from .lazy import provided
-from .precision import overruling
+from .lazy import resolve
+from .precision import is_forced
 
 
 class GraphMode(Protocol):
@@ -126,14 +126,14 @@ def compiler() -> GraphMode | None:
     None where Cells run as Python does. What is being differentiated does: it is compiled where the gradient was asked
     for.
     """
-    if _settings["mode"] != GRAPH_MODE or current() is not None or tape.current() is not None or overruling():
+    if _settings["mode"] != GRAPH_MODE or current() is not None or tape.current() is not None or is_forced():
         return None
     return graph_mode()
 
 
 def graph_mode() -> GraphMode:
     """What runs Cells in graph mode, whatever the mode is now."""
-    mode: GraphMode = provided("graph mode")
+    mode: GraphMode = resolve("graph mode")
     return mode
 
 

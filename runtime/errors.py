@@ -23,7 +23,7 @@ from .visible import visible_name, visible_text
 MAX_LINE_LENGTH = 4000  # characters
 
 
-def _shortened(line: str) -> str:
+def _shorten(line: str) -> str:
     """A line of a message; of a long one the beginning, and how long it is."""
     return line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]}... ({len(line)} characters)"
 
@@ -35,7 +35,7 @@ class CellbridgeError(Exception):
 
     def __str__(self) -> str:
         """The message, fit to be shown: it names what stands in files, which may be long."""
-        return visible_text("\n".join(map(_shortened, super().__str__().split("\n"))))
+        return visible_text("\n".join(map(_shorten, super().__str__().split("\n"))))
 
 
 class UsageError(CellbridgeError):

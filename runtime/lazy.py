@@ -16,12 +16,12 @@ def provide(what: str, load: Callable[[], Any]) -> None:
     _loaders[what] = load
 
 
-def provided(what: str) -> Any:
+def resolve(what: str) -> Any:
     """What an upper floor provides by this name; `attachments` has them all."""
     return _loaders[what]()
 
 
-def lazily(package: str, locations: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_getattr(package: str, locations: Mapping[str, str]) -> Callable[[str], Any]:
     """A module `__getattr__` (PEP 562) that imports a name from its home when it is first asked for.
 
     `__version__` is that of the installed project: `cellbridge` itself is a namespace package, and has none.

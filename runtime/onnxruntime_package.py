@@ -12,7 +12,7 @@ PACKAGES = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxrunti
 NEEDED = ("InferenceSession", "SessionOptions", "OrtValue", "get_available_providers")
 
 
-def installed() -> list[str]:
+def installed_packages() -> list[str]:
     """Which of `PACKAGES` the environment says it has."""
     names = {
         distribution.name.lower().replace("_", "-") for distribution in metadata.distributions() if distribution.name
@@ -29,12 +29,12 @@ def require_whole(module: str = "onnxruntime") -> None:
     except (ImportError, AttributeError, OSError) as error:
         problem = str(error)
     if problem:
-        raise UsageError(f"ONNX Runtime can't be used: {problem}\n{_reason(installed())}")
+        raise UsageError(f"ONNX Runtime can't be used: {problem}\n{_reason(installed_packages())}")
 
 
-def overwritten() -> str:
+def conflict_hint() -> str:
     """What to say where a GPU can't be used and a second package may be why; empty where there is one package."""
-    return f"\n{_reason(there)}" if len(there := installed()) > 1 else ""
+    return f"\n{_reason(there)}" if len(there := installed_packages()) > 1 else ""
 
 
 def _reason(there: list[str]) -> str:

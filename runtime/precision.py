@@ -63,23 +63,23 @@ def dtype_for(op: str, operands: Iterable[Any]) -> np.dtype[Any] | None:
     return asked.dtype_for(op, operands) if isinstance(asked, Policy) else asked
 
 
-def asked() -> Any:
+def current_setting() -> Any:
     """What is asked for now, to be compared: a dtype, a policy or None."""
     return _precision.dtype
 
 
-def overruling() -> bool:
+def is_forced() -> bool:
     """Whether every operator computes in one dtype, whatever is asked for."""
     return _precision.throughout is not None
 
 
-def casting() -> bool:
+def casts_operands() -> bool:
     """Whether operators bring floating-point operands of several dtypes to one."""
     return _precision.throughout is not None or _precision.dtype is not None
 
 
 @contextlib.contextmanager
-def computing_in(dtype: np.dtype[Any] | Policy | None) -> Iterator[None]:
+def compute_in(dtype: np.dtype[Any] | Policy | None) -> Iterator[None]:
     """Within the context, operators cast floating-point operands to `dtype`, or as a policy says; None: they don't."""
     before = _precision.dtype
     _precision.dtype = dtype
@@ -109,18 +109,18 @@ def force_dtype(dtype: np.dtype[Any], cast_external: Callable[[Any], Any] | None
         _precision.throughout, _precision.cast_external = before
 
 
-def taking_in() -> bool:
-    """Whether `taken` does anything."""
+def casts_external() -> bool:
+    """Whether `cast_external` does anything."""
     return _precision.cast_external is not None
 
 
-def taken(array: Any) -> Any:
+def cast_external(array: Any) -> Any:
     """An array that was made outside of all operators, as `cast_external` of `force_dtype` says."""
     cast_external = _precision.cast_external
-    return array if cast_external is None or overridden_dtype(array.dtype) == array.dtype else cast_external(array)
+    return array if cast_external is None or effective_dtype(array.dtype) == array.dtype else cast_external(array)
 
 
-def overridden_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def effective_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """What a dtype is now: a floating-point one that of `force_dtype`, if there is one."""
     return dtype if _precision.throughout is None or not is_floating(dtype) else _precision.throughout
 

@@ -18,7 +18,7 @@ def register(table: dict[Key, Entry], keys: Iterable[Key], entry: Entry) -> None
         table[key] = entry
 
 
-def registering(table: dict[Key, Function], keys: Iterable[Key]) -> Callable[[Function], Function]:
+def register_as(table: dict[Key, Function], keys: Iterable[Key]) -> Callable[[Function], Function]:
     """A decorator that enters a function under these keys; `ValueError` where one is taken."""
 
     def registered(function: Function) -> Function:

@@ -57,7 +57,7 @@ class SymbolicTensor(TensorLike):
                     return operand.apply(op, inputs, attributes)
         return self.builder.append(op, inputs, attributes)
 
-    if TYPE_CHECKING:  # methods that are ops: `ops.traced_methods` attaches them
+    if TYPE_CHECKING:  # methods that are ops: `ops.symbolic_methods` attaches them
 
         def astype(self, dtype: np.dtype[Any], copy: bool = True) -> SymbolicTensor:
             """The value in another dtype; the value itself if it has that."""
@@ -83,7 +83,7 @@ class Builder:
         self._scalars: dict[tuple[str, str], Value] = {}
 
     @classmethod
-    def continuing(cls, program: Program) -> Builder:
+    def from_program(cls, program: Program) -> Builder:
         """A builder that starts with the nodes, constants and names of `program`."""
         builder = cls()
         builder.nodes = list(program.nodes)

@@ -10,7 +10,7 @@ import re
 
 MAX_LENGTH = 500
 """Characters without a space that people are shown in full: a path may be that long, and is to be copied."""
-KEPT = 100
+END_LENGTH = 100
 """Characters that are left at either end of a longer name."""
 _LONG_NAME = re.compile(r"\S{501,}")  # more than `MAX_LENGTH`
 
@@ -36,10 +36,10 @@ def encodable_name(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
-def shortened_names(text: str) -> str:
+def shorten_names(text: str) -> str:
     """A text for people, in which the middle of names of more than `MAX_LENGTH` characters is left out, visibly."""
 
-    def shortened(name: re.Match[str]) -> str:
-        return f"{name[0][:KEPT]}…({len(name[0]) - 2 * KEPT} more characters)…{name[0][-KEPT:]}"
+    def shorten(name: re.Match[str]) -> str:
+        return f"{name[0][:END_LENGTH]}…({len(name[0]) - 2 * END_LENGTH} more characters)…{name[0][-END_LENGTH:]}"
 
-    return _LONG_NAME.sub(shortened, text)
+    return _LONG_NAME.sub(shorten, text)

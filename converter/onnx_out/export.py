@@ -88,7 +88,7 @@ def to_onnx(
 
     axes = AxisNames([*inputs, *results], dynamic_axes or {})
     nodes = [node for node in nodes if node not in sampled]
-    choice = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
+    choice = opsets.choose(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
     lowering, choice = lower_program(program, nodes, choice, inputs, results)
     if optimize:
         lowering.optimize()

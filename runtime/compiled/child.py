@@ -30,15 +30,15 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(DEATH_OF_PARENT, signal.SIGKILL)
     try:
-        session = _answered(answers, partial(_loaded, *frames.receive(requests), answers))
+        session = _run_or_report(answers, partial(_load, *frames.receive(requests), answers))
         while session is not None:
             request, data = frames.receive(requests)
-            _answered(answers, partial(_run, session, request, data, answers))
+            _run_or_report(answers, partial(_run, session, request, data, answers))
     except (EOFError, KeyboardInterrupt):
         return
 
 
-def _answered(answers: BinaryIO, work: Any) -> Any:
+def _run_or_report(answers: BinaryIO, work: Any) -> Any:
     """What `work` returns; an exception is sent instead, by the name of its class."""
     try:
         return work()
@@ -49,7 +49,7 @@ def _answered(answers: BinaryIO, work: Any) -> Any:
         return None
 
 
-def _loaded(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.InferenceSession:
+def _load(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.InferenceSession:
     if sys.platform != "win32" and request["memory"] is not None:
         import resource
 
@@ -86,9 +86,9 @@ def _run(session: ort.InferenceSession, request: Any, data: list[bytearray], ans
         values = {name: arrays[0] for name, arrays in given.items()}
         found: list[dict[str, Any]] = [{"": value} for value in session.run_with_ort_values(wanted, values)]
     else:  # texts, and sequences and what is in them, come as NumPy arrays only
-        feed = {name: _structured(kinds[name], arrays) for name, arrays in given.items()}
+        feed = {name: _to_input(kinds[name], arrays) for name, arrays in given.items()}
         found = [_items(result) for result in session.run(wanted, feed)]
-    sent = [{at: _sent(value) for at, value in items.items()} for items in found]
+    sent = [{at: _serialize(value) for at, value in items.items()} for items in found]
     described = [[{"at": at, **one} for at, (one, _) in items.items()] for items in sent]
     frames.send(answers, {"outputs": described}, [part for items in sent for _, part in items.values()])
 
@@ -104,7 +104,7 @@ def _value(described: Any, part: bytearray) -> Any:
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, described["element_type"])
 
 
-def _structured(kind: str, values: list[Any]) -> Any:
+def _to_input(kind: str, values: list[Any]) -> Any:
     """An input as NumPy arrays: a tensor, a list of them, or None for an optional that holds nothing."""
     if kind == "absent":
         return None
@@ -126,7 +126,7 @@ def _items(result: Any) -> dict[str, Any]:
     return {} if result is None else {"": np.asarray(result)}
 
 
-def _sent(value: Any) -> tuple[dict[str, Any], bytes]:
+def _serialize(value: Any) -> tuple[dict[str, Any], bytes]:
     """A tensor as its description and its bytes."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind in "OUS":

@@ -10,10 +10,10 @@ import numpy as np
 from ..errors import UsageError
 from ..ir.program import Gradients, Program, require_program
 from ..ir.types import Node, is_floating
-from ..programs.call import checked_cotangents, flat_inputs, gradient_program, result_of
+from ..programs.call import check_cotangents, flat_inputs, gradient_program, result_of
 from ..programs.interpreter import bind
 from .executable import Executable
-from .session import chosen_provider
+from .session import choose_provider
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +36,7 @@ def compile(program: Program, provider: str | None = None) -> Compiled:
     require_program(program, "; a Cell or function is compiled by `jit`")
     if not program.outputs:
         raise UsageError(f"{program.calls[0].class_name} gives no tensor: there is nothing to compile")
-    return Compiled(program, chosen_provider(provider))
+    return Compiled(program, choose_provider(provider))
 
 
 class Compiled:
@@ -71,7 +71,7 @@ class Compiled:
         """
         inputs = flat_inputs(self.program, args, kwargs)
         bind(self.program, inputs)
-        seeds = None if cotangents is None else checked_cotangents(self.program, cotangents)
+        seeds = None if cotangents is None else check_cotangents(self.program, cotangents)
         given = seeds is not None
         if given not in self._backward:
             self._backward[given] = _Backward(self.program, self.provider, given)
@@ -94,7 +94,9 @@ class _Backward:
         self.wanted = list(dict.fromkeys([*program.outputs, *(value for value in of_all if value is not None)]))
         whole = self.gradients.program
         self.inputs = whole.inputs
-        self.executable = Executable(whole if given else _seeded_with_ones(program, whole), self.wanted, (), provider)
+        self.executable = Executable(
+            whole if given else _with_unit_cotangents(program, whole), self.wanted, (), provider
+        )
 
     def run(self, inputs: Sequence[Array], seeds: Sequence[Array]) -> tuple[Any, Gradients]:
         """Result and gradients."""
@@ -113,7 +115,7 @@ class _Backward:
         return result, Gradients(of_inputs, of_parameters)
 
 
-def _seeded_with_ones(program: Program, whole: Program) -> Program:
+def _with_unit_cotangents(program: Program, whole: Program) -> Program:
     """The gradient program with ones for its cotangents, made once the forward part has run."""
     seeds = whole.inputs[len(program.inputs) :]
     ones = tuple(Node("full", (), {"shape": seed.shape, "value": 1.0, "dtype": seed.dtype}, (seed,)) for seed in seeds)

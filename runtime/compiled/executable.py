@@ -17,14 +17,14 @@ from ..ir.program import Program
 from ..ir.types import Value
 from ..lowering import opsets
 from ..lowering.model import Lowering, lower_program
-from ..lowering.nodes import where
+from ..lowering.nodes import location
 from ..lowering.passes.share import RANDOM
 from ..lowering.rewrites import ON_CPU, rewrite
 from ..lowering.writing import MODEL_LIMIT, add_initializers, size_of, write
 from ..ops.random import RANDOM_OPS, generator
 from ..programs.interpreter import bind
 from ..programs.plan import plan
-from .session import Session, chosen_provider
+from .session import Session, choose_provider
 
 Array = np.ndarray[Any, Any]
 
@@ -57,10 +57,10 @@ class Executable:
     def __init__(
         self, program: Program, wanted: Sequence[Value], handed_in: Sequence[Value] = (), provider: str | None = None
     ) -> None:
-        provider = chosen_provider(provider)
+        provider = choose_provider(provider)
         rules = ON_CPU if provider == "cpu" else ()
-        lowering = lowered(functools.reduce(rewrite, rules, program), wanted, handed_in)
-        self.session = _loaded(lowering, provider)
+        lowering = lower_values(functools.reduce(rewrite, rules, program), wanted, handed_in)
+        self.session = _load(lowering, provider)
         taken = {value: lowering.tensors[value] for value in lowering.inputs}
         self.inputs = {value: name for value, name in taken.items() if name in self.session.inputs}
         self.outputs = [name for name, _ in lowering.results]
@@ -95,11 +95,11 @@ def _batches_that_must_not_be_empty(program: Program, lowering: Lowering) -> dic
     if not {node.op_type for node in lowering.graph.nodes} & {"LSTM", "GRU"}:
         return {}
     layers = [node for node in program.nodes if node.op in ("lstm", "gru")]
-    batches = ((node.inputs[0].shape[1], where(program, node)) for node in layers if node.inputs[0] is not None)
+    batches = ((node.inputs[0].shape[1], location(program, node)) for node in layers if node.inputs[0] is not None)
     return {batch: layer for batch, layer in batches if isinstance(batch, SymbolicDim)}
 
 
-def lowered(program: Program, wanted: Sequence[Value], handed_in: Sequence[Value]) -> Lowering:
+def lower_values(program: Program, wanted: Sequence[Value], handed_in: Sequence[Value]) -> Lowering:
     """The program as an optimized graph; inputs and results have the names of their values."""
     nodes = [step.node for step in plan(program, wanted)]
     opset = opsets.best(draws=any(node.op in RANDOM_OPS for node in nodes))
@@ -120,7 +120,7 @@ def _seed(op_type: str) -> dict[str, int | float]:
     return {"seed": seed if op_type == "Dropout" else float(seed)}
 
 
-def _loaded(lowering: Lowering, provider: str) -> Session:
+def _load(lowering: Lowering, provider: str) -> Session:
     model = lowering.model()
     initializers = lowering.initializers()
     if size_of(initializers) <= MODEL_LIMIT:

@@ -28,12 +28,12 @@ from .session import (
     ORT_ERRORS,
     Array,
     SessionError,
-    chosen_provider,
-    explained,
+    choose_provider,
+    explain,
     has_doubles,
-    options_of,
     path_in_utf8,
     require_active,
+    session_options,
 )
 
 MAX_SECONDS = 600.0  # seconds to load the model, and for each run of it
@@ -73,7 +73,7 @@ class IsolatedSession:
     ) -> None:
         path = None if isinstance(model, onnx.ModelProto) else path_in_utf8(model)
         self.model = model
-        self.provider = chosen_provider(provider)
+        self.provider = choose_provider(provider)
         self.seconds = seconds
         self._types: dict[str, str] = {}
         self._outputs: dict[str, str] = {}
@@ -84,10 +84,10 @@ class IsolatedSession:
             [sys.executable, "-P", "-m", f"{__package__}.child"],  # -P: no module of the current folder
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed,
         )  # fmt: skip
-        self._close = weakref.finalize(self, _ended, self._process, self._printed)
+        self._close = weakref.finalize(self, _terminate, self._process, self._printed)
         request = {
             "path": None if path is None else os.path.abspath(path),
-            "options": options_of(),
+            "options": session_options(),
             "optimized": optimized,
             "providers": PROVIDERS[self.provider],
             "disabled": IN_FLOAT32 if has_doubles(model) else [],
@@ -165,7 +165,7 @@ class IsolatedSession:
             fits = given == inner
         if not fits:
             raise UsageError(f"input {name!r} of the model is a {needed}, given {given}")
-        if any(map(_packed, types)):
+        if any(map(_is_packed, types)):
             raise UsageError(
                 f"input {name!r} of the model is a {given}: ONNX Runtime is given no elements of less than 8 bits"
             )
@@ -196,7 +196,7 @@ class IsolatedSession:
             return answer, data
         kind = getattr(ort_errors, answer["error"], None)
         if kind in ORT_ERRORS:
-            raise explained(kind(answer["text"]), self.model, self.provider)
+            raise explain(kind(answer["text"]), self.model, self.provider)
         if answer["error"] == "MemoryError":
             raise SessionError(f"ONNX Runtime had too little memory while it {DOING[does]} {self._name()}")
         raise SessionError(f"ONNX Runtime can't run the model: {answer['error']}: {answer['text']}")
@@ -227,7 +227,7 @@ class IsolatedSession:
         return "the model" if isinstance(self.model, onnx.ModelProto) else f"this file: {fspath(self.model)}"
 
 
-def _ended(process: subprocess.Popen[bytes], printed: Any) -> None:
+def _terminate(process: subprocess.Popen[bytes], printed: Any) -> None:
     """End a child and close what led to it."""
     process.kill()
     process.wait()
@@ -237,7 +237,7 @@ def _ended(process: subprocess.Popen[bytes], printed: Any) -> None:
                 stream.close()
 
 
-def _packed(element_type: int) -> bool:
+def _is_packed(element_type: int) -> bool:
     """Whether several elements share a byte."""
     name = onnx.TensorProto.DataType.Name(element_type)
     return name in ("INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1")
@@ -257,7 +257,7 @@ def _bytes_of(array: Array) -> Any:
 
 def _array(name: str, described: Any, data: bytearray) -> Array:
     element_type = described["element_type"]
-    if _packed(element_type):
+    if _is_packed(element_type):
         kind = onnx.TensorProto.DataType.Name(element_type).lower()
         raise UsageError(f"output {name!r} of the model is a tensor({kind}), which can't be compared")
     if element_type == onnx.TensorProto.STRING:

@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from ..errors import UsageError
 from ..ir.types import BFLOAT16
 from ..lowering.graph import CELL, SOURCE
-from ..onnxruntime_package import overwritten
+from ..onnxruntime_package import conflict_hint
 from ..providers import PROVIDERS
 from ..visible import encodable_name
 
@@ -96,7 +96,7 @@ class Session:
 
     def __init__(self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu") -> None:
         self._model = model
-        self.provider = chosen_provider(provider)
+        self.provider = choose_provider(provider)
         self.ort = self._started()
         self._types = {node.name: node.type for node in self.ort.get_inputs()}
         self.inputs = list(self._types)
@@ -104,7 +104,7 @@ class Session:
 
     def _started(self) -> ort.InferenceSession:
         options = ort.SessionOptions()
-        for name, value in options_of().items():
+        for name, value in session_options().items():
             setattr(options, name, value)
         ort.set_default_logger_severity(FATAL_ONLY)
         disabled = IN_FLOAT32 if has_doubles(self._model) else []
@@ -113,7 +113,7 @@ class Session:
                 _source(self._model), options, providers=PROVIDERS[self.provider], disabled_optimizers=disabled
             )
         except ORT_ERRORS as error:
-            raise self.explained(error) from error
+            raise self.explain(error) from error
         require_active(self.provider, session.get_providers())
         return session
 
@@ -138,7 +138,7 @@ class Session:
         try:
             results = self.ort.run_with_ort_values(names, values)
         except ORT_ERRORS as error:
-            raise self.explained(error) from error
+            raise self.explain(error) from error
         return {name: array_of(result) for name, result in zip(names, results, strict=True)}
 
     def value(self, name: str, array: Array) -> ort.OrtValue:
@@ -148,12 +148,12 @@ class Session:
             raise UsageError(f"input {name!r} of the model is a {self._types[name]}, given {value.data_type()}")
         return value
 
-    def explained(self, error: Exception) -> SessionError:
+    def explain(self, error: Exception) -> SessionError:
         """What ONNX Runtime says, with the Cell and the source line of the node that it names."""
-        return explained(error, self._model, self.provider)
+        return explain(error, self._model, self.provider)
 
 
-def explained(error: Exception, model: onnx.ModelProto | str | PathLike[str], provider: str) -> SessionError:
+def explain(error: Exception, model: onnx.ModelProto | str | PathLike[str], provider: str) -> SessionError:
     """What ONNX Runtime says of a model, with the Cell and the source line of the node that it names."""
     if newer := _TOO_NEW.search(str(error)):
         kind, given, most = (x for x in newer.groups() if x is not None)
@@ -194,7 +194,7 @@ def _place(said: str, model: onnx.ModelProto | str | PathLike[str]) -> str:
     return ""
 
 
-def options_of() -> dict[str, Any]:
+def session_options() -> dict[str, Any]:
     """The options of a session that aren't ONNX Runtime's defaults."""
     return {
         "log_severity_level": FATAL_ONLY,
@@ -209,7 +209,7 @@ def require_active(provider: str, active: Sequence[str]) -> None:
         raise UsageError(
             f"ONNX Runtime can't use provider {provider!r} on this machine (a GPU, CUDA and cuDNN are "
             f"needed): available is "
-            f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}{overwritten()}"
+            f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}{conflict_hint()}"
         )
 
 
@@ -239,7 +239,7 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def chosen_provider(provider: str | None) -> str:
+def choose_provider(provider: str | None) -> str:
     """A provider that was asked for, or the best that is here; `UsageError` for a name that is none."""
     if provider is not None and provider not in PROVIDERS:
         raise UsageError(f"unknown provider {provider!r}: there are {', '.join(PROVIDERS)}")

@@ -18,23 +18,23 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor, full_like, wrapped, zeros_like
 from ..current_trace import current as current_trace
 from ..ops import elementwise
-from ..precision import computing_in
+from ..precision import compute_in
 from . import tape
 
 Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Differentiated:
+class GradientResult:
     """Outputs of a function, and the gradients of the arguments and weights asked for, in the order asked.
 
-    `reached` says of each weight whether a gradient arrived there; where none did, it is zeros.
+    `has_gradient` says of each weight whether a gradient arrived there; where none did, it is zeros.
     """
 
     outputs: Any
     inputs: tuple[Any, ...]
     weights: tuple[Tensor, ...]
-    reached: tuple[bool, ...]
+    has_gradient: tuple[bool, ...]
 
 
 @dataclass
@@ -69,7 +69,7 @@ def run_with_gradients(
     *,
     has_aux: bool = False,
     output_gradient: Any = None,
-) -> Differentiated:
+) -> GradientResult:
     """Run `fn` and its backward pass; see `gradients.grad`. `output_gradient` takes the place of ones.
 
     Nothing is left recorded afterwards, whether `fn` raised or not.
@@ -77,7 +77,7 @@ def run_with_gradients(
     _check_positions(args, positions)
     trace = current_trace()
     if trace is not None and trace.region is not None:
-        trace.region.begins_gradient()
+        trace.region.on_gradient()
     outer = tape.current()
     take_forward = getattr(fn, "take_forward", None) if outer is None else None  # a Cell may have kept one
     forward = take_forward(args, kwargs, weights) if take_forward else None
@@ -88,7 +88,7 @@ def run_with_gradients(
         if has_aux and not (isinstance(forward.outputs, (tuple, list)) and len(forward.outputs) > 1):
             raise ValueError("with has_aux=True the function must return more than one output; it returned one")
         of_what = forward.outputs[0] if has_aux else forward.outputs
-        with tape.recording(outer), computing_in(None):
+        with tape.record_on(outer), compute_in(None):
             cotangents = _seeds(of_what, output_gradient, forward)
             recording.backward(forward.start, cotangents)
             complete: dict[int, Tensor] = {}  # by tape number, as the hooks of the tensor leave them
@@ -105,7 +105,7 @@ def run_with_gradients(
             )
             of_weights = tuple(gradient(p, forward.number_of(p)) for p in weights)
             reached = tuple(forward.number_of(p) in cotangents for p in weights)
-        return Differentiated(forward.outputs, of_inputs, of_weights, reached)
+        return GradientResult(forward.outputs, of_inputs, of_weights, reached)
     finally:
         if outer is None:
             recording.clear()
@@ -126,7 +126,7 @@ def record(
     given = list(args)
     forward = Forward(recording, 0)
     parameters = [*weights, *(args[i] for i in positions if isinstance(args[i], Parameter))]
-    with _tracked(recording, parameters, forward), tape.recording(recording):
+    with _track(recording, parameters, forward), tape.record_on(recording):
         for i in positions:
             if isinstance(args[i], Parameter):
                 if args[i].requires_grad:
@@ -143,7 +143,7 @@ def record(
 
 
 @contextlib.contextmanager
-def _tracked(recording: tape.Tape, parameters: Sequence[Parameter], forward: Forward) -> Iterator[None]:
+def _track(recording: tape.Tape, parameters: Sequence[Parameter], forward: Forward) -> Iterator[None]:
     """Within the context, the trainable ones of `parameters` are leaves on the tape."""
     before: list[tuple[Parameter, tape.Tape | None, int]] = []
     try:

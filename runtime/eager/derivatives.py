@@ -75,7 +75,7 @@ def jvp(fn: Function, inputs: Any, v: Any, has_aux: bool = False) -> tuple[Any, 
         TypeError: an input or direction is no tensor.
         ValueError: `v` has another shape; or, with `has_aux`, there is one output only.
     """
-    given, directions = _several(inputs), _several(v)
+    given, directions = _as_tuple(inputs), _as_tuple(v)
     _require_tensors((*given, *directions), of="jvp")
     if [x.shape for x in given] != [x.shape for x in directions]:
         raise ValueError(
@@ -86,11 +86,11 @@ def jvp(fn: Function, inputs: Any, v: Any, has_aux: bool = False) -> tuple[Any, 
     results = list(tensors_in(outputs))
     vjp_of_fn = GradOperation(get_all=True, sens_param=True)(_without_aux(fn) if has_aux else fn)
 
-    def pulled(*u: Any) -> Any:  # linear in u, with the derivative v J^T
+    def pull_back(*u: Any) -> Any:  # linear in u, with the derivative v J^T
         return vjp_of_fn(*given, u if isinstance(outputs, (tuple, list)) else u[0])
 
     zeros = tuple(Tensor(np.zeros(y.shape, y.dtype)) for y in results)
-    found = run_with_gradients(pulled, zeros, {}, tuple(range(len(zeros))), (), output_gradient=directions).inputs
+    found = run_with_gradients(pull_back, zeros, {}, tuple(range(len(zeros))), (), output_gradient=directions).inputs
     return outputs, found if isinstance(outputs, (tuple, list)) else found[0], *aux
 
 
@@ -113,7 +113,7 @@ def jacrev(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
     def jacobian(*args: Any) -> Any:
         function = _without_aux(fn) if has_aux else fn
         outputs, *aux = _split_aux(fn(*args)) if has_aux else (fn(*args),)
-        results = _several(outputs)
+        results = _as_tuple(outputs)
         found = []
         for i, y in enumerate(results):
             rows = [
@@ -126,7 +126,7 @@ def jacrev(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
                     for k, position in enumerate(positions)
                 )
             )
-        return _arranged(found, outputs, grad_position, aux)
+        return _arrange(found, outputs, grad_position, aux)
 
     return jacobian
 
@@ -138,10 +138,10 @@ def jacfwd(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
 
     def jacobian(*args: Any) -> Any:
         outputs, *aux = _split_aux(fn(*args)) if has_aux else (fn(*args),)
-        results = _several(outputs)
+        results = _as_tuple(outputs)
         chosen = tuple(args[position] for position in positions)
 
-        def of_chosen(*xs: Any) -> Any:
+        def partial(*xs: Any) -> Any:
             complete = list(args)
             for position, x in zip(positions, xs, strict=True):
                 complete[position] = x
@@ -149,7 +149,7 @@ def jacfwd(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
             return y[0] if has_aux else y
 
         columns: list[list[Any]] = [
-            [_several(jvp(of_chosen, chosen, _units(chosen, k, place))[1]) for place in range(x.size)]
+            [_as_tuple(jvp(partial, chosen, _units(chosen, k, place))[1]) for place in range(x.size)]
             for k, x in enumerate(chosen)
         ]
         found = [
@@ -159,12 +159,12 @@ def jacfwd(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
             )
             for i, y in enumerate(results)
         ]
-        return _arranged(found, outputs, grad_position, aux)
+        return _arrange(found, outputs, grad_position, aux)
 
     return jacobian
 
 
-def _arranged(found: list[tuple[Any, ...]], outputs: Any, grad_position: Any, aux: Sequence[Any]) -> Any:
+def _arrange(found: list[tuple[Any, ...]], outputs: Any, grad_position: Any, aux: Sequence[Any]) -> Any:
     by_output = [of_inputs if isinstance(grad_position, tuple) else of_inputs[0] for of_inputs in found]
     jacobian = tuple(by_output) if isinstance(outputs, (tuple, list)) else by_output[0]
     return (jacobian, *aux) if aux else jacobian
@@ -190,7 +190,7 @@ def _split_aux(outputs: Any) -> tuple[Any, Any]:
     return outputs[0], outputs[1] if len(outputs) == 2 else outputs[1:]
 
 
-def _several(given: Any) -> tuple[Any, ...]:
+def _as_tuple(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, (tuple, list)) else (given,)
 
 

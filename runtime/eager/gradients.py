@@ -41,7 +41,7 @@ def grad(
         TypeError: `fn` can't be called, a position isn't an int, or a weight isn't a Parameter.
         RuntimeError: `grad_position` is an empty tuple; from the returned function, a position exceeds the arguments.
     """
-    request = _Request.checked(fn, grad_position, weights, has_aux, return_ids)
+    request = _Request.parse(fn, grad_position, weights, has_aux, return_ids)
 
     @functools.wraps(fn, updated=())
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -59,7 +59,7 @@ def value_and_grad(
     Arguments and errors are those of `grad`. The returned function gives the pair `(outputs, gradients)`; with
     `has_aux`, the outputs are all there, and only the first was differentiated.
     """
-    request = _Request.checked(fn, grad_position, weights, has_aux, return_ids)
+    request = _Request.parse(fn, grad_position, weights, has_aux, return_ids)
 
     @functools.wraps(fn, updated=())
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
@@ -146,13 +146,13 @@ def _in_any_mode(fn: Function, variant: Hashable, gradient: Function) -> Functio
     """A gradient function of `fn` that is compiled in graph mode, once for each `variant`."""
 
     @functools.wraps(gradient)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         compiler = context.compiler()
         if compiler is None:
             return gradient(*args, **kwargs)
         return compiler.in_graph_mode(fn, variant, gradient, args, kwargs)
 
-    return called
+    return wrapper
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class _Request:
     return_ids: bool
 
     @classmethod
-    def checked(cls, fn: Any, grad_position: Any, weights: Any, has_aux: bool, return_ids: bool) -> _Request:
+    def parse(cls, fn: Any, grad_position: Any, weights: Any, has_aux: bool, return_ids: bool) -> _Request:
         if not callable(fn):
             raise TypeError(f"`fn` must be a function or Cell, but got {type(fn).__name__}: {fn!r}")
         if grad_position is None and weights is None:

@@ -106,26 +106,26 @@ def _pull(entry: Entry, output_cotangents: list[Any], cotangents: dict[int, Any]
             cotangents[number] = cotangents[number] + g if number in cotangents else g
 
 
-class _Recording(threading.local):
+class _Current(threading.local):
     """The tape that records now, per thread; None outside of differentiation."""
 
     tape: Tape | None = None
 
 
-_recording = _Recording()
+_current = _Current()
 
 
 def current() -> Tape | None:
     """The tape that records now."""
-    return _recording.tape
+    return _current.tape
 
 
 @contextlib.contextmanager
-def recording(tape: Tape | None) -> Iterator[None]:
+def record_on(tape: Tape | None) -> Iterator[None]:
     """Within the context, `tape` records (None: nothing does)."""
-    before = _recording.tape
-    _recording.tape = tape
+    before = _current.tape
+    _current.tape = tape
     try:
         yield
     finally:
-        _recording.tape = before
+        _current.tape = before

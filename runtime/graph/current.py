@@ -39,10 +39,10 @@ class Enclosing(Protocol):
     def outer(self) -> Enclosing | None:
         """The one around it."""
 
-    def imported(self, x: Any) -> Any:
+    def import_values(self, x: Any) -> Any:
         """A tensor of outside, as it is used within."""
 
-    def begins_gradient(self) -> None:
+    def on_gradient(self) -> None:
         """A gradient is asked for within."""
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UsageError
-from ..lazy import provided
+from ..lazy import resolve
 from ..tree import Structure, positional, sequence
 from ..visible import visible_name
 from .sizes import Reading, input_symbols, readings
@@ -123,13 +123,13 @@ class Program:
     def without_data(self) -> Program:
         """The same program, for who keeps the parameters and buffers elsewhere: here they are zeros without memory."""
 
-        def emptied(stored: Mapping[str, Any]) -> dict[str, Any]:
+        def zeros_for(stored: Mapping[str, Any]) -> dict[str, Any]:
             return {
                 name: replace(item, data=np.broadcast_to(np.zeros((), item.data.dtype), item.data.shape))
                 for name, item in stored.items()
             }
 
-        return self.replace(parameters=emptied(self.parameters), buffers=emptied(self.buffers))
+        return self.replace(parameters=zeros_for(self.parameters), buffers=zeros_for(self.buffers))
 
     def replace(self, **changes: Any) -> Program:
         """A copy with some fields changed."""
@@ -180,11 +180,11 @@ class ProgramCell:
     @cached_property
     def parameters(self) -> dict[str, Value]:
         """The parameters that the nodes use, by qualified name."""
-        used = self._used
+        used = self._operands
         return {name: p.value for name, p in self.owner.parameters.items() if p.value in used}
 
     @property
-    def _used(self) -> set[Value]:
+    def _operands(self) -> set[Value]:
         return {value for node in self.nodes for value in node.inputs if value is not None}
 
     @cached_property
@@ -200,8 +200,8 @@ class ProgramCell:
         inputs = [value for value in inputs if value not in stored]
         for node in self.nodes:
             inputs += [v for v in node.inputs if v is not None and v not in produced | stored and v not in inputs]
-        outputs = [node.outputs[0] for node in self._boundary("output")] or self._escaping(produced)
-        used = self._used | set(outputs)
+        outputs = [node.outputs[0] for node in self._boundary("output")] or self._values_used_outside(produced)
+        used = self._operands | set(outputs)
         return Program(
             inputs=tuple(inputs),
             outputs=tuple(outputs),
@@ -226,14 +226,14 @@ class ProgramCell:
             if node.op == "boundary" and node.attributes["call"] == self.number and node.attributes["kind"] == kind
         ]
 
-    def _escaping(self, produced: set[Value]) -> list[Value]:
+    def _values_used_outside(self, produced: set[Value]) -> list[Value]:
         inside = set(self.nodes)
         outside = {v for node in self.owner.nodes if node not in inside for v in node.inputs}
         outside |= set(self.owner.outputs)
         return [value for node in self.nodes for value in node.outputs if value in outside & produced]
 
 
-for _name, _method in provided("methods of Program").items():
+for _name, _method in resolve("methods of Program").items():
     setattr(Program, _name, _method)
 
 

@@ -1,4 +1,4 @@
-"""`Deferred`: a tensor of the model that is computed when it is written, and not kept."""
+"""`DeferredTensor`: a tensor of the model that is computed when it is written, and not kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Deferred:
+class DeferredTensor:
     """What `compute` returns each time it is asked for: an array of type `type`, whose shape is known."""
 
     type: Type
@@ -29,11 +29,11 @@ class Deferred:
         return size * self.type.dtype.itemsize
 
 
-def array_of(tensor: Array | Deferred) -> Array:
+def array_of(tensor: Array | DeferredTensor) -> Array:
     """The tensor's data."""
-    return tensor.compute() if isinstance(tensor, Deferred) else tensor
+    return tensor.compute() if isinstance(tensor, DeferredTensor) else tensor
 
 
-def type_of(tensor: Array | Deferred) -> Type:
+def type_of(tensor: Array | DeferredTensor) -> Type:
     """The tensor's dtype and shape."""
-    return tensor.type if isinstance(tensor, Deferred) else Type(tensor.dtype, tensor.shape)
+    return tensor.type if isinstance(tensor, DeferredTensor) else Type(tensor.dtype, tensor.shape)

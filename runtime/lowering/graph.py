@@ -16,8 +16,8 @@ from ..ir.types import Type, as_dtype
 from ..namespace import Namespace
 from ..visible import encodable_name
 from . import opset17
-from .deferred import Deferred
-from .emitted import Emitted
+from .deferred import DeferredTensor
+from .onnx_node import OnnxNode
 from .opsets import NewerOpset, require_operator
 from .sizes import Sizes
 
@@ -46,8 +46,8 @@ class Graph:
     def __init__(self, opset: int, ceiling: int | None = None) -> None:
         self.opset = opset
         self.ceiling = ceiling
-        self.nodes: list[Emitted] = []
-        self.initializers: dict[str, Array | Deferred] = {}
+        self.nodes: list[OnnxNode] = []
+        self.initializers: dict[str, Array | DeferredTensor] = {}
         self.sources: dict[str, tuple[str, ...]] = {}
         self.transposed: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.types: dict[str, Type] = {}
@@ -55,8 +55,8 @@ class Graph:
         self._prefix = ""
         self._metadata: dict[str, str] = {}
         self._names = Namespace()
-        self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-        self._replaced: dict[str, str] = {}
+        self._shared_constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._replacements: dict[str, str] = {}
 
     @contextlib.contextmanager
     def at(self, cell: str, source: str) -> Iterator[None]:
@@ -70,7 +70,7 @@ class Graph:
             self._prefix, self._metadata = before
 
     @contextlib.contextmanager
-    def at_node(self, node: Emitted) -> Iterator[None]:
+    def at_node(self, node: OnnxNode) -> Iterator[None]:
         """Within the context, new nodes belong where `node` does."""
         before = self._prefix, self._metadata
         self._prefix, self._metadata = node.name.rpartition("/")[0], node.metadata
@@ -119,8 +119,8 @@ class Graph:
         given = {key: value for key, value in attributes.items() if value is not None}
         require_operator(op_type, self.opset)
         if self.opset == 17:
-            inputs, given = opset17.written(op_type, inputs, given, self.initializers)
-        self.nodes.append(Emitted(op_type, name, inputs, results, given, self._metadata))
+            inputs, given = opset17.to_opset17(op_type, inputs, given, self.initializers)
+        self.nodes.append(OnnxNode(op_type, name, inputs, results, given, self._metadata))
         return results[0] if outputs == 1 else results
 
     def has(self, op_type: str, version: int) -> bool:
@@ -140,9 +140,9 @@ class Graph:
         if array.size > SHARED_SIZE:
             return self._new_constant(array)
         key = array.dtype.name, array.shape, array.tobytes()
-        if key not in self._shared:
-            self._shared[key] = self._new_constant(array)
-        return self._shared[key]
+        if key not in self._shared_constants:
+            self._shared_constants[key] = self._new_constant(array)
+        return self._shared_constants[key]
 
     def _new_constant(self, array: Array) -> str:
         name = self.unique(CONSTANT)
@@ -160,7 +160,7 @@ class Graph:
 
     def depend_on_data(self, dims: tuple[Dim, ...]) -> bool:
         """Whether a size among these is made of one that only a node of the program finds."""
-        return not symbols_in(dims).isdisjoint(self.sizes.found)
+        return not symbols_in(dims).isdisjoint(self.sizes.data_dependent)
 
     def type(self, name: str) -> Type:
         """Dtype and shape of an operand of the op being lowered, of a constant, or of a cast of either."""
@@ -177,7 +177,7 @@ class Graph:
             self.types[result] = known.with_dtype(target)
         return result
 
-    def known(self, name: str) -> Array | None:
+    def constant_value(self, name: str) -> Array | None:
         """The data of a tensor that is in the model; None for one that is computed or given."""
         data = self.initializers.get(name)
         return data if isinstance(data, np.ndarray) else None
@@ -186,14 +186,16 @@ class Graph:
         """Let other tensors, the values, take the place of the keys."""
         if names:
             self.nodes = [node.with_inputs(names) for node in self.nodes]
-            self._replaced |= names
+            self._replacements |= names
 
     def current(self, name: str) -> str:
         """The tensor that has taken the place of a tensor; itself if none has."""
-        while name in self._replaced:
-            name = self._replaced[name]
+        while name in self._replacements:
+            name = self._replacements[name]
         return name
 
     def uses(self) -> Counter[str]:
         """How often nodes take each tensor."""
-        return Counter(name for node in self.nodes for name in (*node.inputs, *(node.taken() - set(node.inputs))))
+        return Counter(
+            name for node in self.nodes for name in (*node.inputs, *(node.used_tensors() - set(node.inputs)))
+        )

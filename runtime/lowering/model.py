@@ -11,9 +11,9 @@ from ..ir.program import Program
 from ..ir.types import Node, Type, Value
 from ..visible import encodable_name
 from . import opsets, passes
-from .deferred import Array, Deferred
-from .emitted import live, node_proto
+from .deferred import Array, DeferredTensor
 from .nodes import ProgramGraph, lower
+from .onnx_node import live, node_proto
 from .precomputed import Precomputed
 
 Named = Sequence[tuple[str, Value]]
@@ -75,9 +75,9 @@ class Lowering:
         """Make the graph smaller and leave its numbers as they are."""
         passes.optimize(self.graph, [self.tensors[value] for _, value in self.results])
 
-    def initializers(self) -> dict[str, Array | Deferred]:
+    def initializers(self) -> dict[str, Array | DeferredTensor]:
         """The tensors that are in the model, by name: those that nodes take."""
-        used = {name for node in self.graph.nodes for name in node.taken()}
+        used = {name for node in self.graph.nodes for name in node.used_tensors()}
         return {name: array for name, array in self.graph.initializers.items() if name in used}
 
     def computed_parameters(self) -> dict[str, tuple[str, ...]]:
@@ -140,7 +140,7 @@ def lower_program(
         try:
             lowering.lower(nodes)
         except opsets.NewerOpset as newer:
-            choice = choice.risen(newer)
+            choice = choice.after(newer)
         else:
             return lowering, choice
 

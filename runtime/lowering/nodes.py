@@ -10,9 +10,9 @@ from ..ir.program import Program
 from ..ir.types import Node, Type, Value
 from ..ops import get
 from ..programs.plan import plan
-from ..programs.subprograms import traced
-from .emitted import Subgraph
+from ..programs.subprograms import trace_subprogram
 from .graph import Graph
+from .onnx_node import Subgraph
 from .opsets import NewerOpset
 from .precomputed import Precomputed
 from .small_integers import wider
@@ -36,18 +36,18 @@ class ProgramGraph(Graph):
         for position, type in sorted((unused or {}).items()):
             inputs.insert(position, (inner.define("unused", type), type))
         lower(inner, program, [step.node for step in plan(program, program.outputs)], tensors)
-        return _closed(inner, name, inputs, [(tensors[value], value.type) for value in program.outputs])
+        return _close(inner, name, inputs, [(tensors[value], value.type) for value in program.outputs])
 
     def body(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Callable[..., Any]) -> Subgraph:
         """A subgraph as `write` writes it; see `OnnxGraph`."""
         inner = self.within()
         given = [(inner.define("input", type), type) for type in inputs]
         results = write(inner, *(tensor for tensor, _ in given))
-        return _closed(inner, name, given, list(zip(results, outputs, strict=True)))
+        return _close(inner, name, given, list(zip(results, outputs, strict=True)))
 
-    def composed(self, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
+    def compose(self, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
         """What a function of traced tensors composes of ops; see `OnnxGraph`."""
-        program = traced(composition, [self.type(tensor) for tensor in operands], "composition")
+        program = trace_subprogram(composition, [self.type(tensor) for tensor in operands], "composition")
         tensors = dict(zip(program.inputs, operands, strict=True))
         for value, data in program.constant_data.items():
             tensors[value] = self.constant(data)
@@ -80,7 +80,7 @@ def lower(
     stored = {node for node in fixed if not has_operator(node)}
     unsupported = [node for node in _all_nodes(n for n in nodes if n not in stored) if get(node.op).onnx_rule is None]
     if unsupported:
-        raise _unsupported(program, unsupported)
+        raise _unsupported_error(program, unsupported)
     for node in nodes:
         call = program.calls[node.cell]
         with graph.at(call.label if call.path else graph.cell, str(node.source or graph.source)):
@@ -106,7 +106,7 @@ def _store(graph: Graph, node: Node, tensors: dict[Value, str], precomputed: Pre
         tensors[value] = tensor
 
 
-def _closed(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: list[tuple[str, Type]]) -> Subgraph:
+def _close(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: list[tuple[str, Type]]) -> Subgraph:
     """The graph that was written, with outputs of its own: each must be computed in the graph, and once."""
     outputs: list[tuple[str, Type]] = []
     for tensor, type in results:
@@ -115,7 +115,7 @@ def _closed(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: li
     return Subgraph(name, tuple(inputs), tuple(outputs), tuple(inner.nodes))
 
 
-def where(program: Program, node: Node) -> str:
+def location(program: Program, node: Node) -> str:
     """The op of a node, its Cell and the source line, for messages."""
     return f"op {node.op} in Cell {program.calls[node.cell]}" + (f" at {node.source}" if node.source else "")
 
@@ -125,13 +125,15 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
     assert rule is not None
     try:
         if _is_empty(node):
-            results = tuple(_nothing(graph, value.type) for value in node.outputs)
+            results = tuple(_empty_tensor(graph, value.type) for value in node.outputs)
         else:
-            results = _widened(graph, node, rule, ["" if v is None else tensors[v] for v in node.inputs])
+            results = _lower_in_wider_integers(
+                graph, node, rule, ["" if v is None else tensors[v] for v in node.inputs]
+            )
     except NewerOpset as error:
-        raise error.at(where(program, node)) from error
+        raise error.at(location(program, node)) from error
     except (ConversionError, ShapeError, TypeError, ValueError) as error:
-        raise ConversionError(f"{where(program, node)} can't be written in ONNX: {error}") from error
+        raise ConversionError(f"{location(program, node)} can't be written in ONNX: {error}") from error
     for value, tensor in zip(node.outputs, results, strict=True):
         tensors[value] = tensor
         graph.types[tensor] = value.type
@@ -139,10 +141,12 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
         if reading.axis is not None:
             value = node.outputs[reading.output]
             graph.sizes.bind(tensors[value], value.shape)
-            graph.sizes.found.add(reading.symbol)
+            graph.sizes.data_dependent.add(reading.symbol)
 
 
-def _widened(graph: Graph, node: Node, rule: Callable[..., Any], operands: list[str]) -> tuple[str, ...]:
+def _lower_in_wider_integers(
+    graph: Graph, node: Node, rule: Callable[..., Any], operands: list[str]
+) -> tuple[str, ...]:
     """What the rule of a node writes, on wider integers where small ones have no form."""
     wide = wider(node)
     for i, value in enumerate(node.inputs):
@@ -162,7 +166,7 @@ def _is_empty(node: Node) -> bool:
     return known and all(0 in shape for shape in shapes) and node.op != "boundary"
 
 
-def _nothing(graph: Graph, type: Type) -> str:
+def _empty_tensor(graph: Graph, type: Type) -> str:
     return str(graph.op("Expand", graph.constant(0, type.dtype), graph.dims(type.shape)))
 
 
@@ -181,8 +185,8 @@ def _all_nodes(nodes: Iterable[Node]) -> Iterable[Node]:
                 yield from _all_nodes(attribute.nodes)
 
 
-def _unsupported(program: Program, nodes: list[Node]) -> UnsupportedOperators:
-    lines = [f"{where(program, node)}: {get(node.op).no_onnx_reason}" for node in nodes]
+def _unsupported_error(program: Program, nodes: list[Node]) -> UnsupportedOperators:
+    lines = [f"{location(program, node)}: {get(node.op).no_onnx_reason}" for node in nodes]
     return UnsupportedOperators(
         f"{len(nodes)} operators have no ONNX form:\n  " + "\n  ".join(lines),
         [(node.op, program.calls[node.cell].path, str(node.source or "")) for node in nodes],

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .deferred import Deferred, array_of
+from .deferred import DeferredTensor, array_of
 from .opsets import NewerOpset
 
 Array = np.ndarray[Any, Any]
-Written = tuple[tuple[str, ...], dict[str, Any]]
+Form = tuple[tuple[str, ...], dict[str, Any]]
 
 # their axes are an attribute until 18; those of ReduceSum are an input from 13 on
 REDUCTIONS = frozenset(
@@ -20,9 +20,9 @@ REDUCTIONS = frozenset(
 SCATTERS = ("ScatterElements", "ScatterND")
 
 
-def written(
-    op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any], constants: Mapping[str, Array | Deferred]
-) -> Written:
+def to_opset17(
+    op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any], constants: Mapping[str, Array | DeferredTensor]
+) -> Form:
     """Inputs and attributes of a node in opset 17; `NewerOpset` if it has none there."""
     if op_type in REDUCTIONS and len(inputs) == 2:
         return inputs[:1], attributes | {"axes": array_of(constants[inputs[1]]).tolist()}

@@ -58,7 +58,7 @@ class Choice:
     ceiling: int | None = None
     reason: str = ""
 
-    def risen(self, newer: NewerOpset) -> Choice:
+    def after(self, newer: NewerOpset) -> Choice:
         """The next to try; raises `newer` where there is none."""
         if self.ceiling is None or not self.opset < newer.opset <= newest():
             raise newer
@@ -70,7 +70,7 @@ def best(*, draws: bool) -> int:
     return WITH_DRAWS if draws else BEST
 
 
-def chosen(opset: int | None, *, draws: bool = False) -> Choice:
+def choose(opset: int | None, *, draws: bool = False) -> Choice:
     """The opset to write; not given, the lowest that holds the model.
 
     Raises:
@@ -95,12 +95,12 @@ def require_loadable(opset: int) -> None:
 
 
 def metadata(choice: Choice) -> onnx.StringStringEntryProto:
-    """What a model says of how its opset was chosen; `described` reads it."""
+    """What a model says of how its opset was chosen; `describe` reads it."""
     why = "asked for" if choice.ceiling is None else f"the lowest with {choice.reason}" if choice.reason else ""
     return onnx.StringStringEntryProto(key=WHY, value=why or "the lowest that is written")
 
 
-def described(model: onnx.ModelProto) -> str:
+def describe(model: onnx.ModelProto) -> str:
     """The opset of a model that `to_onnx` wrote, and why it is that: "opset 20, the lowest with Gelu"."""
     (version,) = (entry.version for entry in model.opset_import if not entry.domain)
     why = next(entry.value for entry in model.metadata_props if entry.key == WHY)

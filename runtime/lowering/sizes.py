@@ -38,29 +38,29 @@ class Sizes:
     """Emits each size once, as an int64 vector of one element.
 
     Attributes:
-        found: the symbols that aren't sizes of the model's inputs: their values depend on data.
+        data_dependent: the symbols that aren't sizes of the model's inputs: their values depend on data.
     """
 
     def __init__(self, graph: SizedGraph) -> None:
         self.graph = graph
-        self.emitted: dict[SymbolicDim, str] = {}
+        self.vectors: dict[SymbolicDim, str] = {}
         self.bindings: dict[str, tuple[str, int, int, int]] = {}
         self.elements: dict[str, tuple[str, int | None]] = {}
-        self.found: set[str] = set()
+        self.data_dependent: set[str] = set()
 
     def read(self, tensor: str, symbols: tuple[str, ...]) -> None:
         """Let symbols be the elements of an integer tensor, of one dimension at most."""
         alone = self.graph.type(tensor).rank == 0
         self.elements |= {name: (tensor, None if alone else i) for i, name in enumerate(symbols)}
-        self.found |= set(symbols)
+        self.data_dependent |= set(symbols)
 
     def within(self, graph: SizedGraph) -> Sizes:
         """The sizes for a graph within the one of these."""
         inner = Sizes(graph)
-        inner.emitted = dict(self.emitted)
+        inner.vectors = dict(self.vectors)
         inner.bindings = dict(self.bindings)
         inner.elements = dict(self.elements)
-        inner.found = set(self.found)
+        inner.data_dependent = set(self.data_dependent)
         return inner
 
     def bind(self, tensor: str, shape: tuple[Dim, ...], *, anew: bool = False) -> None:
@@ -70,7 +70,7 @@ class Sizes:
         """
         if anew:
             names = symbols_in(shape)
-            self.emitted = {dim: name for dim, name in self.emitted.items() if not names & dim.symbols()}
+            self.vectors = {dim: name for dim, name in self.vectors.items() if not names & dim.symbols()}
             self.bindings = {name: at for name, at in self.bindings.items() if name not in names}
             self.elements = {name: at for name, at in self.elements.items() if name not in names}
         for axis, dim in enumerate(shape):
@@ -93,10 +93,10 @@ class Sizes:
     def _size(self, dim: Dim) -> str:
         if isinstance(dim, int):
             return self._constant(dim)
-        if dim not in self.emitted:
+        if dim not in self.vectors:
             with self.graph.at_root():  # every Cell may use it
-                self.emitted[dim] = self._polynomial(dim)
-        return self.emitted[dim]
+                self.vectors[dim] = self._polynomial(dim)
+        return self.vectors[dim]
 
     def _polynomial(self, dim: SymbolicDim) -> str:
         terms = []

@@ -14,11 +14,11 @@ import onnx
 from ..errors import ConversionError, UsageError
 from ..storage.files import is_device
 from ..visible import encodable_name
-from .deferred import Deferred, array_of
-from .placing import data_file, placed_model, refer
+from .deferred import DeferredTensor, array_of
+from .external_data import data_file, place_model, set_data_file
 
 Array = np.ndarray[Any, Any]
-Tensors = Mapping[str, Array | Deferred]
+Tensors = Mapping[str, Array | DeferredTensor]
 
 MODEL_LIMIT = 2**31 - 2**24  # bytes of tensors in one file: a protobuf message ends at 2 GiB, the nodes need some of it
 INLINE_LIMIT = 1024  # smaller tensors stay in the model: shapes and axes are read from them
@@ -50,7 +50,7 @@ def write(
         model: the model without tensors; they are added.
         initializers: the tensors by name.
         path: the file to write.
-        external: whether to write `<path>.data` (see `placing`); `"auto"`: if one file can't hold the tensors.
+        external: whether to write `<path>.data` (see `external_data`); `"auto"`: if one file can't hold the tensors.
         beside: other files to write along with it, and what they hold.
 
     Raises:
@@ -65,7 +65,7 @@ def write(
     if large and encodable_name(target.name) != target.name:
         raise UsageError(f"can't write {target}: the name isn't UTF-8, and the model must name the file beside it")
     try:
-        with placed_model(target) as inside:
+        with place_model(target) as inside:
             for other, content in (beside or {}).items():
                 inside.with_name(other.name).write_bytes(content)
             add_initializers(model, {name: tensor for name, tensor in initializers.items() if name not in large})
@@ -78,7 +78,7 @@ def write(
     except OSError as error:
         raise UsageError(f"can't write {target}: {error.strerror or error}") from error
     if large and (placed := data_file(Path(os.path.realpath(target)))) is not None:
-        refer(model, placed.name)
+        set_data_file(model, placed.name)
 
 
 def size_of(initializers: Tensors) -> int:

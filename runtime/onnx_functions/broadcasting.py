@@ -12,7 +12,7 @@ from ..ops.registry import Op, Tensor
 from .registry import onnx_function
 
 
-def _enter(name: str, op: Op) -> None:
+def _register(name: str, op: Op) -> None:
     @onnx_function(name)
     def apply(A: Tensor, B: Tensor) -> Any:
         return op(A, B)
@@ -38,7 +38,7 @@ for _name, _op in {
     "Sub": elementwise.sub,
     "Xor": comparison.logical_xor,
 }.items():
-    _enter(_name, _op)
+    _register(_name, _op)
 
 
 @onnx_function("Div")

@@ -51,7 +51,7 @@ def _extremum(op: Any, *, largest: bool) -> Callable[..., Any]:
             both = reduction.reduce_any if largest else reduction.reduce_all
             return both(x, axes=axes, keepdims=keepdims)
         if any(isinstance(x.shape[axis], int) and x.shape[axis] == 0 for axis in axes):
-            return creation.full_like(x, _limit(x.dtype, largest), _reduced(x.shape, axes, keepdims))
+            return creation.full_like(x, _limit(x.dtype, largest), _reduced_shape(x.shape, axes, keepdims))
         return op(x, axes=axes, keepdims=keepdims)
 
     return body
@@ -65,11 +65,11 @@ def _limit(dtype: np.dtype[Any], largest: bool) -> int | float:
     return int(info.min if largest else info.max)
 
 
-def _reduced(shape: tuple[Any, ...], axes: Any, keepdims: bool) -> tuple[Any, ...]:
+def _reduced_shape(shape: tuple[Any, ...], axes: Any, keepdims: bool) -> tuple[Any, ...]:
     return tuple(1 if i in axes else size for i, size in enumerate(shape) if keepdims or i not in axes)
 
 
-def _computed(x: Tensor, compute: Callable[[Tensor], Any]) -> Any:
+def _in_floating_point(x: Tensor, compute: Callable[[Tensor], Any]) -> Any:
     """`compute` in floating point, rounded back for integers."""
     if is_floating(x.dtype):
         return compute(x)
@@ -78,19 +78,19 @@ def _computed(x: Tensor, compute: Callable[[Tensor], Any]) -> Any:
 
 
 def _l2(x: Tensor, axes: Any, keepdims: bool) -> Any:
-    return _computed(x, lambda a: elementwise.sqrt(_sum(a * a, axes, keepdims)))
+    return _in_floating_point(x, lambda a: elementwise.sqrt(_sum(a * a, axes, keepdims)))
 
 
 def _log_sum(x: Tensor, axes: Any, keepdims: bool) -> Any:
-    return _computed(x, lambda a: elementwise.log(_sum(a, axes, keepdims)))
+    return _in_floating_point(x, lambda a: elementwise.log(_sum(a, axes, keepdims)))
 
 
 def _log_sum_exp(x: Tensor, axes: Any, keepdims: bool) -> Any:
     if any(isinstance(size, int) and size == 0 for size in x.shape):
-        return _computed(x, lambda a: elementwise.log(_sum(elementwise.exp(a), axes, keepdims)))
+        return _in_floating_point(x, lambda a: elementwise.log(_sum(elementwise.exp(a), axes, keepdims)))
     if not axes:
         return x
-    return _computed(x, lambda a: reduction.logsumexp(a, axes=axes, keepdims=keepdims))
+    return _in_floating_point(x, lambda a: reduction.logsumexp(a, axes=axes, keepdims=keepdims))
 
 
 reduce_sum = _reduce("ReduceSum", _sum)

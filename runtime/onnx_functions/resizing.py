@@ -13,7 +13,7 @@ from ..memory import check_table_size
 from ..ops import elementwise, indexing, linear, shaping
 from ..ops.registry import Array, Tensor, require
 from .registry import onnx_function
-from .shaping import normalized
+from .shaping import positive_axes
 
 
 @onnx_function("Resize", "roi", "scales", "sizes")
@@ -34,8 +34,8 @@ def resize(
     nearest_mode: str = "round_prefer_floor",
 ) -> Any:
     """Resize-19: every result is a weighted sum of source positions, one axis after the other."""
-    at = tuple(range(x.ndim)) if axes is None else normalized(axes, x.ndim)
-    kept = [i for i, axis in enumerate(at) if _stays(x.shape[axis], i, scales or None, sizes or None)]
+    at = tuple(range(x.ndim)) if axes is None else positive_axes(axes, x.ndim)
+    kept = [i for i, axis in enumerate(at) if _is_unchanged(x.shape[axis], i, scales or None, sizes or None)]
     if not roi and kept:
         scales, sizes = (given and [g for i, g in enumerate(given) if i not in kept] for given in (scales, sizes))
         at = tuple(axis for i, axis in enumerate(at) if i not in kept)
@@ -55,11 +55,11 @@ def resize(
             continue
         weights = _weights(places, old[i], factors[i], mode, nearest_mode, cubic_coeff_a, antialias, exclude_outside)
         weights[outside] = 0.0
-        x = _weighted(x, axis, weights, outside, extrapolation_value)
+        x = _apply_weights(x, axis, weights, outside, extrapolation_value)
     return x
 
 
-def _stays(size: Any, i: int, scales: Any, sizes: Any) -> bool:
+def _is_unchanged(size: Any, i: int, scales: Any, sizes: Any) -> bool:
     """Whether a symbolic size stays as it is, so that it needn't be known."""
     if isinstance(size, int):
         return False
@@ -156,7 +156,7 @@ def _cubic(d: Array, a: float) -> Array:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def _weighted(x: Tensor, axis: int, weights: Array, outside: Array, value: float) -> Any:
+def _apply_weights(x: Tensor, axis: int, weights: Array, outside: Array, value: float) -> Any:
     """The products with `weights` along an axis; `value` where a result lies outside."""
     dtype = x.dtype
     wide = x if is_floating(dtype) else elementwise.cast(x, dtype=FLOAT64)

@@ -44,12 +44,12 @@ def slice(data: Tensor, starts: Dims, ends: Dims, axes: Any = None, steps: Any =
     steps = (1,) * len(starts) if steps is None else steps
     require(len(starts) == len(ends) == len(axes) == len(steps), "needed one start, end and step for each axis")
     cuts: list[tuple[Dim, Dim, int, int]] = []
-    for start, end, axis, step in zip(starts, ends, normalized(axes, data.ndim), steps, strict=True):
+    for start, end, axis, step in zip(starts, ends, positive_axes(axes, data.ndim), steps, strict=True):
         size = data.shape[axis]
         require(isinstance(step, int) and step != 0, f"needed steps other than 0, given {steps}")
         if step < 0:
             data = ops.flip(data, axes=(axis,))
-            start, end = _mirrored(size, start, -1), _mirrored(size, end, -1)
+            start, end = _mirror_bound(size, start, -1), _mirror_bound(size, end, -1)
         first, last = _bounds(size, start, end)
         if not (first == 0 and last == size and abs(step) == 1):
             cuts.append((first, last, abs(step), axis))
@@ -59,7 +59,7 @@ def slice(data: Tensor, starts: Dims, ends: Dims, axes: Any = None, steps: Any =
     return slicing.slice(data, starts=first_, stops=last_, steps=steps_, axes=axes_)
 
 
-def _mirrored(size: Dim, bound: Dim, offset: int) -> Dim:
+def _mirror_bound(size: Dim, bound: Dim, offset: int) -> Dim:
     """A bound of a backward slice, counted in the flipped dimension."""
     if isinstance(bound, int) and isinstance(size, int):
         position = bound + size if bound < 0 else bound
@@ -92,7 +92,7 @@ def _position(size: Dim, index: Dim) -> Dim:
     return min(index, size) if isinstance(size, int) else index
 
 
-def normalized(axes: Any, rank: int) -> tuple[int, ...]:
+def positive_axes(axes: Any, rank: int) -> tuple[int, ...]:
     """Axes counted from the front, in the order given; `ShapeError` if one is out of range or stands twice."""
     found = tuple(normalize_axis(axis, rank) for axis in axes)
     require(len(set(found)) == len(found), f"axes {tuple(axes)} name one dimension twice")
@@ -132,7 +132,7 @@ def squeeze(data: Tensor, axes: Any = None) -> Any:
 def unsqueeze(data: Tensor, axes: Any) -> Any:
     """Unsqueeze-13: the axes are those of the result."""
     axes = (axes,) if isinstance(axes, int) else axes
-    added = normalized(axes, data.ndim + len(axes))
+    added = positive_axes(axes, data.ndim + len(axes))
     sizes = iter(data.shape)
     shape = tuple(1 if axis in added else next(sizes) for axis in range(data.ndim + len(axes)))
     return ops.reshape(data, shape=shape)
@@ -145,7 +145,7 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate",
 def pad(data: Tensor, pads: Dims, constant_value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
     """Pad-19: `pads` hold what is added before each of the axes, then what is added after; negative ones crop."""
     require(mode in _PAD_MODES, f"mode {mode!r} is none of {', '.join(_PAD_MODES)}")
-    axes = tuple(range(data.ndim)) if axes is None else normalized(axes, data.ndim)
+    axes = tuple(range(data.ndim)) if axes is None else positive_axes(axes, data.ndim)
     require(len(pads) == 2 * len(axes), f"needed {2 * len(axes)} pads, given {len(pads)}")
     before: list[Dim] = [0] * data.ndim
     after: list[Dim] = [0] * data.ndim
@@ -158,11 +158,11 @@ def pad(data: Tensor, pads: Dims, constant_value: Any = None, axes: Any = None, 
         return data
     value = 0.0 if constant_value is None else constant_value
     if mode == "reflect":
-        return _reflected(data, before, after)
+        return _reflect(data, before, after)
     return slicing.pad(data, before=tuple(before), after=tuple(after), mode=_PAD_MODES[mode], value=value)
 
 
-def _reflected(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
+def _reflect(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
     """Mirrored at the edge elements, as often as needed: the op itself adds at most what there is."""
     while True:
         most = [size - 1 for size in data.shape]
@@ -183,7 +183,7 @@ def _at_most(padding: Dim, limit: Dim) -> Dim:
 @onnx_function("CenterCropPad", "shape")
 def center_crop_pad(input_data: Tensor, shape: Dims, *, axes: Any = None) -> Any:
     """CenterCropPad-18: cropped or padded with zeros about the centre."""
-    axes = tuple(range(input_data.ndim)) if axes is None else normalized(axes, input_data.ndim)
+    axes = tuple(range(input_data.ndim)) if axes is None else positive_axes(axes, input_data.ndim)
     before: list[Dim] = [0] * input_data.ndim
     after: list[Dim] = [0] * input_data.ndim
     for axis, wanted in zip(axes, shape, strict=True):

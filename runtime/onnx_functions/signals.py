@@ -26,7 +26,7 @@ def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int
     length = scalar(dft_length, default)
     require(isinstance(length, int) and length > 0, f"needed a known length of the transform, given {length}")
     taken = length // 2 + 1 if inverse and onesided else length
-    x = _resized(input, at, taken)
+    x = _fit_length(input, at, taken)
     given = length // 2 + 1 if onesided and not inverse else length
     check_table_size(given, taken)
     angles = 2 * math.pi * (np.outer(np.arange(given), np.arange(taken)) % length) / length
@@ -44,10 +44,10 @@ def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int
         matrix = np.stack([cos, sin], axis=-1)[:, None]
     else:
         matrix = np.stack([np.stack([cos, sin], axis=-1), np.stack([-sin, cos], axis=-1)], axis=1)
-    return _applied(x, at, matrix)
+    return _apply_matrix(x, at, matrix)
 
 
-def _resized(x: Tensor, axis: int, size: int) -> Any:
+def _fit_length(x: Tensor, axis: int, size: int) -> Any:
     """Cut or padded with zeros to a size along an axis."""
     if x.shape[axis] == size:
         return x
@@ -56,7 +56,7 @@ def _resized(x: Tensor, axis: int, size: int) -> Any:
     return slicing.pad(x, before=none, after=after)
 
 
-def _applied(x: Tensor, axis: int, matrix: Array) -> Any:
+def _apply_matrix(x: Tensor, axis: int, matrix: Array) -> Any:
     """`matrix`, (results, parts out, elements, parts in), applied to an axis and the last one."""
     results, parts_out, elements, parts_in = matrix.shape
     rest = tuple(i for i in range(x.ndim - 1) if i != axis)
@@ -89,7 +89,7 @@ def stft(
     return dft(frames, None, 2, onesided=onesided)
 
 
-def _enter_window(name: str, coefficients: tuple[float, ...]) -> None:
+def _register_window(name: str, coefficients: tuple[float, ...]) -> None:
     """A sum of cosines a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N) - ..."""
 
     @onnx_function(name, "size", symbolic=False)
@@ -103,9 +103,9 @@ def _enter_window(name: str, coefficients: tuple[float, ...]) -> None:
     window.__doc__ = f"{name}-17."
 
 
-_enter_window("HannWindow", (0.5, 0.5))
-_enter_window("HammingWindow", (25 / 46, 21 / 46))
-_enter_window("BlackmanWindow", (0.42, 0.5, 0.08))
+_register_window("HannWindow", (0.5, 0.5))
+_register_window("HammingWindow", (25 / 46, 21 / 46))
+_register_window("BlackmanWindow", (0.42, 0.5, 0.08))
 
 
 @onnx_function(

@@ -53,23 +53,23 @@ def call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 def result_of(program: Program, inputs: Sequence[Any], outputs: list[Any]) -> Any:
     """What the program returns, made of its outputs; sizes among it are numbers, which the inputs tell."""
-    return tree.unflatten(sized_result(program, inputs), outputs)
+    return tree.unflatten(result_structure(program, inputs), outputs)
 
 
-def sized_result(program: Program, inputs: Sequence[Any]) -> tree.Structure:
+def result_structure(program: Program, inputs: Sequence[Any]) -> tree.Structure:
     """The structure of what the program returns for these inputs, with numbers in place of sizes."""
     structure = program.result
-    return _sized(structure, bind(program, inputs)) if _has_sizes(structure) else structure
+    return _with_sizes(structure, bind(program, inputs)) if _has_sizes(structure) else structure
 
 
 def _has_sizes(structure: tree.Structure) -> bool:
     return isinstance(structure.constant, SymbolicDim) or any(map(_has_sizes, structure.children))
 
 
-def _sized(structure: tree.Structure, sizes: dict[str, int]) -> tree.Structure:
+def _with_sizes(structure: tree.Structure, sizes: dict[str, int]) -> tree.Structure:
     if isinstance(structure.constant, SymbolicDim):
         return replace(structure, constant=substitute(structure.constant, sizes))
-    return replace(structure, children=tuple(_sized(child, sizes) for child in structure.children))
+    return replace(structure, children=tuple(_with_sizes(child, sizes) for child in structure.children))
 
 
 def gradient_program(program: Program) -> GradientProgram:
@@ -92,7 +92,7 @@ def value_and_grad(
         by_value = dict(zip(program.outputs, outputs, strict=False))
         seeds = [np.ones(by_value[v].shape if v in by_value else v.shape, v.dtype) for v in floating]
     else:
-        seeds = checked_cotangents(program, cotangents)
+        seeds = check_cotangents(program, cotangents)
     backward = gradient_program(program)
     gradients = [*backward.input_gradients, *backward.parameter_gradients.values()]
     wanted = [*program.outputs, *(value for value in gradients if value is not None)]
@@ -114,7 +114,7 @@ def _symbolic(value: Value) -> bool:
     return not all(isinstance(dim, int) for dim in value.shape)
 
 
-def checked_cotangents(program: Program, cotangents: Iterable[Any]) -> list[Array]:
+def check_cotangents(program: Program, cotangents: Iterable[Any]) -> list[Array]:
     """One array per floating-point output, in its dtype; `UsageError` if there are others or their shapes differ."""
     if tree.is_tensor(cotangents):
         raise UsageError(f"needed a list with a cotangent for each output, given one {type(cotangents).__name__}")

@@ -35,7 +35,7 @@ class Evaluation(ABC):
         """The value as an operand of a step."""
         return self.values[value]
 
-    def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
+    def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
         """The sizes of the symbols that are known once the step has given `results`."""
         return {reading.symbol: reading.size(results) for reading in step.readings}
 
@@ -52,7 +52,7 @@ class Evaluation(ABC):
         applied = self.apply(step, operands)
         results = applied if isinstance(applied, tuple) else (applied,)
         if step.readings:
-            self.sizes.update(self.found_sizes(step, results))
+            self.sizes.update(self.new_sizes(step, results))
         self.values.update(zip(step.node.outputs, results, strict=True))
         self.forget(step)
 

@@ -39,7 +39,7 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
     Raises:
         ProgramError: a gradient must pass an op that has none; the message says why, and where it stands.
     """
-    builder = Builder.continuing(program)
+    builder = Builder.from_program(program)
     active = _active(program)
     cotangents: dict[Value, Any] = {}
     seeds: list[Value] = []

@@ -13,7 +13,7 @@ from ..ir.program import Program
 from ..ir.types import Node, Value
 from ..memory import check_memory
 from ..ops.registry import evaluate as evaluate_op
-from ..precision import overridden_dtype
+from ..precision import effective_dtype
 from ..tree import argument_paths
 from .evaluation import Evaluation
 from .plan import Step, plan
@@ -80,15 +80,15 @@ class _Interpretation(Evaluation):
         node = step.node
         if self.draws and node.outputs and node.outputs[0].name in self.draws:
             return (self.draws[node.outputs[0].name].astype(node.outputs[0].dtype, copy=False),)
-        results = self._computed(step, operands)
+        results = self._compute(step, operands)
         if self.observe is not None and node.op == "boundary":
             return (self.observe(node, results[0]),)
         return results
 
-    def _computed(self, step: Step, operands: list[Any]) -> tuple[Array, ...]:
+    def _compute(self, step: Step, operands: list[Any]) -> tuple[Array, ...]:
         try:
-            for value in step.sized:
-                if (shape := self._known_shape(value)) is not None:
+            for value in step.symbolic_outputs:
+                if (shape := self._static_shape(value)) is not None:
                     check_memory(shape, value.dtype)
             types = tuple(value.type for value in step.node.outputs)
             return evaluate_op(step.op, operands, self.attributes(step), types)
@@ -97,7 +97,7 @@ class _Interpretation(Evaluation):
         except FAILURES as error:
             raise failure(self.program, step.node, operands, error) from error
 
-    def _known_shape(self, value: Value) -> tuple[int, ...] | None:
+    def _static_shape(self, value: Value) -> tuple[int, ...] | None:
         """The shape that a value will have; None where a size is told only by the node that computes it."""
         shape = tuple(substitute(dim, self.sizes) for dim in value.shape)
         return shape if all(isinstance(dim, int) for dim in shape) else None  # type: ignore[return-value]
@@ -114,7 +114,7 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     expressions: list[tuple[int, int, Dim, int]] = []
     for i, (value, array) in enumerate(zip(program.inputs, inputs, strict=True)):
-        if array.dtype != overridden_dtype(value.dtype) or array.ndim != len(value.shape):
+        if array.dtype != effective_dtype(value.dtype) or array.ndim != len(value.shape):
             given = f"{array.dtype.name}{list(array.shape)}"
             raise UsageError(f"{_input_label(program, i)}: needed {value.type}, given {given}")
         for axis, (dim, size) in enumerate(zip(value.shape, array.shape, strict=True)):

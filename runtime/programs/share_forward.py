@@ -20,7 +20,7 @@ def share_forward(nodes: list[Node], wanted: Iterable[Value]) -> list[Node]:
         nodes: in order of computation.
         wanted: the values that are handed out.
     """
-    pairs = [(node, get(node.op).extended) for node in nodes]
+    pairs = [(node, get(node.op).base_op) for node in nodes]
     if all(op is None for _, op in pairs):
         return nodes
     same = _casts(nodes)

@@ -23,15 +23,15 @@ from .interpreter import bind
 from .plan import Step, every_step
 
 
-def traced(function: Callable[..., Iterable[Any]], types: Sequence[Type], name: str) -> Program:
+def trace_subprogram(function: Callable[..., Iterable[Any]], types: Sequence[Type], name: str) -> Program:
     """The sub-program that `function` records, of traced inputs of these types; it gives what the function gives."""
     builder = Builder()
     inputs = [builder.new_value(f"input_{i}", type) for i, type in enumerate(types)]
     outputs = [x if isinstance(x, SymbolicTensor) else builder.constant(x) for x in function(*inputs)]
-    return finished(builder, inputs, outputs, name)
+    return build_subprogram(builder, inputs, outputs, name)
 
 
-def finished(
+def build_subprogram(
     builder: Builder, inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor], name: str
 ) -> Program:
     """The sub-program of what `builder` has collected."""
@@ -48,7 +48,7 @@ def finished(
     )
 
 
-def inlined(builder: Builder, program: Program, operands: Sequence[SymbolicTensor]) -> list[SymbolicTensor]:
+def inline(builder: Builder, program: Program, operands: Sequence[SymbolicTensor]) -> list[SymbolicTensor]:
     """Append the nodes of `program`, run on `operands`, to another program; its outputs there.
 
     Sizes that nodes find when they run get new names.
@@ -56,12 +56,12 @@ def inlined(builder: Builder, program: Program, operands: Sequence[SymbolicTenso
     values: dict[Value, Any] = dict(zip(program.inputs, operands, strict=True))
     for constant in program.constants:
         values[constant.value] = builder.constant(constant.data, constant.value.dtype)
-    appended = _Appended(builder, values, bound_sizes(program, [x.value.type for x in operands]))
+    appended = _Inliner(builder, values, bind_sizes(program, [x.value.type for x in operands]))
     appended.run(every_step(program))
     return [appended.values[value] for value in program.outputs]
 
 
-class _Appended(Evaluation):
+class _Inliner(Evaluation):
     """A program evaluated by appending its nodes to another, whose sizes of the same names are others."""
 
     def __init__(self, builder: Builder, values: dict[Value, Any], sizes: Mapping[str, Dim]) -> None:
@@ -81,14 +81,14 @@ class _Appended(Evaluation):
                 return self.builder.append(step.op, tuple(operands), attributes)
             return self.builder.create(step.op, **attributes)
 
-    def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
+    def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
         """The new names of the sizes that the node finds."""
         return {r.symbol: symbol(self.renamed.get(r.symbol, r.symbol)) for r in step.readings}
 
 
 def with_definitions(program: Program) -> Program:
     """The same program with the definitions of its `onnx_function` nodes in their place, in sub-programs too."""
-    builder = Builder.continuing(program)
+    builder = Builder.from_program(program)
     builder.nodes = []
     for node in program.nodes:
         programs = {name: with_definitions(x) for name, x in node.attributes.items() if isinstance(x, Program)}
@@ -98,7 +98,7 @@ def with_definitions(program: Program) -> Program:
         begin = len(builder.nodes)
         with builder.at(node.cell, node.source):
             operands = [SymbolicTensor(builder, value) for value in node.inputs if value is not None]
-            results = inlined(builder, programs["body"], operands)
+            results = inline(builder, programs["body"], operands)
         names = {x.value: value for x, value in zip(results, node.outputs, strict=True)}
         builder.nodes[begin:] = [
             replace(
@@ -112,18 +112,18 @@ def with_definitions(program: Program) -> Program:
     return program.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants))
 
 
-def called(program: Program, operands: Sequence[Any]) -> list[Any]:
+def apply_program(program: Program, operands: Sequence[Any]) -> list[Any]:
     """What `program` gives, by its ops on tensors of any kind: traced, recorded on a tape, or arrays."""
     builder = next((x.builder for x in operands if isinstance(x, SymbolicTensor)), None)
     if builder is not None:
         return list(
-            inlined(builder, program, [x if isinstance(x, SymbolicTensor) else builder.constant(x) for x in operands])
+            inline(builder, program, [x if isinstance(x, SymbolicTensor) else builder.constant(x) for x in operands])
         )
-    values = evaluated(program, dict(zip(program.inputs, operands, strict=True)))
+    values = evaluate_program(program, dict(zip(program.inputs, operands, strict=True)))
     return [values[value] for value in program.outputs]
 
 
-def evaluated(
+def evaluate_program(
     program: Program, given: Mapping[Value, Any], known: Mapping[Value, Any] | None = None
 ) -> dict[Value, Any]:
     """All values of `program`, computed node by node by its ops on tensors of any kind.
@@ -153,12 +153,12 @@ class _OnTensors(Evaluation):
             return tuple(self.known[value] for value in outputs)
         return step.op(*operands, **self.attributes(step))
 
-    def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
+    def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
         """The sizes that the elements or shapes of tensors tell."""
-        return super().found_sizes(step, tuple(as_array(x) for x in results))
+        return super().new_sizes(step, tuple(as_array(x) for x in results))
 
 
-def bound_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:
+def bind_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:
     """What the symbols of a sub-program's inputs stand for, where operands have these types.
 
     Raises:
@@ -181,7 +181,7 @@ def bound_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:
 
 def result_types(program: Program, types: Sequence[Type]) -> list[Type]:
     """Types of the results of a sub-program on operands of these types, in the symbols of the operands."""
-    sizes = bound_sizes(program, types)
+    sizes = bind_sizes(program, types)
     return [value.type.with_shape(tuple(substitute(d, sizes) for d in value.shape)) for value in program.outputs]
 
 
@@ -196,7 +196,7 @@ def gradient(program: Program) -> Program:
     It gives the cotangent of each floating-point input, zeros where none arrives.
     """
     found = differentiate(program)
-    builder = Builder.continuing(found.program)
+    builder = Builder.from_program(found.program)
     outputs: list[SymbolicTensor] = []
     for value, cotangent in zip(program.inputs, found.input_gradients, strict=True):
         if not is_floating(value.dtype):
@@ -206,4 +206,4 @@ def gradient(program: Program) -> Program:
         else:
             outputs.append(SymbolicTensor(builder, cotangent))
     inputs = [SymbolicTensor(builder, value) for value in found.program.inputs]
-    return finished(builder, inputs, outputs, f"{program.calls[0].class_name}_gradient")
+    return build_subprogram(builder, inputs, outputs, f"{program.calls[0].class_name}_gradient")

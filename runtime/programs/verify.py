@@ -31,7 +31,7 @@ def verify(program: Program) -> None:
 
     for value in program.inputs:
         define(value, lambda: "inputs")
-        _verify_room(value)
+        _verify_memory(value)
     for value, data in program.constant_data.items():
         define(value, lambda: "constants")
         if tuple(data.shape) != value.shape:
@@ -76,7 +76,7 @@ def _verify_subprogram(program: Program, where: Callable[[], str], name: str) ->
         raise ProgramError(f"{where()}, {name}: {error}") from error
 
 
-def _verify_room(value: Value) -> None:
+def _verify_memory(value: Value) -> None:
     try:
         if (sizes := value.type.sizes) is not None:
             check_memory(sizes, value.dtype)

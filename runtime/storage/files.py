@@ -21,17 +21,17 @@ class Terminated(BaseException):
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` when the context ends well, else vanishes; `OSError`s pass."""
-    with written_whole(path) as inside, inside.open("wb") as file:
+    with atomic_path(path) as inside, inside.open("wb") as file:
         yield file
 
 
 @contextlib.contextmanager
-def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yields where to write instead of `path`: a file of the same name in a new folder beside it.
 
-    When the context ends well, what lies in that folder is moved to where `path` is, see `put_in_place`; on an
+    When the context ends well, what lies in that folder is moved to where `path` is, see `replace_files`; on an
     exception it is dropped, and `path` is as it was. A symbolic link stays one. What is there and no regular file
     (`/dev/null`, a pipe) is written to, never replaced. `OSError`s pass.
     """
@@ -42,13 +42,13 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield target
         return
     target = Path(os.path.realpath(target))
-    with unwound_on_sigterm(), folder_beside(target.parent) as folder:
+    with clean_up_on_sigterm(), folder_beside(target.parent) as folder:
         inside = folder / target.name
         yield inside
         if not inside.exists():
             raise RuntimeError(f"nothing was written for {path}")
         files = sorted(inside.parent.iterdir(), key=lambda file: file.name == target.name)  # the named one last
-        put_in_place(files, [target.with_name(file.name) for file in files])
+        replace_files(files, [target.with_name(file.name) for file in files])
 
 
 def is_device(target: Path) -> bool:
@@ -56,7 +56,7 @@ def is_device(target: Path) -> bool:
     return target.exists() and not target.is_file() and not target.is_dir()
 
 
-def put_in_place(files: Sequence[Path], targets: Sequence[Path]) -> None:
+def replace_files(files: Sequence[Path], targets: Sequence[Path]) -> None:
     """Move files to where they belong; if one can't be moved, all targets are as they were.
 
     The last one is the one that the others belong to. Theirs go first, then it is replaced, then the new ones come:
@@ -114,7 +114,7 @@ def _second_name(file: Path, name: Path) -> None:
 
 
 @contextlib.contextmanager
-def unwound_on_sigterm() -> Iterator[None]:
+def clean_up_on_sigterm() -> Iterator[None]:
     """Within the context SIGTERM first removes what is temporary, and then ends Python as it always does.
 
     Only in the main thread, and where nobody else handles the signal.

@@ -18,8 +18,8 @@ from ..ir.program import Program
 from ..ir.types import Buffer, CellCall, Constant, Node, ProgramParameter, Source, Type, Value, as_dtype
 from ..programs.verify import verify
 from ..tree import Structure
-from .files import whole_file
-from .program_form import require_form
+from .files import atomic_file
+from .program_schema import check_schema
 from .safetensors_bytes import from_bytes, to_bytes
 
 Tensors = dict[str, np.ndarray[Any, Any]]
@@ -54,7 +54,7 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
         ) from error
     target = Path(path)
     try:
-        with whole_file(target) as file, zipfile.ZipFile(file, "w") as archive:
+        with atomic_file(target) as file, zipfile.ZipFile(file, "w") as archive:
             archive.writestr(_GRAPH, graph)
             archive.writestr(_TENSORS, to_bytes(tensors))
     except UnicodeEncodeError as error:
@@ -87,7 +87,7 @@ def load(path: str | os.PathLike[str]) -> Program:
             f"{os.fspath(path)} has version {written.get('version')} of the format, this cellbridge reads {VERSION}"
         )
     try:
-        require_form(written)
+        check_schema(written)
     except RecursionError as error:
         raise ProgramError(f"{os.fspath(path)} is damaged: it is nested too deep") from error
     except ProgramError as error:

@@ -27,7 +27,7 @@ def folder_beside(parent: Path) -> Iterator[Path]:
     _remove_abandoned(parent)
     folder = Path(mkdtemp(prefix=PREFIX, dir=parent))
     try:
-        with _owned(folder):
+        with _lock_folder(folder):
             inside = folder / "new"
             inside.mkdir()
             yield inside
@@ -40,10 +40,10 @@ def folder_beside(parent: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _owned(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, and write down since when it tells anything."""
-    boot = _boot()
-    lock = _locked(folder) if boot else None
+    boot = _boot_id()
+    lock = _try_lock(folder) if boot else None
     if lock is not None:
         (folder / OWNER).write_text(boot)
     try:
@@ -55,24 +55,24 @@ def _owned(folder: Path) -> Iterator[None]:
 
 def _remove_abandoned(parent: Path) -> None:
     """Remove the folders of processes that have ended; what can't be removed stays."""
-    boot = _boot()
+    boot = _boot_id()
     if not boot:
         return
     with os.scandir(parent) as entries:
         found = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
     for folder in found:
-        lock = _locked(folder)
+        lock = _try_lock(folder)
         if lock is None:
             continue
         try:
             ours = os.fstat(lock).st_uid == os.geteuid()
-            if ours and stat.S_IMODE(os.fstat(lock).st_mode) == 0o700 and _written(folder / OWNER) == boot:
+            if ours and stat.S_IMODE(os.fstat(lock).st_mode) == 0o700 and _read_small_file(folder / OWNER) == boot:
                 shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(lock)
 
 
-def _locked(folder: Path) -> int | None:
+def _try_lock(folder: Path) -> int | None:
     """The folder opened and locked; None where somebody else has the lock, or there is none, or no folder."""
     if sys.platform == "win32":
         return None
@@ -90,12 +90,12 @@ def _locked(folder: Path) -> int | None:
     return opened
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     """What no other machine has, nor this one after it was started again; empty where the system doesn't tell."""
-    return _written(BOOT)
+    return _read_small_file(BOOT)
 
 
-def _written(file: Path) -> str:
+def _read_small_file(file: Path) -> str:
     """What is in a small regular file; empty where there is none."""
     try:
         opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

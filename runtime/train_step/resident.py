@@ -99,7 +99,7 @@ class Resident:
         try:
             session.ort.run_with_iobinding(binding)
         except (*ORT_ERRORS, RuntimeError) as error:  # bound, it raises RuntimeError for any failure
-            raise session.explained(error) from error
+            raise session.explain(error) from error
         self._bindings.reverse()
         self._now, self._next = self._next, self._now
         wanted = len(self._results)

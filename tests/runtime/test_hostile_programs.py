@@ -28,7 +28,7 @@ from cellbridge.runtime.ops import (
 )
 from cellbridge.runtime.ops.higher_order import control_flow
 from cellbridge.runtime.programs.interpreter import execute
-from cellbridge.runtime.programs.subprograms import traced
+from cellbridge.runtime.programs.subprograms import trace_subprogram
 from cellbridge.runtime.programs.verify import verify
 from tests.limits import limited
 from tests.runtime.building import build
@@ -40,8 +40,8 @@ GRAPH, TENSORS = "program.json", "tensors.safetensors"
 
 def example() -> Program:
     """Symbolic and data-dependent sizes, a branch, parameters."""
-    branch = traced(lambda x: [x * 2.0], [Type(FLOAT32, (N, 2))], "then")
-    other = traced(lambda x: [trigonometry.sin(x)], [Type(FLOAT32, (N, 2))], "else")
+    branch = trace_subprogram(lambda x: [x * 2.0], [Type(FLOAT32, (N, 2))], "then")
+    other = trace_subprogram(lambda x: [trigonometry.sin(x)], [Type(FLOAT32, (N, 2))], "else")
 
     def function(x: Any, w: Any) -> Any:
         y = linear.matmul(x, w)

@@ -21,7 +21,7 @@ def mark_cells(program: Program) -> Program:
     """
     order = _Order(program)
     root = order.run()
-    return _Marking(program, root).marked()
+    return _Marker(program, root).build()
 
 
 @dataclass
@@ -107,7 +107,7 @@ class _Order:
         return any(node not in self.done and self.needs[node] <= self.done for node in self.inside[number])
 
 
-class _Marking:
+class _Marker:
     """Writes the program in that order, with boundaries."""
 
     def __init__(self, program: Program, root: _Call) -> None:
@@ -126,7 +126,7 @@ class _Marking:
         for value in (*results, *(v for node in program.nodes for v in node.inputs if v is not None)):
             self.uses[value] = self.uses.get(value, 0) + 1
 
-    def marked(self) -> Program:
+    def build(self) -> Program:
         """The program."""
         program = self.program
         outputs = self._call(self.root, None, program.inputs, program.outputs)

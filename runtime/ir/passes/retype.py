@@ -43,13 +43,13 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
             return min(max(item, -largest), largest)
         return target if isinstance(item, np.dtype) and is_floating(item) else item
 
-    def held(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def clamp(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if not is_floating(array.dtype) or float(ml_dtypes.finfo(array.dtype).max) <= largest:  # type: ignore[no-untyped-call]
             return array
         return np.where(np.isfinite(array), np.clip(array, -largest, largest), array)
 
     def data(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return held(array).astype(target) if is_floating(array.dtype) else array
+        return clamp(array).astype(target) if is_floating(array.dtype) else array
 
     return Program(
         inputs=tuple(new(value) for value in program.inputs),
@@ -71,7 +71,7 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
         },
         buffers={n: Buffer(new(b.value), data(b.data), optional(b.update)) for n, b in program.buffers.items()},
         # a constant keeps the digits it has: it is rounded when it is used
-        constants=tuple(Constant(new(c.value), held(c.data)) for c in program.constants),
+        constants=tuple(Constant(new(c.value), clamp(c.data)) for c in program.constants),
         calls=program.calls,
         arguments=program.arguments,
         result=program.result,

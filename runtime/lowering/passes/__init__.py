@@ -6,8 +6,8 @@ changes it in place. These passes cross Cells; those that keep to them are passe
 
 from __future__ import annotations
 
-from ..emitted import live
 from ..graph import Graph
+from ..onnx_node import live
 from .cast_first import cast_first
 from .compare_maxima import compare_maxima
 from .fold import fold

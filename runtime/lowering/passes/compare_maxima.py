@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 
 from ...ir.types import FLOAT32, INT64
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
 FEW_TAPS = 4
 """With more of them, MaxPool tells positions sooner than comparisons do."""
@@ -30,12 +30,12 @@ def compare_maxima(graph: Graph, results: set[str]) -> None:
     for node in nodes:
         graph.nodes.append(node.with_inputs(places))
         if node.op_type == "MaxPool" and len(node.outputs) == 2 and node.outputs[1] in wanted - results:
-            sizes = _filled(graph, node)
+            sizes = _filled_image_sizes(graph, node)
             if sizes is not None:
                 places[node.outputs[1]] = _positions(graph, node, sizes)
 
 
-def _filled(graph: Graph, pools: Emitted) -> tuple[int, ...] | None:
+def _filled_image_sizes(graph: Graph, pools: OnnxNode) -> tuple[int, ...] | None:
     """The sizes of the images, if they are known and windows of few taps fill them."""
     type, attributes = graph.types.get(pools.inputs[0]), pools.attributes
     if type is None or type.dtype != FLOAT32 or type.sizes is None:
@@ -48,7 +48,7 @@ def _filled(graph: Graph, pools: Emitted) -> tuple[int, ...] | None:
     return type.sizes if plain and divides and 1 < prod(kernel) <= FEW_TAPS and prod(spatial) < EXACT else None
 
 
-def _positions(graph: Graph, pools: Emitted, sizes: tuple[int, ...]) -> str:
+def _positions(graph: Graph, pools: OnnxNode, sizes: tuple[int, ...]) -> str:
     """Positions in the whole tensor, as MaxPool counts them."""
     kernel = tuple(pools.attributes["kernel_shape"])
     counts = tuple(size // taps for size, taps in zip(sizes[2:], kernel, strict=True))

@@ -30,7 +30,7 @@ def match_ranks(graph: Graph, results: set[str]) -> None:
                 for name, type, other in zip(node.inputs, types, types[::-1], strict=True)
             )
             if inputs != node.inputs:
-                node = node.replaced(node.op_type, inputs, node.attributes)
+                node = node.with_operator(node.op_type, inputs, node.attributes)
         graph.nodes.append(node)
 
 

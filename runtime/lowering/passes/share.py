@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...ops.boundary import STOP_GRADIENT
-from ..emitted import Emitted, Subgraph
 from ..graph import Graph
+from ..onnx_node import OnnxNode, Subgraph
 
 # what draws is drawn anew by each node
 RANDOM = frozenset(
@@ -20,9 +20,9 @@ RANDOM = frozenset(
 def share(graph: Graph, results: set[str]) -> None:
     """Nodes with the same operator, inputs and attributes become one, which belongs to the Cell of the first."""
     del results  # a name is no reason to compute a thing twice
-    first: dict[Hashable, Emitted] = {}
+    first: dict[Hashable, OnnxNode] = {}
     replaced: dict[str, str] = {}
-    kept: list[Emitted] = []
+    kept: list[OnnxNode] = []
     for node in graph.nodes:
         node = node.with_inputs(replaced)
         if node.op_type in RANDOM or any(isinstance(value, Subgraph) for value in node.attributes.values()):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
 
 def unpool(graph: Graph, results: set[str]) -> None:
@@ -23,14 +23,14 @@ def unpool(graph: Graph, results: set[str]) -> None:
     for node in nodes:
         if node.op_type == "MaxUnpool":
             g, places, shape = node.inputs
-            node = node.replaced("MaxUnpool", (g, _counted_in_whole(places, producers), shape), node.attributes)
+            node = node.with_operator("MaxUnpool", (g, _whole_positions(places, producers), shape), node.attributes)
             producers[node.outputs[0]] = node
         elif node.op_type == "Where" and uses[node.inputs[2]] == 1 and node.inputs[2] not in results:
-            node = _masked_before(graph, node, producers)
+            node = _mask_input(graph, node, producers)
         graph.nodes.append(node)
 
 
-def _counted_in_whole(places: str, producers: Mapping[str, Emitted]) -> str:
+def _whole_positions(places: str, producers: Mapping[str, OnnxNode]) -> str:
     """`indices`, where `places` are `indices - begins + begins`; else `places`."""
     added = producers.get(places)
     taken = producers.get(added.inputs[0]) if added is not None and added.op_type == "Add" else None
@@ -39,7 +39,7 @@ def _counted_in_whole(places: str, producers: Mapping[str, Emitted]) -> str:
     return taken.inputs[0]
 
 
-def _masked_before(graph: Graph, where: Emitted, producers: Mapping[str, Emitted]) -> Emitted:
+def _mask_input(graph: Graph, where: OnnxNode, producers: Mapping[str, OnnxNode]) -> OnnxNode:
     """MaxUnpool of what is masked, if `where` masks what a MaxUnpool gives by the maxima's being at most 0."""
     mask, zero, unpooled = where.inputs
     unpools, compares = producers.get(unpooled), producers.get(mask)
@@ -55,4 +55,4 @@ def _masked_before(graph: Graph, where: Emitted, producers: Mapping[str, Emitted
     with graph.at_node(where):
         mask = graph.op("LessOrEqual", pools.outputs[0], zero)
         masked = graph.op("Where", mask, zero, g)
-    return where.replaced("MaxUnpool", (masked, places, shape), unpools.attributes)
+    return where.with_operator("MaxUnpool", (masked, places, shape), unpools.attributes)

@@ -18,7 +18,7 @@ from ...ops.indexing import take
 from ...ops.slicing import pad
 from ...ops.windows import Padding, Sizes, window_span
 from ...tracing import Builder, SymbolicTensor
-from .rewrite import let_last_node_give
+from .rewrite import take_over_outputs
 
 Shape = tuple[Dim, ...]
 
@@ -30,7 +30,7 @@ def float64_conv_as_matmul(builder: Builder, node: Node) -> bool:
         return False
     operands = (None if value is None else SymbolicTensor(builder, value) for value in node.inputs)
     FORMS[node.op](y.shape, *operands, **node.attributes)
-    let_last_node_give(builder, node)
+    take_over_outputs(builder, node)
     return True
 
 
@@ -41,7 +41,7 @@ def _conv(
     """The windows of each group as the columns of a matrix, multiplied by the weight."""
     kernel = tuple(int(n) for n in weight.shape[2:])
     rank, counts = len(kernel), shape[2:]
-    x = _padded(x, padding)
+    x = _pad(x, padding)
     for axis in reversed(range(rank)):
         x = _windows(x, axis + 2, kernel[axis], counts[axis], stride[axis], dilation[axis])
     taps_first = (0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2))
@@ -64,7 +64,7 @@ def _conv_transpose(
     for axis, k, s, (before, after), d, extra in zip(
         spatial, kernel, stride, padding, dilation, output_padding, strict=True
     ):
-        x = _spread(x, axis, s)
+        x = _insert_zeros(x, axis, s)
         reach = window_span(int(k), d) - 1
         pads.append((reach - before, reach - after + extra - (s - 1)))
     by_group = shaping.reshape(weight, shape=(groups, channels // groups, out_channels, *kernel))
@@ -85,7 +85,7 @@ def _avg_pool_gradient(shape: Shape, g: SymbolicTensor, *, size: Shape, **attrib
     for i, (count, k, s, (before, _)) in enumerate(zip(g.shape[2:], kernel, stride, padding, strict=True)):
         axis = i + 2
         end = size[i] + before - count * s  # negative where the last window reaches beyond the image
-        share = _at(_spread(share, axis, s), axis, (k - 1 - before, end))
+        share = _pad_axis(_insert_zeros(share, axis, s), axis, (k - 1 - before, end))
         share = reduction.reduce_sum(_windows(share, axis, k, size[i], 1, 1), axes=(axis,))
     return share
 
@@ -105,11 +105,11 @@ def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
 
 def _sums(x: SymbolicTensor, counts: Shape, *, kernel: Sizes, stride: Sizes, padding: Padding) -> Any:
     """The sums of windows, of which the last may reach beyond the padding."""
-    x = _padded(x, padding)
+    x = _pad(x, padding)
     for i, (k, s, count) in enumerate(zip(kernel, stride, counts, strict=True)):
         axis, reach = i + 2, (count - 1) * s + k
         missing = reach - x.shape[axis]
-        x = _at(x, axis, (0, maximum(missing, 0)))
+        x = _pad_axis(x, axis, (0, maximum(missing, 0)))
         x = reduction.reduce_sum(_windows(x, axis, k, count, s, 1), axes=(axis,))
     return x
 
@@ -125,7 +125,7 @@ def _divisors(
         return float(prod(kernel))
     ones, none = creation.full_like(x, 1.0, (1, 1, *sizes)), ((0, 0),) * len(sizes)
     if count_include_pad:
-        ones, padding = _padded(ones, padding, 1.0), none
+        ones, padding = _pad(ones, padding, 1.0), none
     return _sums(ones, counts, kernel=kernel, stride=stride, padding=padding)
 
 
@@ -136,16 +136,16 @@ def _windows(x: SymbolicTensor, axis: int, size: int, count: Dim, stride: int, d
     return windows
 
 
-def _spread(x: SymbolicTensor, axis: int, step: int) -> Any:
+def _insert_zeros(x: SymbolicTensor, axis: int, step: int) -> Any:
     """Along `axis`, each element is followed by `step - 1` zeros."""
     if step == 1:
         return x
     before, after = x.shape[: axis + 1], x.shape[axis + 1 :]
     apart = shaping.reshape(x, shape=(*before, 1, *after))
-    return shaping.reshape(_at(apart, axis + 1, (0, step - 1)), shape=(*before[:-1], before[-1] * step, *after))
+    return shaping.reshape(_pad_axis(apart, axis + 1, (0, step - 1)), shape=(*before[:-1], before[-1] * step, *after))
 
 
-def _padded(x: SymbolicTensor, padding: tuple[tuple[Dim, Dim], ...], value: float = 0.0) -> Any:
+def _pad(x: SymbolicTensor, padding: tuple[tuple[Dim, Dim], ...], value: float = 0.0) -> Any:
     """`x` with its spatial axes padded; cut where a number is negative."""
     if not any(map(any, padding)):
         return x
@@ -153,7 +153,7 @@ def _padded(x: SymbolicTensor, padding: tuple[tuple[Dim, Dim], ...], value: floa
     return pad(x, before=(0, 0, *before), after=(0, 0, *after), value=value)
 
 
-def _at(x: SymbolicTensor, axis: int, padding: tuple[Dim, Dim]) -> Any:
+def _pad_axis(x: SymbolicTensor, axis: int, padding: tuple[Dim, Dim]) -> Any:
     """`x` with zeros around it along one axis; cut where a number is negative."""
     if padding == (0, 0):
         return x

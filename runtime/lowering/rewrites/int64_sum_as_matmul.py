@@ -10,7 +10,7 @@ from ...ir.types import INT64, Node
 from ...ops import creation, linear, shaping
 from ...ops.common import normalize_axes
 from ...tracing import Builder, SymbolicTensor
-from .rewrite import let_last_node_give
+from .rewrite import take_over_outputs
 
 
 def int64_sum_as_matmul(builder: Builder, node: Node) -> bool:
@@ -25,5 +25,5 @@ def int64_sum_as_matmul(builder: Builder, node: Node) -> bool:
     rows = shaping.reshape(shaping.transpose(x, permutation=(*kept, *at)), shape=(others, count))
     ones = creation.full_like(x, 1, (count, 1))
     shaping.reshape(linear.matmul(rows, ones), shape=node.outputs[0].shape)
-    let_last_node_give(builder, node)
+    take_over_outputs(builder, node)
     return True

@@ -18,7 +18,7 @@ def rewrite(program: Program, rule: Rule) -> Program:
 
     A node that holds sub-programs is kept, with those rewritten.
     """
-    builder = Builder.continuing(program)
+    builder = Builder.from_program(program)
     builder.nodes = []
     changed = False
     for node in program.nodes:
@@ -35,6 +35,6 @@ def rewrite(program: Program, rule: Rule) -> Program:
     return program.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants)) if changed else program
 
 
-def let_last_node_give(builder: Builder, node: Node) -> None:
+def take_over_outputs(builder: Builder, node: Node) -> None:
     """Let the node that was appended last have the outputs of `node`, which it takes the place of."""
     builder.nodes[-1] = replace(builder.nodes[-1], outputs=node.outputs)

@@ -18,7 +18,7 @@ OPTIONAL_OUTPUTS = frozenset({"MaxPool", "LSTM", "GRU", "RNN"})
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
+class OnnxNode:
     """One ONNX node. Its tensors may still be renamed."""
 
     op_type: str
@@ -28,14 +28,14 @@ class Emitted:
     attributes: dict[str, Any]
     metadata: dict[str, str]
 
-    def taken(self) -> set[str]:
+    def used_tensors(self) -> set[str]:
         """The tensors that the node takes, those that its subgraphs take from around them too."""
         subgraphs = (item for item in self.attributes.values() if isinstance(item, Subgraph))
-        return {*filter(None, self.inputs), *(name for item in subgraphs for name in item.taken())}
+        return {*filter(None, self.inputs), *(name for item in subgraphs for name in item.used_tensors())}
 
-    def with_inputs(self, names: Mapping[str, str]) -> Emitted:
+    def with_inputs(self, names: Mapping[str, str]) -> OnnxNode:
         """The node with other inputs, where `names` has one for them; in its subgraphs too."""
-        if not any(name in names for name in self.taken()):
+        if not any(name in names for name in self.used_tensors()):
             return self
         attributes = {
             key: item.with_inputs(names) if isinstance(item, Subgraph) else item
@@ -43,7 +43,7 @@ class Emitted:
         }
         return replace(self, inputs=tuple(names.get(name, name) for name in self.inputs), attributes=attributes)
 
-    def replaced(self, op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any]) -> Emitted:
+    def with_operator(self, op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any]) -> OnnxNode:
         """Another node in the place of this one: of the same Cell, with the same outputs."""
         return replace(self, op_type=op_type, inputs=inputs, attributes=attributes)
 
@@ -62,11 +62,11 @@ class Subgraph:
     name: str
     inputs: tuple[tuple[str, Type], ...]
     outputs: tuple[tuple[str, Type], ...]
-    nodes: tuple[Emitted, ...]
+    nodes: tuple[OnnxNode, ...]
 
-    def taken(self) -> set[str]:
+    def used_tensors(self) -> set[str]:
         """The tensors that it takes from the graphs around it."""
-        used = {name for node in self.nodes for name in node.taken()} | {name for name, _ in self.outputs}
+        used = {name for node in self.nodes for name in node.used_tensors()} | {name for name, _ in self.outputs}
         return used - {name for name, _ in self.inputs} - {name for node in self.nodes for name in node.outputs}
 
     def with_inputs(self, names: Mapping[str, str]) -> Subgraph:
@@ -74,10 +74,10 @@ class Subgraph:
         return replace(self, nodes=tuple(node.with_inputs(names) for node in self.nodes))
 
 
-def live(nodes: list[Emitted], wanted: set[str]) -> list[Emitted]:
+def live(nodes: list[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
     """The nodes that the tensors `wanted` depend on, without the optional outputs that nothing uses."""
     used = set(wanted)
-    kept: list[Emitted] = []
+    kept: list[OnnxNode] = []
     for node in reversed(nodes):
         if not used.intersection(node.outputs):
             continue
@@ -85,11 +85,11 @@ def live(nodes: list[Emitted], wanted: set[str]) -> list[Emitted]:
         while node.op_type in OPTIONAL_OUTPUTS and len(outputs) > 1 and outputs[-1] not in used:
             outputs.pop()
         kept.append(replace(node, outputs=tuple(outputs)))
-        used |= node.taken()
+        used |= node.used_tensors()
     return kept[::-1]
 
 
-def node_proto(node: Emitted, names: Mapping[str, str]) -> onnx.NodeProto:
+def node_proto(node: OnnxNode, names: Mapping[str, str]) -> onnx.NodeProto:
     """The node as ONNX writes it, its tensors renamed as `names` says."""
     proto = onnx.NodeProto(
         op_type=node.op_type,
@@ -119,7 +119,7 @@ def value_info(name: str, type: Type) -> onnx.ValueInfoProto:
     return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(type.dtype), shape)
 
 
-def _attribute(node: Emitted, key: str, value: Any, names: Mapping[str, str]) -> onnx.AttributeProto:
+def _attribute(node: OnnxNode, key: str, value: Any, names: Mapping[str, str]) -> onnx.AttributeProto:
     if isinstance(value, Subgraph):
         return onnx.helper.make_attribute(key, graph_proto(value, names))
     items = value if isinstance(value, (list, tuple)) else [value]

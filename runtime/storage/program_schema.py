@@ -11,7 +11,7 @@ Check = Callable[[Any, str], None]
 SHOWN = 60  # characters of what stands in a field instead
 
 
-def require_form(written: dict[str, Any], place: str = "") -> None:
+def check_schema(written: dict[str, Any], place: str = "") -> None:
     """Raise `ProgramError`, which names the field, unless it has the form that `save` writes.
 
     Args:
@@ -117,7 +117,7 @@ def _object(**of: Check) -> Check:
 
 def _attribute(given: Any, field: str) -> None:
     if type(given) is dict and type(given.get("program")) is dict:
-        require_form(given["program"], field)
+        check_schema(given["program"], field)
     elif type(given) is dict:
         kind = next(iter(given), "")
         if len(given) != 1 or kind not in ("dtype", "dim", "float"):

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import onnx
 
-from ..storage.files import is_device, sync_folder, written_whole
+from ..storage.files import atomic_path, is_device, sync_folder
 from ..visible import encodable_name
 
 
 @contextlib.contextmanager
-def placed_model(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """As `runtime.files.written_whole`, for an ONNX model that may have its tensors in `<name>.data` beside it.
+def place_model(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """As `runtime.files.atomic_path`, for an ONNX model that may have its tensors in `<name>.data` beside it.
 
     Where that name is taken, the file of tensors is called `<name>.<16 hexadecimal digits>.data` in the end.
     """
@@ -35,14 +35,14 @@ def placed_model(path: str | os.PathLike[str]) -> Iterator[Path]:
     before = data_file(target)
     placed: Path | None = None
     try:
-        with written_whole(path) as inside:
+        with atomic_path(path) as inside:
             yield inside
             data = inside.with_name(f"{inside.name}.data")
             if data.exists():
                 placed = _place(data, target)
                 if placed.name != data.name:
                     model = onnx.load(inside, load_external_data=False)
-                    refer(model, placed.name)
+                    set_data_file(model, placed.name)
                     inside.write_bytes(model.SerializeToString())
     except BaseException:
         if placed is not None and data_file(target) != placed:
@@ -53,7 +53,7 @@ def placed_model(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def data_file(path: Path) -> Path | None:
-    """The file that a model has its tensors in, if it is one that `placed_model` puts beside it; None if there is none.
+    """The file that a model has its tensors in, if it is one that `place_model` puts beside it; None if there is none.
 
     The model isn't parsed: whatever it holds, its bytes are searched for the entry that names a file which is there.
     """
@@ -69,7 +69,7 @@ def data_file(path: Path) -> Path | None:
     return None
 
 
-def refer(model: onnx.ModelProto, name: str) -> None:
+def set_data_file(model: onnx.ModelProto, name: str) -> None:
     """Let the tensors that are beside the model be in the file of this name."""
     for tensor in model.graph.initializer:
         for entry in tensor.external_data:
