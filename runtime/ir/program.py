@@ -1,4 +1,4 @@
-"""`Program`: a graph of ops in static single assignment, and the tree of Cells it belongs to."""
+"""`Program`: a graph of ops in static single assignment form, and its tree of Cell calls."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class Gradients:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One network, ready to run.
+    """A network as a graph of ops.
 
     Attributes:
         inputs: the tensor inputs, in flat order of the call's arguments.
         outputs: the tensor outputs, in flat order of the result.
         nodes: in an order in which every value is computed before it is used.
-        parameters: by qualified name, as in `named_parameters()`; a shared one stands once.
-        buffers: by qualified name; what a run changes has an `update`.
-        constants: tensors fixed in the program.
+        parameters: by qualified name, as in `named_parameters()`; a shared one appears once.
+        buffers: by qualified name; those that a run changes have an `update`.
+        constants: tensors whose values are part of the program.
         calls: the Cell calls in order of entry; `calls[0]` is the root.
         arguments: structure of `(args, kwargs)`, whose leaves are the inputs.
         result: structure of the returned object, whose leaves are the outputs.
@@ -64,7 +64,7 @@ class Program:
     result: Structure
     train: bool = False
 
-    if TYPE_CHECKING:  # `attachments` provides these, since what they need stands on the floors above
+    if TYPE_CHECKING:  # `attachments` provides these, since they need the floors above
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             """Run forward in the interpreter."""
@@ -81,7 +81,7 @@ class Program:
             """Write to a file that `runtime.load` reads."""
 
     def cells(self) -> list[ProgramCell]:
-        """The Cells, one per call, parents before children; each can be cut out and run alone."""
+        """Return the Cells, one per call, parents before children; each can be extracted and run alone."""
         return [ProgramCell(self, number) for number in range(len(self.calls))]
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class Program:
 
     @cached_property
     def symbol_readings(self) -> dict[Node, list[Reading]]:
-        """The nodes that find sizes when they run (the count of `nonzero`, say), and the symbols that they tell."""
+        """The nodes that determine sizes at run time (the count of `nonzero`, say), and the symbols of these sizes."""
         known = input_symbols(self.inputs)
         found: dict[Node, list[Reading]] = {}
         for node in self.nodes:
@@ -117,11 +117,11 @@ class Program:
 
     @property
     def updates(self) -> dict[str, Value]:
-        """The values that buffers get, by buffer name."""
+        """The new values of buffers, by buffer name."""
         return {name: buffer.update for name, buffer in self.buffers.items() if buffer.update is not None}
 
     def without_data(self) -> Program:
-        """The same program, for who keeps the parameters and buffers elsewhere: here they are zeros without memory."""
+        """Return the same program without data: parameters and buffers are zeros that take no memory."""
 
         def zeros_for(stored: Mapping[str, Any]) -> dict[str, Any]:
             return {
@@ -132,7 +132,7 @@ class Program:
         return self.replace(parameters=zeros_for(self.parameters), buffers=zeros_for(self.buffers))
 
     def replace(self, **changes: Any) -> Program:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
 
@@ -189,10 +189,10 @@ class ProgramCell:
 
     @cached_property
     def program(self) -> Program:
-        """The Cell cut out as a program of its own.
+        """The Cell extracted as a program of its own.
 
-        Inputs are the values that come in: those marked at its boundary first, then what it takes from elsewhere.
-        Outputs are the values marked as going out, or, where none is marked, all that are used outside.
+        Its inputs are the values marked at its input boundaries, then any other values from outside that it uses. Its
+        outputs are the values marked at its output boundaries or, if there are none, all values used outside.
         """
         produced = {value for node in self.nodes for value in node.outputs}
         stored = set(self.owner.constant_data)
@@ -238,9 +238,9 @@ for _name, _method in resolve("methods of Program").items():
 
 
 def require_program(given: Any, instead: str = "") -> None:
-    """Raise `UsageError`, which says what gives a program (and what to do `instead`), unless it is one."""
+    """Raise `UsageError`, which says how to get a program (and what to do `instead`), unless `given` is one."""
     if not isinstance(given, Program):
         raise UsageError(
-            f"needed a program, given {type(given).__name__}: `converter.from_torch(module, args)` gives one, and so "
+            f"needed a program, given {type(given).__name__}: `converter.from_torch(module, args)` returns one, and so "
             f"does `trace(cell, args).program`{instead}"
         )

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 def as_array(tensor: Any) -> Array:
-    """A NumPy array with the data of an array, of a `Tensor` or of a torch tensor (bfloat16 too).
+    """Return a NumPy array with the data of an array, a `Tensor` or a torch tensor (including bfloat16).
 
     Complex numbers of shape S become pairs of reals, (*S, 2).
     """
@@ -41,7 +41,7 @@ def as_array(tensor: Any) -> Array:
 
 
 def flat_inputs(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
-    """The arrays of `program.inputs`, found in the arguments; `UsageError` if the structures differ."""
+    """Return the arrays for `program.inputs` from the arguments; `UsageError` if the structures differ."""
     return [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
 
 
@@ -52,12 +52,12 @@ def call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def result_of(program: Program, inputs: Sequence[Any], outputs: list[Any]) -> Any:
-    """What the program returns, made of its outputs; sizes among it are numbers, which the inputs tell."""
+    """Build the result of the program from its outputs; sizes in it become numbers, by the shapes of the inputs."""
     return tree.unflatten(result_structure(program, inputs), outputs)
 
 
 def result_structure(program: Program, inputs: Sequence[Any]) -> tree.Structure:
-    """The structure of what the program returns for these inputs, with numbers in place of sizes."""
+    """Return the structure of the program's result for these inputs, with numbers in place of symbolic sizes."""
     structure = program.result
     return _with_sizes(structure, bind(program, inputs)) if _has_sizes(structure) else structure
 
@@ -73,7 +73,7 @@ def _with_sizes(structure: tree.Structure, sizes: dict[str, int]) -> tree.Struct
 
 
 def gradient_program(program: Program) -> GradientProgram:
-    """The gradient program of `program`, built once."""
+    """Return the gradient program of `program`, which is built once."""
     found = program.__dict__.get("_gradient_program")
     if found is None:
         found = program.__dict__["_gradient_program"] = differentiate(program)
@@ -115,7 +115,7 @@ def _symbolic(value: Value) -> bool:
 
 
 def check_cotangents(program: Program, cotangents: Iterable[Any]) -> list[Array]:
-    """One array per floating-point output, in its dtype; `UsageError` if there are others or their shapes differ."""
+    """Return one array per floating-point output, in its dtype; `UsageError` if their number or shapes are wrong."""
     if tree.is_tensor(cotangents):
         raise UsageError(f"needed a list with a cotangent for each output, given one {type(cotangents).__name__}")
     cotangents = list(cotangents)

@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation: from a program to the program that also computes its gradients."""
+"""Reverse-mode differentiation: turns a program into one that also computes its gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GradientProgram:
     """A program that runs another forward and backward.
 
     Attributes:
-        program: takes the original's inputs and then one cotangent per floating-point output.
+        program: takes the inputs of the original program, then one cotangent per floating-point output.
         input_gradients: per input of the original, the value of its gradient; None where none flows.
         parameter_gradients: by name, for trainable parameters; None where none flows.
     """
@@ -29,15 +29,15 @@ class GradientProgram:
 
 
 def differentiate(program: Program, *, every_boundary: bool = False) -> GradientProgram:
-    """The gradient program of `program`, built from the `vjp` rules of its ops.
+    """Build the gradient program of `program` from the `vjp` rules of its ops.
 
     Args:
         program: what to differentiate.
-        every_boundary: differentiate also what leads from Cell outputs that no cotangent reaches (taken as zero), so
-            that each Cell can be fed a cotangent of its own.
+        every_boundary: also differentiate Cells whose outputs no cotangent reaches (with zero cotangents), so that
+            each Cell can be given its own cotangent.
 
     Raises:
-        ProgramError: a gradient must pass an op that has none; the message says why, and where it stands.
+        ProgramError: a gradient must flow through an op without one; the message says why, and where the op is.
     """
     builder = Builder.from_program(program)
     active = _active(program)
@@ -86,7 +86,7 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
 
 
 def _active(program: Program) -> set[Value]:
-    """The floating-point values that depend on an input or on a trainable parameter, and not only by way of a stop."""
+    """Return the floating-point values that depend on an input or trainable parameter other than by `stop_gradient`."""
     active = {value for value in program.inputs if is_floating(value.dtype)}
     active |= {p.value for p in program.parameters.values() if p.trainable and is_floating(p.value.dtype)}
     for node in program.nodes:
@@ -98,7 +98,7 @@ def _active(program: Program) -> set[Value]:
 def _apply_vjp(
     builder: Builder, program: Program, node: Node, output_cotangents: list[Any], wanted: list[bool]
 ) -> tuple[Any, ...]:
-    """Cotangents of the node's inputs, by the `vjp` rule of its op."""
+    """Return the cotangents of the node's inputs, by the `vjp` rule of its op."""
     op = get(node.op)
     if op.vjp_rule is None:
         raise ProgramError(

@@ -1,4 +1,4 @@
-"""`plan`: the nodes of a program made ready to be evaluated, as far as some values need them."""
+"""`plan`: the nodes of a program that some values need, prepared for evaluation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Step:
 
 
 def every_step(program: Program) -> list[Step]:
-    """All nodes of a program, in order; no value is forgotten."""
+    """Return a step for each node of a program, in order, without freeing any value."""
     known = program.symbol_readings
     return [
         Step(node, get(node.op), bool(symbols_used(node)), (), tuple(known.get(node, ()))) for node in program.nodes
@@ -39,7 +39,7 @@ def every_step(program: Program) -> list[Step]:
 
 
 def plan(program: Program, wanted: Sequence[Value], *, every_boundary: bool = False) -> list[Step]:
-    """The nodes that `wanted` needs (and those that every boundary needs), in order."""
+    """Return the steps for the nodes that `wanted` (and, on request, every boundary) needs, in order."""
     key = (tuple(wanted), every_boundary)
     plans: dict[Any, list[Step]] = program.__dict__.setdefault("_plans", {})
     if key not in plans:
@@ -62,7 +62,7 @@ def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> li
 
 
 def _required_nodes(program: Program, wanted: Sequence[Value], every_boundary: bool) -> list[Node]:
-    """The nodes that `wanted` depends on, by their operands or by the sizes that they tell, in order."""
+    """Return the nodes on which `wanted` depends, through operands or through sizes, in order."""
     needed = set(wanted)
     nodes: list[Node] = []
     told_by = {reading.symbol: node for node, told in program.symbol_readings.items() for reading in told}
@@ -77,7 +77,7 @@ def _required_nodes(program: Program, wanted: Sequence[Value], every_boundary: b
 
 
 def _with_size_checks(step: Step, checked: set[Type]) -> Step:
-    """The step with the outputs whose sizes must be looked at in each run: one of each type, in all steps together."""
+    """Return the step with the outputs whose memory must be checked in each run: one per type among all steps."""
     told = {reading.symbol for reading in step.readings}
     sized = [v for v in step.node.outputs if v.type.sizes is None and not told & symbols_in(v.shape)]
     new = tuple(value for value in sized if value.type not in checked)

@@ -13,10 +13,10 @@ from ..types import Buffer, Constant, DTypeLike, Node, ProgramParameter, Value, 
 
 
 def retype(program: Program, dtype: DTypeLike) -> Program:
-    """Give every floating-point value, and every floating-point dtype among the attributes, the dtype `dtype`.
+    """Change every floating-point value, and every floating-point dtype among the attributes, to `dtype`.
 
-    A cast from one floating-point dtype to another so becomes a cast from `dtype` to itself. Finite numbers of the
-    program that `dtype` can't hold become the largest that it can (the lowest float64 of a mask, say, stays a number).
+    A cast between floating-point dtypes thus becomes a cast from `dtype` to itself. Finite numbers beyond the range of
+    `dtype` become its largest finite number (so that the lowest float64 in a mask, say, stays finite).
 
     Raises:
         TypeError: `dtype` isn't floating-point.
@@ -70,7 +70,7 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
             for n, p in program.parameters.items()
         },
         buffers={n: Buffer(new(b.value), data(b.data), optional(b.update)) for n, b in program.buffers.items()},
-        # a constant keeps the digits it has: it is rounded when it is used
+        # a constant keeps its digits: it is rounded when it is used
         constants=tuple(Constant(new(c.value), clamp(c.data)) for c in program.constants),
         calls=program.calls,
         arguments=program.arguments,
