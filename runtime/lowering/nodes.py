@@ -1,4 +1,4 @@
-"""Nodes of a program as nodes of an ONNX graph, by the `onnx` rules of their ops; sub-programs as subgraphs."""
+"""Lowering of the nodes of a program by the `onnx` rules of their ops, and of sub-programs to subgraphs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .small_integers import wider
 
 
 class ProgramGraph(Graph):
-    """The `OnnxGraph` that op rules are given: it takes in sub-programs, and what is composed of ops."""
+    """The implementation of `OnnxGraph` that op rules get: it can also lower sub-programs and compositions of ops."""
 
     def subgraph(self, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None) -> Subgraph:
-        """A sub-program as the attribute of a node; see `OnnxGraph`."""
+        """Lower a sub-program to a subgraph, the attribute of a node; see `OnnxGraph`."""
         name = program.calls[0].class_name
         inner = self.within()
         own = len(program.inputs) - len(captured)
@@ -39,14 +39,14 @@ class ProgramGraph(Graph):
         return _close(inner, name, inputs, [(tensors[value], value.type) for value in program.outputs])
 
     def body(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Callable[..., Any]) -> Subgraph:
-        """A subgraph as `write` writes it; see `OnnxGraph`."""
+        """Return the subgraph that `write` emits; see `OnnxGraph`."""
         inner = self.within()
         given = [(inner.define("input", type), type) for type in inputs]
         results = write(inner, *(tensor for tensor, _ in given))
         return _close(inner, name, given, list(zip(results, outputs, strict=True)))
 
     def compose(self, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
-        """What a function of traced tensors composes of ops; see `OnnxGraph`."""
+        """Lower a function of symbolic tensors that is composed of ops; see `OnnxGraph`."""
         program = trace_subprogram(composition, [self.type(tensor) for tensor in operands], "composition")
         tensors = dict(zip(program.inputs, operands, strict=True))
         for value, data in program.constant_data.items():
@@ -66,14 +66,14 @@ def lower(
     """Emit nodes of a program.
 
     Args:
-        graph: what to emit to.
-        program: whose nodes they are.
+        graph: the graph to emit to.
+        program: the program of the nodes.
         nodes: in order of computation.
-        tensors: the tensor of each value so far; those of the nodes' outputs are added.
-        precomputed: the values of the program that are fixed; where ONNX has no operator for them, they are stored.
+        tensors: the tensor of each value so far; the outputs of the nodes are added.
+        precomputed: the values that are the same in every run; those without an ONNX operator are stored.
 
     Raises:
-        UnsupportedOperators: ops without an ONNX form: all of them, with Cell path and source line.
+        UnsupportedOperators: ops have no ONNX form; lists all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
     """
     fixed = {node for node in nodes if precomputed is not None and node.outputs and node.outputs[0] in precomputed}
@@ -96,7 +96,7 @@ def lower(
 
 
 def _store(graph: Graph, node: Node, tensors: dict[Value, str], precomputed: Precomputed) -> None:
-    """Let what a node computes be in the model, named after the first parameter or buffer that it is computed of."""
+    """Store the results of a node in the model, named after the first parameter or buffer they are computed from."""
     for value, array in zip(node.outputs, precomputed.arrays(node), strict=True):
         sources = precomputed.sources(value)
         tensor = graph.define(f"{min(sources)}.{node.op}" if sources else value.name, value.type)
@@ -107,7 +107,7 @@ def _store(graph: Graph, node: Node, tensors: dict[Value, str], precomputed: Pre
 
 
 def _close(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: list[tuple[str, Type]]) -> Subgraph:
-    """The graph that was written, with outputs of its own: each must be computed in the graph, and once."""
+    """Return the finished subgraph; ONNX needs each output to be computed in it, and only once."""
     outputs: list[tuple[str, Type]] = []
     for tensor, type in results:
         computed = any(tensor in node.outputs for node in inner.nodes) and tensor not in dict(outputs)
@@ -116,7 +116,7 @@ def _close(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: lis
 
 
 def location(program: Program, node: Node) -> str:
-    """The op of a node, its Cell and the source line, for messages."""
+    """Return the op of a node, its Cell and its source line, for messages."""
     return f"op {node.op} in Cell {program.calls[node.cell]}" + (f" at {node.source}" if node.source else "")
 
 
@@ -147,7 +147,7 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
 def _lower_in_wider_integers(
     graph: Graph, node: Node, rule: Callable[..., Any], operands: list[str]
 ) -> tuple[str, ...]:
-    """What the rule of a node writes, on wider integers where small ones have no form."""
+    """Apply the ONNX rule of a node, in wider integers if it has no form for small ones."""
     wide = wider(node)
     for i, value in enumerate(node.inputs):
         if value is not None and value.dtype in wide:
@@ -160,7 +160,7 @@ def _lower_in_wider_integers(
 
 
 def _is_empty(node: Node) -> bool:
-    """Whether a node computes tensors of no elements: for those, some kernels of ONNX Runtime fail."""
+    """Whether all outputs of a node have no elements: some kernels of ONNX Runtime fail for those."""
     shapes = [value.shape for value in node.outputs]
     known = all(isinstance(size, int) for shape in shapes for size in shape)
     return known and all(0 in shape for shape in shapes) and node.op != "boundary"
@@ -171,13 +171,13 @@ def _empty_tensor(graph: Graph, type: Type) -> str:
 
 
 def has_operator(node: Node) -> bool:
-    """Whether ONNX has an operator, or a few, for what a node computes: not loops that are composed of others."""
+    """Whether ONNX has one or a few operators for a node, as opposed to a composition with loops."""
     rules = [get(inner.op).onnx_rule for inner in _all_nodes([node])]
-    return all(rule is not None and not hasattr(rule, "is_composed") for rule in rules)
+    return all(rule is not None and not hasattr(rule, "is_composition") for rule in rules)
 
 
 def _all_nodes(nodes: Iterable[Node]) -> Iterable[Node]:
-    """The nodes, and those of the sub-programs in them."""
+    """Return the nodes, and those of sub-programs in them."""
     for node in nodes:
         yield node
         for attribute in node.attributes.values():

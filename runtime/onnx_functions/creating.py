@@ -1,6 +1,6 @@
-"""Recipes for ONNX operators that make a tensor of sizes or bounds that are operands. They compute at once.
+"""Functions for ONNX operators that create a tensor from sizes or bounds among their operands.
 
-An importer that knows the operands makes `full` and `arange` of them itself.
+They compute immediately. An importer that knows the operands emits `full` and `arange` itself.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> A
 
 
 def builtin_range(stop: int) -> Any:
-    """Python's `range`, whose name the recipe above has."""
+    """Return Python's `range`, which the function above shadows."""
     import builtins
 
     return builtins.range(stop)

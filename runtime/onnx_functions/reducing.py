@@ -1,4 +1,4 @@
-"""Recipes for ONNX reductions, whose axes are an operand since version 13 (ReduceSum) and 18 (the others)."""
+"""Functions for ONNX reductions, whose axes are an operand since version 13 (ReduceSum) and 18 (the others)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .registry import onnx_function
 
 
 def _reduce(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
-    """Enter the recipe of a reduction; `body` gets the tensor, its axes and `keepdims`."""
+    """Register the function of a reduction; `body` gets the tensor, its axes and `keepdims`."""
 
     @onnx_function(name, "axes")
     def reduce(data: Tensor, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
@@ -58,7 +58,7 @@ def _extremum(op: Any, *, largest: bool) -> Callable[..., Any]:
 
 
 def _limit(dtype: np.dtype[Any], largest: bool) -> int | float:
-    """What the extremum of nothing is."""
+    """Return the extremum of an empty tensor."""
     if is_floating(dtype):
         return float("-inf") if largest else float("inf")
     info = np.iinfo(dtype)
@@ -70,7 +70,7 @@ def _reduced_shape(shape: tuple[Any, ...], axes: Any, keepdims: bool) -> tuple[A
 
 
 def _in_floating_point(x: Tensor, compute: Callable[[Tensor], Any]) -> Any:
-    """`compute` in floating point, rounded back for integers."""
+    """Apply `compute` in floating point, and round the result for integers."""
     if is_floating(x.dtype):
         return compute(x)
     wide = np.dtype(np.float64) if x.dtype.itemsize > INT32.itemsize else FLOAT32

@@ -1,4 +1,4 @@
-"""Recipes for ONNX operators of signal processing: DFT, STFT, windows, the Mel filter bank."""
+"""Functions for ONNX operators of signal processing: DFT, STFT, windows, the Mel filter bank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .shaping import scalar
 
 @onnx_function("DFT", "dft_length", "axis", symbolic=False)
 def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0) -> Any:
-    """DFT-20: over an axis of real numbers (..., 1) or pairs (..., 2); a product with a matrix of roots of unity."""
+    """DFT-20 over an axis of real numbers (..., 1) or pairs (..., 2), as a product with a matrix of roots of unity."""
     at = normalize_axis(scalar(axis, -2), input.ndim)
     require(at < input.ndim - 1 and input.shape[-1] in (1, 2), f"axis {at} of {tuple(input.shape)} holds no signal")
     count = input.shape[at]
@@ -33,7 +33,7 @@ def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int
     cos, sin = np.cos(angles), np.sin(angles)
     if inverse:
         scale = np.full(taken, 1.0 / length)
-        if onesided:  # what is left out are the conjugates of all but the first and, of an even length, the last
+        if onesided:  # omits the conjugates of all but the first and, for an even length, the last
             scale[1 : taken if length % 2 else taken - 1] *= 2
         cos, sin = cos * scale, -sin * scale
     # (re + i im)(cos - i sin): rows of pairs from rows of pairs
@@ -48,7 +48,7 @@ def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int
 
 
 def _fit_length(x: Tensor, axis: int, size: int) -> Any:
-    """Cut or padded with zeros to a size along an axis."""
+    """Crop, or pad with zeros, to a size along an axis."""
     if x.shape[axis] == size:
         return x
     none = (0,) * x.ndim
@@ -57,7 +57,7 @@ def _fit_length(x: Tensor, axis: int, size: int) -> Any:
 
 
 def _apply_matrix(x: Tensor, axis: int, matrix: Array) -> Any:
-    """`matrix`, (results, parts out, elements, parts in), applied to an axis and the last one."""
+    """Apply `matrix`, (results, parts out, elements, parts in), to an axis and the last one."""
     results, parts_out, elements, parts_in = matrix.shape
     rest = tuple(i for i in range(x.ndim - 1) if i != axis)
     order = (*rest, axis, x.ndim - 1)
@@ -90,7 +90,7 @@ def stft(
 
 
 def _register_window(name: str, coefficients: tuple[float, ...]) -> None:
-    """A sum of cosines a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N) - ..."""
+    """Register a window that is the sum of cosines a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N) - ..."""
 
     @onnx_function(name, "size", symbolic=False)
     def window(size: Any, *, dtype: np.dtype[Any], periodic: int = 1) -> Any:

@@ -1,8 +1,8 @@
-"""New folders beside what is written, and the removal of those that a process left which was killed.
+"""Temporary folders beside output files, and the removal of those that killed processes left.
 
-A folder in use is locked by the process that made it. Where the lock of a folder is free, and it is written in it
-that it was locked on this machine since that was started, the process has ended. Others are left alone: those of other
-users, of other machines (whose locks may not be seen here), and those that are being made.
+A folder in use is locked by the process that created it, and holds the boot ID of the machine. If the lock is free and
+the boot ID is the current one, the process has ended. Other folders are left alone: those of other users, those of
+other machines (whose locks may be invisible here), and those that are just being created.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @contextlib.contextmanager
 def folder_beside(parent: Path) -> Iterator[Path]:
-    """An empty folder within a new one in `parent`, which is removed in the end; so are those that were left there."""
+    """Yield a new empty folder inside `parent` that is removed at the end; remove abandoned ones as well."""
     _remove_abandoned(parent)
     folder = Path(mkdtemp(prefix=PREFIX, dir=parent))
     try:
@@ -34,14 +34,14 @@ def folder_beside(parent: Path) -> Iterator[Path]:
     finally:
         try:
             shutil.rmtree(folder, ignore_errors=True)
-        except BaseException:  # a signal, at which what is left goes all the same
+        except BaseException:  # a signal: the rest is removed all the same
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
 
 @contextlib.contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, and write down since when it tells anything."""
+    """Hold the lock of a folder, and write the boot ID into it."""
     boot = _boot_id()
     lock = _try_lock(folder) if boot else None
     if lock is not None:
@@ -73,7 +73,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _try_lock(folder: Path) -> int | None:
-    """The folder opened and locked; None where somebody else has the lock, or there is none, or no folder."""
+    """Open and lock the folder; return None if another process has the lock, or there is no lock or folder."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -91,12 +91,12 @@ def _try_lock(folder: Path) -> int | None:
 
 
 def _boot_id() -> str:
-    """What no other machine has, nor this one after it was started again; empty where the system doesn't tell."""
+    """Return an ID of this boot of this machine; empty if the system provides none."""
     return _read_small_file(BOOT)
 
 
 def _read_small_file(file: Path) -> str:
-    """What is in a small regular file; empty where there is none."""
+    """Return the contents of a small regular file; empty if there is none."""
     try:
         opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (OSError, AttributeError):  # Windows has no such flags

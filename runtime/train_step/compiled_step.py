@@ -62,9 +62,9 @@ class CompiledStep:
         program = traced.program
         not_kept = {name: p.value for name, p in program.parameters.items()}
         not_kept |= {name: b.value for name, b in program.buffers.items() if b.update is None}
-        handed_in = {*traced.learning_rates, *changing}
-        self.extra_inputs = {name: value for name, value in not_kept.items() if name in handed_in}
-        self.fixed = not_kept.keys() - handed_in
+        extra_inputs = {*traced.learning_rates, *changing}
+        self.extra_inputs = {name: value for name, value in not_kept.items() if name in extra_inputs}
+        self.fixed = not_kept.keys() - extra_inputs
         wanted = [traced.loss, traced.overflow]
         self.resident = Resident(program, wanted, list(self.extra_inputs.values()), provider, traced.printed_values)
         self.traced = replace(traced, program=program.without_data())
@@ -85,10 +85,10 @@ class CompiledStep:
             for axis, sizes in axes.items()
         )
 
-    def run(self, batch: Sequence[Array], handed_in: Mapping[str, Array]) -> list[Array]:
+    def run(self, batch: Sequence[Array], extra_inputs: Mapping[str, Array]) -> list[Array]:
         """Loss and overflow; what the step prints is printed."""
         given = dict(zip(self.traced.program.inputs, batch, strict=True))
-        results = self.resident.run(given | {value: handed_in[name] for name, value in self.extra_inputs.items()})
+        results = self.resident.run(given | {value: extra_inputs[name] for name, value in self.extra_inputs.items()})
         write(self.traced.printed, map(wrapped, results[2:]))
         return results[:2]
 

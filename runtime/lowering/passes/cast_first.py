@@ -1,4 +1,4 @@
-"""`cast_first`: what is transposed in half precision and then cast to float32 is cast first."""
+"""`cast_first`: a tensor in half precision that is transposed and then cast to float32 is cast first."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..onnx_node import OnnxNode
 
 
 def cast_first(graph: Graph, results: set[str]) -> None:
-    """Exchange a Transpose and the Cast behind it, so that the Transpose meets those that follow.
+    """Swap a Transpose and the Cast after it, so that the Transpose can be merged with those that follow.
 
-    ONNX Runtime 1.31 ends the process where a transposed, cast and transposed tensor is multiplied and used otherwise.
+    ONNX Runtime 1.31 crashes where a transposed, cast and transposed tensor is multiplied and also used otherwise.
     """
-    del results  # the transposed tensor stays where it is used by itself
+    del results  # the transposed tensor is kept where it is used by itself
     transposed: dict[str, OnnxNode] = {}
     nodes: list[OnnxNode] = []
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""`fold`: what depends on no input is computed once, when the model is written."""
+"""`fold`: constant folding, the computation of nodes that depend on no input when the model is written."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..deferred import Array, DeferredTensor, array_of, type_of
 from ..graph import Graph
 from ..onnx_node import OnnxNode, node_proto
 
-SMALL = 2**12  # bytes; only larger tensors count in how much a model grows
-AT_ONCE = 2**18  # bytes; larger tensors are computed when they are written
-GROWTH = 2**20  # bytes that a model may grow by for what is computed of one set of tensors
+SMALL = 2**12  # bytes; only larger tensors count towards the growth of a model
+AT_ONCE = 2**18  # bytes; larger tensors are computed only when they are written
+GROWTH = 2**20  # bytes by which a model may grow for each set of connected tensors
 
-# What onnx's reference implementation is right about, as tests/converter/test_onnx_passes.py tries on every op's cases.
-# (It isn't about Pad with negative pads, GatherElements on part of an axis, and Pow of integers.)
+# Operators that onnx's reference implementation computes correctly, as tests/converter/test_onnx_passes.py checks with
+# the cases of every op. (It is wrong for Pad with negative pads, GatherElements on part of an axis, Pow of integers.)
 MOVING = frozenset({
     "Cast", "Concat", "ConstantOfShape", "Expand", "EyeLike", "Flatten", "Gather", "GatherND", "Identity", "OneHot",
     "Range", "Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile",
@@ -38,11 +38,11 @@ Tensor = Array | DeferredTensor
 
 
 def fold(graph: Graph, results: set[str]) -> None:
-    """Replace nodes that depend on no input by what they compute.
+    """Replace nodes that depend on no input by their results.
 
-    That is done by onnx's reference implementation, when the tensor is written: a transposed weight is a view, and no
-    second set of weights is ever held. Where a model would grow (a table that is also used transposed, a large tensor
-    expanded from a small one), the nodes stay. So do those that let no gradient pass to a parameter.
+    Onnx's reference implementation computes them when the tensor is written: a transposed weight is a view, so there is
+    never a second copy of the weights in memory. Nodes stay where the model would grow (a table that is also used
+    transposed, a large tensor expanded from a small one), or where they stop the gradient to a parameter.
     """
     known: dict[str, Tensor] = dict(graph.initializers)
     of_parameters = set(graph.sources)
@@ -64,16 +64,16 @@ def fold(graph: Graph, results: set[str]) -> None:
 
 
 def _can_fold(node: OnnxNode, known: Mapping[str, Tensor]) -> bool:
-    """Whether the reference computes it as runtimes do: those keep more digits between operators of half precision."""
+    """Whether the reference implementation agrees with runtimes, which keep more digits between half-precision ops."""
     if node.op_type in MOVING:
         return True
     return node.op_type in COMPUTING and not any(is_half(type_of(known[name]).dtype) for name in node.inputs if name)
 
 
 def _add(graph: Graph, folded: list[OnnxNode], known: Mapping[str, Tensor], used: set[str]) -> None:
-    """Make initializers of what the folded nodes compute and others use, named after the tensor it is of.
+    """Make initializers of the results of folded nodes that other nodes use, named after their origin.
 
-    That is the one large tensor among those that it is computed of, else the first parameter or buffer.
+    The origin is the only large tensor that a result is computed from, else the first parameter or buffer.
     """
     stems = {name: name for name in graph.initializers}
     renamed: dict[str, str] = {}
@@ -101,9 +101,9 @@ def _add(graph: Graph, folded: list[OnnxNode], known: Mapping[str, Tensor], used
 def _without_growth(
     graph: Graph, nodes: list[OnnxNode], known: Mapping[str, Tensor], results: set[str]
 ) -> list[OnnxNode]:
-    """Those nodes that can be folded without the model growing by more than `GROWTH`.
+    """Return the nodes that can be folded without making the model grow by more than `GROWTH`.
 
-    Large tensors that nodes connect are weighed together: those that would be in the model, against those that are.
+    Large tensors that nodes connect count together: those that would be in the model minus those that are in it.
     """
     sets: dict[str, str] = {}
 
@@ -125,7 +125,7 @@ def _without_growth(
         change = (known[name].nbytes if name in used else 0) - (known[name].nbytes if name in graph.initializers else 0)
         growth[representative(name)] = growth.get(representative(name), 0) + change
     kept: list[OnnxNode] = []
-    left: set[str] = set()  # what isn't a constant any more
+    left: set[str] = set()  # tensors that are no longer constants
     for node in nodes:
         large = connected(node)
         if left.intersection(node.inputs) or (large and growth[representative(large[0])] > GROWTH):
@@ -136,7 +136,7 @@ def _without_growth(
 
 
 def _compute(node: OnnxNode, known: Mapping[str, Tensor], opset: int) -> dict[str, Tensor] | None:
-    """What the node computes, by name; None where its types can't be told beforehand."""
+    """Return the results of the node by name; None if their types can't be inferred."""
     proto = node_proto(node, {})
     inputs = {name: known[name] for name in node.inputs if name}
     types = _infer_types(proto, inputs, opset)
@@ -180,7 +180,7 @@ def _type(tensor: onnx.TypeProto.Tensor) -> Type:
 
 
 def _evaluate(node: onnx.NodeProto, inputs: Mapping[str, Tensor], opset: int, position: int, type: Type) -> Array:
-    """Output `position` of the node, by onnx's reference implementation."""
+    """Compute output `position` of the node by onnx's reference implementation."""
     graph = onnx.GraphProto(name="folded", node=[node])
     graph.input.extend(onnx.ValueInfoProto(name=name) for name in inputs)
     graph.output.add(name=node.output[position])

@@ -1,4 +1,4 @@
-"""`fuse_batch_norm`: a batch normalization with fixed statistics is part of the convolution before it."""
+"""`fuse_batch_norm`: fuses a batch normalization with fixed statistics into the convolution before it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy as np
 from ..graph import Graph
 from ..onnx_node import OnnxNode
 
-SCALED_AXIS = {"Conv": 0, "ConvTranspose": 1}  # of the weight: that of the channels that come out
+SCALED_AXIS = {"Conv": 0, "ConvTranspose": 1}  # the axis of the output channels in the weight
 
 
 def fuse_batch_norm(graph: Graph, results: set[str]) -> None:
-    """Conv or ConvTranspose, then BatchNormalization: weight and bias of the convolution take up scale and shift.
+    """Fuse scale and shift of a BatchNormalization into weight and bias of the Conv or ConvTranspose before it.
 
     With s = scale / sqrt(variance + epsilon), the weight becomes `weight * s` and the bias `(bias - mean) * s + shift`,
     computed in float64 and rounded once.
@@ -30,7 +30,7 @@ def fuse_batch_norm(graph: Graph, results: set[str]) -> None:
 
 
 def _is_whole(node: OnnxNode) -> bool:
-    """Whether the channels that come out are along one axis of the weight."""
+    """Whether one axis of the weight holds all output channels."""
     return node.op_type == "Conv" or node.attributes.get("group", 1) == 1
 
 

@@ -1,4 +1,4 @@
-"""`fuse_gemm`: a product of matrices and the addition of a bias are one Gemm."""
+"""`fuse_gemm`: fuses a matrix product and the addition of a bias into one Gemm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..onnx_node import OnnxNode
 
 
 def fuse_gemm(graph: Graph, results: set[str]) -> None:
-    """`a @ b + c` with matrices a and b, and a c of one row, becomes Gemm-13."""
+    """Replace `a @ b + c`, with matrices a and b and a c of one row, by Gemm-13."""
     uses = graph.uses()
     products: dict[str, OnnxNode] = {}
     nodes: list[OnnxNode] = []

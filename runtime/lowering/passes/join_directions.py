@@ -1,4 +1,4 @@
-"""`join_directions`: a recurrent layer that goes forward and one that goes backward are one, in both directions."""
+"""`join_directions`: joins a forward and a reverse recurrent layer on the same sequence into a bidirectional one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..onnx_node import OnnxNode
 
 RECURRENT = ("GRU", "LSTM", "RNN")
 BOTH_WAYS = frozenset({"hidden_size", "direction", "activations", "linear_before_reset"})
-"""Attributes that layers may have which are joined."""
+"""Attributes that layers to be joined may have."""
 
 
 def join_directions(graph: Graph, results: set[str]) -> None:
-    """LSTM-14, GRU-14 or RNN-14 forward and in reverse, on one sequence and with weights of the model: bidirectional.
+    """Join LSTM-14, GRU-14 or RNN-14 forward and in reverse, on one sequence and with stored weights.
 
-    What each gives is split off again; the outputs of all steps that are put side by side already are.
+    The outputs of each direction are split off again, unless they are concatenated anyway.
     """
     del results
     waiting: dict[tuple[Any, ...], OnnxNode] = {}
@@ -44,20 +44,20 @@ def _settings(node: OnnxNode) -> str:
 
 
 def _can_move(graph: Graph, node: OnnxNode, other: OnnxNode) -> bool:
-    """Whether all that the node takes is there where the other stands, and both take the same kinds of input."""
+    """Whether all inputs of the node are available at the place of the other, and both have the same kinds of input."""
     given = [bool(name) for name in node.inputs] == [bool(name) for name in other.inputs]
     return given and all(not n or n in graph.initializers or n in other.inputs for n in node.inputs)
 
 
 def _cut_out(graph: Graph, node: OnnxNode) -> list[OnnxNode]:
-    """Take a node, and those after it, out of the graph; what is emitted then takes its place. Gives those after it."""
+    """Remove a node and those after it from the graph, so that others can be emitted in its place; return the rest."""
     position = graph.nodes.index(node)
     rest, graph.nodes = graph.nodes[position + 1 :], graph.nodes[:position]
     return rest
 
 
 def _join(graph: Graph, one: OnnxNode, two: OnnxNode) -> dict[str, str]:
-    """Emit the layer in both directions; what takes the place of the outputs of the two."""
+    """Emit the bidirectional layer; return the replacements of the outputs of the two layers."""
     forward, reverse = (one, two) if one.attributes["direction"] == "forward" else (two, one)
 
     def together(place: int) -> str:
@@ -77,11 +77,11 @@ def _join(graph: Graph, one: OnnxNode, two: OnnxNode) -> dict[str, str]:
 
 
 def _concatenate_directions(graph: Graph) -> None:
-    """Concat-13 of the outputs of both directions, features after features: a Transpose-13 and a Reshape-14."""
+    """Replace Concat-13 of the outputs of both directions along the features by a Transpose-13 and a Reshape-14."""
     producers = {output: node for node in graph.nodes for output in node.outputs}
 
     def direction(name: str) -> tuple[str, int] | None:
-        """The outputs of a bidirectional layer, and which of its directions the tensor is."""
+        """Return the output of a bidirectional layer that a tensor is part of, and the index of its direction."""
         squeezed = producers.get(name)
         split = producers.get(squeezed.inputs[0]) if squeezed is not None and squeezed.op_type == "Squeeze" else None
         if split is None or split.op_type != "Split" or split.attributes["axis"] != 1 or squeezed is None:

@@ -1,4 +1,4 @@
-"""`select`: a part of one element whose axis is dropped is that element."""
+"""`select`: replaces a slice of size 1 whose axis is dropped by an index."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .simplify import RESHAPES
 
 
 def select(graph: Graph, results: set[str]) -> None:
-    """`x[:, 2:3]` without its axis, Slice and Reshape, becomes Gather-13 with a scalar index: `x[:, 2]`."""
-    del results  # a part that is used otherwise, or handed out, stays
+    """Replace Slice and Reshape for `x[:, 2:3]` without its axis by Gather-13 with a scalar index, `x[:, 2]`."""
+    del results  # a slice that is used otherwise, or returned, stays
     parts = {node.outputs[0]: node for node in graph.nodes if node.op_type == "Slice"}
     graph.nodes = [
         _element(graph, node, parts[node.inputs[0]]) if node.op_type in RESHAPES and node.inputs[0] in parts else node

@@ -1,4 +1,4 @@
-"""`simplify`: nodes that change nothing vanish, and those that only rearrange a tensor become one where they meet."""
+"""`simplify`: removes nodes that change nothing, and merges adjacent nodes that only rearrange a tensor."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ RESHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def simplify(graph: Graph, results: set[str]) -> None:
-    """Leave out what changes nothing; two transpositions are one, and two changes of shape."""
-    del results  # a node whose tensor is handed out stays where others don't need it any more
+    """Remove nodes that change nothing; merge two transpositions, and two changes of shape, into one."""
+    del results  # a node whose tensor is returned stays even if other nodes don't need it any more
     producers: dict[str, OnnxNode] = {}
     same: dict[str, str] = {}
     nodes: list[OnnxNode] = []
@@ -31,7 +31,7 @@ def simplify(graph: Graph, results: set[str]) -> None:
 
 
 def _merge(graph: Graph, node: OnnxNode, producers: dict[str, OnnxNode]) -> OnnxNode:
-    """The node that does at once what this one does after the one before it; the node itself if there is none."""
+    """Return one node for this one and the one before it; the node itself if they can't be merged."""
     before = producers.get(node.inputs[0]) if node.inputs else None
     if before is None:
         return node
@@ -46,7 +46,7 @@ def _merge(graph: Graph, node: OnnxNode, producers: dict[str, OnnxNode]) -> Onnx
 
 
 def _identity_input(graph: Graph, node: OnnxNode) -> str | None:
-    """The input that the node hands on as it is; None if it changes it, or lets no gradient pass."""
+    """Return the input that the node returns unchanged; None if it changes it, or stops the gradient."""
     kind = node.op_type
     if STOP_GRADIENT in node.metadata:
         return None

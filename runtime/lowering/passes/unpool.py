@@ -1,4 +1,4 @@
-"""`unpool`: the gradient of a max pool goes the shortest way back."""
+"""`unpool`: simplifies the gradient of a max pool."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..onnx_node import OnnxNode
 
 
 def unpool(graph: Graph, results: set[str]) -> None:
-    """MaxUnpool takes positions as MaxPool counts them, and what masks its result masks what it is given.
+    """Let MaxUnpool use the positions of MaxPool directly, and mask its input instead of its result.
 
-    Positions in the plane, as ATen has them, are those in the whole tensor less where the plane begins: which is added
-    again. And where a ReLU came before the pool, its gradient is masked where it was 0: at the chosen places that is
-    where the maxima are 0, which are fewer; elsewhere the gradient is 0 anyway.
+    Positions in the plane, as in ATen, are those in the whole tensor minus the start of the plane, which is then added
+    again. If a ReLU precedes the pool, its gradient is masked where its result was 0. At the positions of the maxima
+    that is where the maxima are 0, and there are fewer of these; elsewhere the gradient is 0 anyway.
     """
     uses = graph.uses()
     producers = {name: node for node in graph.nodes for name in node.outputs}
@@ -31,7 +31,7 @@ def unpool(graph: Graph, results: set[str]) -> None:
 
 
 def _whole_positions(places: str, producers: Mapping[str, OnnxNode]) -> str:
-    """`indices`, where `places` are `indices - begins + begins`; else `places`."""
+    """Return `indices` if `places` is `indices - begins + begins`, else `places`."""
     added = producers.get(places)
     taken = producers.get(added.inputs[0]) if added is not None and added.op_type == "Add" else None
     if added is None or taken is None or taken.op_type != "Sub" or taken.inputs[1] != added.inputs[1]:
@@ -40,7 +40,7 @@ def _whole_positions(places: str, producers: Mapping[str, OnnxNode]) -> str:
 
 
 def _mask_input(graph: Graph, where: OnnxNode, producers: Mapping[str, OnnxNode]) -> OnnxNode:
-    """MaxUnpool of what is masked, if `where` masks what a MaxUnpool gives by the maxima's being at most 0."""
+    """Return a MaxUnpool with a masked input, if `where` masks the result of a MaxUnpool where maxima are at most 0."""
     mask, zero, unpooled = where.inputs
     unpools, compares = producers.get(unpooled), producers.get(mask)
     if unpools is None or compares is None or unpools.op_type != "MaxUnpool" or compares.op_type != "LessOrEqual":

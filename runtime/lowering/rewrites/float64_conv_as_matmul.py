@@ -1,6 +1,6 @@
-"""`float64_conv_as_matmul`: convolutions and means of windows in float64 are sums and products of matrices.
+"""`float64_conv_as_matmul`: replaces convolutions and average pools in float64 by matrix products and sums.
 
-ONNX Runtime (1.31) has kernels for them in float32 only on the CPU.
+On the CPU, ONNX Runtime (1.31) has kernels for them in float32 only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Shape = tuple[Dim, ...]
 
 
 def float64_conv_as_matmul(builder: Builder, node: Node) -> bool:
-    """The rule; empty results have a form of their own in ONNX."""
+    """The rule for `rewrite`; empty results are lowered separately."""
     y = node.outputs[0]
     if node.op not in FORMS or y.dtype != FLOAT64 or 0 in (y.type.sizes or ()):
         return False
@@ -38,7 +38,7 @@ def _conv(
     shape: Shape, x: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor | None = None, *,
     stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
 ) -> Any:  # fmt: skip
-    """The windows of each group as the columns of a matrix, multiplied by the weight."""
+    """Multiply the windows of each group, as the columns of a matrix, by the weight."""
     kernel = tuple(int(n) for n in weight.shape[2:])
     rank, counts = len(kernel), shape[2:]
     x = _pad(x, padding)
@@ -57,7 +57,7 @@ def _conv_transpose(
     shape: Shape, x: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor | None = None, *,
     stride: Sizes, padding: Padding, output_padding: Shape, dilation: Sizes, groups: int,
 ) -> Any:  # fmt: skip
-    """A convolution by single steps of `x` with zeros between its elements, by the weight turned round."""
+    """Convolve `x`, with zeros between its elements, with the flipped weight, at stride 1."""
     channels, out_channels, *kernel = weight.shape
     spatial = tuple(range(2, 2 + len(kernel)))
     pads = []
@@ -79,12 +79,12 @@ def _avg_pool(shape: Shape, x: SymbolicTensor, **attributes: Any) -> Any:
 
 
 def _avg_pool_gradient(shape: Shape, g: SymbolicTensor, *, size: Shape, **attributes: Any) -> Any:
-    """What each window got, spread over its elements."""
+    """Spread the cotangent of each window over its elements."""
     kernel, stride, padding = _geometry(attributes).values()
     share = g / _divisors(g, size, g.shape[2:], **attributes)
     for i, (count, k, s, (before, _)) in enumerate(zip(g.shape[2:], kernel, stride, padding, strict=True)):
         axis = i + 2
-        end = size[i] + before - count * s  # negative where the last window reaches beyond the image
+        end = size[i] + before - count * s  # negative if the last window extends beyond the image
         share = _pad_axis(_insert_zeros(share, axis, s), axis, (k - 1 - before, end))
         share = reduction.reduce_sum(_windows(share, axis, k, size[i], 1, 1), axes=(axis,))
     return share
@@ -96,7 +96,7 @@ FORMS: dict[str, Callable[..., Any]] = {
     "avg_pool": _avg_pool,
     "avg_pool_gradient": _avg_pool_gradient,
 }
-"""Given the shape of the result, and operands and attributes of the op; the last node that each appends gives that."""
+"""By op: takes the shape of the result, operands and attributes; the last node that it appends computes the result."""
 
 
 def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sums(x: SymbolicTensor, counts: Shape, *, kernel: Sizes, stride: Sizes, padding: Padding) -> Any:
-    """The sums of windows, of which the last may reach beyond the padding."""
+    """Return the sums of windows, the last of which may extend beyond the padding."""
     x = _pad(x, padding)
     for i, (k, s, count) in enumerate(zip(kernel, stride, counts, strict=True)):
         axis, reach = i + 2, (count - 1) * s + k
@@ -118,7 +118,7 @@ def _divisors(
     x: SymbolicTensor, sizes: Shape, counts: Shape, *, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Any:  # fmt: skip
-    """What the sum of each window is divided by: where they differ, how many elements it has."""
+    """Return the divisor of the sum of each window: the number of its elements, if the windows differ."""
     if divisor_override is not None:
         return float(divisor_override)
     if not ceil_mode and (count_include_pad or not any(map(any, padding))):
@@ -130,14 +130,14 @@ def _divisors(
 
 
 def _windows(x: SymbolicTensor, axis: int, size: int, count: Dim, stride: int, dilation: int) -> SymbolicTensor:
-    """`axis` replaced by two: the taps of a window, and the windows."""
+    """Replace `axis` by two: the taps of a window, and the windows."""
     starts = x.builder.create(creation.arange, start=0, stop=count, dtype=INT64) * stride
     windows: SymbolicTensor = take(x, starts + np.arange(size)[:, None] * dilation, axis=axis)
     return windows
 
 
 def _insert_zeros(x: SymbolicTensor, axis: int, step: int) -> Any:
-    """Along `axis`, each element is followed by `step - 1` zeros."""
+    """Insert `step - 1` zeros after each element along `axis`."""
     if step == 1:
         return x
     before, after = x.shape[: axis + 1], x.shape[axis + 1 :]
@@ -146,7 +146,7 @@ def _insert_zeros(x: SymbolicTensor, axis: int, step: int) -> Any:
 
 
 def _pad(x: SymbolicTensor, padding: tuple[tuple[Dim, Dim], ...], value: float = 0.0) -> Any:
-    """`x` with its spatial axes padded; cut where a number is negative."""
+    """Pad the spatial axes of `x`; negative numbers crop."""
     if not any(map(any, padding)):
         return x
     before, after = zip(*padding, strict=True)
@@ -154,7 +154,7 @@ def _pad(x: SymbolicTensor, padding: tuple[tuple[Dim, Dim], ...], value: float =
 
 
 def _pad_axis(x: SymbolicTensor, axis: int, padding: tuple[Dim, Dim]) -> Any:
-    """`x` with zeros around it along one axis; cut where a number is negative."""
+    """Pad one axis of `x` with zeros; negative numbers crop."""
     if padding == (0, 0):
         return x
     none = [(0, 0)] * x.ndim

@@ -1,6 +1,6 @@
-"""`int64_sum_as_matmul`: sums of int64 are products with ones, which ONNX Runtime computes in integers.
+"""`int64_sum_as_matmul`: replaces sums of int64 by products with ones, which ONNX Runtime computes in integers.
 
-Its ReduceSum (1.31) on the CPU adds up int64 in float64, which has 53 bits, and takes several times as long.
+Its ReduceSum (1.31) on the CPU adds int64 in float64, which has 53 bits, and takes several times as long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .rewrite import take_over_outputs
 
 
 def int64_sum_as_matmul(builder: Builder, node: Node) -> bool:
-    """The rule."""
+    """The rule for `rewrite`."""
     if node.op != "reduce_sum" or node.outputs[0].dtype != INT64:
         return False
     assert node.inputs[0] is not None
