@@ -40,10 +40,10 @@ class Enclosing(Protocol):
     def outer(self) -> Enclosing | None:
         """The one around it."""
 
-    def imported(self, x: Any) -> Any:
+    def import_values(self, x: Any) -> Any:
         """A tensor of outside, as it is used within."""
 
-    def begins_gradient(self) -> None:
+    def on_gradient(self) -> None:
         """A gradient is asked for within."""
 
 
@@ -87,7 +87,7 @@ class Recording(ABC):
         """The output of a node; within `without_gradient`, a `stop_gradient` of it."""
 
     @abstractmethod
-    def imported(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+    def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Operands as they are used in the branch or loop that is recorded, if one is."""
 
     @abstractmethod

@@ -13,7 +13,7 @@ from ..common.elements import Data, unknown_elements
 from ..common.nested import is_alike, mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..current_trace import tracing
+from ..current_trace import use_trace
 from ..eager import tape
 from ..ir import types
 from ..ir.dim_usage import answering
@@ -89,7 +89,7 @@ class Trace(Recording):
 
     # ---- operators ----
 
-    def records(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
+    def should_record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
         """Whether an operator on arrays and symbolic data is recorded; otherwise it is computed at once."""
         return (
             any(isinstance(x, SymbolicTensor) for x in operands)
@@ -143,9 +143,9 @@ class Trace(Recording):
             self._constants[id(array)] = array, self.builder.constant(array)
         return self._constants[id(array)][1]
 
-    def imported(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+    def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Operands of an operator as they are used in the branch or loop that is recorded, if one is."""
-        return tuple(operands) if self.region is None else tuple(map(self.region.imported, operands))
+        return tuple(operands) if self.region is None else tuple(map(self.region.import_values, operands))
 
     def once(self, what: str, x: Tensor, make: Callable[[], Any]) -> Any:
         """What `make` gives for a symbolic tensor, made once for what is computed in the same way.
@@ -162,7 +162,7 @@ class Trace(Recording):
             self.made[*same, region] = make()
         return self.made[*same, region]
 
-    def prints(self, items: Sequence[Any]) -> None:
+    def print_tensors(self, items: Sequence[Any]) -> None:
         """`ops.Print` of what may be symbolic: at each run of the program."""
         print_when_run(items, None)
 
@@ -183,7 +183,7 @@ class Trace(Recording):
             self.builder.cell, self.builder.elsewhere = before
 
     @contextlib.contextmanager
-    def replaying(self, source: Source | None) -> Iterator[None]:
+    def replay(self, source: Source | None) -> Iterator[None]:
         """Within the context, a node of another program is recorded as it is, whatever its operands are."""
         before, self._replaying = self._replaying, True
         try:
@@ -303,7 +303,7 @@ class Trace(Recording):
         """Within the context, Python is traced; what it changed unseen is refused at the end, and all is as it was."""
         answers = answering(self.guard.needs_number, self.guard.compares)
         try:
-            with tracing(self), tape.recording(None), answers, at_each_run():
+            with use_trace(self), tape.record_on(None), answers, at_each_run():
                 try:
                     yield
                     self.guard.finish(self._root)

@@ -19,7 +19,7 @@ from ..ir.program import Program
 from ..ir.types import Node, Type, Value, is_floating
 from ..ops import elementwise
 from ..ops.registry import get
-from ..precision import casting, overridden_dtype
+from ..precision import casts_operands, effective_dtype
 from ..programs.call import as_array
 from ..programs.evaluation import Evaluation
 from ..programs.interpreter import FAILURES, bind, failure
@@ -105,7 +105,7 @@ class GraphCell(Cell):
         ]
         values: dict[Value, Any] = dict(zip(program.inputs, inputs, strict=True))
         trace = current()
-        unchanged = None if trace is None or casting() else self._graph.unchanged()
+        unchanged = None if trace is None or casts_operands() else self._graph.unchanged()
         if trace is not None and unchanged is not None:
             cells, parameters = unchanged
             wanted = (*program.outputs, *program.updates.values())
@@ -203,8 +203,8 @@ class _Graph:
         trace = current()
         if trace is not None:
             return {c.value: wrapped(trace.builder.constant(c.data, c.value.dtype)) for c in self.program.constants}
-        exact = [c for c in self.program.constants if overridden_dtype(c.value.dtype) != c.value.dtype]
-        return self._constants | {c.value: wrapped(c.data.astype(overridden_dtype(c.value.dtype))) for c in exact}
+        exact = [c for c in self.program.constants if effective_dtype(c.value.dtype) != c.value.dtype]
+        return self._constants | {c.value: wrapped(c.data.astype(effective_dtype(c.value.dtype))) for c in exact}
 
     def cell(self, path: str) -> Cell:
         """The Cell that is at a path now; `UsageError` if there is none any more."""
@@ -274,7 +274,7 @@ class _Run(Evaluation):
         if trace is None:
             return x
         attributes = dict(node.attributes) | {"call": self.numbers[node.attributes["call"]]}
-        with trace.replaying(node.source):
+        with trace.replay(node.source):
             return get(node.op)(x, **attributes)
 
     def execute(self, number: int) -> None:
@@ -313,7 +313,7 @@ class _Run(Evaluation):
             if trace is None:
                 results = step.op(*operands, **self.attributes(step))
             else:
-                with trace.replaying(node.source):
+                with trace.replay(node.source):
                     results = step.op(*operands, **self._with_new_symbols(self.attributes(step), trace))
         except ProgramError:
             raise
@@ -321,9 +321,9 @@ class _Run(Evaluation):
             raise failure(self.graph.program, node, operands, error) from error
         return tuple(map(_as_tensor, results)) if isinstance(results, tuple) else _as_tensor(results)
 
-    def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Any]:
+    def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Any]:
         """The sizes that Tensors tell; while Python is traced, they have new names already."""
-        return super().found_sizes(step, tuple(map(as_array, results))) if current() is None else {}
+        return super().new_sizes(step, tuple(map(as_array, results))) if current() is None else {}
 
     def _with_new_symbols(self, attributes: dict[str, Any], trace: Trace) -> dict[str, Any]:
         """The attributes, with new names for the sizes that the node finds when it runs."""
@@ -348,7 +348,7 @@ class _Run(Evaluation):
 
 def _in_dtype_of(value: Value, x: Any) -> Any:
     """`x`; while a dtype of computation is set (`to_float`), in the dtype that the program takes."""
-    cast = casting() and is_floating(x.dtype) and is_floating(value.dtype) and x.dtype != value.dtype
+    cast = casts_operands() and is_floating(x.dtype) and is_floating(value.dtype) and x.dtype != value.dtype
     return elementwise.cast(x, dtype=value.dtype) if cast else x
 
 
