@@ -90,7 +90,7 @@ def to_onnx(
     inputs: Named = list(zip(input_names(program), program.inputs, strict=True))
 
     axes = AxisNames([*inputs, *results], dynamic_axes or {})
-    choice = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
+    choice = opsets.choose(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
     lowering, choice = lower_program(program, nodes, choice, inputs, results)
     if optimize:
         lowering.optimize()

@@ -17,7 +17,7 @@ from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Value, is_floating
 from ..programs.gradient_program import GradientProgram, differentiate
 from ..programs.random_inputs import random_nodes
-from ..programs.subprograms import evaluated
+from ..programs.subprograms import evaluate_program
 from ..tree import positional
 from .program_runner import Computation, ProgramRunner
 
@@ -111,7 +111,7 @@ class Tracking:
         for value in (*self.runner.program.inputs, *self.runner.parameters):
             given[value] = wrapped(results[value], now, numbers.get(value))
         sampled = {value for node in random_nodes(whole) for value in node.outputs}
-        values = evaluated(whole, given, {value: wrapped(results[value]) for value in sampled})
+        values = evaluate_program(whole, given, {value: wrapped(results[value]) for value in sampled})
         found = (None if g is None else values[g] for g in map(self._gradient_of, numbers))
         return [x if x is None or isinstance(x, Tensor) else wrapped(x) for x in found]
 

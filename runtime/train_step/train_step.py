@@ -14,7 +14,7 @@ import numpy as np
 from .. import tree
 from ..common.parameter import Parameter
 from ..common.tensor import wrapped
-from ..compiled.session import chosen_provider
+from ..compiled.session import choose_provider
 from ..errors import UsageError
 from ..ir.program import Program
 from ..nn.cell import Cell
@@ -23,7 +23,7 @@ from ..nn.optim.optimizer import Optimizer
 from ..nn.optim.rates import ListedRates
 from ..nn.wrap.training_step import TrainingStep
 from ..programs.call import as_array
-from ..storage.files import whole_file
+from ..storage.files import atomic_file
 from ..storage.safetensors_bytes import from_bytes, to_bytes
 from .arguments import StepKeywords, training_step
 from .compiled_step import CompiledStep
@@ -65,7 +65,7 @@ def compile_train_step(
         UsageError: a pattern matches no Parameter, no Parameter is left to train, or an argument is something else.
         TypeError, ValueError: `clip_norm`, `accumulate` or `loss_scale` is out of range.
     """
-    return TrainStep(training_step(network, loss, optimizer, **options), chosen_provider(provider))
+    return TrainStep(training_step(network, loss, optimizer, **options), choose_provider(provider))
 
 
 class TrainStep:
@@ -261,7 +261,7 @@ class TrainStep:
             UsageError: the file can't be written.
         """
         try:
-            with whole_file(Path(path)) as file:
+            with atomic_file(Path(path)) as file:
                 file.write(to_bytes(self.state()))
         except OSError as error:
             raise UsageError(f"can't write {path}: {error.strerror or error}") from error
