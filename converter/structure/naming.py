@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 MAX_LENGTH = 100
 """Characters of a name that is made; one that is kept may be longer."""
+KEYWORDS = frozenset(keyword.kwlist)
 _HARMLESS = re.compile(r"[A-Za-z0-9_:/-]+")
 
 
@@ -23,19 +24,17 @@ def is_harmless(name: str) -> bool:
     return name.isidentifier() and unicodedata.normalize("NFKC", name) == name
 
 
-def identifier(text: str, fallback: str = "x", reserved: Collection[str] | None = None) -> str:
+def identifier(text: str, fallback: str = "x", reserved: Collection[str] = KEYWORDS) -> str:
     """An identifier like a text: other characters become `_`.
 
     Args:
         text: the text.
-        fallback: what stands in place of nothing.
-        reserved: names that get a `_` behind them; without these, keywords get an `x_` before them.
+        fallback: what stands in place of nothing, and before what would begin with a digit.
+        reserved: names that get a `_` behind them, as PEP 8 has it.
     """
     name = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text[:MAX_LENGTH])).strip("_")
     if not f"x{name}".isidentifier():
         name = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     name = name or fallback
-    if reserved is not None:
-        name = name if name.isidentifier() else f"{fallback}_{name}"
-        return f"{name}_" if name in reserved else name
-    return f"x_{name}" if not name.isidentifier() or keyword.iskeyword(name) else name
+    name = name if name.isidentifier() else f"{fallback}_{name}"
+    return f"{name}_" if name in reserved else name

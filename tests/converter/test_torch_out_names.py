@@ -299,6 +299,14 @@ def test_an_identifier_is_made_of_any_text(text: str) -> None:
     assert identifier(made) == made
 
 
+@pytest.mark.parametrize(
+    ("text", "fallback", "made"),
+    [("class", "x", "class_"), ("1x1", "x", "x_1x1"), ("1x1", "Module", "Module_1x1"), ("", "Module", "Module")],
+)
+def test_what_is_no_identifier_is_made_one(text: str, fallback: str, made: str) -> None:
+    assert identifier(text, fallback) == made
+
+
 def test_names_are_given_in_linear_time() -> None:
     names = Namespace()
     assert [names.free("x") for _ in range(3)] == ["x", "x_1", "x_2"]
