@@ -234,14 +234,14 @@ def gru(
     functions = layer.functions(activations, activation_alpha, activation_beta, clip)
     plain = clip is None and [a.lower() for a in activations or []] in ([], ["sigmoid", "tanh"] * len(layer.reversals))
 
-    def step(i: int, *weights: Any) -> Step:
-        return _gru_step(layer, *weights, functions[i], bool(linear_before_reset))
+    def step(i: int, w: Any, r: Any, b_ih: Any, b_hh: Any) -> Step:
+        return _gru_step(layer, w, r, b_ih, b_hh, functions[i], bool(linear_before_reset))
 
     op = gru_layer if plain and linear_before_reset else None
     return layer.run([W, R, B, sequence_lens], [initial_h], lambda i: op, step)
 
 
-def _gru_step(layer: _Layer, w: Any, r: Any, b_ih: Any, b_hh: Any, functions: list[Activation], after: bool) -> Any:
+def _gru_step(layer: _Layer, w: Any, r: Any, b_ih: Any, b_hh: Any, functions: list[Activation], after: bool) -> Step:
     """A step of GRU-22, gates in order z, r, h: the reset applies to the state, or `after` its product."""
     f, g = functions
     size = layer.hidden
@@ -283,8 +283,8 @@ def lstm(
         *others, lengths = operands
         return lstm_layer(*others, None, lengths, reverse=reverse)  # without a projection
 
-    def step(i: int, *weights: Any) -> Step:
-        return _lstm_step(layer, *weights, layer.part(P, i), functions[i], bool(input_forget))
+    def step(i: int, w: Any, r: Any, b_ih: Any, b_hh: Any) -> Step:
+        return _lstm_step(layer, w, r, b_ih, b_hh, layer.part(P, i), functions[i], bool(input_forget))
 
     return layer.run([W, R, B, sequence_lens], [initial_h, initial_c], lambda i: op if plain else None, step)
 
