@@ -13,11 +13,12 @@ import torch
 from torch import nn
 
 from cellbridge import parity
-from cellbridge.parity.assertions import PortTrainingKeywords, TrainingKeywords
+from cellbridge.parity.assertions import CompareKeywords, PortTrainingKeywords, TrainingKeywords
 from cellbridge.parity.dtypes import dtype_name
 from cellbridge.parity.options import OptionKeywords, Options
 from cellbridge.parity.training.training_config import TrainingConfig, TrainingConfigKeywords
 from cellbridge.runtime.errors import UsageError
+from cellbridge.runtime.train_step.arguments import StepKeywords, training_step
 
 X = (torch.ones(2, 4),)
 NET = nn.Linear(4, 4)
@@ -81,21 +82,17 @@ def test_the_keywords_that_editors_complete_are_the_fields(keywords: Any, option
 
 
 @pytest.mark.parametrize(
-    ("keywords", "function"),
-    [(TrainingKeywords, parity.check_training), (PortTrainingKeywords, parity.compare_training)],
+    ("keywords", "function", "fields"),
+    [
+        (CompareKeywords, parity.compare, OptionKeywords),
+        (TrainingKeywords, parity.check_training, TrainingConfigKeywords),
+        (PortTrainingKeywords, parity.compare_training, None),
+        (StepKeywords, training_step, None),
+    ],
 )
-def test_the_keywords_of_assert_training_parity_are_those_of_what_it_calls(keywords: Any, function: Any) -> None:
-    parameters = inspect.signature(function).parameters.values()
-    own = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    inherited = set(TrainingKeywords.__annotations__) if any(p.kind is p.VAR_KEYWORD for p in parameters) else set()
-    assert keywords.__optional_keys__ == own | inherited
-
-
-def test_assert_parity_takes_what_compare_takes() -> None:
-    def keyword_only(function: Any) -> set[str]:
-        return {p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
-
-    assert keyword_only(parity.assert_parity) == keyword_only(parity.compare)
+def test_keywords_that_are_passed_on_are_those_of_what_is_called(keywords: Any, function: Any, fields: Any) -> None:
+    own = {p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    assert keywords.__optional_keys__ == own | set(fields.__annotations__ if fields else ())
 
 
 def test_one_side_can_be_chosen() -> None:
