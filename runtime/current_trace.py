@@ -23,26 +23,26 @@ class Guard(Protocol):
     def follow_source(self, wanted: str, frame: FrameType) -> None:
         """Python needs the elements of a tensor for a condition, or a built-in function."""
 
-    def made(self, cell: Any) -> None:
+    def on_create(self, cell: Any) -> None:
         """A Cell is made."""
 
-    def sets(self, cell: Any, name: str, value: Any) -> None:
+    def on_set(self, cell: Any, name: str, value: Any) -> None:
         """An attribute of a Cell is set."""
 
-    def writes(self, x: Any) -> None:
+    def on_write(self, x: Any) -> None:
         """A Tensor is written to."""
 
-    def sets_flag(self, parameter: str) -> NoReturn:
+    def on_set_flag(self, parameter: str) -> NoReturn:
         """A flag of the Parameter of that name is set."""
 
-    def draws_initial_values(self) -> NoReturn:
+    def on_initial_values(self) -> NoReturn:
         """Initial values of a Parameter are made."""
 
 
 class Region(Protocol):
     """The branch or loop that is recorded now; see `graph.control.regions`."""
 
-    def begins_gradient(self) -> None:
+    def check_gradient(self) -> None:
         """A gradient is asked for inside of it."""
 
 
@@ -60,7 +60,7 @@ class Trace(Protocol):
     def region(self) -> Region | None:
         """The innermost branch or loop that is recorded; None outside of any."""
 
-    def records(self, op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
+    def should_record(self, op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
         """Whether an op on arrays and symbolic data is recorded; otherwise it is computed at once."""
 
     def record(self, op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
@@ -69,13 +69,13 @@ class Trace(Protocol):
     def apply(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """The Tensor (a tuple of several) of an op without operands that are Tensors."""
 
-    def imported(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+    def import_operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Operands of an op as they are used in the branch or loop that is recorded, if one is."""
 
     def once(self, what: str, x: Any, make: Callable[[], Any]) -> Any:
         """What `make` gives for a symbolic tensor, made once for what is computed in the same way."""
 
-    def prints(self, items: Sequence[Any]) -> None:
+    def record_print(self, items: Sequence[Any]) -> None:
         """Print tensors at each run of the program."""
 
     def place(self) -> Any:

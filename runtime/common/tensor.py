@@ -109,7 +109,7 @@ class Tensor(Elements):
         """Become `value`: its elements, and what is known of how they were computed."""
         trace = current()
         if trace is not None:
-            trace.guard.writes(self)
+            trace.guard.on_write(self)
         self._data, self._tape, self._number = value._data, value._tape, value._number
 
     if TYPE_CHECKING:  # operators and methods are attached by runtime.functional
@@ -199,7 +199,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Run the kernel of `op`; record it on the current tape if an operand is tracked there."""
     trace = current()
     if trace is not None:
-        inputs = trace.imported(inputs)
+        inputs = trace.import_operands(inputs)
     if taking_in():
         inputs = tuple(map(_taken, inputs))
     wanted = dtype_for(op.name, inputs)
@@ -212,7 +212,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         for x in arrays
     ]
     outputs: tuple[Data, ...]
-    if trace is not None and trace.records(op, arrays, attributes):
+    if trace is not None and trace.should_record(op, arrays, attributes):
         outputs = trace.record(op, arrays, attributes)
     else:
         left = next((x for x in arrays if isinstance(x, SymbolicTensor)), None)

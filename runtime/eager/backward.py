@@ -77,7 +77,7 @@ def run_with_gradients(
     _check_positions(args, positions)
     trace = current_trace()
     if trace is not None and trace.region is not None:
-        trace.region.begins_gradient()
+        trace.region.check_gradient()
     outer = tape.current()
     take_forward = getattr(fn, "take_forward", None) if outer is None else None  # a Cell may have kept one
     forward = take_forward(args, kwargs, weights) if take_forward else None

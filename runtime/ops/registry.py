@@ -227,7 +227,7 @@ class Op:
             if isinstance(operand, TensorLike):
                 return operand.apply(self, inputs, complete)
         trace = current()
-        if trace is not None and trace.records(self, inputs, complete):
+        if trace is not None and trace.should_record(self, inputs, complete):
             return trace.apply(self, inputs, complete)
         outputs = evaluate(self, _as_arrays(inputs), complete)
         return outputs[0] if len(outputs) == 1 else outputs

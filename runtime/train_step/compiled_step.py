@@ -10,7 +10,7 @@ import numpy as np
 
 from ..common.tensor import wrapped
 from ..errors import UsageError
-from ..graph.cache import MUST_BE_NUMBERS
+from ..graph.cache import SYMBOLIC_SIZE_ERRORS
 from ..graph.printing import write
 from ..nn.wrap.training_step import TrainingStep
 from .resident import Resident
@@ -54,7 +54,7 @@ class CompiledStep:
         tensors = tuple(map(wrapped, batch))
         try:
             traced = training_program(step, tensors, specs).holding(state)
-        except (*MUST_BE_NUMBERS, UsageError):
+        except (*SYMBOLIC_SIZE_ERRORS, UsageError):
             if not any(specs):
                 raise
             self.opens_sizes, self.batches = False, [this]
@@ -76,7 +76,7 @@ class CompiledStep:
 
     def takes(self, batch: Sequence[Array]) -> bool:
         """Whether a batch is of these dtypes, ranks and sizes, and all that Python decided on is as it was."""
-        if not self.traced.dependencies.hold() or _ranks(_kinds(batch)) != _ranks(self.batches[0]):
+        if not self.traced.dependencies.are_unchanged() or _ranks(_kinds(batch)) != _ranks(self.batches[0]):
             return False
         known: dict[tuple[int, ...], int] = {}
         return all(
@@ -89,7 +89,7 @@ class CompiledStep:
         """Loss and overflow; what the step prints is printed."""
         given = dict(zip(self.traced.program.inputs, batch, strict=True))
         results = self.resident.run(given | {value: handed_in[name] for name, value in self.handed_in.items()})
-        write(self.traced.printed, map(wrapped, results[2:]))
+        write(self.traced.print_entries, map(wrapped, results[2:]))
         return results[:2]
 
 

@@ -10,7 +10,7 @@ from ..common.parameter import Parameter
 from ..graph.dependencies import Dependencies
 from ..graph.printing import Entry
 from ..graph.sizes import tensor_arguments
-from ..graph.traced import run_trace, warn_of_writing
+from ..graph.traced import run_trace, warn_about_writes
 from ..ir.program import Program
 from ..ir.types import Value
 from ..namespace import Namespace
@@ -144,17 +144,17 @@ def training_program(step: TrainingStep, batch: tuple[Any, ...], dynamic_shapes:
     kept = state_tensors(step)
     by_parameter = {id(item.parameter): item.name for item in kept.values()}
     specs = None if dynamic_shapes is None else {"batch": tuple(dynamic_shapes)}
-    traced = run_trace(step, batch, {}, tensor_arguments(step, batch, {}, specs), gives_all=True)
+    traced = run_trace(step, batch, {}, tensor_arguments(step, batch, {}, specs), with_effects=True)
     program, values = traced.program, traced.program.outputs[:0]
-    if traced.written or traced.printed:
+    if traced.written_inputs or traced.print_entries:
         of_step = program.result.children[0]
-        values = program.outputs[of_step.tensors + len(traced.written) :]
+        values = program.outputs[of_step.tensors + len(traced.written_inputs) :]
         program = program.replace(outputs=program.outputs[: of_step.tensors], result=of_step)
-    if traced.written:
-        warn_of_writing([program.inputs[i].name for i in traced.written], stacklevel=2)
+    if traced.written_inputs:
+        warn_about_writes([program.inputs[i].name for i in traced.written_inputs], stacklevel=2)
     names = {name: by_parameter.get(id(parameter), name) for name, parameter in traced.parameters.items()}
     program = program.replace(parameters=_renamed(program.parameters, names), buffers=_renamed(program.buffers, names))
-    return TrainingProgram(program, kept, traced.dependencies, traced.printed, values)
+    return TrainingProgram(program, kept, traced.dependencies, traced.print_entries, values)
 
 
 def _renamed(stored: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
