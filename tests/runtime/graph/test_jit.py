@@ -329,7 +329,7 @@ def test_what_is_drawn_of_computed_values_is_left_to_the_interpreter(monkeypatch
     monkeypatch.setattr(program_runner, "execute", execute)
     jitted = ms.jit(sampled)
     ms.set_seed(1)
-    with pytest.warns(UserWarning, match="runs in the interpreter, not in ONNX Runtime: drawn draws"):
+    with pytest.warns(UserWarning, match="runs in the interpreter, not in ONNX Runtime: sampled draws"):
         results = [jitted(batch(50)) for _ in range(3)]
     ms.set_seed(1)
     for result in results:
