@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...runtime.common.tensor import wrapped
+from ...runtime.common.tensor import from_array
 from ...runtime.errors import UsageError
 from ...runtime.ir.dims import evaluate
 from ...runtime.ir.program import Program
@@ -135,7 +135,7 @@ class ProgramSteps:
             for batch in self.batches
         ]
         step = training_step(program, None, **self.config.step_arguments())
-        traced = training_program(step, tuple(map(wrapped, batches[0])), open_axes(program))
+        traced = training_program(step, tuple(map(from_array, batches[0])), open_axes(program))
         executor: Executor = CompiledSteps(traced, self.provider) if self.name == COMPILED else InterpretedSteps(traced)
         replayed = _replayed(self.program, traced.program, batches, draws)
         fixed = {name: np.asarray(kept.parameter._array) for name, kept in traced.state_tensors.items()}

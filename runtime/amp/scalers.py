@@ -26,7 +26,7 @@ from .. import checks
 from ..common.dtype import bool_, float32, float64, int32
 from ..common.nested import refilled
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..functional.operands import as_tensor
 from ..ir.types import is_floating, is_half
 from ..ops import comparison, elementwise, reduction, shaping
@@ -46,7 +46,7 @@ def all_finite(inputs: Any) -> Tensor:
     """
     if not isinstance(inputs, (tuple, list)):
         raise TypeError(f"For 'all_finite', 'inputs' must be a tuple or list of Tensors, but got {type(inputs)}")
-    finite: Any = wrapped(np.asarray(True))
+    finite: Any = from_array(np.asarray(True))
     for item in inputs:
         if isinstance(item, (tuple, list)):
             each = all_finite(item)
@@ -198,7 +198,7 @@ def scaled(inputs: Any, factor: Any) -> Any:
         return refilled(inputs, [scaled(item, factor) for item in inputs])
     if not isinstance(inputs, Tensor):
         raise TypeError(f"a loss scale applies to a Tensor or a tuple of Tensors, but got {type(inputs).__name__}")
-    number = shaping.reshape(factor, shape=()) if isinstance(factor, Tensor) else wrapped(np.asarray(factor))
+    number = shaping.reshape(factor, shape=()) if isinstance(factor, Tensor) else from_array(np.asarray(factor))
     if not is_half(inputs.dtype):
         return elementwise.mul(inputs, elementwise.cast(number, dtype=inputs.dtype))
     # a scale, or one over it, may be beyond what half precision holds

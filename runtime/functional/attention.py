@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.dtype import bool_, shown, uint8
+from ..common.dtype import bool_, dtype_name, uint8
 from ..ir.types import is_floating
 from ..ops import attention, comparison, elementwise, random, shaping
 from ..ops.linear import matmul
@@ -80,6 +80,6 @@ def mask_in_shape(mask: Any, name: str, shapes: dict[tuple[Any, ...], tuple[Any,
     if mask.dtype == uint8:
         mask = elementwise.cast(mask, dtype=bool_)
     if mask.dtype != bool_ and not is_floating(mask.dtype):
-        raise TypeError(f"For '{of}', '{name}' must be bool or floating-point, but got {shown(mask.dtype)}")
+        raise TypeError(f"For '{of}', '{name}' must be bool or floating-point, but got {dtype_name(mask.dtype)}")
     shape = checks.one_of(tuple(mask.shape), f"the shape of {name}", tuple(shapes), of=of)
     return shaping.reshape(mask, shape=shapes[shape])

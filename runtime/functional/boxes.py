@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import bool_, int32
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import comparison, elementwise, indexing, shaping
 from ..ops.random import drawing_from
 from .arguments import concrete
@@ -136,7 +136,11 @@ def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, A
     for i in range(len(order)):
         if stays[i]:
             stays[i + 1 :] &= overlap[i, i + 1 :] <= iou_threshold
-    return indexing.take(x, wrapped(order), axis=0), wrapped(np.arange(len(order), dtype=int32)), wrapped(stays)
+    return (
+        indexing.take(x, from_array(order), axis=0),
+        from_array(np.arange(len(order), dtype=int32)),
+        from_array(stays),
+    )
 
 
 @public_op(primitive=Primitive("RandomChoiceWithMask", made_with=("count",), without_effect={"seed": 0, "seed2": 0}))
@@ -162,7 +166,7 @@ def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) ->
         order = np.asarray(randperm(len(found)))[: checks.positive_int(count, "count", of="choice_with_mask")]
     chosen = np.zeros((count, x.ndim), int32)
     chosen[: len(order)] = found[order]
-    return wrapped(chosen), wrapped(np.arange(count) < len(order))
+    return from_array(chosen), from_array(np.arange(count) < len(order))
 
 
 def _columns(boxes: Any, name: str, *, of: str) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import bool_, float32, int64, to_dtype
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import comparison, creation, elementwise, indexing, reduction, rounding, shaping
 from .arguments import concrete, require_integers
@@ -144,4 +144,4 @@ def _of_integers(function: np.ufunc, input: Any, other: Any, *, of: str) -> Any:
     if a.dtype.kind not in "iu":
         raise TypeError(f"For '{of}', the operands must be integers, but got dtype {a.dtype}")
     left, right = (concrete(as_tensor(x), f"an operand of {of}") for x in (a, b))
-    return wrapped(np.asarray(function(left, right), a.dtype))
+    return from_array(np.asarray(function(left, right), a.dtype))

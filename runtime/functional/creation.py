@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import bool_, dtype_to_pytype, float32, int32, int64, to_dtype
-from ..common.tensor import Tensor, created, wrapped
+from ..common.tensor import Tensor, create, from_array
 from ..errors import ShapeError
 from ..ir.dims import SymbolicDim
 from ..ops import creation, elementwise, shaping
@@ -37,7 +37,7 @@ def _filled(size: Any, value: Any, dtype: Any, *, of: str) -> Tensor:
     sizes = integers(size, "size", of=of)
     if any(isinstance(s, int) and s < 0 for s in sizes):
         raise ShapeError(f"For '{of}', sizes must not be negative, but got {size}")
-    return created(creation.full, shape=sizes, value=value, dtype=to_dtype(dtype))
+    return create(creation.full, shape=sizes, value=value, dtype=to_dtype(dtype))
 
 
 # ---- of one value ----
@@ -73,7 +73,7 @@ def fill(type: Any, shape: Any, value: Any) -> Any:
 def _like(x: Any, value: Any, dtype: Any, *, of: str) -> Any:
     x = as_tensor(x, of=of)
     kind = x.dtype if dtype is None else to_dtype(dtype)
-    return created(creation.full, shape=tuple(x.shape), value=value, dtype=kind)
+    return create(creation.full, shape=tuple(x.shape), value=value, dtype=kind)
 
 
 @public_op(primitive="ZerosLike")
@@ -148,7 +148,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
     if by == 0 or (last - first) * by < 0:
         raise ValueError(f"For 'arange', 'step' must lead from 'start' to 'end', but got {first}, {last} and step {by}")
     kind = _dtype_of(first, last, by) if dtype is None else to_dtype(dtype)
-    return created(creation.arange, start=first, stop=last, step=by, dtype=kind)
+    return create(creation.arange, start=first, stop=last, step=by, dtype=kind)
 
 
 @public_op(primitive=Primitive("Range", made_with=("maxlen",)))
@@ -172,14 +172,16 @@ def linspace(start: Any, end: Any, steps: Any) -> Any:
         raise ValueError(f"For 'linspace', 'steps' must be positive, but got {count}")
     dtype = start.dtype if isinstance(start, TensorLike) and start.dtype.kind not in "iub" else float32
     first, last = _number(start, "start", of="linspace"), _number(end, "end", of="linspace")
-    return wrapped(np.linspace(first, last, count).astype(dtype))
+    return from_array(np.linspace(first, last, count).astype(dtype))
 
 
 @public_op(primitive=Primitive("LogSpace", made_with=("steps", "base"), defaults={"steps": 10}))
 def logspace(start: Any, end: Any, steps: int, base: int = 10, *, dtype: Any = float32) -> Any:
     """`base` to the powers of `linspace(start, end, steps)`."""
     first, last = _number(start, "start", of="logspace"), _number(end, "end", of="logspace")
-    return wrapped(np.logspace(first, last, integer(steps, "steps", of="logspace"), base=base).astype(to_dtype(dtype)))
+    return from_array(
+        np.logspace(first, last, integer(steps, "steps", of="logspace"), base=base).astype(to_dtype(dtype))
+    )
 
 
 @public_op(primitive="Eye")
@@ -196,13 +198,13 @@ def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
 @public_op(primitive=Primitive("TrilIndices", made_with=("row", "col", "offset", "dtype"), defaults={"dtype": int32}))
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Any:
     """Coordinates of the elements of a (row, col) matrix up to its `offset`-th diagonal: (2, count)."""
-    return wrapped(np.stack(np.tril_indices(row, offset, col)).astype(to_dtype(dtype)))
+    return from_array(np.stack(np.tril_indices(row, offset, col)).astype(to_dtype(dtype)))
 
 
 @public_op(primitive=Primitive("TriuIndices", made_with=("row", "col", "offset", "dtype"), defaults={"dtype": int32}))
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Any:
     """Coordinates of the elements of a (row, col) matrix from its `offset`-th diagonal on: (2, count)."""
-    return wrapped(np.stack(np.triu_indices(row, offset, col)).astype(to_dtype(dtype)))
+    return from_array(np.stack(np.triu_indices(row, offset, col)).astype(to_dtype(dtype)))
 
 
 # ---- from Python numbers ----

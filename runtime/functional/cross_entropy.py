@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import checks
-from ..common.dtype import int32, int64, shown
+from ..common.dtype import dtype_name, int32, int64
 from ..ir.types import is_floating
 from ..ops import activation, comparison, creation, elementwise, indexing, loss, shaping
 from ..ops.declaring import zero
@@ -149,7 +149,7 @@ def _class_axis(x: Any) -> int:
 def _class_indices(target: Any, *, of: str) -> Any:
     if target.dtype not in (int32, int64):
         raise TypeError(
-            f"For '{of}', labels that are class indices must be int32 or int64, but got {shown(target.dtype)}"
+            f"For '{of}', labels that are class indices must be int32 or int64, but got {dtype_name(target.dtype)}"
         )
     return target
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import elementwise, indexing, shaping
 from ..ops.common import normalize_axis
 from ..ops.reduction import reduce_sum
@@ -82,5 +82,5 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     if x.ndim < 2:
         raise ValueError(f"For 'pdist', 'input' must have at least 2 dimensions, but got shape {tuple(x.shape)}")
     first, second = np.triu_indices(known(x.shape[-2], "For 'pdist', the number of rows"), 1)
-    a, b = (indexing.take(x, wrapped(rows), axis=x.ndim - 2) for rows in (first, second))
+    a, b = (indexing.take(x, from_array(rows), axis=x.ndim - 2) for rows in (first, second))
     return vector_norm(elementwise.sub(a, b), float(checks.in_range(p, "p", "[0, inf]", of="pdist")), -1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import bool_, int32, int64
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..ir.dims import product
 from ..ops import comparison, elementwise, embeddings, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
@@ -56,7 +56,7 @@ def _gathered_in_batches(x: Any, indices: Any, axis: int, batches: int) -> Any:
     shape = tuple(indices.shape)
     columns = []
     for i in range(batches):
-        places = wrapped(np.arange(shape[i]).reshape(-1, *(1,) * (len(shape) - i - 1)))
+        places = from_array(np.arange(shape[i]).reshape(-1, *(1,) * (len(shape) - i - 1)))
         columns.append(shaping.expand(places, shape=shape))
     columns.append(elementwise.cast(indices, dtype=int64))
     coordinates = slicing.concat(*(shaping.reshape(c, shape=(*shape, 1)) for c in columns), axis=len(shape))
@@ -177,7 +177,7 @@ def masked_select(input: Any, mask: Any) -> Any:
         found = coordinates(shaping.reshape(every, shape=(product(shape),)))
         return indexing.take(flat, shaping.reshape(found, shape=(found.shape[0],)), axis=0)
     every = concrete(every, "the mask of masked_select")
-    return indexing.take(flat, wrapped(np.flatnonzero(every)), axis=0)
+    return indexing.take(flat, from_array(np.flatnonzero(every)), axis=0)
 
 
 @public_op(method="masked_fill", primitive="MaskedFill")
@@ -209,8 +209,8 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
         return tuple(shaping.reshape(column, shape=shape) for column in columns) if as_tuple else all_found
     found = np.nonzero(np.atleast_1d(concrete(x, "the operand of nonzero")))
     if as_tuple:
-        return tuple(wrapped(places) for places in found)
-    return wrapped(np.stack(found, axis=1).astype(np.int64))
+        return tuple(from_array(places) for places in found)
+    return from_array(np.stack(found, axis=1).astype(np.int64))
 
 
 @public_op(method="argwhere")
@@ -244,7 +244,7 @@ def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axi
     if isinstance(count, int) and count < 0:
         raise ValueError(f"For 'one_hot', 'depth' must be >= 0, but got {depth}")
     at = normalize_axis(integer(axis, "axis", of="one_hot"), x.ndim + 1)
-    places = wrapped(np.arange(count, dtype=x.dtype).reshape(-1, *(1,) * (x.ndim - at)))
+    places = from_array(np.arange(count, dtype=x.dtype).reshape(-1, *(1,) * (x.ndim - at)))
     here = comparison.equal(shaping.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:])), places)
     on, off = (
         as_tensor(value, name, of="one_hot") for value, name in ((on_value, "on_value"), (off_value, "off_value"))
@@ -258,7 +258,7 @@ def sequence_mask(lengths: Any, maxlen: int | None = None) -> Any:
     """Whether place i lies within each length: bools (..., maxlen); `maxlen` defaults to the longest."""
     x = require_integers(lengths, "lengths", of="sequence_mask")
     count = integer(concrete(x, "lengths").max(initial=0) if maxlen is None else maxlen, "maxlen", of="sequence_mask")
-    return comparison.less(wrapped(np.arange(count, dtype=x.dtype)), shaping.reshape(x, shape=(*x.shape, 1)))
+    return comparison.less(from_array(np.arange(count, dtype=x.dtype)), shaping.reshape(x, shape=(*x.shape, 1)))
 
 
 @public_op(method="unique", primitive="Unique")
@@ -272,6 +272,6 @@ def unique(input: Any) -> tuple[Any, Any]:
     rank[order] = np.arange(order.size)
     kind = int64 if values.dtype == int64 else int32
     flat = shaping.reshape(x, shape=(values.size,))
-    return indexing.take(flat, wrapped(firsts[order]), axis=0), wrapped(
+    return indexing.take(flat, from_array(firsts[order]), axis=0), from_array(
         rank[inverse].reshape(np.shape(values)).reshape(tuple(x.shape)).astype(kind)
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import Dim, product
 from ..ops import indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
@@ -288,7 +288,7 @@ def repeat_interleave(input: Any, repeats: Any, axis: int | None = None) -> Any:
         columns = shaping.reshape(x, shape=(*before, size, 1, *after))
         spread_out = shaping.expand(columns, shape=(*before, size, counts[0], *after))
         return shaping.reshape(spread_out, shape=(*before, size * counts[0], *after))
-    return indexing.take(x, wrapped(np.repeat(np.arange(size), counts)), axis=at)
+    return indexing.take(x, from_array(np.repeat(np.arange(size), counts)), axis=at)
 
 
 @public_op()

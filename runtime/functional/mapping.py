@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.dtype import shown
+from ..common.dtype import dtype_name
 from ..common.noop_compat import constexpr
 from ..ops.common import normalize_axis
 from ..tensor_like import TensorLike
@@ -118,7 +118,7 @@ class MultitypeFuncGraph:
         for types, function in self._forms:
             if len(types) == len(args) and all(map(_is_of, args, types)):
                 return function(*args)
-        kinds = [shown(x.dtype) + " Tensor" if isinstance(x, TensorLike) else type(x).__name__ for x in args]
+        kinds = [dtype_name(x.dtype) + " Tensor" if isinstance(x, TensorLike) else type(x).__name__ for x in args]
         known = [types for types, _ in self._forms]
         raise TypeError(f"For '{self.name}', no form is registered for {kinds}; there are forms for {known}")
 

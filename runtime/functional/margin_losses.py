@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import checks
-from ..common.dtype import int32, int64, shown
+from ..common.dtype import dtype_name, int32, int64
 from ..ops import activation, comparison, creation, elementwise, indexing, loss, rectifier, scanning, shaping
 from ..ops.declaring import zero
 from ..ops.reduction import reduce_max, reduce_sum
@@ -225,5 +225,5 @@ def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, red
 def _indices(target: Any, *, of: str) -> Any:
     target = as_tensor(target, "target", of=of)
     if target.dtype not in (int32, int64):
-        raise TypeError(f"For '{of}', 'target' must be int32 or int64, but got {shown(target.dtype)}")
+        raise TypeError(f"For '{of}', 'target' must be int32 or int64, but got {dtype_name(target.dtype)}")
     return target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import checks
-from ..common.dtype import float32, promoted
+from ..common.dtype import float32, promote
 from ..errors import ShapeError
 from ..ops import (
     average_pooling,
@@ -74,7 +74,7 @@ def _batch_norm(
     checks.of_type(training, "training", bool, of=of)
     returned = compute_dtype() or x.dtype
     with computing_in(None):  # the statistics keep float32 where a Cell computes in half precision
-        dtype = promoted(promoted(returned, mean.dtype), float32)
+        dtype = promote(promote(returned, mean.dtype), float32)
         x = elementwise.cast(_cast(x, returned), dtype=dtype)
         weight, bias = (None if v is None else _cast(v, dtype) for v in (weight, bias))
         if training:
@@ -108,7 +108,7 @@ def instance_norm(
     """
     if training:
         with computing_in(None):
-            wide, axes = _cast(x, promoted(x.dtype, moving_mean.dtype)), tuple(range(2, x.ndim))
+            wide, axes = _cast(x, promote(x.dtype, moving_mean.dtype)), tuple(range(2, x.ndim))
             variances = reduction.variance(wide, axes=axes, correction=1)
             _move(moving_mean, reduction.reduce_mean(wide, axes=(0, *axes)), momentum)
             _move(moving_variance, reduction.reduce_mean(variances, axes=(0,)), momentum)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..common.dtype import bool_, float32, int64, promoted, shown
-from ..common.tensor import Tensor, created
+from ..common.dtype import bool_, dtype_name, float32, int64, promote
+from ..common.tensor import Tensor, create
 from ..ir.dims import SymbolicDim
 from ..ir.types import is_floating
 from ..ops import creation, elementwise
@@ -35,7 +35,7 @@ def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
     """Two operands in the dtype in which an elementwise operator computes.
 
     A Python number takes the dtype of the tensor it meets; a float makes float32 of an integer tensor, an int int64 of
-    a bool one. Two tensors of different dtypes meet in `common.dtype.promoted`.
+    a bool one. Two tensors of different dtypes meet in `common.dtype.promote`.
     """
     if isinstance(a, TensorLike) and isinstance(b, TensorLike):
         if a.dtype == b.dtype:
@@ -47,7 +47,7 @@ def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
         dtype = _beside_number(b.dtype, a)
         return _number(a, dtype), _in(b, dtype)
     a, b = as_tensor(a, "input", of=of), as_tensor(b, "other", of=of)
-    dtype = promoted(a.dtype, b.dtype)
+    dtype = promote(a.dtype, b.dtype)
     return _in(a, dtype), _in(b, dtype)
 
 
@@ -61,7 +61,7 @@ def floating(x: Any, name: str = "input", *, of: str) -> Any:
     """The operand of a function that is for floating-point numbers only: `TypeError` for another dtype."""
     x = as_tensor(x, name, of=of)
     if not is_floating(x.dtype):
-        raise TypeError(f"For '{of}', '{name}' must have a floating-point dtype, but got {shown(x.dtype)}")
+        raise TypeError(f"For '{of}', '{name}' must have a floating-point dtype, but got {dtype_name(x.dtype)}")
     return x
 
 
@@ -73,7 +73,7 @@ def numbers(x: Any, name: str = "input", *, of: str) -> Any:
 
 def common_dtype(xs: Sequence[Any]) -> tuple[Any, ...]:
     """The tensors in the dtype in which they all meet."""
-    dtype = functools.reduce(promoted, (x.dtype for x in xs))
+    dtype = functools.reduce(promote, (x.dtype for x in xs))
     return tuple(_in(x, dtype) for x in xs)
 
 
@@ -81,7 +81,7 @@ def require_one_dtype(*xs: Any, of: str) -> None:
     """Raise `TypeError` unless the tensors have one dtype, or get one because `Cell.to_float` sets it."""
     dtypes = list(dict.fromkeys(x.dtype for x in xs))
     if len(dtypes) > 1 and not (casting() and all(map(is_floating, dtypes))):
-        given = " and ".join(map(shown, dtypes))
+        given = " and ".join(map(dtype_name, dtypes))
         raise TypeError(f"For '{of}', the operands must have one type, but got {given}: cast one, x.astype(dtype)")
 
 
@@ -100,7 +100,7 @@ def _beside_number(dtype: np.dtype[Any], number: Number) -> np.dtype[Any]:
 def _number(number: Number, dtype: np.dtype[Any]) -> Any:
     """A number in a dtype; an int that doesn't fit wraps around: -1 is 255 in uint8. A symbolic size is a tensor."""
     if isinstance(number, SymbolicDim):
-        return created(creation.full, shape=(), value=number, dtype=dtype)
+        return create(creation.full, shape=(), value=number, dtype=dtype)
     return np.asarray(np.asarray(number).astype(dtype) if dtype.kind in "iu" else number, dtype)
 
 

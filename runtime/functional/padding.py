@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import one_of
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..ops import indexing, slicing
 from .arguments import integer, integers, known
 from .operands import as_tensor
@@ -91,7 +91,7 @@ def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Any:
         if max(before, after) > size:
             raise ValueError(f"For 'MirrorPad', SYMMETRIC adds at most {size} elements to axis {axis}, not {pairs}")
         if before or after:
-            x = indexing.take(x, wrapped(np.pad(np.arange(size), (before, after), "symmetric")), axis=axis)
+            x = indexing.take(x, from_array(np.pad(np.arange(size), (before, after), "symmetric")), axis=axis)
     return x
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import creation, indexing, shaping, slicing
 from .arguments import integers, known
 from .operands import as_tensor
@@ -58,7 +58,9 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     batch, channels = x.shape[:2]
     image = (known(x.shape[2], "For 'unfold', the height"), known(x.shape[3], "For 'unfold', the width"))
     places = _places(image, kernel, apart, steps, of="unfold")
-    columns = indexing.take(shaping.reshape(x, shape=(batch, channels, image[0] * image[1])), wrapped(places), axis=2)
+    columns = indexing.take(
+        shaping.reshape(x, shape=(batch, channels, image[0] * image[1])), from_array(places), axis=2
+    )
     return shaping.reshape(columns, shape=(batch, channels * places.shape[0], places.shape[1]))
 
 
@@ -83,7 +85,7 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     channels = rows // places.shape[0]
     base = as_tensor(creation.full_like(x, 0, (batch, channels, image[0] * image[1])))
     updates = shaping.reshape(x, shape=(batch, channels, places.size))
-    summed = indexing.index_add(base, wrapped(places.reshape(-1)), updates, axis=2)
+    summed = indexing.index_add(base, from_array(places.reshape(-1)), updates, axis=2)
     return _padded(shaping.reshape(summed, shape=(batch, channels, *image)), (0, 0, -top, -left))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import int32
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import average_pooling, elementwise, max_pooling, shaping
 from ..ops.windows import Padding, Sizes
 from .geometry import both_sides, check_padding, each_side, per_axis, resolved_padding
@@ -138,7 +138,7 @@ def _max_pool_with_places(
     )  # fmt: skip
     channels, height, width = x.shape[1:]
     starts = np.arange(channels).reshape(-1, 1, 1) * (height * width)
-    return values, elementwise.cast(indices + wrapped(starts), dtype=int32)
+    return values, elementwise.cast(indices + from_array(starts), dtype=int32)
 
 
 @public_op(

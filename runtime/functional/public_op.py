@@ -209,8 +209,8 @@ class OperatorObject:
         return [name for name in inspect.signature(cls._function).parameters if name not in fixed]
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self._given.items())
-        return f"{type(self).__name__}({shown})"
+        dtype_name = ", ".join(f"{name}={value!r}" for name, value in self._given.items())
+        return f"{type(self).__name__}({dtype_name})"
 
 
 def operator_class(function: Function, primitive: Primitive) -> type[OperatorObject]:

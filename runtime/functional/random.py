@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import float32, int32, int64, to_dtype
-from ..common.tensor import created
+from ..common.tensor import create
 from ..ir.types import is_floating
 from ..ops import (
     activation,
@@ -51,7 +51,7 @@ def _sampled(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str,
     if seed is not None and (not isinstance(seed, int) or seed < 0):
         raise ValueError(f"For '{of}', 'seed' must be None or an int of at least 0, but got {seed!r}")
     with random.drawing_from(seed):
-        return created(getattr(random, name), shape=integers(shape, "size", of=of), dtype=dtype, **attributes)
+        return create(getattr(random, name), shape=integers(shape, "size", of=of), dtype=dtype, **attributes)
 
 
 # ---- normal ----

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import comparison, elementwise, indexing, reduction, rounding, shaping
 from .arguments import integers, require_integers
@@ -47,10 +47,10 @@ def crop_and_resize(
     images = indexing.take(shaping.transpose(x, permutation=(0, 3, 1, 2)), owners, axis=0)
     places = []
     for axis, count in enumerate(size):
-        first, last = (indexing.take(corners, wrapped(np.array([i])), axis=1) for i in (axis, axis + 2))
+        first, last = (indexing.take(corners, from_array(np.array([i])), axis=1) for i in (axis, axis + 2))
         extent = float(x.shape[axis + 1] - 1)
         if count > 1:
-            steps = wrapped((np.arange(count) / (count - 1)).astype(corners.dtype))
+            steps = from_array((np.arange(count) / (count - 1)).astype(corners.dtype))
             places.append((first + (last - first) * steps) * extent)
         else:
             places.append((first + last) * (0.5 * extent))
@@ -102,7 +102,7 @@ def _roi_align(
     checks.one_of(roi_end_mode, "roi_end_mode", (0, 1), of=of)
     if x.ndim != 4 or regions.ndim != 2 or regions.shape[1] != 5:
         raise ValueError(f"For '{of}', 'features' {tuple(x.shape)} and 'rois' {tuple(regions.shape)} don't fit")
-    column = [indexing.take(regions, wrapped(np.array([i])), axis=1) for i in range(5)]  # (count, 1) each
+    column = [indexing.take(regions, from_array(np.array([i])), axis=1) for i in range(5)]  # (count, 1) each
     owners = elementwise.cast(shaping.reshape(column[0], shape=(regions.shape[0],)), dtype=np.dtype(np.int64))
     images = indexing.take(x, owners, axis=0)
     lines = []
@@ -112,7 +112,7 @@ def _roi_align(
     ):
         length = elementwise.clamp((last + float(roi_end_mode) - first) * spatial_scale, minimum=1.0)
         samples = (np.arange(bins * sample_num) + 0.5) / (bins * sample_num)
-        place = first * spatial_scale + length * wrapped(samples.astype(regions.dtype))
+        place = first * spatial_scale + length * from_array(samples.astype(regions.dtype))
         inside = comparison.logical_and(
             comparison.greater_equal(place, place * 0 - 1.0), comparison.less_equal(place, place * 0 + float(extent))
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import one_of
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import adaptive_pooling, indexing, resize
 from .arguments import integers, known
 from .operands import floating
@@ -159,5 +159,5 @@ def resize_nearest(image: Any, size: Any, align_corners: bool = False, half_pixe
         old = known(x.shape[axis], f"For '{of}', a spatial size")
         ratio = np.float32((old - 1) / (new - 1) if new > 1 else 0)
         nearest = np.floor(np.arange(new, dtype=np.float32) * ratio + np.float32(0.5)).astype(np.int64)
-        x = indexing.take(x, wrapped(np.minimum(nearest, old - 1)), axis=axis)
+        x = indexing.take(x, from_array(np.minimum(nearest, old - 1)), axis=axis)
     return x

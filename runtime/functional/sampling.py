@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import comparison, elementwise, indexing, linear, rounding, shaping, slicing
 from .arguments import integers
@@ -40,7 +40,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Any:
         line = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
         lines.append(line if align_corners else line * (count - 1) / count)
     points = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(spatial)], -1)
-    base = wrapped(points.reshape(-1, len(spatial) + 1).astype(maps.dtype))
+    base = from_array(points.reshape(-1, len(spatial) + 1).astype(maps.dtype))
     moved = linear.matmul(base, shaping.transpose(maps, permutation=(0, 2, 1)))
     return shaping.reshape(moved, shape=(sizes[0], *spatial, len(spatial)))
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..common.dtype import bool_, shown
-from ..common.tensor import wrapped
+from ..common.dtype import bool_, dtype_name
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import creation, elementwise, indexing, shaping, slicing
 from ..ops.common import normalize_axis
@@ -25,8 +25,8 @@ def updates_for(updates: Any, x: Any, *, of: str) -> Any:
     """`updates` as a tensor of the dtype of `x`: numbers take it, another dtype is a `TypeError`."""
     if isinstance(updates, TensorLike) and updates.dtype != x.dtype:
         raise TypeError(
-            f"For '{of}', the updates must have the type of what they are written to, {shown(x.dtype)}, but got "
-            f"{shown(updates.dtype)}: cast them, updates.astype(dtype)"
+            f"For '{of}', the updates must have the type of what they are written to, {dtype_name(x.dtype)}, but got "
+            f"{dtype_name(updates.dtype)}: cast them, updates.astype(dtype)"
         )
     u = as_tensor(updates, "updates", of=of)
     return u if u.dtype == x.dtype else elementwise.cast(u, dtype=x.dtype)
@@ -246,4 +246,4 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         raise ValueError(f"For 'masked_scatter', 'source' must have {len(places)} elements at least, but got {count}")
     updates = slicing.slice(flat, starts=(0,), stops=(len(places),), steps=(1,), axes=(0,))
     rows = shaping.reshape(x, shape=(product(x.shape),))
-    return shaping.reshape(indexing.scatter(rows, wrapped(places), updates, axis=0), shape=tuple(x.shape))
+    return shaping.reshape(indexing.scatter(rows, from_array(places), updates, axis=0), shape=tuple(x.shape))

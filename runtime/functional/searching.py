@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import int32, int64, to_dtype
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.types import is_floating
 from ..ops import comparison, creation, elementwise, indexing, reduction, rounding, shaping, slicing
 from ..ops.common import normalize_axis
@@ -124,12 +124,12 @@ def unique_consecutive(
     rows = slices.reshape(len(slices), int(np.prod(slices.shape[1:], dtype=int)))
     starts = np.concatenate([np.ones(min(len(rows), 1), bool), (rows[1:] != rows[:-1]).any(axis=1)])
     firsts = np.flatnonzero(starts)
-    results = [indexing.take(x, wrapped(firsts), axis=axis)]
+    results = [indexing.take(x, from_array(firsts), axis=axis)]
     if return_inverse:
         runs = np.cumsum(starts) - 1
-        results.append(wrapped(runs.reshape(shape) if dim is None else runs))
+        results.append(from_array(runs.reshape(shape) if dim is None else runs))
     if return_counts:
-        results.append(wrapped(np.diff(np.append(firsts, len(rows)))))
+        results.append(from_array(np.diff(np.append(firsts, len(rows)))))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -139,7 +139,7 @@ def _unique_consecutive(
 ) -> tuple[Any, Any, Any]:
     """`unique_consecutive` with all three results, a 0-d zero for each that isn't asked for."""
     values, runs, lengths = unique_consecutive(x, True, True, dim)
-    nothing = wrapped(np.zeros((), int64))
+    nothing = from_array(np.zeros((), int64))
     return values, runs if return_inverse else nothing, lengths if return_counts else nothing
 
 
@@ -186,7 +186,7 @@ def _quantile(input: Any, q: Any, axis: int | None, keepdims: bool, *, leave_out
     if not is_floating(x.dtype):
         raise TypeError(f"For '{of}', 'input' must have a floating-point dtype, but got {x.dtype}")
     shares = (
-        wrapped(np.asarray(q, x.dtype))
+        from_array(np.asarray(q, x.dtype))
         if isinstance(q, (int, float))
         else elementwise.cast(as_tensor(q, "q", of=of), dtype=x.dtype)
     )

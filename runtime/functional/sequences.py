@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import int64
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import elementwise, indexing, shaping
 from ..ops import reduction as reduction_ops
 from ..ops.common import normalize_axis
@@ -46,7 +46,7 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
     order = np.where(place < values[:, None], values[:, None] - 1 - place, place)  # (batch, steps)
     shape = tuple(n if axis in (batch, steps) else 1 for axis, n in enumerate(tensor.shape))
     index = (order if batch < steps else order.T).reshape(shape)
-    return indexing.gather(tensor, wrapped(np.broadcast_to(index, tensor.shape).astype(int64)), axis=steps)
+    return indexing.gather(tensor, from_array(np.broadcast_to(index, tensor.shape).astype(int64)), axis=steps)
 
 
 def _lengths(given: Any, name: str, count: int, most: int, *, of: str) -> np.ndarray[Any, Any]:
@@ -84,10 +84,10 @@ def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool =
         kept[1:] &= best[1:] != best[:-1]
     rows = [best[kept[:, i], i] for i in range(batch)]
     places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
-    scores = reduction_ops.reduce_max(x, axes=(2,)) * wrapped(counted.astype(x.dtype))
+    scores = reduction_ops.reduce_max(x, axes=(2,)) * from_array(counted.astype(x.dtype))
     return (
-        wrapped(np.array(places, np.int64).reshape(-1, 2)),
-        wrapped(np.concatenate([*rows, np.zeros(0)]).astype(np.int64)),
-        wrapped(np.array([batch, max(map(len, rows), default=0)])),
+        from_array(np.array(places, np.int64).reshape(-1, 2)),
+        from_array(np.concatenate([*rows, np.zeros(0)]).astype(np.int64)),
+        from_array(np.array([batch, max(map(len, rows), default=0)])),
         shaping.reshape(elementwise.neg(reduction_ops.reduce_sum(scores, axes=(0,))), shape=(batch, 1)),
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import int64
-from ..common.tensor import created, is_known, wrapped
+from ..common.tensor import create, from_array, is_known
 from ..ir.dims import product
 from ..ops import boundary, creation, elementwise, indexing, shaping, slicing
 from ..ops.sorting import argmax
@@ -114,10 +114,10 @@ def _fractional(
         )
     order = (1, 0) if count == 2 else range(count)  # in two dimensions, ATen has the width first
     rows = columns = 1  # (batch, channels, rows, columns): the places of the elements of each window
-    places: Any = wrapped(np.zeros((1, 1, 1, 1, 1, 1), np.int64))
+    places: Any = from_array(np.zeros((1, 1, 1, 1, 1, 1), np.int64))
     for axis, size, k, n in zip(order, sizes, kernel, windows, strict=True):
         starts = _starts(part(sampled, 2, axis, axis + 1), size, k, n)  # (batch, channels, n)
-        taps = shaping.reshape(starts, shape=(batch, channels, 1, n, 1, 1)) + wrapped(np.arange(k))
+        taps = shaping.reshape(starts, shape=(batch, channels, 1, n, 1, 1)) + from_array(np.arange(k))
         rows, columns = rows * n, columns * k
         places = shaping.reshape(places * size + taps, shape=(batch, channels, rows, 1, columns, 1))
     flat = shaping.reshape(x, shape=(batch, channels, product(sizes)))
@@ -145,11 +145,11 @@ def _window_counts(sizes: Sizes, output_size: Any, output_ratio: Any, *, of: str
 
 def _starts(samples: Any, size: int, kernel: int, windows: int) -> Any:
     """Where the windows along one axis start, for draws (..., 1): (..., windows), int64."""
-    last = created(creation.full, shape=tuple(samples.shape), value=size - kernel, dtype=int64)
+    last = create(creation.full, shape=tuple(samples.shape), value=size - kernel, dtype=int64)
     if windows == 1:
         return last
     step = (size - kernel) / (windows - 1)
-    moved = (samples + wrapped(np.arange(windows - 1, dtype=samples.dtype))) * step
+    moved = (samples + from_array(np.arange(windows - 1, dtype=samples.dtype))) * step
     first = elementwise.cast(samples * step, dtype=int64)
     return slicing.concat(elementwise.cast(moved, dtype=int64) - first, last, axis=samples.ndim - 1)
 

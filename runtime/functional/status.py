@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import float32
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ir.types import is_floating
 from ..ops import comparison, creation, elementwise, reduction, shaping
@@ -115,8 +115,8 @@ class Assert:
         if bool(condition):
             return
         for x in input_data:
-            shown = np.asarray(concrete(as_tensor(x), "what is asserted")).reshape(-1)[: self.summarize]
-            sys.stdout.write(f"input data: {shown}\n")
+            dtype_name = np.asarray(concrete(as_tensor(x), "what is asserted")).reshape(-1)[: self.summarize]
+            sys.stdout.write(f"input data: {dtype_name}\n")
         raise RuntimeError("For 'Assert', the condition is false")
 
 
@@ -125,7 +125,7 @@ class _DeviceStatus:
 
     def __call__(self, *_: Any) -> Any:
         """Eight zeros, float32."""
-        return wrapped(np.zeros(8, float32))
+        return from_array(np.zeros(8, float32))
 
 
 @operator_object
@@ -176,4 +176,4 @@ def fill_diagonal(input: Any, fill_value: float, wrap: bool = False) -> Any:
     end = mask.size if wrap or x.ndim > 2 or x.shape[0] <= x.shape[1] else x.shape[1] ** 2
     mask.reshape(-1)[:end:step] = True
     value = np.asarray(fill_value, x.dtype if is_floating(x.dtype) else np.asarray(fill_value).astype(x.dtype).dtype)
-    return elementwise.where(wrapped(mask), value.astype(x.dtype), x)
+    return elementwise.where(from_array(mask), value.astype(x.dtype), x)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import bool_, int64
-from ..common.placeholder import Open
-from ..common.tensor import Tensor, wrapped
+from ..common.placeholder import Placeholder
+from ..common.tensor import Tensor, from_array
 from ..ir.dims import product
 from ..ops import elementwise, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
@@ -30,7 +30,7 @@ def getitem(self: Any, index: Any) -> Any:
     Raises:
         IndexError: an int is out of bounds, there are more indices than axes, or an index is of another kind.
     """
-    if isinstance(self._data, Open):
+    if isinstance(self._data, Placeholder):
         self._data.refuse("an index")
     items = _items(index, self.ndim)
     if any(isinstance(item, TensorLike) for item in items):
@@ -85,11 +85,11 @@ def _true_places(mask: Any) -> list[Any]:
         found = coordinates(mask)
         columns = (part(found, 1, axis, axis + 1) for axis in range(mask.ndim))
         return [shaping.reshape(column, shape=(found.shape[0],)) for column in columns]
-    return [wrapped(places) for places in np.nonzero(concrete(mask, "a mask as an index"))]
+    return [from_array(places) for places in np.nonzero(concrete(mask, "a mask as an index"))]
 
 
 def _places(index: int) -> Any:
-    return wrapped(np.asarray(index, np.int64))
+    return from_array(np.asarray(index, np.int64))
 
 
 def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]], int]:
@@ -203,9 +203,9 @@ def written(x: Any, index: Any, value: Any) -> Any:
     size = known(product(x.shape), "the size of a tensor that is written to")
     numbered, items = np.arange(size).reshape(x.shape), _items(index, x.ndim)
     if any(map(is_symbolic, items)):
-        places = getitem(wrapped(numbered), tuple(items))
+        places = getitem(from_array(numbered), tuple(items))
     else:
-        places = wrapped(numbered[tuple(concrete(i, "an index") if isinstance(i, TensorLike) else i for i in items)])
+        places = from_array(numbered[tuple(concrete(i, "an index") if isinstance(i, TensorLike) else i for i in items)])
     count = product(places.shape)
     surplus = v.ndim - places.ndim
     if surplus > 0 and v.shape[:surplus] == (1,) * surplus:

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..common.dtype import bool_, shown
-from ..common.hooks import HookHandle, on_gradient, refuse_while_tracing, replaced_gradient
+from ..common.dtype import bool_, dtype_name
+from ..common.hooks import HookHandle, check_hook_gradient, refuse_while_tracing, register_gradient_hook
 from ..common.nested import mapped
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..current_trace import current
@@ -83,7 +83,7 @@ class HookBackward:
         if (isinstance(returned, Tensor) and len(gradients) > 1) or len(replacements) != len(gradients):
             count = len(replacements) if isinstance(returned, (tuple, list)) else 1
             raise TypeError(f"For 'HookBackward', the hook returned {count} gradients for {len(gradients)} inputs")
-        return tuple(replaced_gradient(self.hook_fn, r, g) for r, g in zip(replacements, gradients, strict=True))
+        return tuple(check_hook_gradient(self.hook_fn, r, g) for r, g in zip(replacements, gradients, strict=True))
 
     def __repr__(self) -> str:
         return f"HookBackward(hook_fn={self.hook_fn!r}, cell_id={self.cell_id!r})"
@@ -114,12 +114,14 @@ class InsertGradientOf:
                 "InsertGradientOf",
                 [tensor],
                 [tensor],
-                lambda _x, _y, g: [replaced_gradient(self.f, self.f(g[0]), g[0])],
+                lambda _x, _y, g: [check_hook_gradient(self.f, self.f(g[0]), g[0])],
             )
             return passed
         (passed,) = identity_entry(
             (tensor,),
-            lambda output_cotangents: (replaced_gradient(self.f, self.f(output_cotangents[0]), output_cotangents[0]),),
+            lambda output_cotangents: (
+                check_hook_gradient(self.f, self.f(output_cotangents[0]), output_cotangents[0]),
+            ),
         )
         return passed
 
@@ -148,7 +150,7 @@ def _to_assign(variable: Any, value: Any, *, of: str) -> Any:
     lossy = is_floating(v.dtype) and not is_floating(variable.dtype)
     if lossy or (variable.dtype == bool_ and v.dtype != bool_):
         raise TypeError(
-            f"For '{of}', 'value' must fit 'variable' of type {shown(variable.dtype)}, but got {shown(v.dtype)}"
+            f"For '{of}', 'value' must fit 'variable' of type {dtype_name(variable.dtype)}, but got {dtype_name(v.dtype)}"
         )
     return v if v.dtype == variable.dtype else elementwise.cast(v, dtype=variable.dtype)
 
@@ -224,4 +226,4 @@ def _register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
 
     Returns a handle whose `remove()` takes it back; `TypeError` if not callable.
     """
-    return on_gradient(self, hook)
+    return register_gradient_hook(self, hook)

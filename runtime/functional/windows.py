@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import float32, float64, to_dtype
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.types import is_floating
 from .arguments import integer
 from .public_op import public_op
@@ -26,9 +26,9 @@ def _window(window_length: Any, periodic: bool, dtype: Any, form: Callable[[Arra
     if not is_floating(kind):
         raise TypeError(f"For '{of}', 'dtype' must be a floating-point dtype, but got {kind}")
     if length < 2:
-        return wrapped(np.ones(length, kind))
+        return from_array(np.ones(length, kind))
     intervals = length if periodic else length - 1
-    return wrapped(form(np.arange(length) / intervals).astype(kind))
+    return from_array(form(np.arange(length) / intervals).astype(kind))
 
 
 @public_op()

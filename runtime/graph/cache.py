@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..eager import tape
 from ..errors import ConversionError
 from ..programs.call import result_of
@@ -73,7 +73,7 @@ class CachedProgram:
             self.runner.traced.require_gradient()
             outputs = self.tracking.run(recording, signature.tensors, arrays)
         else:
-            outputs = [wrapped(array) for array in self.runner.run(arrays)]
+            outputs = [from_array(array) for array in self.runner.run(arrays)]
         result = result_of(self.runner.traced.program, arrays, outputs)
         traced = self.runner.traced
         if not traced.written_inputs and not traced.print_entries:

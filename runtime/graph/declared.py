@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.parameter import Parameter
-from ..common.placeholder import OPEN_SIZE, Open
+from ..common.placeholder import OPEN_SIZE, Placeholder
 from ..common.tensor import Tensor
 from ..ir.dims import Dim, SymbolicDim, symbol
 from .boundaries import parameter_names
@@ -97,7 +97,7 @@ class DeclaredInputs:
             self._check(declared, given, name)
         if is_input(given):
             if not isinstance(given, Parameter):
-                is_open = isinstance(declared, Tensor) and isinstance(declared._data, Open)
+                is_open = isinstance(declared, Tensor) and isinstance(declared._data, Placeholder)
                 yield symbols.shape(declared._data if is_open else None, given.shape)
         elif isinstance(given, (tuple, list, Mapping)):
             items = given.items() if isinstance(given, Mapping) else enumerate(given)
@@ -115,8 +115,8 @@ class DeclaredInputs:
             raise TypeError(
                 f"For '{self.source}', the input {name} must have dtype {declared.dtype}, but got {given.dtype}"
             )
-        is_open = isinstance(declared._data, Open)
-        if not (declared._data.takes(given.shape) if is_open else tuple(declared.shape) == tuple(given.shape)):
+        is_open = isinstance(declared._data, Placeholder)
+        if not (declared._data.accepts(given.shape) if is_open else tuple(declared.shape) == tuple(given.shape)):
             shape = declared._data.text if is_open else list(declared.shape)
             raise ValueError(
                 f"For '{self.source}', the input {name} must have shape {shape}, but got {list(given.shape)}"
@@ -133,11 +133,11 @@ class _Symbols:
         self._by_size: dict[int, SymbolicDim] = {}
         self._count = 0
 
-    def shape(self, declared: Open | None, sizes: tuple[int, ...]) -> tuple[Dim, ...]:
+    def shape(self, declared: Placeholder | None, sizes: tuple[int, ...]) -> tuple[Dim, ...]:
         """Return the shape of an input, with symbols for open sizes."""
         if declared is None:
             return tuple(sizes)
-        rank_is_open = declared.is_of_open_rank
+        rank_is_open = declared.has_open_rank
         opened = [rank_is_open or declared.shape[axis] == OPEN_SIZE for axis in range(len(sizes))]
         return tuple(
             self._dim(size if size >= 0 else OPEN_SIZE - axis) if is_open and size != 1 else size
@@ -170,4 +170,4 @@ def _leaves(item: Any) -> Iterator[Any]:
 
 
 def _is_of_open_rank(x: Tensor) -> bool:
-    return isinstance(x._data, Open) and x._data.is_of_open_rank
+    return isinstance(x._data, Placeholder) and x._data.has_open_rank

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..errors import CellbridgeError, UnsupportedPython
 from ..ir.program import Program
 from ..ir.types import Type, Value, is_floating
@@ -56,7 +56,7 @@ def _trace_backward(
     """Return the sub-program, and the Parameters that are its inputs after the operands."""
     run = trace(pull, {})
     inputs = [run.builder.new_value(f"input_{i}", kind) for i, kind in enumerate(types)]
-    tensors = [wrapped(x) for x in inputs]
+    tensors = [from_array(x) for x in inputs]
     args = tensors[:operands], tensors[operands : operands + outputs], tensors[operands + outputs :]
     with run.running():
         gradients = run.run_as_call("", name, pull, pull, args, {})

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..common.nested import mapped
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, created, wrapped
+from ..common.tensor import Tensor, create, from_array
 from ..current_trace import current
 from ..functional.tracking import line
 from ..ops import creation
@@ -145,7 +145,7 @@ def _record(items: Sequence[Any], options: Mapping[str, Any] | None, exception: 
             return Text(*(piece if isinstance(piece, str) else mapped(piece, slot) for piece in leaf.pieces))
         if not isinstance(leaf, Tensor) or not isinstance(leaf._data, SymbolicTensor):
             return leaf
-        values.append(wrapped((leaf.copy() if isinstance(leaf, Parameter) else leaf)._data))
+        values.append(from_array((leaf.copy() if isinstance(leaf, Parameter) else leaf)._data))
         return _Slot(len(values) - 1)
 
     trace = current_recording()
@@ -179,7 +179,7 @@ def branch_outputs(entry: Entry, first: bool) -> Iterator[tuple[Any, Any]]:
 def _nothing(x: Tensor) -> Any:
     """A placeholder for a value that isn't computed."""
     sizes = tuple(size if isinstance(size, int) else 0 for size in x.shape)
-    return created(creation.full, shape=sizes, value=0, dtype=x.dtype)._data
+    return create(creation.full, shape=sizes, value=0, dtype=x.dtype)._data
 
 
 def loop_outputs(entry: PrintCall) -> Iterator[Any]:
@@ -218,7 +218,7 @@ def write(entries: Iterable[Entry], outputs: Iterable[Tensor]) -> None:
         columns = [(printed, *_next_values(printed, remaining)) for printed in entry.entries]
         for row in range(len(columns[0][1])):  # every entry of a loop has `reached`
             for printed, reached, values in columns:
-                _write(printed, reached[row], [wrapped(value.asnumpy()[row]) for value in values])
+                _write(printed, reached[row], [from_array(value.asnumpy()[row]) for value in values])
 
 
 def prints(entry: Entry) -> bool:
@@ -232,7 +232,7 @@ def write_symbolic(entries: Iterable[Entry]) -> None:
         for printed in entry.entries if isinstance(entry, LoopPrints) else (entry,):
             if printed.exception is not None:
                 continue
-            _print(*(_fill(item, [wrapped(x._data) for x in printed.values]) for item in printed.items))
+            _print(*(_fill(item, [from_array(x._data) for x in printed.values]) for item in printed.items))
 
 
 def _next_values(entry: PrintCall, outputs: Iterator[Tensor]) -> tuple[Any, list[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..errors import ConversionError, UnsupportedOperators
 from ..ir.dims import substituted
 from ..ir.program import Program
@@ -139,7 +139,7 @@ class ProgramRunner:
         entries = self.traced.print_entries
         if entries:
             first = len(outputs) - len(outputs_of(entries))
-            write(entries, map(wrapped, outputs[first:]))
+            write(entries, map(from_array, outputs[first:]))
         for name, update in self.program.updates.items():
             self.traced.parameters[name]._array = results[update]
         return outputs

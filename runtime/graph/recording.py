@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..common import tensor
-from ..common.elements import unknown_elements
+from ..common.elements import unknown_elements_error
 from ..common.nested import is_alike, mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
@@ -101,7 +101,7 @@ class Trace(Recording):
         """Append a node and return its outputs; arrays become constants."""
         for x in operands:
             if isinstance(x, SymbolicTensor) and x.builder is not self.builder:
-                raise unknown_elements(x, op.name, "")
+                raise unknown_elements_error(x, op.name, "")
             if isinstance(x, SymbolicTensor) and x.value in self.region_values:
                 raise self.guard.region_value_error(x)
         values = tuple(self.constant(x) if isinstance(x, np.ndarray) else x for x in operands)

@@ -15,7 +15,7 @@ from .. import tree
 from ..checks import is_of_torch
 from ..common.nested import mapped
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..current_trace import current
 from ..errors import UnsupportedPython, UsageError
 from ..ir.program import Program
@@ -160,7 +160,7 @@ def _trace_once(
             return leaf
         array = leaf if isinstance(leaf, Tensor) else as_array(leaf)
         inputs.append(run.add_input(argument.identifier, Type(array.dtype, argument.shape)))
-        tensors_in.append(wrapped(inputs[-1]))
+        tensors_in.append(from_array(inputs[-1]))
         leaves_in.append(leaf)
         return tensors_in[-1]
 
@@ -237,4 +237,4 @@ def _as_output(leaf: Any) -> Any:
     if isinstance(leaf, Parameter):  # an output must be computed
         leaf = boundary.boundary(leaf, call=0, kind="output", slot="result")
     data = leaf._data if isinstance(leaf, Tensor) else as_array(leaf)
-    return wrapped(data if isinstance(data, SymbolicTensor) else trace.constant(data))
+    return from_array(data if isinstance(data, SymbolicTensor) else trace.constant(data))

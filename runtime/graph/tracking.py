@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, wrapped, zeros_like
+from ..common.tensor import Tensor, from_array, zeros_like
 from ..eager import tape
 from ..errors import UsageError
 from ..ir.program import Program
@@ -67,7 +67,7 @@ class Tracking:
 
         def pull(output_cotangents: list[Any]) -> list[Any]:
             seeds = [
-                zeros_like(wrapped(outputs[i])) if output_cotangents[i] is None else output_cotangents[i]
+                zeros_like(from_array(outputs[i])) if output_cotangents[i] is None else output_cotangents[i]
                 for i in floating
             ]
             now = tape.current()
@@ -75,10 +75,10 @@ class Tracking:
                 return self._tracked_gradients(now, results, dict(zip(values, operands, strict=True)), seeds)
             by_seed = {seed: g._data for seed, g in zip(self._seeds, seeds, strict=True)}
             computed = {**results, **by_seed, **self._backward.run(results | by_seed)}
-            return [None if g is None else wrapped(computed[g]) for g in map(self._gradient_of, values)]
+            return [None if g is None else from_array(computed[g]) for g in map(self._gradient_of, values)]
 
         recording.append(tape.Entry(operands, numbers, pull))
-        return [wrapped(array, recording, number) for array, number in zip(outputs, numbers, strict=True)]
+        return [from_array(array, recording, number) for array, number in zip(outputs, numbers, strict=True)]
 
     def _operands(self, recording: tape.Tape, tensors: Sequence[Any]) -> tuple[tuple[int, ...], list[Value]]:
         """The tape numbers and values of the tensors and Parameters that are tracked."""
@@ -109,11 +109,11 @@ class Tracking:
         whole = self.gradients.program
         inputs: dict[Value, Any] = dict(zip(self._seeds, seeds, strict=True))
         for value in (*self.runner.program.inputs, *self.runner.parameters):
-            inputs[value] = wrapped(results[value], now, numbers.get(value))
+            inputs[value] = from_array(results[value], now, numbers.get(value))
         sampled = {value for node in whole.nodes if node.op in RANDOM_OPS for value in node.outputs}
-        values = evaluated(whole, inputs, {value: wrapped(results[value]) for value in sampled})
+        values = evaluated(whole, inputs, {value: from_array(results[value]) for value in sampled})
         gradients = (None if g is None else values[g] for g in map(self._gradient_of, numbers))
-        return [x if x is None or isinstance(x, Tensor) else wrapped(x) for x in gradients]
+        return [x if x is None or isinstance(x, Tensor) else from_array(x) for x in gradients]
 
 
 def _require_not_updated(parameter: Parameter, updated: set[int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..common.hooks import Hook, HookHandle, replaced_gradient
+from ..common.hooks import Hook, HookHandle, check_hook_gradient
 from ..common.nested import tensors_in, with_tensors
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..current_trace import current
@@ -221,4 +221,4 @@ def _replaced(hook: Any, returned: Any, gradients: Args, what: str) -> Args:
         raise TypeError(
             f"the backward hook returned {len(items)} gradients, which is not equal to the {what} size {len(gradients)}"
         )
-    return tuple(replaced_gradient(hook, r, g) for r, g in zip(items, gradients, strict=True))
+    return tuple(check_hook_gradient(hook, r, g) for r, g in zip(items, gradients, strict=True))

@@ -10,7 +10,7 @@ import numpy as np
 from .. import tree
 from ..common.nested import tensors_in
 from ..common.parameter import Parameter
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..current_trace import Trace, current
 from ..errors import ProgramError, UsageError
 from ..ir.dims import symbol
@@ -100,7 +100,7 @@ class GraphCell(Cell):
         program = self._graph.program
         given = tree.match_call(program.arguments, args, kwargs)
         inputs = [
-            _in_dtype_of(value, x if isinstance(x, TensorLike) else wrapped(as_array(x)))
+            _in_dtype_of(value, x if isinstance(x, TensorLike) else from_array(as_array(x)))
             for value, x in zip(program.inputs, given, strict=True)
         ]
         run = _Run(self._graph, bind(program, inputs))
@@ -108,7 +108,7 @@ class GraphCell(Cell):
         run.begin(0)
         run.execute(0)
         for name, update in program.updates.items() if self.training else ():
-            self._graph.parameter(name).set_data(wrapped(run.values[update]._data))
+            self._graph.parameter(name).set_data(from_array(run.values[update]._data))
         return tree.unflatten(program.result, [run.values[value] for value in program.outputs])
 
     def aliased(self) -> Iterator[tuple[str, Parameter]]:
@@ -177,7 +177,7 @@ class _Graph:
         self.steps = {step.node: step for step in steps}
         self.flows = flows(program, self.steps)
         self._constants: dict[Value, Any] = {
-            c.value: wrapped(program.constant_data[c.value]) for c in program.constants
+            c.value: from_array(program.constant_data[c.value]) for c in program.constants
         }
         self.names = {parameter.value: name for name, parameter in program.parameters.items()}
         self.names |= {buffer.value: name for name, buffer in program.buffers.items()}
@@ -187,9 +187,9 @@ class _Graph:
         """The constants as tensors."""
         trace = current()
         if trace is not None:
-            return {c.value: wrapped(trace.builder.constant(c.data, c.value.dtype)) for c in self.program.constants}
+            return {c.value: from_array(trace.builder.constant(c.data, c.value.dtype)) for c in self.program.constants}
         exact = [c for c in self.program.constants if overridden_dtype(c.value.dtype) != c.value.dtype]
-        return self._constants | {c.value: wrapped(c.data.astype(overridden_dtype(c.value.dtype))) for c in exact}
+        return self._constants | {c.value: from_array(c.data.astype(overridden_dtype(c.value.dtype))) for c in exact}
 
     def cell(self, path: str) -> Cell:
         """The Cell that is at a path now; `UsageError` if there is none any more."""
@@ -318,4 +318,4 @@ def _in_dtype_of(value: Value, x: Any) -> Any:
 
 
 def _as_tensor(x: Any) -> Any:
-    return wrapped(x) if isinstance(x, np.ndarray) else x
+    return from_array(x) if isinstance(x, np.ndarray) else x

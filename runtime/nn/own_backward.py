@@ -8,7 +8,7 @@ from typing import Any
 
 from ..common.nested import leaves, mapped, tensors_in, with_tensors
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, wrapped, zeros_like
+from ..common.tensor import Tensor, from_array, zeros_like
 from ..current_trace import current
 from ..eager import tape
 from ..errors import ShapeError
@@ -46,7 +46,7 @@ def run_with_own_backward(cell: CellBase, args: Args, kwargs: dict[str, Any]) ->
     outputs = list(tensors_in(output))
     numbers = tuple(recording.number() for _ in outputs)
     result = with_tensors(
-        output, (wrapped(x._data, recording, number) for x, number in zip(outputs, numbers, strict=True))
+        output, (from_array(x._data, recording, number) for x, number in zip(outputs, numbers, strict=True))
     )
 
     def pull(arrived: list[Any]) -> Sequence[Any]:

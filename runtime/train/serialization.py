@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.dtype import shown
+from ..common.dtype import dtype_name
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ir.types import is_floating
@@ -213,7 +213,7 @@ def _check_fits(parameter: Parameter, value: Parameter, strict: bool) -> None:
     if value.shape != parameter.shape:
         refuse("shape", parameter.shape, value.shape)
     if value.dtype != parameter.dtype and (strict or _kind(value.dtype) != _kind(parameter.dtype)):
-        refuse("type", shown(parameter.dtype), shown(value.dtype))
+        refuse("type", dtype_name(parameter.dtype), dtype_name(value.dtype))
 
 
 def _kind(dtype: np.dtype[Any]) -> str:

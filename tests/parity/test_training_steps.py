@@ -577,7 +577,7 @@ def loss_that_overflows(outputs: torch.Tensor) -> torch.Tensor:
 
 
 def test_an_overflow_that_is_not_seen_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_step, "all_finite", lambda gradients: program_steps.wrapped(np.asarray(True)))
+    monkeypatch.setattr(training_step, "all_finite", lambda gradients: program_steps.from_array(np.asarray(True)))
     report = check(loss=loss_that_overflows, loss_scale=SCALE)
     assert not report.ok
     assert {(c.kind, c.call) for c in report.first_of("compiled")} == {("overflow", 1)}, str(report)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...common.dtype import bool_
-from ...common.tensor import Tensor, wrapped
+from ...common.tensor import Tensor, from_array
 from ...ir.dims import product
 from ...ops import elementwise, shaping
 from ...ops.higher_order.control_flow import cond
@@ -102,7 +102,7 @@ def _conditional(
         else_branch=branches[1],
         symbols=tuple(symbols),
     )
-    return [x if isinstance(x, Tensor) else wrapped(x) for x in as_tuple(selected)]
+    return [x if isinstance(x, Tensor) else from_array(x) for x in as_tuple(selected)]
 
 
 def _symbols(dim: Any) -> set[str]:

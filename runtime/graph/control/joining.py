@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...common.dtype import bool_, float32, int64, shown
+from ...common.dtype import bool_, dtype_name, float32, int64
 from ...common.nested import refilled
 from ...common.tensor import Tensor
 from ...errors import UnsupportedPython
@@ -138,10 +138,10 @@ class _Zeros(Tensor):
     """Zeros of a shape that may be symbolic; user code never sees it."""
 
     def __init__(self, dtype: Any, shape: tuple[Any, ...]) -> None:
-        from ...common.tensor import created
+        from ...common.tensor import create
         from ...ops import creation
 
-        self._data = created(creation.full, shape=shape, value=0, dtype=dtype)._data
+        self._data = create(creation.full, shape=shape, value=0, dtype=dtype)._data
 
 
 def describe(value: Any) -> str:
@@ -149,7 +149,7 @@ def describe(value: Any) -> str:
     if isinstance(value, Undefined):
         return "not defined"
     if _is_tensor(value):
-        return f"a tensor of {shown(value.dtype)}{list(value.shape)}"
+        return f"a tensor of {dtype_name(value.dtype)}{list(value.shape)}"
     if isinstance(value, (str, bool, int, float, type(None))) and len(repr(value)) < 60:
         return repr(value)
     return f"a {type(value).__name__}"

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...common.dtype import int64, shown
+from ...common.dtype import dtype_name, int64
 from ...common.nested import leaves, mapped, refilled
-from ...common.tensor import Tensor, wrapped
+from ...common.tensor import Tensor, from_array
 from ...eager import tape
 from ...errors import UnsupportedPython
 from ...ir.types import INT64, Type
@@ -126,7 +126,7 @@ def loop_until(going: Any, test: Callable[[], Any], body: Callable[[], Any]) -> 
             return signal, record_branches(_goes_on(signal), lambda: truth(test()), lambda: False)
         return signal, truth(test()) if signal == GO_ON else False
 
-    return _Loop(wrapped(np.asarray(_ENDLESS, np.int64)), going, step, (test, body)).run()
+    return _Loop(from_array(np.asarray(_ENDLESS, np.int64)), going, step, (test, body)).run()
 
 
 @dataclass
@@ -201,10 +201,10 @@ class _Loop:
         def enter(leaf: Any) -> Any:
             if not isinstance(leaf, Tensor):
                 return leaf
-            variables.append(wrapped(builder.new_value("carried", Type(leaf.dtype, tuple(leaf.shape)))))
+            variables.append(from_array(builder.new_value("carried", Type(leaf.dtype, tuple(leaf.shape)))))
             return variables[-1]
 
-        iteration = wrapped(builder.new_value("iteration", Type(INT64, ())))
+        iteration = from_array(builder.new_value("iteration", Type(INT64, ())))
 
         def run() -> Any:
             for place, initial in self._carried.values():
@@ -258,7 +258,9 @@ class _Loop:
             return initial
         if isinstance(initial, _Number) and np.can_cast(initial.dtype, wanted, "same_kind"):
             return _Number(initial.number, wanted)
-        raise self._refusal(f"{what} is {shown(initial.dtype)} before an iteration and {shown(wanted)} after it")
+        raise self._refusal(
+            f"{what} is {dtype_name(initial.dtype)} before an iteration and {dtype_name(wanted)} after it"
+        )
 
     def _refusal(self, what: str) -> Exception:
         return self._trace.guard.refusal(
@@ -297,7 +299,7 @@ class _Loop:
         given = [iteration._data.value, *(x._data.value for x in variables)]
         imports = operands(trace, [region], values, given)
         body = build_subprogram(trace, region, given, imports, values, "body")
-        first = self._going if isinstance(self._going, Tensor) else wrapped(np.asarray(self._going))
+        first = self._going if isinstance(self._going, Tensor) else from_array(np.asarray(self._going))
         results_of_loop = loop(
             self._limit,
             first,

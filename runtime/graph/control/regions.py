@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...common.nested import mapped
-from ...common.tensor import Tensor, created, wrapped
+from ...common.tensor import Tensor, create, from_array
 from ...eager import tape
 from ...errors import UnsupportedPython
 from ...ir.dims import symbol
@@ -91,8 +91,8 @@ class Region:
         key = x._number, id(data)
         if key not in self.imports:
             value = self.trace.builder.new_value("outside", Type(data.dtype, data.shape))
-            self.imports[key] = value, wrapped(data, x._tape, x._number)
-        return wrapped(self.imports[key][0])
+            self.imports[key] = value, from_array(data, x._tape, x._number)
+        return from_array(self.imports[key][0])
 
     def check_gradient(self) -> None:
         """Refuse a gradient inside a function that is differentiated."""
@@ -149,7 +149,7 @@ def operands(
                 outside.append(_size_source(trace, name))
                 known_here.add(name)
                 known.add(name)
-    plain = {v: wrapped(SymbolicTensor(trace.builder, v)) for v in outside if v not in imports}
+    plain = {v: from_array(SymbolicTensor(trace.builder, v)) for v in outside if v not in imports}
     return [RegionOperand(v, imports[v] if v in imports else plain[v]) for v in dict.fromkeys(outside)]
 
 
@@ -162,7 +162,7 @@ def _size_source(trace: Recording, name: str) -> Value:
     for value in (*trace.inputs, *(value for node in trace.builder.nodes for value in node.outputs)):
         if name in input_symbols([value]):
             return value
-    new: Value = created(creation.full, shape=(symbol(name),), value=False, dtype=BOOL)._data.value
+    new: Value = create(creation.full, shape=(symbol(name),), value=False, dtype=BOOL)._data.value
     return new
 
 

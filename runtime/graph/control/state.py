@@ -12,7 +12,7 @@ from types import CellType, FunctionType, MethodType
 from typing import Any, Protocol
 
 from ...common.nested import refilled
-from ...common.tensor import Tensor, wrapped
+from ...common.tensor import Tensor, from_array
 from ...nn.cell import Cell
 from ...tracing import SymbolicTensor
 from ..current import Recording, SymbolicParameter
@@ -144,7 +144,7 @@ class ParameterValue:
     def get(self) -> Tensor:
         """Return the value as a plain tensor."""
         parameter = self.symbolic.parameter
-        return wrapped(
+        return from_array(
             self.symbolic.current, parameter._tape, parameter._number if parameter._tape is not None else None
         )
 
@@ -202,7 +202,7 @@ class State:
             before = (
                 self._parameter_values[number]
                 if number in self._parameter_values
-                else wrapped(symbolic.initial, *symbolic.initial_tracking)
+                else from_array(symbolic.initial, *symbolic.initial_tracking)
             )
             if not parameter.is_same(before, parameter.get()):
                 result["parameter", number] = parameter, before, parameter.get()

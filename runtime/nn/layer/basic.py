@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import HeUniform, Uniform, initial
+from ...common.initializer import HeUniform, Uniform, initialize_argument
 from ...common.parameter import Parameter
 from ...functional import dropout
 from ...functional.linear_algebra import dense
@@ -114,12 +114,12 @@ class Linear(Cell):
 
 def _dense_weight(inputs: int, outputs: int, init: Any, dtype: Any, of: str) -> Parameter:
     init = HeUniform(math.sqrt(5)) if init is None else init
-    return Parameter(initial(init, (outputs, inputs), dtype, "weight_init", of=of), name="weight")
+    return Parameter(initialize_argument(init, (outputs, inputs), dtype, "weight_init", of=of), name="weight")
 
 
 def _dense_bias(inputs: int, outputs: int, init: Any, dtype: Any, of: str) -> Parameter:
     init = Uniform(1 / math.sqrt(inputs)) if init is None else init
-    return Parameter(initial(init, (outputs,), dtype, "bias_init", of=of), name="bias")
+    return Parameter(initialize_argument(init, (outputs,), dtype, "bias_init", of=of), name="bias")
 
 
 class Identity(Cell):

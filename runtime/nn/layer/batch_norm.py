@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import initial
+from ...common.initializer import initialize_argument
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...functional.normalization import batch_norm
@@ -36,7 +36,7 @@ class _BatchNorm(Cell):
         self.use_batch_statistics = use_batch_statistics
 
         def first(init: Any, argument: str) -> Tensor:
-            return initial(init, (num_features,), dtype, argument, of=of)
+            return initialize_argument(init, (num_features,), dtype, argument, of=of)
 
         self.moving_mean = Parameter(first(moving_mean_init, "moving_mean_init"), name="mean", requires_grad=False)
         self.moving_variance = Parameter(first(moving_var_init, "moving_var_init"), "variance", requires_grad=False)

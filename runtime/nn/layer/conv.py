@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import HeUniform, Uniform, fan_in_and_fan_out, initial
+from ...common.initializer import HeUniform, Uniform, fan_in_and_fan_out, initialize_argument
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...functional.convolution import convolved
@@ -55,12 +55,12 @@ class ConvBase(Cell):
         if self.axes == 1 and isinstance(weight_init, Tensor) and weight_init.ndim == 3:
             weight_init = shaping.reshape(weight_init, shape=shape)
         init = HeUniform(math.sqrt(5)) if weight_init is None else weight_init
-        self.weight = Parameter(initial(init, shape, dtype, "weight_init", of=of), name="weight")
+        self.weight = Parameter(initialize_argument(init, shape, dtype, "weight_init", of=of), name="weight")
         self.bias = None
         if has_bias:
             bound = 1 / math.sqrt(fan_in_and_fan_out(shape)[0])
             init = Uniform(bound) if bias_init is None else bias_init
-            self.bias = Parameter(initial(init, (out_channels,), dtype, "bias_init", of=of), name="bias")
+            self.bias = Parameter(initialize_argument(init, (out_channels,), dtype, "bias_init", of=of), name="bias")
 
     def _sizes(self, value: Any, name: str) -> Sizes:
         """An int for each axis; layers for one axis take no tuple. `TypeError` for anything else."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import Uniform, initial
+from ...common.initializer import Uniform, initialize_argument
 from ...common.parameter import Parameter
 from ...functional.bilinear import bidense
 from ..cell import Cell
@@ -47,11 +47,13 @@ class BiDense(Cell):
         even = Uniform(1 / math.sqrt(in1_channels))
         shape = (out_channels, in1_channels, in2_channels)
         init = even if weight_init is None else weight_init
-        self.weight = Parameter(initial(init, shape, dtype, "weight_init", of="BiDense"), name="weight")
+        self.weight = Parameter(initialize_argument(init, shape, dtype, "weight_init", of="BiDense"), name="weight")
         self.bias = None
         if has_bias:
             init = even if bias_init is None else bias_init
-            self.bias = Parameter(initial(init, (out_channels,), dtype, "bias_init", of="BiDense"), name="bias")
+            self.bias = Parameter(
+                initialize_argument(init, (out_channels,), dtype, "bias_init", of="BiDense"), name="bias"
+            )
 
     def construct(self, input1: Any, input2: Any) -> Any:
         """(..., in1_channels) and (..., in2_channels) of the dtype of the weight; (..., out_channels) out."""

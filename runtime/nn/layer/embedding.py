@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import initial
+from ...common.initializer import initialize_argument
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...functional import indexing
@@ -49,7 +49,7 @@ class Embedding(Cell):
         self.use_one_hot = checks.of_type(use_one_hot, "use_one_hot", bool, of="Embedding")
         self.padding_idx = padding_idx
         shape = (vocab_size, embedding_size)
-        table = initial(embedding_table, shape, dtype, "embedding_table", of="Embedding")
+        table = initialize_argument(embedding_table, shape, dtype, "embedding_table", of="Embedding")
         if padding_idx is not None:
             checks.of_type(padding_idx, "padding_idx", int, of="Embedding")
             checks.in_range(padding_idx, "padding_idx", f"[0, {vocab_size})", of="Embedding")
@@ -116,7 +116,7 @@ class EmbeddingLookup(Cell):
         self.vocab_size = checks.positive_int(vocab_size, "vocab_size", of=of)
         self.embedding_size = checks.positive_int(embedding_size, "embedding_size", of=of)
         self.max_norm = None if max_norm is None else checks.in_range(max_norm, "max_norm", "(0, inf)", of=of)
-        table = initial(param_init, (vocab_size, embedding_size), dtype, "param_init", of=of)
+        table = initialize_argument(param_init, (vocab_size, embedding_size), dtype, "param_init", of=of)
         self.embedding_table = Parameter(table, name="embedding_table")
 
     def construct(self, indices: Any) -> Any:

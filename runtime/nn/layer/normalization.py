@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import initial, initializer
+from ...common.initializer import initialize_argument, initializer
 from ...common.parameter import Parameter
 from ...functional.normalization import group_norm, instance_norm, layer_norm_from
 from ..cell import Cell
@@ -53,8 +53,10 @@ class LayerNorm(Cell):
         self.begin_norm_axis = checks.of_type(begin_norm_axis, "begin_norm_axis", int, of=of)
         self.begin_params_axis = checks.of_type(begin_params_axis, "begin_params_axis", int, of=of)
         self.epsilon = checks.of_type(epsilon, "epsilon", (float, int), of=of)
-        self.gamma = Parameter(initial(gamma_init, normalized_shape, dtype, "gamma_init", of=of), name="gamma")
-        self.beta = Parameter(initial(beta_init, normalized_shape, dtype, "beta_init", of=of), name="beta")
+        self.gamma = Parameter(
+            initialize_argument(gamma_init, normalized_shape, dtype, "gamma_init", of=of), name="gamma"
+        )
+        self.beta = Parameter(initialize_argument(beta_init, normalized_shape, dtype, "beta_init", of=of), name="beta")
 
     def construct(self, input_x: Any) -> Any:
         """(..., *normalized_shape), floating-point; the same out."""
@@ -89,9 +91,9 @@ class _InstanceNorm(Cell):
         self.moving_mean = Parameter(initializer("zeros", shape, dtype), name="mean", requires_grad=False)
         self.moving_variance = Parameter(initializer("ones", shape, dtype), name="variance", requires_grad=False)
         self.moving_mean._is_buffer = self.moving_variance._is_buffer = True
-        gamma = initial(gamma_init, shape, dtype, "gamma_init", of=of)
+        gamma = initialize_argument(gamma_init, shape, dtype, "gamma_init", of=of)
         self.gamma = Parameter(gamma, name="gamma", requires_grad=affine)
-        beta = initial(beta_init, shape, dtype, "beta_init", of=of)
+        beta = initialize_argument(beta_init, shape, dtype, "beta_init", of=of)
         self.beta = Parameter(beta, name="beta", requires_grad=affine)
 
     def construct(self, x: Any) -> Any:
@@ -187,9 +189,9 @@ class GroupNorm(Cell):
             )
         self.eps = checks.of_type(eps, "eps", float, of=of)
         self.affine = checks.of_type(affine, "affine", bool, of=of)
-        gamma = initial(gamma_init, (num_channels,), dtype, "gamma_init", of=of)
+        gamma = initialize_argument(gamma_init, (num_channels,), dtype, "gamma_init", of=of)
         self.gamma = Parameter(gamma, name="gamma", requires_grad=affine)
-        beta = initial(beta_init, (num_channels,), dtype, "beta_init", of=of)
+        beta = initialize_argument(beta_init, (num_channels,), dtype, "beta_init", of=of)
         self.beta = Parameter(beta, name="beta", requires_grad=affine)
 
     def construct(self, x: Any) -> Any:

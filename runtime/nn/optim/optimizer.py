@@ -11,7 +11,7 @@ from ... import checks
 from ...common.dtype import float32, float64, int32
 from ...common.nested import mapped
 from ...common.parameter import Parameter, ParameterTuple
-from ...common.tensor import Tensor, wrapped
+from ...common.tensor import Tensor, from_array
 from ...eager import tape
 from ...ir.types import is_half
 from ...ops import elementwise, reduction, shaping
@@ -212,7 +212,7 @@ class Optimizer(Cell):
                 rate = number_for(weight, rates[i])
                 numbers = (rate, decay) if decoupled_decay else (rate,)
                 for target, value in zip((parameter, *state), rule(weight, slope, *numbers, *held), strict=True):
-                    target.set_data(wrapped(value if isinstance(value, SymbolicTensor) else np.asarray(value)))
+                    target.set_data(from_array(value if isinstance(value, SymbolicTensor) else np.asarray(value)))
         return (True,) * len(self.parameters)
 
     def _check(self, gradients: Any) -> None:

@@ -11,7 +11,7 @@ from ... import checks
 from ...amp.scalers import LossScaler, all_finite
 from ...common.dtype import bool_, int32
 from ...common.parameter import Parameter, ParameterTuple
-from ...common.tensor import Tensor, wrapped, zeros_like
+from ...common.tensor import Tensor, from_array, zeros_like
 from ...eager.backward import run_with_gradients
 from ...errors import UsageError
 from ...functional.clipping import clip_by_norm
@@ -121,11 +121,11 @@ class TrainingStep(Cell):
         """The sum of the gradients of the calls so far, and whether there are calls to come before the update."""
         count = self.calls_made.value() + 1
         incomplete = comparison.less(count, self.accumulate)
-        self.calls_made.set_data(elementwise.where(incomplete, count, wrapped(np.zeros((), int32))))
+        self.calls_made.set_data(elementwise.where(incomplete, count, from_array(np.zeros((), int32))))
         sums = []
         for held, gradient in zip(self.gradient_sums, gradients, strict=True):
             total = held.value() + gradient
-            held.set_data(elementwise.where(incomplete, total, wrapped(np.zeros((), held.dtype))))
+            held.set_data(elementwise.where(incomplete, total, from_array(np.zeros((), held.dtype))))
             sums.append(total)
         return tuple(sums), incomplete
 
