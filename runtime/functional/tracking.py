@@ -150,7 +150,8 @@ def _to_assign(variable: Any, value: Any, *, of: str) -> Any:
     lossy = is_floating(v.dtype) and not is_floating(variable.dtype)
     if lossy or (variable.dtype == bool_ and v.dtype != bool_):
         raise TypeError(
-            f"For '{of}', 'value' must fit 'variable' of type {dtype_name(variable.dtype)}, but got {dtype_name(v.dtype)}"
+            f"For '{of}', 'value' must fit 'variable' of type {dtype_name(variable.dtype)}, but got "
+            f"{dtype_name(v.dtype)}"
         )
     return v if v.dtype == variable.dtype else elementwise.cast(v, dtype=variable.dtype)
 
