@@ -30,7 +30,7 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
         output_size: an int for both axes or one for each; None keeps the size of an axis.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: an output size isn't positive, or `input` has another number of dimensions.
     """
     return _averaged(input, output_size, 2, of="adaptive_avg_pool2d")

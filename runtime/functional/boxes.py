@@ -150,7 +150,7 @@ def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) ->
     Args:
         input_x: bools, any shape.
         count: how many.
-        seed: makes the draw repeatable.
+        seed: makes the result reproducible.
 
     Returns:
         Coordinates (count, axes), int32, and whether each is one; those beyond the number of true elements are zeros.

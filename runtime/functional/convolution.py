@@ -32,18 +32,18 @@ def conv2d(
         input: (N, C_in, H, W).
         weight: (C_out, C_in / groups, kernel height, kernel width).
         bias: (C_out,).
-        stride: distance of the windows, an int or one for each axis.
+        stride: the step between windows, an int or one for each axis.
         pad_mode: "valid": no padding. "same": zeros so that there are `ceil(size / stride)` windows; where they are
             odd, the extra one comes after. "pad": `padding`.
         padding: zeros on both sides, an int or one for each axis.
-        dilation: distance between the taps of a window, an int or one for each axis.
-        groups: blocks of channels that don't see each other.
+        dilation: the step between the elements of a window, an int or one for each axis.
+        groups: the number of independent groups of channels.
 
     Returns:
         (N, C_out, ...) with `(size + both paddings - dilation * (kernel - 1) - 1) // stride + 1` windows along an axis.
 
     Raises:
-        TypeError: an argument is of another type, or the operands don't have one dtype.
+        TypeError: an argument has a wrong type, or the operands don't have one dtype.
         ValueError: `pad_mode` is another, there is padding with another mode than "pad", a size is too small, the
             output channels don't divide into groups, or the kernel is larger than the padded input.
         RuntimeError: the input has other channels than the weight takes.
@@ -83,15 +83,15 @@ def conv_transpose2d(
         stride: distance at which windows are laid down, an int or one for each axis, as are all that follow.
         padding: cut off on both sides.
         output_padding: elements added after; smaller than the stride or the dilation.
-        groups: blocks of channels that don't see each other.
-        dilation: distance between the taps of a window.
+        groups: the number of independent groups of channels.
+        dilation: the step between the elements of a window.
 
     Returns:
         (N, C_out, ...) with `(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1`
         elements along an axis.
 
     Raises:
-        TypeError: an argument is of another type, or the operands don't have one dtype.
+        TypeError: an argument has a wrong type, or the operands don't have one dtype.
         ValueError: a size is too small, or channels and groups don't fit.
     """
     return _conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 2)

@@ -61,7 +61,7 @@ def _conv2d_transpose_object(
         mode: 1, a cross-correlation.
         stride: an int or one for each axis.
         dilation: an int or one for each axis.
-        group: blocks of channels that don't see each other.
+        group: the number of independent groups of channels.
         data_format: "NCHW".
 
     Raises:

@@ -42,7 +42,7 @@ def ctc_loss(
         (batch, time, 2 * length + 1), which no gradient goes through.
 
     Raises:
-        TypeError: `log_probs` isn't floating-point, lengths or targets aren't integers, or a flag is no bool.
+        TypeError: `log_probs` isn't floating-point, lengths or targets aren't integers, or a flag isn't a bool.
         ValueError: a shape doesn't fit, a length or class is out of range, or `reduction` is another.
     """
     x, classes, ends = _operands(log_probs, targets, input_lengths, target_lengths, blank)

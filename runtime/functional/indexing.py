@@ -145,7 +145,7 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
 
 @public_op(primitive="EmbeddingLookup")
 def embedding_lookup(input_params: Any, input_indices: Any, offset: int = 0) -> Any:
-    """The rows of `input_params` at `input_indices - offset`; zeros where that is no row."""
+    """The rows of `input_params` at `input_indices - offset`; zeros where that isn't a row."""
     table = as_tensor(input_params, "input_params", of="embedding_lookup")
     indices = require_integers(input_indices, "input_indices", of="embedding_lookup") - offset
     found = comparison.logical_and(

@@ -25,15 +25,15 @@ def max_pool2d(
 
     Args:
         x: (N, C, H, W) or (C, H, W).
-        kernel_size: taps of a window, an int or one for each axis, as are all sizes that follow.
-        stride: distance of the windows; `kernel_size` if it is None.
+        kernel_size: the size of a window, an int or one for each axis, as are all sizes that follow.
+        stride: the step between windows; `kernel_size` if it is None.
         padding: on both sides, at most half a window; never chosen.
         dilation: distance between the taps.
         return_indices: whether to return where they are, too: int64 positions in the flattened plane.
-        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
+        ceil_mode: whether to include windows that start inside and extend beyond the end.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a size is out of range, or `x` has another number of dimensions.
     """
     return _max_pool(x, kernel_size, stride, padding, dilation, return_indices, ceil_mode, 2)
@@ -66,15 +66,15 @@ def avg_pool2d(
 
     Args:
         input_x: (N, C, H, W) or (C, H, W), floating-point.
-        kernel_size: taps of a window, an int or one for each axis.
-        stride: distance of the windows, an int or one for each axis.
+        kernel_size: the size of a window, an int or one for each axis.
+        stride: the step between windows, an int or one for each axis.
         padding: zeros, at most half a window: an int, or (top, bottom, left, right).
-        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
+        ceil_mode: whether to include windows that start inside and extend beyond the end.
         count_include_pad: whether the padding counts in the mean.
         divisor_override: divide by this instead, unless it is 0.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a size is out of range, or `input_x` has another number of dimensions.
     """
     return _avg_pool(input_x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2)

@@ -177,7 +177,7 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
     Args:
         input: gives shape and dtype.
         p: a number, or a tensor that broadcasts to the shape.
-        seed: makes the draw repeatable.
+        seed: makes the result reproducible.
 
     Raises:
         ValueError: a number `p` lies outside of [0, 1].
@@ -206,7 +206,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: in
         input: (k) or (rows, k), not negative.
         num_samples: how many for each row.
         replacement: whether an index may be drawn again.
-        seed: makes the draw repeatable.
+        seed: makes the result reproducible.
 
     Raises:
         ValueError: without replacement, there are fewer than `num_samples` indices.

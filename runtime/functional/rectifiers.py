@@ -30,7 +30,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """x held between `min_val` and `max_val`, elementwise; x of any numbers. No gradient passes at the bounds.
 
     Raises:
-        TypeError: a bound is no number.
+        TypeError: a bound isn't a number.
         ValueError: `min_val` is above `max_val`.
     """
     x = as_tensor(input, of="hardtanh")

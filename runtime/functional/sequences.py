@@ -21,7 +21,7 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
     """Each item of a batch with its first `seq_lengths[i]` slices along `seq_dim` reversed.
 
     Raises:
-        TypeError: an axis is no int or the lengths are no integers.
+        TypeError: an axis isn't an int or the lengths are no integers.
         ValueError: the axes are the same or out of range, or there isn't a length for each item.
         RuntimeError: a length is negative or above the size of the axis.
     """

@@ -31,12 +31,12 @@ def lp_pool1d(x: Any, norm_type: float, kernel_size: int, stride: int | None = N
     Args:
         x: (N, C, L) or (C, L), floating-point.
         norm_type: p, not 0.
-        kernel_size: taps of a window.
-        stride: distance of the windows; `kernel_size` if it is None.
-        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
+        kernel_size: the size of a window.
+        stride: the step between windows; `kernel_size` if it is None.
+        ceil_mode: whether to include windows that start inside and extend beyond the end.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a size is out of range, p is 0, or `x` has another number of dimensions.
     """
     checks.of_type(kernel_size, "kernel_size", int, of="lp_pool1d")
@@ -73,14 +73,14 @@ def fractional_max_pool2d(
 
     Args:
         input: (N, C, H, W) or (C, H, W), floating-point.
-        kernel_size: taps of a window, an int or one for each axis.
+        kernel_size: the size of a window, an int or one for each axis.
         output_size: number of windows, an int or one for each axis.
         output_ratio: where there is no `output_size`: parts of the sizes of the input, in (0, 1).
         return_indices: whether to return where the elements are, too: int64 positions in the flattened plane.
         _random_samples: (N, C, 2), draws from [0, 1) for width and height; None draws them.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a size is out of range, or neither size nor ratio is given.
     """
     return _fractional(input, kernel_size, output_size, output_ratio, return_indices, _random_samples, 2)
@@ -172,7 +172,7 @@ def max_unpool1d(
         output_size: sizes of the input of the pooling; one that all its windows fit into if it is None or ().
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: shapes differ, a size is out of range, or an index lies outside of the output.
     """
     return _unpool(x, indices, kernel_size, stride, padding, output_size, 1)

@@ -1,4 +1,4 @@
-"""A fully connected layer of two inputs. See `basic` for those of one."""
+"""A fully connected layer with two inputs. See `basic` for layers with one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BiDense(Cell):
         in1_channels: size of the last axis of the first input.
         in2_channels: size of the last axis of the second input.
         out_channels: size of the last axis of the output.
-        weight_init: what `common.initializer.initializer` takes. None: drawn evenly from within 1 / sqrt(in1_channels).
+        weight_init: an initializer; see `common.initializer.initializer`. None: uniform in +-1 / sqrt(in1_channels).
         bias_init: likewise.
         has_bias: whether there is a bias.
         dtype: dtype of the Parameters.
@@ -30,7 +30,7 @@ class BiDense(Cell):
         bias: Parameter (out_channels,), or None.
 
     Raises:
-        TypeError: an argument has another type; at a call, the dtype of an input isn't that of the weight.
+        TypeError: an argument has a wrong type; at a call, the dtype of an input isn't that of the weight.
         ValueError: a size isn't above 0, or a tensor given as initial value has another shape; at a call, the shapes
             don't fit.
     """

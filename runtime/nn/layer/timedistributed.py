@@ -21,10 +21,10 @@ class TimeDistributed(Cell):
         layer: a Cell or operator object.
         time_axis: the axis of the steps.
         reshape_with_axis: None: the layer is called for each step. An axis next to `time_axis` (the batch): the two are
-            joined, and the layer is called once, which is faster, but wrong for layers that mix what is in a batch.
+            merged and the layer is called once, which is faster, but wrong for layers that mix samples of a batch.
 
     Raises:
-        TypeError: `layer` is none, or an axis is no int; at a call, the layer gives no tensor.
+        TypeError: `layer` isn't a layer, or an axis isn't an int; at a call, the layer doesn't return a tensor.
         ValueError: at a call, the input has fewer than 3 dimensions, there is no such axis, the two axes aren't
             neighbours, or the layer changes them.
     """
@@ -38,7 +38,7 @@ class TimeDistributed(Cell):
         self.reshape_with_axis = reshape_with_axis
 
     def construct(self, inputs: Any) -> Any:
-        """Any shape with at least 3 dimensions; the shapes that the layer gives, stacked along `time_axis`, out."""
+        """Any shape with at least 3 dimensions; returns the results of the layer, stacked along `time_axis`."""
         x = as_tensor(inputs, "inputs", of="TimeDistributed")
         if x.ndim < 3:
             raise ValueError(

@@ -29,8 +29,8 @@ class CTCLoss(LossBase):
         0-d; for "none" (batch,), 0-d without batch.
 
     Raises:
-        TypeError: an argument has another type; at a call, an input has another dtype.
-        ValueError: `reduction` is another; at a call, a shape doesn't fit, or a length or class is out of range.
+        TypeError: an argument has a wrong type; at a call, an input has another dtype.
+        ValueError: `reduction` is another; returns at a call, a shape doesn't fit, or a length or class is of range.
     """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:

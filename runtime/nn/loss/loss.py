@@ -90,7 +90,7 @@ class RMSELoss(LossBase):
         super().__init__()
 
     def construct(self, logits: Any, label: Any) -> Any:
-        """Two shapes that broadcast; a 0-d tensor out."""
+        """Two shapes that broadcast; returns a 0-d tensor."""
         return elementwise.sqrt(losses.mse_loss(logits, label))
 
 

@@ -12,7 +12,7 @@ from .metric import Array, Metric, rearrange_inputs
 
 
 class _Error(Metric):
-    """The sum of what `_errors` gives, over the number of samples."""
+    """The sum of `_errors` over all elements, divided by the number of samples."""
 
     def __init__(self) -> None:
         super().__init__()
