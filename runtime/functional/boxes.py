@@ -1,4 +1,4 @@
-"""Boxes of objects in images, x1, y1, x2, y2: overlaps, offsets, and the choice among them."""
+"""Bounding boxes x1, y1, x2, y2 in images: overlap, offsets, and selection."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .random import randperm
 
 @public_op(primitive=Primitive("IOU", made_with=("mode",)))
 def iou(anchor_boxes: Any, gt_boxes: Any, mode: str = "iou") -> Any:
-    """The area that each two boxes share, over the area that they cover; a box from x1 to x1 is one pixel wide.
+    """Intersection over union of each pair of boxes; a box from x1 to x1 is one pixel wide.
 
     Args:
         anchor_boxes: (n, 4), floating-point.
         gt_boxes: (m, 4).
-        mode: "iou", or "iof": over the area of the box of `gt_boxes`.
+        mode: "iou", or "iof": intersection over the area of the box of `gt_boxes`.
 
     Returns:
         (m, n).
 
     Raises:
-        ValueError: `mode` is another, or a shape.
+        ValueError: `mode` is unknown, or a shape doesn't fit.
     """
     checks.one_of(mode, "mode", ("iou", "iof"), of="iou")
     a, b = (_columns(x, name, of="iou") for x, name in ((anchor_boxes, "anchor_boxes"), (gt_boxes, "gt_boxes")))
@@ -54,7 +54,7 @@ def bounding_box_encode(
     """
     a = _columns(anchor_box, "anchor_box", of="bounding_box_encode")
     b = _columns(groundtruth_box, "groundtruth_box", of="bounding_box_encode")
-    (ax, ay, aw, ah), (bx, by, bw, bh) = _centred(*a), _centred(*b)
+    (ax, ay, aw, ah), (bx, by, bw, bh) = _center_and_size(*a), _center_and_size(*b)
     offsets = ((bx - ax) / aw, (by - ay) / ah, elementwise.log(bw / aw), elementwise.log(bh / ah))
     return stack([(d - m) / s for d, m, s in zip(offsets, means, stds, strict=True)], -1)
 
@@ -69,14 +69,14 @@ def bounding_box_decode(
     Args:
         anchor_box: (n, 4).
         deltas: (n, 4).
-        max_shape: (height, width) of the image, at whose edges boxes are cut.
-        means: of the offsets.
-        stds: of the offsets.
-        wh_ratio_clip: sizes differ from the anchor's by this factor at most.
+        max_shape: (height, width) of the image; boxes are clipped to it.
+        means: the means of the offsets.
+        stds: the standard deviations of the offsets.
+        wh_ratio_clip: the largest ratio between a size and that of the anchor.
     """
     a = _columns(anchor_box, "anchor_box", of="bounding_box_decode")
     d = _columns(deltas, "deltas", of="bounding_box_decode")
-    ax, ay, aw, ah = _centred(*a)
+    ax, ay, aw, ah = _center_and_size(*a)
     dx, dy, dw, dh = (x * s + m for x, m, s in zip(d, means, stds, strict=True))
     limit = abs(math.log(wh_ratio_clip))
     width, height = (
@@ -110,11 +110,11 @@ def check_valid(bboxes: Any, img_metas: Any) -> Any:
 
 @public_op(primitive=Primitive("NMSWithMask", made_with=("iou_threshold",)))
 def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, Any]:
-    """Boxes in order of their scores, of which those that overlap a better one are left out.
+    """Non-maximum suppression: sorts boxes by score, and suppresses those that overlap a better one.
 
     Args:
         bboxes: (n, 5): x1, y1, x2, y2 and the score.
-        iou_threshold: the overlap (area shared over area covered) above which a box is left out.
+        iou_threshold: the intersection over union above which a box is suppressed.
 
     Returns:
         The boxes from the best on (n, 5), their numbers (int32), and whether each stays (bool).
@@ -145,7 +145,7 @@ def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, A
 
 @public_op(primitive=Primitive("RandomChoiceWithMask", made_with=("count",), without_effect={"seed": 0, "seed2": 0}))
 def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) -> tuple[Any, Any]:
-    """Coordinates of some of the true elements, at random.
+    """Coordinates of a random selection of the true elements.
 
     Args:
         input_x: bools, any shape.
@@ -156,7 +156,7 @@ def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) ->
         Coordinates (count, axes), int32, and whether each is one; those beyond the number of true elements are zeros.
 
     Raises:
-        TypeError: `input_x` holds no bools.
+        TypeError: `input_x` isn't a tensor of bools.
     """
     x = as_tensor(input_x, "input_x", of="choice_with_mask")
     if x.dtype != bool_:
@@ -177,6 +177,6 @@ def _columns(boxes: Any, name: str, *, of: str) -> tuple[Any, ...]:
     return columns
 
 
-def _centred(x1: Any, y1: Any, x2: Any, y2: Any) -> tuple[Any, Any, Any, Any]:
+def _center_and_size(x1: Any, y1: Any, x2: Any, y2: Any) -> tuple[Any, Any, Any, Any]:
     """Centre and size of boxes whose last pixels count."""
     return (x1 + x2) * 0.5, (y1 + y2) * 0.5, x2 - x1 + 1.0, y2 - y1 + 1.0

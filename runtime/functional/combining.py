@@ -14,7 +14,7 @@ from ..ir.dims import product
 from ..ir.types import is_floating
 from ..ops import elementwise, indexing, reduction, shaping
 from ..ops.common import normalize_axis
-from .arguments import integer, known
+from .arguments import integer, known_size
 from .joining import meshgrid, part, stack
 from .linear_algebra import matmul
 from .operands import as_tensor, floats, numbers
@@ -36,11 +36,11 @@ def cartesian_prod(*inputs: Any) -> Any:
 
 @public_op()
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
-    """The sets of `r` elements of a vector, or with an element several times: (count, r)."""
+    """All combinations of `r` elements of a vector, optionally with replacement: (count, r)."""
     x = as_tensor(input, of="combinations")
     if x.ndim != 1:
         raise ValueError(f"For 'combinations', 'input' must be a vector, but got shape {tuple(x.shape)}")
-    count = known(x.shape[0], "For 'combinations', the size of the vector")
+    count = known_size(x.shape[0], "For 'combinations', the size of the vector")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = list(choose(range(count), checks.positive_int(r, "r", of="combinations")))
     return indexing.take(x, from_array(np.array(places, np.int64).reshape(-1, r)), axis=0)
@@ -82,8 +82,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
 
     Args:
         input: an observation a column.
-        correction: what is taken from the number of observations in the divisor.
-        fweights: how often each observation was made, integers.
+        correction: subtracted from the number of observations in the divisor.
+        fweights: the frequency of each observation, integers.
         aweights: the weight of each observation.
 
     Raises:

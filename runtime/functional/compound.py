@@ -123,7 +123,7 @@ def logaddexp(input: Any, other: Any) -> Any:
     """`log(exp(input) + exp(other))`, computed around the larger one."""
     a, b = _float_pair(input, other, of="logaddexp")
     apart = elementwise.abs(a - b)
-    same = comparison.equal(a, b)  # of two equal infinities there is no difference
+    same = comparison.equal(a, b)  # the difference of two equal infinities is NaN
     excess = elementwise.log1p(elementwise.exp(-elementwise.where(same, _constant(0, a), apart)))
     return elementwise.maximum(a, b) + excess
 

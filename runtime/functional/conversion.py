@@ -1,4 +1,4 @@
-"""Dtypes of tensors: conversion and questions about them."""
+"""Dtypes of tensors: conversion and queries."""
 
 from __future__ import annotations
 

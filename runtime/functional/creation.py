@@ -1,4 +1,4 @@
-"""New tensors: of one value, of numbers in a row, from Python numbers."""
+"""New tensors: constant, with sequences of numbers, from Python numbers."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ def _dtype_of(*numbers: Any) -> np.dtype[Any]:
     return float32 if any(isinstance(n, float) for n in numbers) else int64
 
 
-def _filled(size: Any, value: Any, dtype: Any, *, of: str) -> Tensor:
+def _fill_tensor(size: Any, value: Any, dtype: Any, *, of: str) -> Tensor:
     sizes = integers(size, "size", of=of)
     if any(isinstance(s, int) and s < 0 for s in sizes):
         raise ShapeError(f"For '{of}', sizes must not be negative, but got {size}")
     return create(creation.full, shape=sizes, value=value, dtype=to_dtype(dtype))
 
 
-# ---- of one value ----
+# ---- constant ----
 
 
 @public_op(primitive="Zeros")
 def zeros(size: Any, dtype: Any = None) -> Any:
     """Zeros of a shape; float32 unless `dtype` is given."""
-    return _filled(size, 0, float32 if dtype is None else dtype, of="zeros")
+    return _fill_tensor(size, 0, float32 if dtype is None else dtype, of="zeros")
 
 
 @public_op(primitive="Ones")
 def ones(shape: Any, dtype: Any = None) -> Any:
     """Ones of a shape; float32 unless `dtype` is given."""
-    return _filled(shape, 1, float32 if dtype is None else dtype, of="ones")
+    return _fill_tensor(shape, 1, float32 if dtype is None else dtype, of="ones")
 
 
 @public_op(primitive=Primitive("FillV2", called_with=("size", "fill_value")))
@@ -61,13 +61,13 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Any:
     if dtype is None and isinstance(fill_value, TensorLike):
         dtype = fill_value.dtype
     value = _number(fill_value, "fill_value", of="full")
-    return _filled(size, value, _dtype_of(value) if dtype is None else dtype, of="full")
+    return _fill_tensor(size, value, _dtype_of(value) if dtype is None else dtype, of="full")
 
 
 @public_op(primitive="Fill")
 def fill(type: Any, shape: Any, value: Any) -> Any:
     """`value` in a shape, in the dtype `type`."""
-    return _filled(shape, _number(value, "value", of="fill"), type, of="fill")
+    return _fill_tensor(shape, _number(value, "value", of="fill"), type, of="fill")
 
 
 def _like(x: Any, value: Any, dtype: Any, *, of: str) -> Any:
@@ -109,19 +109,19 @@ def _fill(self: Any, value: Any) -> Any:
 @tensor_method("new_zeros")
 def _new_zeros(self: Any, *size: Any, dtype: Any = None) -> Any:
     """Zeros of a shape, in the dtype of the tensor unless one is given."""
-    return _filled(spread(size), 0, self.dtype if dtype is None else dtype, of="new_zeros")
+    return _fill_tensor(spread(size), 0, self.dtype if dtype is None else dtype, of="new_zeros")
 
 
 @tensor_method("new_ones")
 def _new_ones(self: Any, *size: Any, dtype: Any = None) -> Any:
     """Ones of a shape, in the dtype of the tensor unless one is given."""
-    return _filled(spread(size), 1, self.dtype if dtype is None else dtype, of="new_ones")
+    return _fill_tensor(spread(size), 1, self.dtype if dtype is None else dtype, of="new_ones")
 
 
 @tensor_method("new_empty")
 def _new_empty(self: Any, *size: Any, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of a shape whose elements don't matter, in the dtype of the tensor unless one is given."""
-    return _filled(spread(size), 0, self.dtype if dtype is None else dtype, of="new_empty")
+    """An uninitialized tensor of a shape, in the dtype of the tensor unless one is given."""
+    return _fill_tensor(spread(size), 0, self.dtype if dtype is None else dtype, of="new_empty")
 
 
 @tensor_method("new_full")
@@ -130,7 +130,7 @@ def _new_full(self: Any, size: Any, fill_value: Any, *, dtype: Any = None) -> An
     return full(size, fill_value, dtype=self.dtype if dtype is None else dtype)
 
 
-# ---- numbers in a row ----
+# ---- sequences ----
 
 
 @public_op()

@@ -1,4 +1,4 @@
-"""Images whose channels become space, the other way round, or change places."""
+"""Rearrangement of images: channels to space, space to channels, channel shuffling, blocks to batch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 
 @public_op(primitive=Primitive("ChannelShuffle", made_with={"group": "groups"}))
 def channel_shuffle(x: Any, groups: int) -> Any:
-    """(N, C, ...) with the channels of `groups` equal groups taken in turns (Zhang et al. 2017).
+    """Interleave `groups` equal groups of channels of (N, C, ...) (Zhang et al. 2017).
 
     Raises:
         TypeError: `groups` isn't an int.

@@ -53,25 +53,25 @@ def _truths(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
 
 @public_op(method=("bitwise_and", "__and__"), primitive="BitwiseAnd")
 def bitwise_and(input: Any, other: Any) -> Any:
-    """Bits that both have, elementwise; integers or bools."""
+    """Bitwise and, elementwise; integers or bools."""
     return _bits(comparison.bitwise_and, input, other)
 
 
 @public_op(method=("bitwise_or", "__or__"), primitive="BitwiseOr")
 def bitwise_or(input: Any, other: Any) -> Any:
-    """Bits that at least one has, elementwise; integers or bools."""
+    """Bitwise or, elementwise; integers or bools."""
     return _bits(comparison.bitwise_or, input, other)
 
 
 @public_op(method=("bitwise_xor", "__xor__"), primitive="BitwiseXor")
 def bitwise_xor(input: Any, other: Any) -> Any:
-    """Bits that exactly one has, elementwise; integers or bools."""
+    """Bitwise exclusive or, elementwise; integers or bools."""
     return _bits(comparison.bitwise_xor, input, other)
 
 
 @public_op(method=("bitwise_not", "invert"), primitive="Invert", alias="bitwise_not")
 def invert(x: Any) -> Any:
-    """Every bit turned over; integers or bools."""
+    """Bitwise complement; integers or bools."""
     return _bits(comparison.bitwise_not, x)
 
 

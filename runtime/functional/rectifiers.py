@@ -1,4 +1,4 @@
-"""Rectifiers and thresholds: functions that are x, or a multiple of it, on one side and something else on the other."""
+"""Rectifiers and thresholds: functions that are x, or a multiple of it, on one side of a threshold."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
 
 @public_op(method="soft_shrink", primitive=Primitive("SoftShrink", made_with=("lambd",)), alias="soft_shrink")
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
-    """x moved towards 0 by `lambd`, and 0 where it would pass it; floating-point x.
+    """x shrunk towards 0 by `lambd`, and 0 for |x| <= `lambd`; floating-point x.
 
     Raises:
         TypeError: x isn't floating-point.

@@ -1,4 +1,4 @@
-"""Parts of images by boxes: crops that are resized, and regions of interest."""
+"""Parts of images in boxes: resized crops, and regions of interest."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def crop_and_resize(
 
     Args:
         image: (N, H, W, C), floating-point.
-        boxes: (count, 4), y1, x1, y2, x2 in shares of the height and width less one pixel; y1 > y2 flips.
+        boxes: (count, 4), y1, x1, y2, x2 as fractions of (height - 1) and (width - 1); y1 > y2 flips.
         box_indices: (count), integers: the image of each box.
         crop_size: (height, width) of the results.
         method: "bilinear" or "nearest".
-        extrapolation_value: what stands outside of an image.
+        extrapolation_value: the value outside of an image.
 
     Returns:
         (count, height, width, C).
 
     Raises:
-        ValueError: `method` is another, or a shape doesn't fit.
+        ValueError: `method` is unknown, or a shape doesn't fit.
     """
     of = "crop_and_resize"
     x, corners = floating(image, "image", of=of), floating(boxes, "boxes", of=of)
@@ -87,11 +87,11 @@ def _roi_align(
     Args:
         features: (N, C, H, W), floating-point.
         rois: (count, 5), the number of the image, then x1, y1, x2, y2 in the coordinates of the original image.
-        pooled_height: bins of a region downwards.
-        pooled_width: bins of a region across.
-        spatial_scale: size of the features over that of the original image.
-        sample_num: samples of a bin along each axis.
-        roi_end_mode: 1 counts the last pixel in, so that a region from x1 to x1 is one pixel wide.
+        pooled_height: the number of bins along the height of a region.
+        pooled_width: the number of bins along the width of a region.
+        spatial_scale: the size of the features divided by that of the original image.
+        sample_num: the number of samples per bin along each axis.
+        roi_end_mode: 1 includes the last pixel, so that a region from x1 to x1 is one pixel wide.
 
     Returns:
         (count, C, pooled_height, pooled_width).

@@ -1,6 +1,6 @@
-"""Writing elements: at coordinates (`tensor_scatter_*`, `scatter_nd`), along an axis, and whole slices.
+"""Scattering of updates: at coordinates (`tensor_scatter_*`, `scatter_nd`), along an axis, and in whole slices.
 
-The operators here leave what they write to as it is, and return the result; see `updating` for Parameters.
+The operators return the result and don't change their operands; see `updating` for in-place updates of Parameters.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ..ir.dims import product
 from ..ops import creation, elementwise, indexing, shaping, slicing
 from ..ops.common import normalize_axis
 from ..tensor_like import TensorLike
-from .arguments import concrete, integer, integers, known, require_integers
+from .arguments import concrete, integer, integers, known_size, require_integers
 from .operands import as_tensor
 from .public_op import Primitive, public_op, tensor_method
 from .subscripts import getitem, written
 
 
 def updates_for(updates: Any, x: Any, *, of: str) -> Any:
-    """`updates` as a tensor of the dtype of `x`: numbers take it, another dtype is a `TypeError`."""
+    """Convert `updates` to a tensor of the dtype of `x`; `TypeError` for a tensor of another dtype."""
     if isinstance(updates, TensorLike) and updates.dtype != x.dtype:
         raise TypeError(
             f"For '{of}', the updates must have the type of what they are written to, {dtype_name(x.dtype)}, but got "
@@ -122,7 +122,7 @@ def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int 
         indices: integers, as many axes as `input_x`, no longer than it along those other than `axis`.
         updates: of the shape of `indices` and the dtype of `input_x`.
         axis: which axis the indices address.
-        reduction: "none" replaces; "add", "mul", "max", "min" combine with what is there.
+        reduction: "none" replaces; "add", "mul", "max", "min" combine with the existing element.
     """
     x = as_tensor(input_x, "input_x", of="tensor_scatter_elements")
     if reduction not in _REDUCTIONS:
@@ -184,7 +184,7 @@ def select_scatter(input: Any, src: Any, axis: int, index: int) -> Any:
 # ---- whole slices ----
 
 
-def index_added(x: Any, indices: Any, y: Any, axis: int) -> Any:
+def add_at_index(x: Any, indices: Any, y: Any, axis: int) -> Any:
     """`x` with the i-th slice of `y` along `axis` added at `indices[i]`."""
     places = require_integers(indices, "indices", of="index_add")
     at = normalize_axis(integer(axis, "axis", of="index_add"), x.ndim)
@@ -196,7 +196,7 @@ def _index_add(self: Any, indices: Any, y: Any, axis: Any) -> Any:
     """The tensor with the i-th slice of `y` along `axis` added at `indices[i]`; or called with (dim, index, source)."""
     if isinstance(indices, int):
         indices, y, axis = y, axis, indices
-    return index_added(self, indices, y, axis)
+    return add_at_index(self, indices, y, axis)
 
 
 def _rows(x: Any, v: Any, indices: Any, of: str) -> tuple[Any, tuple[int, ...], Any]:
@@ -230,8 +230,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """`input` with the elements of `source`, one after the other, where `mask` is true.
 
     Raises:
-        TypeError: the mask isn't one of bools.
-        ValueError: `source` has fewer elements than the mask true ones.
+        TypeError: the mask isn't a tensor of bools.
+        ValueError: `source` has fewer elements than the mask has true ones.
     """
     x = as_tensor(input, of="masked_scatter")
     chosen = as_tensor(mask, "mask", of="masked_scatter")
@@ -240,7 +240,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     every = concrete(shaping.expand(chosen, shape=tuple(x.shape)), "the mask of masked_scatter")
     places = np.flatnonzero(every)
     values = updates_for(source, x, of="masked_scatter")
-    count = known(product(values.shape), "For 'masked_scatter', the size of 'source'")
+    count = known_size(product(values.shape), "For 'masked_scatter', the size of 'source'")
     flat = shaping.reshape(values, shape=(count,))
     if len(places) > count:
         raise ValueError(f"For 'masked_scatter', 'source' must have {len(places)} elements at least, but got {count}")

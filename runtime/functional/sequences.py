@@ -1,4 +1,4 @@
-"""Sequences of different lengths in one tensor: reversal, and the likeliest labels. See `ctc` for their loss."""
+"""Sequences of different lengths in one tensor: reversal, and greedy CTC decoding. See `ctc` for the loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
     """Each item of a batch with its first `seq_lengths[i]` slices along `seq_dim` reversed.
 
     Raises:
-        TypeError: an axis isn't an int or the lengths are no integers.
+        TypeError: an axis isn't an int, or the lengths aren't integers.
         ValueError: the axes are the same or out of range, or there isn't a length for each item.
         RuntimeError: a length is negative or above the size of the axis.
     """
@@ -60,12 +60,12 @@ def _lengths(given: Any, name: str, count: int, most: int, *, of: str) -> np.nda
 
 @public_op(primitive=Primitive("CTCGreedyDecoder", made_with=("merge_repeated",)))
 def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool = True) -> tuple[Any, Any, Any, Any]:
-    """The likeliest class of each step, without the last class, which is the blank.
+    """Greedy CTC decoding: the most likely class of each step, without blanks; the last class is the blank.
 
     Args:
         inputs: (T, N, C), scores of C classes at each step.
-        sequence_length: N integers: how many steps count.
-        merge_repeated: whether a class of several steps in a row counts once.
+        sequence_length: N integers: the number of valid steps.
+        merge_repeated: whether to merge successive steps of the same class.
 
     Returns:
         Coordinates (count, 2) of the labels in a matrix with a row for each sequence, the labels (count), the size of

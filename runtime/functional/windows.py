@@ -1,4 +1,4 @@
-"""Windows of signal processing, as vectors."""
+"""Window functions of signal processing, as vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _window(window_length: Any, periodic: bool, dtype: Any, form: Callable[[Array], Array], *, of: str) -> Any:
-    """`form` at the places 0 to 1 of a window; a periodic one leaves out the last."""
+    """Evaluate `form` at points from 0 to 1; a periodic window omits the last point."""
     length = integer(window_length, "window_length", of=of)
     if length < 0:
         raise ValueError(f"For '{of}', 'window_length' must not be negative, but got {length}")

@@ -211,7 +211,7 @@ class LRN(Cell):
 
     Raises:
         TypeError: `depth_radius` isn't an int.
-        ValueError: `depth_radius` is negative, or `norm_region` is another.
+        ValueError: `depth_radius` is negative, or `norm_region` is unknown.
     """
 
     def __init__(

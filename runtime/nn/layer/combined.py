@@ -32,7 +32,7 @@ class _Combined(Cell):
         else:
             self.activation = get_activation(activation, of) if isinstance(activation, str) else activation
 
-    def _finished(self, y: Any) -> Any:
+    def _finish(self, y: Any) -> Any:
         y = self.batchnorm(y) if self.has_bn else y
         return self.activation(y) if self.has_act else y
 
@@ -78,7 +78,7 @@ class Conv2dBnAct(_Combined):
 
     def construct(self, x: Any) -> Any:
         """(N, in_channels, H, W); returns (N, out_channels, H_out, W_out)."""
-        return self._finished(self.conv(x))
+        return self._finish(self.conv(x))
 
 
 class DenseBnAct(_Combined):
@@ -112,4 +112,4 @@ class DenseBnAct(_Combined):
 
     def construct(self, x: Any) -> Any:
         """(N, in_channels); returns (N, out_channels)."""
-        return self._finished(self.dense(x))
+        return self._finish(self.dense(x))

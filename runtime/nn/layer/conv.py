@@ -10,7 +10,7 @@ from ...common.dtype import float32
 from ...common.initializer import HeUniform, Uniform, fan_in_and_fan_out, initialize_argument
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from ...functional.convolution import convolved
+from ...functional.convolution import convolve
 from ...functional.geometry import check_padding, each_side, per_axis
 from ...ops import shaping
 from ...ops.windows import Padding, Sizes
@@ -78,7 +78,7 @@ class ConvBase(Cell):
 
     def construct(self, x: Any) -> Any:
         """(N, in_channels, *spatial), of the dtype of the weight; returns (N, out_channels, *spatial)."""
-        return convolved(
+        return convolve(
             x, self._kernel(), self.bias, stride=self.stride, pad_mode=self.pad_mode, padding=self._padding,
             dilation=self.dilation, groups=self.group, of=self.cls_name,
         )  # fmt: skip

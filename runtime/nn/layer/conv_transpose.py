@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...functional.convolution import checked_output_padding, transposed
+from ...functional.convolution import check_output_padding, transposed
 from ...ops.windows import window_span
 from .conv import ConvBase
 
@@ -25,7 +25,7 @@ class _ConvTranspose(ConvBase):
             bias_init, dtype,
         )  # fmt: skip
         self.output_padding = output_padding
-        extra = checked_output_padding(output_padding, self.stride, self.dilation, of=self.cls_name)
+        extra = check_output_padding(output_padding, self.stride, self.dilation, of=self.cls_name)
         if any(extra) and pad_mode != "pad":
             raise ValueError(
                 f"For '{self.cls_name}', 'output_padding' must be 0 unless 'pad_mode' is 'pad', but got "

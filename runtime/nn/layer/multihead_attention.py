@@ -8,7 +8,7 @@ from ... import checks
 from ...common.dtype import float32
 from ...common.initializer import XavierNormal, XavierUniform, initializer
 from ...common.parameter import Parameter
-from ...functional.attention import attend, joined_masks, mask_in_shape
+from ...functional.attention import attend, join_masks, mask_in_shape
 from ...functional.joining import part
 from ...functional.linear_algebra import dense
 from ...functional.operands import as_tensor
@@ -109,7 +109,7 @@ class MultiheadAttention(Cell):
         attn_mask: Any = None, average_attn_weights: bool = True,
     ) -> tuple[Any, ...]:  # fmt: skip
         """Queries, keys and values; returns a tuple of the output and, with `need_weights`, the weights."""
-        query, key, value = self._checked(query, key, value)
+        query, key, value = self._check(query, key, value)
         shape = query.shape
         # Without a batch, and with the batch first, the axes are (batch, length, features) until the heads are split.
         batch, length = (0, 1) if self.batch_first or query.ndim == 2 else (1, 0)
@@ -120,7 +120,7 @@ class MultiheadAttention(Cell):
             for x, projection in zip((query, key, value), self._projections(), strict=True)
         )
         keys = k.shape[2]
-        k, v = self._with_added_keys(k, self.bias_k), self._with_added_keys(v, self.bias_v)
+        k, v = self._append_keys(k, self.bias_k), self._append_keys(v, self.bias_v)
         mask = self._mask(attn_mask, key_padding_mask, q, keys, k.shape[2] - keys, unbatched=len(shape) == 2)
         y, weights = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0, need_weights=need_weights)
         order = (0, 2, 1, 3) if batch == 0 else (2, 0, 1, 3)
@@ -132,7 +132,7 @@ class MultiheadAttention(Cell):
             weights = reduction.reduce_mean(weights, axes=(1,))
         return y, shaping.reshape(weights, shape=weights.shape[1:]) if len(shape) == 2 else weights
 
-    def _checked(self, query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
+    def _check(self, query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
         """Check that the inputs are tensors whose shapes fit together, and return them."""
         of = self.cls_name
         named = {"query": self.embed_dim, "key": self.kdim, "value": self.vdim}
@@ -166,7 +166,7 @@ class MultiheadAttention(Cell):
         split = shaping.reshape(x, shape=(*x.shape[:2], self.num_heads, self.head_dim))
         return shaping.transpose(split, permutation=(batch, 2, length, 3))
 
-    def _with_added_keys(self, k: Any, bias: Any) -> Any:
+    def _append_keys(self, k: Any, bias: Any) -> Any:
         """Append the learned item and the zeros to keys or values, (batch, heads, keys, features)."""
         shape = (*k.shape[:2], 1, self.head_dim)
         added = []
@@ -193,7 +193,7 @@ class MultiheadAttention(Cell):
             masks = [
                 None if mask is None else slicing.pad(mask, before=(*none, 0), after=(*none, added)) for mask in masks
             ]
-        return joined_masks(*masks, like=q)
+        return join_masks(*masks, like=q)
 
     def extend_repr(self) -> str:
         """The main arguments."""

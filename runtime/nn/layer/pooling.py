@@ -80,7 +80,7 @@ class MaxPool2d(_MaxPool):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: a size is out of range, `pad_mode` is another, or `padding`, `dilation`, `return_indices` or
+        ValueError: a size is out of range, `pad_mode` is unknown, or `padding`, `dilation`, `return_indices` or
             `ceil_mode` isn't the default although `pad_mode` isn't "pad"; at a call, a window is larger than the padded
             input.
     """
@@ -162,7 +162,7 @@ class AvgPool2d(_AvgPool):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: a size is out of range, `pad_mode` is another, or there is padding with another mode than "pad"; at
+        ValueError: a size is out of range, `pad_mode` is unknown, or there is padding with a mode other than "pad"; at
             a call, a window is larger than the padded input.
     """
 

@@ -56,7 +56,7 @@ class _Similarity(Cell):
         a, b = (x if x.dtype == float32 else elementwise.cast(x, dtype=float32) for x in (a, b))
         return (a, b, self.max_val) if most == 1.0 else (a / most, b / most, self.max_val / most)
 
-    def _compared(self, a: Any, b: Any, max_val: float, window: Any) -> tuple[Any, Any]:
+    def _compare(self, a: Any, b: Any, max_val: float, window: Any) -> tuple[Any, Any]:
         """Return the means over each channel (N, C) of the similarity, and of its part without luminance."""
         batch, channels, *spatial = a.shape
         c1, c2 = (self.k1 * max_val) ** 2, (self.k2 * max_val) ** 2
@@ -104,7 +104,7 @@ class SSIM(_Similarity):
     def construct(self, img1: Any, img2: Any) -> Any:
         """Two of (N, C, H, W); returns (N,), float32."""
         a, b, max_val = self._images(img1, img2)
-        return reduce_mean(self._compared(a, b, max_val, self.conv)[0], axes=(1,))
+        return reduce_mean(self._compare(a, b, max_val, self.conv)[0], axes=(1,))
 
 
 class MSSSIM(_Similarity):
@@ -138,7 +138,7 @@ class MSSSIM(_Similarity):
         for scale, window in enumerate(self.multi_convs_list):
             if scale:
                 a, b = avg_pool2d(a, 2, 2), avg_pool2d(b, 2, 2)
-            whole, part = self._compared(a, b, max_val, window)
+            whole, part = self._compare(a, b, max_val, window)
             values.append(rectifier.relu(whole if scale == len(self.power_factors) - 1 else part))
         powers = stack(values, -1) ** Tensor(np.asarray(self.power_factors, np.float32))
         return reduce_mean(reduce_prod(powers, axes=(2,)), axes=(1,))

@@ -46,7 +46,7 @@ class TimeDistributed(Cell):
             )
         axis = normalize_axis(self.time_axis, x.ndim)
         if self.reshape_with_axis is None:
-            return stack([self._applied(step) for step in unstack(x, axis)], axis)
+            return stack([self._apply(step) for step in unstack(x, axis)], axis)
         first, second = sorted((axis, normalize_axis(self.reshape_with_axis, x.ndim)))
         if second - first != 1:
             raise ValueError(
@@ -54,7 +54,7 @@ class TimeDistributed(Cell):
                 f"{self.reshape_with_axis} and {self.time_axis}"
             )
         both = x.shape[first] * x.shape[second]
-        y = self._applied(shaping.reshape(x, shape=(*x.shape[:first], both, *x.shape[second + 1 :])))
+        y = self._apply(shaping.reshape(x, shape=(*x.shape[:first], both, *x.shape[second + 1 :])))
         if y.ndim <= first or y.shape[first] != both:
             raise ValueError(
                 f"For 'TimeDistributed', the layer must keep the axis of {both} steps, but it gave {tuple(y.shape)}: "
@@ -62,7 +62,7 @@ class TimeDistributed(Cell):
             )
         return shaping.reshape(y, shape=(*y.shape[:first], *x.shape[first : second + 1], *y.shape[first + 1 :]))
 
-    def _applied(self, x: Any) -> Any:
+    def _apply(self, x: Any) -> Any:
         y = self.layer(x)
         if not isinstance(y, TensorLike):
             raise TypeError(f"For 'TimeDistributed', the layer must give a Tensor, but got {type(y).__name__}")

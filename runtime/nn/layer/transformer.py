@@ -112,10 +112,10 @@ class TransformerEncoderLayer(_TransformerLayer):
     def construct(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None) -> Any:
         """(length, batch, d_model), or as `batch_first` says; returns the same shape."""
 
-        def attended(x: Any) -> Any:
+        def self_attention(x: Any) -> Any:
             return self.dropout1(self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)[0])
 
-        x = self._around(src, self.norm1, attended)
+        x = self._around(src, self.norm1, self_attention)
         return self._around(x, self.norm2, lambda x: self.dropout2(self._feed_forward(x)))
 
 
@@ -144,15 +144,15 @@ class TransformerDecoderLayer(_TransformerLayer):
     ) -> Any:  # fmt: skip
         """(length, batch, d_model), or as `batch_first` says, twice; returns the shape of the first."""
 
-        def attended(x: Any) -> Any:
+        def self_attention(x: Any) -> Any:
             return self.dropout1(self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)[0])
 
-        def remembered(x: Any) -> Any:
+        def cross_attention(x: Any) -> Any:
             read = self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask)
             return self.dropout2(read[0])
 
-        x = self._around(tgt, self.norm1, attended)
-        x = self._around(x, self.norm2, remembered)
+        x = self._around(tgt, self.norm1, self_attention)
+        x = self._around(x, self.norm2, cross_attention)
         return self._around(x, self.norm3, lambda x: self.dropout3(self._feed_forward(x)))
 
 
