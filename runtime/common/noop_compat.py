@@ -63,7 +63,7 @@ class _no_grad:  # noqa: N801
     def __enter__(self) -> None:
         trace = current()
         stack = contextlib.ExitStack()
-        stack.enter_context(tape.recording(None))
+        stack.enter_context(tape.record_on(None))
         if trace is not None:
             stack.enter_context(trace.without_gradient())
         self._stacks.append(stack)

@@ -15,7 +15,7 @@ from ..current_trace import current
 from ..eager import tape
 from ..ir.types import in_native_order, is_floating
 from ..ops.registry import Op, evaluate, get
-from ..precision import dtype_for, overridden_dtype, taken, taking_in
+from ..precision import cast_external, casts_external, dtype_for, effective_dtype
 from ..tracing import SymbolicTensor
 from .dtype import bool_, float32, int64, to_dtype
 from .elements import AS_STACK, Array, Data, Elements, to_arrays, unknown_elements_error
@@ -109,7 +109,7 @@ class Tensor(Elements):
         """Take over the elements and the tape entry of `value`."""
         trace = current()
         if trace is not None:
-            trace.guard.on_write(self)
+            trace.guard.on_tensor_write(self)
         self._data, self._tape, self._number = value._data, value._tape, value._number
 
     if TYPE_CHECKING:  # operators and methods are attached by runtime.functional
@@ -199,8 +199,8 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Run the kernel of `op`; record it on the current tape if an operand is tracked there."""
     trace = current()
     if trace is not None:
-        inputs = trace.import_operands(inputs)
-    if taking_in():
+        inputs = trace.import_values(inputs)
+    if casts_external():
         inputs = tuple(map(_cast_external, inputs))
     wanted = dtype_for(op.name, inputs)
     if wanted is not None and op.name not in _KEEP_DTYPE:
@@ -236,9 +236,9 @@ _KEEP_DTYPE = frozenset({"boundary", "cast", "cond", "loop", "own_gradient", "st
 
 
 def _cast_external(x: Any) -> Any:
-    if not isinstance(x, (Tensor, np.ndarray)) or overridden_dtype(x.dtype) == x.dtype:
+    if not isinstance(x, (Tensor, np.ndarray)) or effective_dtype(x.dtype) == x.dtype:
         return x
-    return from_array(taken(x._data)) if isinstance(x, Tensor) else taken(x)
+    return from_array(cast_external(x._data)) if isinstance(x, Tensor) else cast_external(x)
 
 
 def _in_dtype(x: Any, dtype: np.dtype[Any]) -> Any:
@@ -265,8 +265,6 @@ def _record(
     def pull(output_cotangents: list[Any]) -> tuple[Any, ...]:
         now = tape.current()
         inputs = [None if x is None else from_array(x, now, n) for x, n in zip(arrays, operands, strict=True)]
-        if op.name == "cast" and whole:  # a differentiated integer has an integer gradient
-            return (get("cast")(output_cotangents[0], dtype=inputs[0].dtype),)  # type: ignore[union-attr]
         results = [from_array(x, now, n) for x, n in zip(outputs, numbers, strict=True)]
         return op.apply_vjp(output_cotangents, results, inputs, attributes, wanted)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from ..current_trace import current
-from ..precision import overruling
+from ..precision import is_forced
 from .boundaries import parameter_names
 from .cache import Cache, CacheInfo
 from .declared import DeclaredInputs
@@ -162,7 +162,7 @@ def _call(
     kwargs: dict[str, Any],
     declared: DeclaredInputs | None = None,
 ) -> Any:
-    if current() is not None or overruling():
+    if current() is not None or is_forced():
         return function(*args, **kwargs)
     return cache.call(function, args, kwargs, declared or _declared_by_cell(function))
 

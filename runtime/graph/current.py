@@ -11,7 +11,8 @@ from typing import Any, Protocol, cast
 from .. import current_trace
 from ..common.parameter import Parameter
 from ..ir.types import CellCall, Value
-from ..tracing import Builder, SymbolicTensor
+from ..tracing import SymbolicTensor
+from .builder import TraceBuilder
 
 
 @dataclass
@@ -45,10 +46,10 @@ class Enclosing(Protocol):
     def outer(self) -> Enclosing | None:
         """The branch or loop around this one."""
 
-    def import_tensor(self, x: Any) -> Any:
+    def import_values(self, x: Any) -> Any:
         """Return a tensor from outside as the branch or loop uses it."""
 
-    def check_gradient(self) -> None:
+    def on_gradient(self) -> None:
         """Refuse a gradient inside, where it can't be computed."""
 
 
@@ -68,7 +69,7 @@ class Recording(ABC):
         print_entries: the messages that each run of the program prints, in order.
     """
 
-    builder: Builder
+    builder: TraceBuilder
     calls: list[CellCall]
     parameters: dict[int, SymbolicParameter]
     guard: current_trace.Guard
@@ -82,6 +83,26 @@ class Recording(ABC):
     @abstractmethod
     def constant(self, array: Any) -> SymbolicTensor:
         """Return the constant of the program for an array; the same array has one constant."""
+
+    @abstractmethod
+    def symbolic(self, data: Any, where: str) -> SymbolicTensor:
+        """Data as an operand of a node; an error says `where` a tensor of another trace, or of a branch, was used."""
+
+    @abstractmethod
+    def cut(self, x: SymbolicTensor) -> SymbolicTensor:
+        """The output of a node; within `without_gradient`, a `stop_gradient` of it."""
+
+    @abstractmethod
+    def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Operands as they are used in the branch or loop that is recorded, if one is."""
+
+    @abstractmethod
+    def at(self, place: Any) -> AbstractContextManager[None]:
+        """Within the context, nodes belong to a place: a Cell call and a source."""
+
+    @abstractmethod
+    def begin_call(self, cell: Any, caller: int) -> int:
+        """Begin a call of a Cell whose nodes are copied; returns its number."""
 
     @abstractmethod
     def running(self) -> AbstractContextManager[None]:

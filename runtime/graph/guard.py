@@ -18,7 +18,8 @@ from ..common.elements import AS_CHOICE
 from ..common.tensor import Tensor
 from ..eager import tape
 from ..errors import TracingError, UnknownSize, UnsupportedPython
-from ..ir.dims import DimUsage, SymbolicDim
+from ..ir.dim_usage import DimUsage
+from ..ir.dims import SymbolicDim
 from ..tracing import SymbolicTensor
 from .control.source import RetraceRequired, can_follow
 from .current import Recording
@@ -81,7 +82,7 @@ class Guard:
 
     # ---- Cells and functions that are called ----
 
-    def on_create(self, cell: Cell) -> None:
+    def on_cell_created(self, cell: Cell) -> None:
         """Allow changes of a Cell that is created while tracing."""
         self._made.add(id(cell))
 
@@ -134,7 +135,7 @@ class Guard:
 
     # ---- objects that change ----
 
-    def on_set(self, cell: Cell, name: str, value: Any) -> None:
+    def on_attribute_set(self, cell: Cell, name: str, value: Any) -> None:
         """Refuse to set an attribute of a Cell to another value."""
         if name in INTERNAL_ATTRIBUTES or is_same(cell.__dict__.get(name, self), value):
             return
@@ -149,7 +150,7 @@ class Guard:
             "after the run), and return what is computed",
         )
 
-    def on_write(self, x: Tensor) -> None:
+    def on_tensor_write(self, x: Tensor) -> None:
         """Refuse in-place writes to tensors from outside."""
         if id(x) in self.objects.tensors:
             raise self.refusal(
@@ -178,7 +179,7 @@ class Guard:
                 _definition(getattr(function, "construct", function)),
             )
 
-    def on_set_flag(self, parameter: str) -> NoReturn:
+    def refuse_flag_change(self, parameter: str) -> NoReturn:
         """Refuse to set a flag of a Parameter."""
         raise self.refusal(
             UnsupportedPython,
@@ -186,7 +187,7 @@ class Guard:
             "set it outside of what is traced",
         )
 
-    def on_initial_values(self) -> NoReturn:
+    def refuse_initial_values(self) -> NoReturn:
         """Refuse to create initial values of a Parameter."""
         raise self.refusal(
             UnsupportedPython,

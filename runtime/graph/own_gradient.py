@@ -11,8 +11,8 @@ from ..errors import CellbridgeError, UnsupportedPython
 from ..ir.program import Program
 from ..ir.types import Type, Value, is_floating
 from ..ops.higher_order.own_gradient import own_gradient
-from ..precision import computing_in
-from ..programs.subprograms import finished
+from ..precision import compute_in
+from ..programs.subprograms import build_subprogram
 from ..tracing import SymbolicTensor
 from .control.source import RetraceRequired
 from .current import Recording
@@ -40,7 +40,7 @@ def with_own_gradient(
     parameters: list[Tensor] = []
     backward, refusal = None, ""
     try:
-        with computing_in(None):  # as in eager mode, where gradients are computed after leaving the Cell
+        with compute_in(None):  # as in eager mode, where gradients are computed after leaving the Cell
             backward, parameters = _trace_backward(type(trace), name, types, len(operands), len(outputs), pull)
     except RetraceRequired:
         raise
@@ -69,7 +69,7 @@ def _trace_backward(
     if run.print_entries:
         raise UnsupportedPython("it prints")
     ordered = [*inputs[:operands], *(item.initial for item in parameters), *inputs[operands:]]
-    program = finished(run.builder, ordered, floating, f"{name}.bprop")
+    program = build_subprogram(run.builder, ordered, floating, f"{name}.bprop")
     return _without_boundaries(program), [item.parameter for item in parameters]
 
 

@@ -14,10 +14,9 @@ from ..ir.dims import substituted
 from ..ir.program import Program
 from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Node, Value
-from ..ops.random import RANDOM_OPS
 from ..ops.registry import evaluate, get
 from ..programs.interpreter import bind, execute
-from ..tree import positional
+from ..programs.random_inputs import draws_as_inputs, random_nodes
 from .printing import outputs_of, write
 from .traced import TracedProgram
 
@@ -108,7 +107,7 @@ class ProgramRunner:
             warnings.warn(f"{IN_INTERPRETER}: {name} draws numbers that the run decides on", stacklevel=2)
         self.interpreted = self._random_nodes is None
         self.program = (
-            traced.program if self._random_nodes is None else _with_random_inputs(traced.program, self._random_nodes)
+            traced.program if self._random_nodes is None else draws_as_inputs(traced.program, self._random_nodes)
         )
         values = {n: item.value for kind in (self.program.parameters, self.program.buffers) for n, item in kind.items()}
         self.parameters = {values[name]: parameter for name, parameter in traced.parameters.items()}
@@ -152,16 +151,10 @@ class ProgramRunner:
 def _random_nodes(program: Program) -> list[Node] | None:
     """The nodes that draw random numbers; None if some of them can only draw while the program runs."""
     known = input_symbols(program.inputs)
-    result = [node for node in program.nodes if node.op in RANDOM_OPS]
+    result = random_nodes(program)
     inner = any(
         isinstance(item, Program) and _random_nodes(item) != []
         for node in program.nodes
         for item in node.attributes.values()
     )
     return None if inner or any(node.inputs or symbols_used(node) - known for node in result) else result
-
-
-def _with_random_inputs(program: Program, random_nodes: Sequence[Node]) -> Program:
-    inputs = (*program.inputs, *(node.outputs[0] for node in random_nodes))
-    nodes = tuple(node for node in program.nodes if node not in set(random_nodes))
-    return program.replace(inputs=inputs, nodes=nodes, arguments=positional(len(inputs)))

@@ -9,31 +9,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..common import tensor
-from ..common.elements import unknown_elements_error
+from ..common.elements import Data, unknown_elements_error
 from ..common.nested import is_alike, mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..current_trace import tracing
+from ..current_trace import use_trace
 from ..eager import tape
 from ..ir import types
-from ..ir.dims import answering, symbols_in
+from ..ir.dim_usage import answering
+from ..ir.dims import symbols_in
 from ..ir.types import CellCall, Node, Source, Type, Value
 from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
-from ..tensor_like import Operator
-from ..tracing import Builder, SymbolicTensor
+from ..tracing import SymbolicTensor
 from .boundaries import mark_arguments, mark_results
+from .builder import TraceBuilder
 from .control.source import RetraceRequired
 from .current import Enclosing, Recording, SymbolicParameter
 from .guard import Guard
 from .names import Names
 from .own_gradient import Pull, with_own_gradient
 from .printing import Entry, deferred_printing, print_when_run, write_symbolic
-from .sources import running_line
+from .splicing import splice
 from .variables import Variables
 
 if TYPE_CHECKING:
+    from ..ir.program import Program
     from ..nn.cell import Cell
 
 Array = np.ndarray[Any, Any]
@@ -62,7 +64,7 @@ class Trace(Recording):
     """
 
     def __init__(self, root: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-        self.builder: _Builder = _Builder()
+        self.builder = TraceBuilder()
         variables = Variables(root)
         self.names = Names(variables(), arguments)
         self._root_is_cell = hasattr(root, "cells_and_names")
@@ -99,17 +101,31 @@ class Trace(Recording):
 
     def record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[SymbolicTensor, ...]:
         """Append a node and return its outputs; arrays become constants."""
-        for x in operands:
-            if isinstance(x, SymbolicTensor) and x.builder is not self.builder:
-                raise unknown_elements_error(x, op.name, "")
-            if isinstance(x, SymbolicTensor) and x.value in self.region_values:
-                raise self.guard.region_value_error(x)
-        values = tuple(self.constant(x) if isinstance(x, np.ndarray) else x for x in operands)
+        values = tuple(
+            self.symbolic(x, op.name) if isinstance(x, (np.ndarray, SymbolicTensor)) else x for x in operands
+        )
         appended = self.builder.append(op, values, attributes)
-        outputs = appended if isinstance(appended, tuple) else (appended,)
-        if self._stops_gradients:
-            return tuple(self.builder.append(boundary.stop_gradient, (x,), {}) for x in outputs)
-        return outputs
+        return tuple(map(self.cut, appended)) if isinstance(appended, tuple) else (self.cut(appended),)
+
+    def symbolic(self, data: Data, where: str) -> SymbolicTensor:
+        """Data as an operand of a node; an error says `where` a tensor of another trace, or of a branch, was used."""
+        if not isinstance(data, SymbolicTensor):
+            return self.constant(data)
+        if data.builder is not self.builder:
+            raise unknown_elements_error(data, where, "")
+        if data.value in self.region_values:
+            raise self.guard.region_value_error(data)
+        return data
+
+    def cut(self, x: SymbolicTensor) -> SymbolicTensor:
+        """The output of a node; within `without_gradient`, a `stop_gradient` of it."""
+        return self.builder.append(boundary.stop_gradient, (x,), {}) if self._stops_gradients else x
+
+    def splice(
+        self, program: Program, cells: Sequence[Cell], operands: Mapping[Value, Tensor], wanted: Sequence[Value]
+    ) -> list[Tensor]:
+        """Copy the nodes of a program into the one that is traced; see `splicing.splice`."""
+        return splice(self, program, cells, operands, wanted)
 
     def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Apply an operator without Tensor operands and return its Tensor, or a tuple of several."""
@@ -127,9 +143,9 @@ class Trace(Recording):
             self._constants[id(array)] = array, self.builder.constant(array)
         return self._constants[id(array)][1]
 
-    def import_operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+    def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Return operands as the branch or loop that is being recorded uses them."""
-        return tuple(operands) if self.region is None else tuple(map(self.region.import_tensor, operands))
+        return tuple(operands) if self.region is None else tuple(map(self.region.import_values, operands))
 
     def once(self, what: str, x: Tensor, make: Callable[[], Any]) -> Any:
         """Return the result of `make` for a symbolic tensor, computed once for all tensors computed in the same way.
@@ -146,7 +162,7 @@ class Trace(Recording):
             self.memo[*same, region] = make()
         return self.memo[*same, region]
 
-    def record_print(self, items: Sequence[Any]) -> None:
+    def print_tensors(self, items: Sequence[Any]) -> None:
         """Record `ops.Print`: each run of the program prints."""
         print_when_run(items, None)
 
@@ -167,14 +183,14 @@ class Trace(Recording):
             self.builder.cell, self.builder.elsewhere = before
 
     @contextlib.contextmanager
-    def replaying(self, source: Source | None) -> Iterator[None]:
+    def replay(self, source: Source | None) -> Iterator[None]:
         """Within the context, record a node of another program unchanged, whatever its operands are."""
-        before = self._replaying, self.builder.fixed
-        self._replaying, self.builder.fixed = True, (source,)
+        before, self._replaying = self._replaying, True
         try:
-            yield
+            with self.builder.copying(self.builder.cell, source):
+                yield
         finally:
-            self._replaying, self.builder.fixed = before
+            self._replaying = before
 
     @contextlib.contextmanager
     def without_gradient(self) -> Iterator[None]:
@@ -189,19 +205,29 @@ class Trace(Recording):
 
     def call(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
         """Run a Cell by `runs(cell, args, kwargs)`, and mark its input and output Tensors as its boundaries."""
-        caller = self.builder.cell if self.calls else None
+        path = self._meet(cell, self.builder.cell if self.calls else None)
+        return self.run_as_call(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
+
+    def begin_call(self, cell: Cell, caller: int) -> int:
+        """Begin a call of a Cell whose nodes are copied; returns its number."""
+        return self._begin(self._meet(cell, caller), cell.traced_name, caller)
+
+    def _meet(self, cell: Cell, caller: int | None) -> str:
+        """Record a Cell that is called, and return its path."""
         path = self.names.path(cell, "" if caller is None else self.calls[caller].path)
         self.guard.on_call(cell, path)
-        return self.run_as_call(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
+        return path
+
+    def _begin(self, path: str, class_name: str, caller: int | None) -> int:
+        index = sum(call.path == path for call in self.calls)
+        self.calls.append(CellCall(path, class_name, index, caller))
+        return len(self.calls) - 1
 
     def run_as_call(
         self, path: str, class_name: str, signature_of: Any, runs: Callable[..., Any], args: Any, kwargs: dict[str, Any]
     ) -> Any:
         """Run a function as a Cell call; the parameters of the Cell or function `signature_of` name the inputs."""
-        caller = self.builder.cell if self.calls else None
-        index = sum(call.path == path for call in self.calls)
-        number = len(self.calls)
-        self.calls.append(CellCall(path, class_name, index, caller))
+        number = self._begin(path, class_name, self.builder.cell if self.calls else None)
         with self._in_call(number), self.guard.checking(getattr(signature_of, "construct", signature_of)):
             if getattr(signature_of, "marks_itself", False):
                 return runs(*args, **kwargs)
@@ -277,7 +303,7 @@ class Trace(Recording):
         """Within the context, trace Python; at the end, refuse changes of Python objects, and undo them."""
         answers = answering(self.guard.refuse_number, self.guard.on_comparison)
         try:
-            with tracing(self), tape.recording(None), answers, deferred_printing():
+            with use_trace(self), tape.record_on(None), answers, deferred_printing():
                 try:
                     yield
                     self.guard.finish(self._root)
@@ -342,26 +368,3 @@ def _expression_key(value: Value, producers: Mapping[Value, Node], depth: int) -
         return inputs[0]
     attributes = tuple(sorted((name, repr(item)) for name, item in node.attributes.items()))
     return node.op, attributes, node.outputs.index(value), tuple(inputs)
-
-
-class _Builder(Builder):
-    """A builder that takes the source of each node from the running line of the user's code.
-
-    Attributes:
-        elsewhere: the source of nodes that a backward pass records.
-        fixed: the source of all nodes, if it isn't to be looked up.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elsewhere: Source | None = None
-        self.fixed: tuple[Source | None] | None = None
-
-    def append(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Append a node."""
-        self.source = self.fixed[0] if self.fixed else running_line(op.name) or self.elsewhere
-        return super().append(op, inputs, attributes)
-
-    def create(self, op: Operator, **attributes: Any) -> Any:
-        """Append a node of an op without operands."""
-        return self.append(op, (), op.attributes(attributes))

@@ -26,7 +26,7 @@ class CompiledStep:
         batches: dtypes and shapes of the batches that it was compiled for, in order. An axis with the same size in all
             of them is fixed; axes that had equal sizes in each of them must have equal sizes in later batches too.
         opens_sizes: whether sizes that differ can be symbolic; if not, each size is compiled separately.
-        run_inputs: the values that each run gets beside the batch, by name: learning rates, and variable state.
+        extra_inputs: the values that each run gets beside the batch, by name: learning rates, and variable state.
         fixed: the names of the state whose values are constants of the compiled program.
         traced: the program, without the data of its state, which the device has.
         resident: runs the program.
@@ -62,11 +62,11 @@ class CompiledStep:
         program = traced.program
         constant = {name: p.value for name, p in program.parameters.items()}
         constant |= {name: b.value for name, b in program.buffers.items() if b.update is None}
-        run_inputs = {*traced.learning_rates, *variable}
-        self.run_inputs = {name: value for name, value in constant.items() if name in run_inputs}
-        self.fixed = constant.keys() - run_inputs
+        extra_inputs = {*traced.learning_rates, *variable}
+        self.extra_inputs = {name: value for name, value in constant.items() if name in extra_inputs}
+        self.fixed = constant.keys() - extra_inputs
         wanted = [traced.loss, traced.overflow]
-        self.resident = Resident(program, wanted, list(self.run_inputs.values()), provider, traced.printed_values)
+        self.resident = Resident(program, wanted, list(self.extra_inputs.values()), provider, traced.printed_values)
         self.traced = replace(traced, program=program.without_data())
 
     def _sizes(self) -> list[dict[int, tuple[int, ...]]]:
@@ -85,10 +85,10 @@ class CompiledStep:
             for axis, sizes in axes.items()
         )
 
-    def run(self, batch: Sequence[Array], run_inputs: Mapping[str, Array]) -> list[Array]:
+    def run(self, batch: Sequence[Array], extra_inputs: Mapping[str, Array]) -> list[Array]:
         """Run a step, print its messages, and return loss and overflow."""
         inputs = dict(zip(self.traced.program.inputs, batch, strict=True))
-        results = self.resident.run(inputs | {value: run_inputs[name] for name, value in self.run_inputs.items()})
+        results = self.resident.run(inputs | {value: extra_inputs[name] for name, value in self.extra_inputs.items()})
         write(self.traced.print_entries, map(from_array, results[2:]))
         return results[:2]
 

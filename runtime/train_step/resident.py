@@ -24,7 +24,7 @@ class Resident:
     Args:
         program: the program; its buffers with an update are the state.
         wanted: the values that a run returns, with known shapes.
-        run_inputs: other parameters and buffers whose data each run gets; the rest is constant in the model.
+        extra_inputs: other parameters and buffers whose data each run gets; the rest is constant in the model.
         provider: "cpu", "cuda", or None for the best one available.
         extra_outputs: additional values that a run returns, of any shape.
 
@@ -42,7 +42,7 @@ class Resident:
         self,
         program: Program,
         wanted: Sequence[Value],
-        run_inputs: Sequence[Value] = (),
+        extra_inputs: Sequence[Value] = (),
         provider: str | None = None,
         extra_outputs: Sequence[Value] = (),
     ) -> None:
@@ -50,7 +50,7 @@ class Resident:
         self.names = tuple(self._state)
         self._extra_outputs = len(extra_outputs)
         results = [*wanted, *extra_outputs, *program.updates.values()]
-        self.executable = Executable(program, results, [*self._state.values(), *run_inputs], provider)
+        self.executable = Executable(program, results, [*self._state.values(), *extra_inputs], provider)
         self._results = [np.zeros(_known_shape(value.type), value.dtype) for value in wanted]
         self._now: dict[str, ort.OrtValue] = {}
         self._next: dict[str, ort.OrtValue] = {}
@@ -86,7 +86,7 @@ class Resident:
         return binding
 
     def run(self, feeds: Mapping[Value, Array]) -> list[Array]:
-        """Run the program on inputs and `run_inputs`, update the state, and return wanted values and extra outputs.
+        """Run the program on inputs and `extra_inputs`, update the state, and return wanted values and extra outputs.
 
         Raises:
             SessionError: ONNX Runtime fails; the state stays unchanged.
@@ -99,7 +99,7 @@ class Resident:
         try:
             session.ort.run_with_iobinding(binding)
         except (*ORT_ERRORS, RuntimeError) as error:  # with a binding, any failure raises RuntimeError
-            raise session.explained(error) from error
+            raise session.explain(error) from error
         self._bindings.reverse()
         self._now, self._next = self._next, self._now
         wanted = len(self._results)

@@ -7,15 +7,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from .. import tree
-from ..amp.scalers import LossScaler
 from ..common.parameter import Parameter
 from ..common.tensor import from_array
-from ..compiled.session import chosen_provider
+from ..compiled.session import choose_provider
 from ..errors import UsageError
 from ..ir.program import Program
 from ..nn.cell import Cell
@@ -24,9 +23,9 @@ from ..nn.optim.optimizer import Optimizer
 from ..nn.optim.rates import ListedRates
 from ..nn.wrap.training_step import TrainingStep
 from ..programs.call import as_array
-from ..storage.files import whole_file
+from ..storage.files import atomic_file
 from ..storage.safetensors_bytes import from_bytes, to_bytes
-from .arguments import training_step
+from .arguments import StepKeywords, training_step
 from .compiled_step import CompiledStep
 from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, state_tensors
 
@@ -38,11 +37,8 @@ def compile_train_step(
     loss: Callable[..., Any] | None,
     optimizer: Optimizer | Callable[[list[Parameter]], Optimizer],
     *,
-    loss_scale: float | str | LossScaler | None = None,
-    clip_norm: float | None = None,
-    accumulate: int = 1,
-    frozen: Sequence[str] = (),
     provider: str | None = None,
+    **options: Unpack[StepKeywords],
 ) -> TrainStep:
     """Compile a training step: forward, backward, loss scale, clipping and update as one ONNX model.
 
@@ -51,12 +47,16 @@ def compile_train_step(
         loss: a Cell or function of the network's output and the last tensor of the batch; None if the network's output
             is the loss.
         optimizer: an optimizer, or a function that creates one for a list of Parameters.
-        loss_scale: a constant number; "dynamic", which falls and grows like the scale of torch's `GradScaler`; a scaler
-            of `runtime.amp`; None for no scale. With a scale, updates with non-finite gradients are skipped.
-        clip_norm: the largest norm of all gradients together, as in torch's `clip_grad_norm_`; None for no clipping.
-        accumulate: the number of calls for one update, with the mean of their gradients.
-        frozen: patterns (`layer1.*`) for names of Parameters that aren't trained; no gradients are computed for them.
         provider: "cpu", "cuda", or None for the best one available; `TrainStep.provider` is the choice.
+        **options: any of
+            `loss_scale`: a constant number; "dynamic", which falls and grows like the scale of torch's `GradScaler`; a
+            scaler of `runtime.amp`; None, the default, for no scale. With a scale, updates with non-finite gradients
+            are skipped.
+            `clip_norm`: the largest norm of all gradients together, as in torch's `clip_grad_norm_`; None, the
+            default, for no clipping.
+            `accumulate`: the number of calls for one update, with the mean of their gradients; 1 by default.
+            `frozen`: patterns (`layer1.*`) for names of Parameters that aren't trained; no gradients are computed for
+            them.
 
     Returns:
         The step. The first batch compiles it.
@@ -65,8 +65,7 @@ def compile_train_step(
         UsageError: a pattern matches no Parameter, no Parameter is left to train, or an argument has a wrong type.
         TypeError, ValueError: `clip_norm`, `accumulate` or `loss_scale` is out of range.
     """
-    step = training_step(network, loss, optimizer, loss_scale, clip_norm, accumulate, frozen)
-    return TrainStep(step, chosen_provider(provider))
+    return TrainStep(training_step(network, loss, optimizer, **options), choose_provider(provider))
 
 
 class TrainStep:
@@ -264,7 +263,7 @@ class TrainStep:
             UsageError: the file can't be written.
         """
         try:
-            with whole_file(Path(path)) as file:
+            with atomic_file(Path(path)) as file:
                 file.write(to_bytes(self.state()))
         except OSError as error:
             raise UsageError(f"can't write {path}: {error.strerror or error}") from error

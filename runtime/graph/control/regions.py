@@ -70,7 +70,7 @@ class Region:
         node_count, call_count, printed = len(builder.nodes), len(trace.calls), trace.print_entries
         trace.region, trace.print_entries = self, []
         try:
-            with tape.recording(None):
+            with tape.record_on(None):
                 self.result = self.import_nested(function())
                 changes = self._state.changes()
                 self.changes = {k: (p, old, self.import_nested(new)) for k, (p, old, new) in changes.items()}
@@ -81,10 +81,10 @@ class Region:
             del builder.nodes[node_count:], trace.calls[call_count:]
             trace.region_values.update(value for node in self.nodes for value in node.outputs)
 
-    def import_tensor(self, x: Any) -> Any:
+    def import_values(self, x: Any) -> Any:
         """Return a tensor from outside as it is used inside."""
         if self.outer is not None:
-            x = self.outer.import_tensor(x)
+            x = self.outer.import_values(x)
         if self.tape is None or not isinstance(x, Tensor) or x.number_on(self.tape) is None:
             return x
         data = x._data
@@ -94,7 +94,7 @@ class Region:
             self.imports[key] = value, from_array(data, x._tape, x._number)
         return from_array(self.imports[key][0])
 
-    def check_gradient(self) -> None:
+    def on_gradient(self) -> None:
         """Refuse a gradient inside a function that is differentiated."""
         region: Enclosing | None = self
         while region is not None:
@@ -111,7 +111,7 @@ class Region:
         region: Enclosing | None = self
         while region is not None:
             if region.tape is not None:
-                return mapped(structure, self.import_tensor)
+                return mapped(structure, self.import_values)
             region = region.outer
         return structure
 
