@@ -92,9 +92,9 @@ def converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (),
             if dtype is None:
                 program = from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
             else:
-                from ..checking.engine import captured
+                from ..checking.engine import capture_program
 
-                program = captured(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
+                program = capture_program(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
     for note in notes:
         echo(f"note: {note}", err=True)
     return program

@@ -25,7 +25,7 @@ from ...runtime.ir.types import BOOL, FLOAT64, Value, is_floating
 from ...runtime.memory import check_memory
 from ..sides.records import Array
 from .arrays import array_shapes, read_arrays
-from .sizes import Sizes, described
+from .sizes import Sizes, format_sizes
 
 SIZES = (2, 5, 3, 7)  # of open dimensions, in the order in which the inputs name them
 OTHER_SIZES = ((2, 64), (1, 64), (2, 224), (1, 224), (1, 256), (1, 512), (1, 1024), (1, 16000))
@@ -164,7 +164,7 @@ def runnable(path: str, declared: Declared, inputs: str | None, seed: int) -> It
                 refused.append("its outputs have no element")
     if len(refused) == len(tried):
         shown = ", ".join(f"{value.name} {value.type}" for value in values)
-        first = f"  at {described(tried[0])}: {refused[0]}\n" if tried else ""
+        first = f"  at {format_sizes(tried[0])}: {refused[0]}\n" if tried else ""
         raise UsageError(
             f"{path} runs at none of the {len(tried)} sizes that were tried for its inputs: {shown}\n{first}"
             f"  what to do: give the shapes, --shape {_example(values)}, or arrays by input name, --inputs arrays.npz"

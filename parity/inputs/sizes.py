@@ -182,7 +182,7 @@ def _limits(dynamic_shapes: Any) -> dict[str, tuple[int, int | None]]:
     return found
 
 
-def resized(program: Program, args: Any, kwargs: Mapping[str, Any], sizes: Sizes) -> tuple[Any, Any]:
+def resize(program: Program, args: Any, kwargs: Mapping[str, Any], sizes: Sizes) -> tuple[Any, Any]:
     """The example inputs with those sizes: cut off, or repeated from the start."""
     leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
     values = iter(program.inputs)
@@ -197,6 +197,6 @@ def resized(program: Program, args: Any, kwargs: Mapping[str, Any], sizes: Sizes
     return args, kwargs
 
 
-def described(sizes: Sizes) -> str:
+def format_sizes(sizes: Sizes) -> str:
     """`batch=1, length=7`."""
     return ", ".join(f"{name}={size}" for name, size in sizes.items())

@@ -12,7 +12,7 @@ from ...runtime.ir.types import as_dtype, is_floating
 from ..comparison.trial import judged
 from ..inputs.onnx_inputs import Declared, generated_inputs
 from ..inputs.onnx_reading import in_order_of
-from ..inputs.sizes import described, other_sizes
+from ..inputs.sizes import format_sizes, other_sizes
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
@@ -62,16 +62,16 @@ class TwoPrograms:
     def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
         """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
         for sizes in other_sizes(self.first, arrays, None, [self.second]):
-            label = described(sizes)
-            resized = generated_inputs(self.first, self.options.seed, sizes)
+            label = format_sizes(sizes)
+            resize = generated_inputs(self.first, self.options.seed, sizes)
             forward = Run("float64", grads=False)
             try:
-                self._reference_side(resized).run(forward)
+                self._reference_side(resize).run(forward)
             except CellbridgeError as error:
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
                 continue
             try:
-                self._side(resized).run(forward)
+                self._side(resize).run(forward)
             except CellbridgeError as error:
                 reason = f"doesn't run where {self.reference} does: {error}".partition("\n")[0]
                 failed = Comparison(self.candidate, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
@@ -79,7 +79,7 @@ class TwoPrograms:
                 report.cells[""].comparisons.append(failed)
                 continue
             try:
-                report.join_sizes(self.judged(resized), label)
+                report.join_sizes(self.judged(resize), label)
             except UsageError as error:  # results of no element, say, or that aren't finite
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 

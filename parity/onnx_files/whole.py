@@ -10,7 +10,7 @@ from ..comparison.trial import judged
 from ..inputs.onnx_inputs import Declared, more_samples
 from ..inputs.onnx_optionals import first_line, join
 from ..inputs.onnx_reading import OnnxFile, in_order_of, returning, suited
-from ..inputs.sizes import described
+from ..inputs.sizes import format_sizes
 from ..options import Options
 from ..report.report import Report
 from ..sides.interpreter_side import InterpreterSide
@@ -63,7 +63,7 @@ def whole(
     more = more_samples(ours, arrays, MORE, MAX_ELEMENTS, options.seed)
     if generated and first.program is None and more is not None:
         sizes, many = more
-        label = described(sizes)
+        label = format_sizes(sizes)
         try:
             reference = believed(many)
         except SessionError as error:
