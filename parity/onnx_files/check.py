@@ -14,9 +14,9 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import BFLOAT16
 from ..comparison.trial import judged
 from ..inputs.affordable import require_affordable
-from ..inputs.onnx_inputs import Declared, declared_inputs, generated
+from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals
-from ..inputs.onnx_reading import read_with_inputs, require_eval, suited
+from ..inputs.onnx_reading import adapt_options, read_with_inputs, require_eval
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.report import Report
 from ..sides.interpreter_side import InterpreterSide
@@ -58,24 +58,24 @@ def check_onnx(
     chosen, shown = from_keywords(Options, check_onnx, options), progress or NoProgress()
     require_eval(chosen)
     shown.stage("read", None)
-    declared = declared_inputs(path, shapes, inputs)
+    declared = read_declared_inputs(path, shapes, inputs)
     report = _checked(path, declared, inputs, chosen, shown)
     if inputs is None:
         judge_without_optionals(
             report, path, path, declared, shapes or {},
-            lambda left_out: _checked(path, declared_inputs(path, left_out), None, chosen, shown),
+            lambda left_out: _checked(path, read_declared_inputs(path, left_out), None, chosen, shown),
         )  # fmt: skip
     return report
 
 
-def _checked(path: str, declared: Declared, inputs: str | None, chosen: Options, shown: Progress) -> Report:
+def _checked(path: str, declared: DeclaredInputs, inputs: str | None, chosen: Options, shown: Progress) -> Report:
     """A file held against itself on inputs of one form."""
     file, arrays = read_with_inputs(path, declared, inputs, chosen.seed)
     if file.program is None:
         return whole(file, file, declared, declared, arrays, chosen, shown, generated=inputs is None)
     if inputs is None:
-        arrays = generated(file.program.inputs, chosen.seed, {}, file.program)
-    chosen, runtime_dtype, notes = suited(chosen, file.program)
+        arrays = generate(file.program.inputs, chosen.seed, {}, file.program)
+    chosen, runtime_dtype, notes = adapt_options(chosen, file.program)
     args = tuple(arrays)
     require_affordable(file.program, args, grads=chosen.grads)
     interpreter = InterpreterSide(

@@ -16,7 +16,7 @@ from ...runtime.ir.types import Constant
 from ...runtime.tree import sequence
 from ..dtypes import HALVES
 from ..inputs.affordable import require_affordable
-from ..inputs.onnx_inputs import Declared, declared_inputs, generated
+from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals
 from ..inputs.onnx_reading import (
     OnnxFile,
@@ -26,8 +26,8 @@ from ..inputs.onnx_reading import (
     read_with_inputs,
     require_as_many,
     require_eval,
-    returning,
     suited,
+    with_named_outputs,
 )
 from ..options import OptionKeywords, Options, from_keywords
 from ..quantized.files import SAMPLES, QuantizedFile
@@ -82,13 +82,13 @@ def compare_onnx(
     require_eval(chosen)
     shown.stage("read", None)
     pair = _paired_files(reference, candidate)
-    declared = declared_inputs(pair.reference, shapes, inputs)
+    declared = read_declared_inputs(pair.reference, shapes, inputs)
     require_as_many(pair.names, pair.others)
     report = _held(pair, declared, inputs, shapes or {}, chosen, shown)
     if inputs is None and not (chosen.fail_fast and not report.ok):
         judge_without_optionals(
             report, pair.reference, pair.candidate, declared, shapes or {},
-            lambda left_out: _held(pair, declared_inputs(pair.reference, left_out), None, left_out, chosen, shown),
+            lambda left_out: _held(pair, read_declared_inputs(pair.reference, left_out), None, left_out, chosen, shown),
         )  # fmt: skip
     report.notes += pair.notes
     return report
@@ -116,7 +116,7 @@ class _Pair:
 
 
 def _held(
-    pair: _Pair, declared: Declared, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
+    pair: _Pair, declared: DeclaredInputs, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
 ) -> Report:
     """One file held against another on inputs of one form."""
     reference, candidate, names, others, quantized = (
@@ -125,7 +125,7 @@ def _held(
     fixed_first, arrays = read_with_inputs(reference, declared, inputs, chosen.seed)
     fixed = named_as(others, names, declared.shapes(arrays))
     structure = {} if declared.ranked else fixed
-    theirs = declared_inputs(candidate, structure or named_as(others, names, declared.structure(arrays)))
+    theirs = read_declared_inputs(candidate, structure or named_as(others, names, declared.structure(arrays)))
     open_sizes = inputs is None and declared.ranked and any(symbols_in(value.shape) for value in declared.values)
     if open_sizes:
         first = read(reference, given)
@@ -149,8 +149,8 @@ def _held(
 def _compared(
     first: OnnxFile,
     second: OnnxFile,
-    declared: Declared,
-    theirs: Declared,
+    declared: DeclaredInputs,
+    theirs: DeclaredInputs,
     arrays: list[Array],
     inputs: str | None,
     options: Options,
@@ -163,7 +163,7 @@ def _compared(
     assert second.program is not None
     if inputs is None:
         sizes = dict(_sizes_of(first.program, arrays))
-        arrays = generated(first.program.inputs, options.seed, sizes, first.program)
+        arrays = generate(first.program.inputs, options.seed, sizes, first.program)
     samples, about = [arrays], list[str]()
     if quantized is not None and inputs is None:
         samples, about = _samples(first.program, second.program, arrays, quantized, options.seed)
@@ -233,7 +233,7 @@ def _samples(
     samples, notes = [], list[str]()
     for number in range(SAMPLES):
         if number:
-            arrays = generated(first.inputs, seed + number, dict(_sizes_of(first, arrays)), first)
+            arrays = generate(first.inputs, seed + number, dict(_sizes_of(first, arrays)), first)
         fitted, notes = quantized.fitted(second.inputs, paired(first, second, arrays), seed + number)
         samples.append(paired(second, first, fitted))
     return samples, notes
@@ -246,7 +246,7 @@ def _with_results(
     pairs = ((first, names), (second, other_names))
     distinct = all(len(program.outputs) == len(keys) == len(set(keys)) for program, keys in pairs)
     if distinct and (set(names) == set(other_names) or len(names) != len(other_names)):
-        first, second = (returning(program, keys) for program, keys in pairs)
+        first, second = (with_named_outputs(program, keys) for program, keys in pairs)
         return (first, second), [f"outputs were paired by name: {', '.join(names)}"] if len(names) > 1 else []
     first, second = (program.replace(result=sequence(len(program.outputs))) for program, _ in pairs)
     how = f"outputs were paired by position: {', '.join(other_names)} with {', '.join(names)}"

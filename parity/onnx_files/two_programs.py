@@ -10,8 +10,8 @@ from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import as_dtype, is_floating
 from ..comparison.trial import judged
-from ..inputs.onnx_inputs import Declared, generated_inputs
-from ..inputs.onnx_reading import in_order_of
+from ..inputs.onnx_inputs import DeclaredInputs, generate_inputs
+from ..inputs.onnx_reading import reorder
 from ..inputs.sizes import format_sizes, other_sizes
 from ..options import Options
 from ..report.report import Report
@@ -31,7 +31,7 @@ class TwoPrograms:
 
     reference: str
     candidate: str
-    inputs: Declared
+    inputs: DeclaredInputs
     first: Program
     second: Program
     alike: bool
@@ -63,7 +63,7 @@ class TwoPrograms:
         """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
         for sizes in other_sizes(self.first, arrays, None, [self.second]):
             label = format_sizes(sizes)
-            resize = generated_inputs(self.first, self.options.seed, sizes)
+            resize = generate_inputs(self.first, self.options.seed, sizes)
             forward = Run("float64", grads=False)
             try:
                 self._reference_side(resize).run(forward)
@@ -122,4 +122,4 @@ def _with_weights_of(first: Program, second: Program) -> Program:
 
 def paired(first: Program, second: Program, arrays: list[Array]) -> list[Array]:
     """The same inputs in the order of another program."""
-    return in_order_of(list(second.inputs), list(first.inputs), arrays)
+    return reorder(list(second.inputs), list(first.inputs), arrays)

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...runtime.compiled.session import SessionError
 from ..comparison.trial import judged
-from ..inputs.onnx_inputs import Declared, more_samples
+from ..inputs.onnx_inputs import DeclaredInputs, more_samples
 from ..inputs.onnx_optionals import first_line, join
-from ..inputs.onnx_reading import OnnxFile, in_order_of, returning, suited
+from ..inputs.onnx_reading import OnnxFile, adapt_options, reorder, with_named_outputs
 from ..inputs.sizes import format_sizes
 from ..options import Options
 from ..report.report import Report
@@ -28,7 +28,7 @@ MAX_ELEMENTS = 2**22  # elements of an input with so many samples
 
 
 def whole(
-    first: OnnxFile, second: OnnxFile, ours: Declared, theirs: Declared, arrays: list[Array], options: Options,
+    first: OnnxFile, second: OnnxFile, ours: DeclaredInputs, theirs: DeclaredInputs, arrays: list[Array], options: Options,
     shown: Progress, *, generated: bool,
 ) -> Report:  # fmt: skip
     """Two files, one of which can't be read as a program, compared by what ONNX Runtime makes of them.
@@ -37,7 +37,7 @@ def whole(
     """
     unread = first if first.program is None else second
     assert unread.error is not None, "it can be read"
-    _, dtype, notes = suited(options, first.program or second.program, ours.values)
+    _, dtype, notes = adapt_options(options, first.program or second.program, ours.values)
     options = replace(options, grads=False, dtype=dtype)
     alone = first is second
     how: dict[str, Any] = {"dtype": dtype, "provider": options.provider}
@@ -48,11 +48,11 @@ def whole(
             return OnnxReferenceSide(name, first.path, ours.arguments(arrays), {}, optimized=not alone, **how)
         names = output_names(first.path)
         named = len(set(names)) == len(first.program.outputs)
-        program = returning(first.program, names) if named else first.program
+        program = with_named_outputs(first.program, names) if named else first.program
         return InterpreterSide(first.path, program, tuple(arrays), {}, working_dtype=dtype, seed=options.seed)
 
     def compared(reference: Side, arrays: list[Array]) -> Report:
-        others = theirs.arguments(in_order_of(theirs.values, ours.values, arrays))
+        others = theirs.arguments(reorder(theirs.values, ours.values, arrays))
         name = ONNXRUNTIME if alone else f"{second.path} in onnxruntime"
         return judged(reference, [OnnxModelSide(name, second.path, others, {}, **how)], options, shown)
 

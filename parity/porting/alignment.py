@@ -148,7 +148,7 @@ class _Observation:
         self.calls = truth.calls
 
     def called_differently(self) -> dict[str, str]:
-        """Return Cells that are called with other tensors, another number of times, or in another order; with reasons."""
+        """Return Cells called with other tensors, another number of times, or in another order; with the reasons."""
         reasons: dict[str, list[str]] = {}
         for mismatch in self.records.mismatches:
             if mismatch.path and mismatch.path not in self.records.raising_cells:

@@ -52,7 +52,7 @@ def compare_port(
             seed=options.seed,
             cell_paths=of.cell_of,
             ignored=port_weights.ignored | port_weights.unseen,
-            rounded=port_weights.left_buffers(),
+            rounded=port_weights.unmatched_buffers(),
         )
         side = CellSide(
             framework,
@@ -74,7 +74,7 @@ def compare_port(
     trial = Trial(reference, options, progress, rounded=[reference, side])
     report = trial.report([side])
     report.pairs = _pairs(alignment.pairing)
-    report.weights = [CarriedWeight(entry.path, entry.source, entry.how) for entry in port_weights.carried]
+    report.weights = [CarriedWeight(entry.path, entry.source, entry.how) for entry in port_weights.entries]
     for pair in pairing.pairs:
         if pair.module in report.cells:
             place = "" if pair.cell == pair.module else f" at {pair.cell}"

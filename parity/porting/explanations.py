@@ -78,7 +78,7 @@ class _Explainer:
         """Yield assumptions that the user may know to be wrong."""
         path = report.path
         forward = any(not c.kind.endswith("gradient") for c in report.failures)
-        for entry in self.weights.carried:
+        for entry in self.weights.entries:
             if entry.module == path and entry.square and forward:
                 yield (
                     f"{entry.path} is square and was assumed to have {entry.source}'s layout; if its axes are "
@@ -99,10 +99,10 @@ class _Explainer:
     def _unset_parameters(self, path: str) -> dict[str, str]:
         """Return untrained Parameters that kept their own values, with module buffers that may belong there."""
         unassigned = [
-            name for name in self.weights.left_buffers() if self._judging_module(name.rpartition(".")[0]) == path
+            name for name in self.weights.unmatched_buffers() if self._judging_module(name.rpartition(".")[0]) == path
         ]
         result: dict[str, str] = {}
-        for entry in self.weights.carried:
+        for entry in self.weights.entries:
             shape = tuple(entry.parameter.shape)
             if entry.module != path or entry.arrangement is not None or entry.parameter.requires_grad:
                 continue

@@ -26,8 +26,8 @@ def render(conversion: Conversion, source: str, target: str, console: Console, v
     renamed = sum(link.cells != (link.torch,) for link in conversion.links)
     what = f"wrote {target}: {pluralize(len(conversion.links), 'parameter')} of {source}, {renamed} under another name"
     lines += paragraph(what + (f", {changed} in another layout" if changed else ""), console.width)
-    reasons = dict.fromkeys(dropped.why for dropped in conversion.dropped)
-    left_behind = [(why, _names(d.name for d in conversion.dropped if d.why == why)) for why in reasons]
+    reasons = dict.fromkeys(dropped.why for dropped in conversion.drops)
+    left_behind = [(why, _names(d.name for d in conversion.drops if d.why == why)) for why in reasons]
     for text in (*(f"left behind: {names} ({why})" for why, names in left_behind), *conversion.notes):
         lines += paragraph(text, console.width, indent=2)
     show(lines, console)
@@ -44,7 +44,7 @@ def _names(names: Iterable[str]) -> str:
 def _table(conversion: Conversion, width: int) -> list[Text]:
     sides = ("in Cells", "in torch") if conversion.back else ("in torch", "in Cells")
     rows = [row for link in conversion.links for row in _rows(link, conversion)]
-    rows += [(dropped.name, "- left behind", "", "", "") for dropped in conversion.dropped]
+    rows += [(dropped.name, "- left behind", "", "", "") for dropped in conversion.drops]
     heading = (*sides, "shape", "layout", "by")
     widths = [max(len(row[i]) for row in (heading, *rows)) for i in range(len(heading))]
     room = width - sum(widths[2:]) - (len(heading) - 1) * GAP

@@ -114,7 +114,7 @@ class CellSide:
         ]
 
     def _record_gradients(self, records: Records, gradients: dict[int, Array | None]) -> None:
-        ours = self.weights.back(gradients)
+        ours = self.weights.to_module(gradients)
         records.parameter_gradients = {
             name: ours.get(name)
             for name, trainable in self.weights.trainable.items()
@@ -131,7 +131,7 @@ class CellSide:
             for e in entries
         }
         changed = {key for key, array in after.items() if not np.array_equal(array, before[key])}
-        for name, array in self.weights.back(dict(after)).items():
+        for name, array in self.weights.to_module(dict(after)).items():
             if name not in self.weights.trainable and name not in self.weights.ignored:
                 updated = any(id(entry.parameter) in changed for entry in self.weights.of(name))
                 (records.updates if updated else records.buffers)[name] = array

@@ -328,7 +328,7 @@ class Watcher:
 
         def pull(gradient: Array) -> Array:
             if entry.arrangement is not None:
-                for source, part in entry.arrangement.back(gradient).items():
+                for source, part in entry.arrangement.to_module(gradient).items():
                     self.records.add_share(source, module, part)
             return gradient
 

@@ -112,7 +112,7 @@ class Eager:
                     ):  # else operators must get the rounded numbers
                         inner.__dict__[name] = _convert(value, target)
             cell.phase = "train" if train else "predict"
-            cast_external = rounded_numbers.perturbed if perturbed else None
+            cast_external = rounded_numbers.perturb if perturbed else None
             with force_dtype(target, cast_external) if target == FLOAT64 else contextlib.nullcontext():
                 yield
         finally:

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from cellbridge.converter import from_onnx, to_cell_source, to_torch
-from cellbridge.parity.inputs.affordable import memory_needed
-from cellbridge.parity.inputs.onnx_inputs import generated_inputs
+from cellbridge.parity.inputs.affordable import peak_memory
+from cellbridge.parity.inputs.onnx_inputs import generate_inputs
 from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.report import json_report, junit, terminal
@@ -43,7 +43,7 @@ def torch_module(random: Random, folder: Path) -> None:
         require_tame(str(getattr(inner, "code", "")))
     if not is_small(program):
         return
-    inputs = tuple(torch.from_numpy(np.array(x)) for x in generated_inputs(program, 0) if x.dtype.isbuiltin == 1)
+    inputs = tuple(torch.from_numpy(np.array(x)) for x in generate_inputs(program, 0) if x.dtype.isbuiltin == 1)
     if len(inputs) == len(program.inputs):
         with at_most(MAX_TRIPS):
             TorchSide("torch", module, inputs, {}).run(Run("float32", grads=random.random() < 0.5))
@@ -75,7 +75,7 @@ def is_small(program: Program) -> bool:
     """Whether a program may be run on generated inputs, in float64 and in float32."""
     if any(isinstance(dim, int) and dim > 2**16 for value in program.inputs for dim in value.shape):
         return False
-    return memory_needed(program, generated_inputs(program, 0))[0] <= MAX_RUN_BYTES
+    return peak_memory(program, generate_inputs(program, 0))[0] <= MAX_RUN_BYTES
 
 
 def require_readable(made: Report, folder: Path) -> None:

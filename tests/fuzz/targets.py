@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from cellbridge.converter import from_onnx
-from cellbridge.parity.inputs.affordable import memory_needed
-from cellbridge.parity.inputs.onnx_inputs import declared_inputs, feed, generated_inputs
+from cellbridge.parity.inputs.affordable import peak_memory
+from cellbridge.parity.inputs.onnx_inputs import generate_inputs, read_declared_inputs, session_inputs
 from cellbridge.parity.weights.checkpoints import convert
 from cellbridge.runtime import Parameter, Tensor, load, load_checkpoint, save_checkpoint
 from cellbridge.runtime.compiled.isolated import IsolatedSession
@@ -47,15 +47,15 @@ def onnx_file(random: Random, folder: Path) -> None:
     str(program)
     inputs = _run(program)
     if in_session and inputs is not None:
-        IsolatedSession(path, seconds=20).run(feed(declared_inputs(str(path)), inputs))
+        IsolatedSession(path, seconds=20).run(session_inputs(read_declared_inputs(str(path)), inputs))
 
 
 def _run(program: Program) -> list[Any] | None:
     """Run a program on generated inputs, if that is a small matter."""
     if any(isinstance(dim, int) and dim > 2**16 for value in program.inputs for dim in value.shape):
         return None
-    inputs = generated_inputs(program, 0)
-    if memory_needed(program, inputs)[0] <= MAX_RUN_BYTES:
+    inputs = generate_inputs(program, 0)
+    if peak_memory(program, inputs)[0] <= MAX_RUN_BYTES:
         with at_most(MAX_TRIPS):
             execute(program, inputs)
     return inputs
