@@ -228,7 +228,7 @@ def compare(
         if framework is not None:
             return compare_port(reference, candidate, args, keywords, framework, chosen, stages, cells, weights)
         reference_side = _side("reference", reference, args, keywords, chosen)
-        side = _side("candidate", candidate, args, keywords, chosen, reference_side)
+        side = _side("candidate", candidate, args, keywords, chosen, reference)
         rounded = [one for one in (reference_side, side) if one.capabilities.gradients]
         return judged(reference_side, [side], chosen, stages, rounded)
 

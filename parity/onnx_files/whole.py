@@ -28,8 +28,8 @@ MAX_ELEMENTS = 2**22  # elements of an input with so many samples
 
 
 def whole(
-    first: OnnxFile, second: OnnxFile, ours: DeclaredInputs, theirs: DeclaredInputs, arrays: list[Array], options: Options,
-    shown: Progress, *, generated: bool,
+    first: OnnxFile, second: OnnxFile, ours: DeclaredInputs, theirs: DeclaredInputs, arrays: list[Array],
+    options: Options, shown: Progress, *, generated: bool,
 ) -> Report:  # fmt: skip
     """Two files, one of which can't be read as a program, compared by what ONNX Runtime makes of them.
 
