@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import encodable_name
-from ..support.user_code import errors_shown, raised
+from ..support.user_code import format_user_error, report_user_errors
 
 if TYPE_CHECKING:
     from torch import nn
@@ -108,7 +108,7 @@ class _UserFile:
 
     def call(self, name: str, function: Callable[[], Any]) -> Any:
         self._require_callable(name, function)
-        with errors_shown(self.label, f"when {name}() was called"):
+        with report_user_errors(self.label, f"when {name}() was called"):
             return function()
 
     def _require_callable(self, name: str, function: Callable[..., Any], *parameters: str) -> None:
@@ -159,7 +159,7 @@ class _UserFile:
             yield self._arguments(value, what)
             return
         for number in itertools.count(1):
-            with errors_shown(self.label, f"when inputs() was to yield number {number}"):
+            with report_user_errors(self.label, f"when inputs() was to yield number {number}"):
                 item = next(value, _NO_MORE)
             if item is _NO_MORE:
                 break
@@ -224,7 +224,7 @@ class _UserFile:
         self._require_callable("loss", function, "outputs")
 
         def loss(outputs: Any) -> Any:
-            with errors_shown(self.label, "when loss(outputs) was called"):
+            with report_user_errors(self.label, "when loss(outputs) was called"):
                 return function(outputs)
 
         return loss
@@ -297,7 +297,7 @@ def _run_file(path: Path) -> ModuleType:
     _first_on_path(full.parent)
     sys.modules[name] = module
     try:
-        with errors_shown(str(path), "while it was loaded"):
+        with report_user_errors(str(path), "while it was loaded"):
             encodable = encodable_name(str(full))  # torch accepts file names in UTF-8 only
             compiled = compile(code, encodable, "exec", dont_inherit=True)
             if encodable != str(full):  # no file has this name, but tracebacks and torch read its lines
@@ -317,12 +317,12 @@ def _import_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         raise UsageError(f"no module named {error.name!r} here or among the installed packages (for {name})") from error
     except Exception as error:  # a package on the way raised
-        raise UsageError(raised(name, "while it was loaded", error)) from error
+        raise UsageError(format_user_error(name, "while it was loaded", error)) from error
     if spec is None:
         raise UsageError(
             f"no module named {name!r} here or among the installed packages; for a file, give its path: {name}.py"
         )
-    with errors_shown(name, "while it was loaded"):
+    with report_user_errors(name, "while it was loaded"):
         return importlib.import_module(name)
 
 

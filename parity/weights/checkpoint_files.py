@@ -21,7 +21,7 @@ from ...runtime.memory import check_memory
 from ...runtime.programs.call import as_array
 from ...runtime.storage.safetensors_bytes import from_bytes, to_bytes
 from ...runtime.train.checkpoint_format import decode, encode
-from ..support.files import write_bytes, written_whole
+from ..support.files import atomic_path, write_bytes
 from .arrangements import Array
 
 PICKLED = (".pt", ".pth", ".bin")
@@ -209,7 +209,7 @@ def write_torch(path: str, arrays: Mapping[str, Array]) -> None:
     if Path(path).suffix.lower() == SAFETENSORS:
         write_bytes(path, to_bytes(arrays, {"format": "pt"}))
         return
-    with written_whole(path) as file:
+    with atomic_path(path) as file:
         try:
             torch.save({name: _as_tensor(array) for name, array in arrays.items()}, file)
         except (OSError, RuntimeError) as error:

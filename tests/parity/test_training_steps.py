@@ -514,12 +514,12 @@ def test_a_training_that_overflows_in_torch_hides_nothing(monkeypatch: pytest.Mo
     report = diverging()
     assert report.ok, str(report)
     assert any("torch's own training overflows in float16 from step 1 on" in note for note in report.notes)
-    right = program_steps.Compiled.state
+    right = program_steps.CompiledSteps.state
 
     def wrong(self: Any) -> Any:
         return {name: np.full_like(x, 123) for name, x in right(self).items()}
 
-    monkeypatch.setattr(program_steps.Compiled, "state", wrong)
+    monkeypatch.setattr(program_steps.CompiledSteps, "state", wrong)
     assert "compiled" in {c.side for c in diverging().failures if c.call == 2}
 
 
@@ -612,7 +612,7 @@ def test_a_fault_of_the_compiled_step_alone_is_told(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_step_that_begins_anew_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = program_steps.Interpreted.run
+    right = program_steps.InterpretedSteps.run
 
     def run(self: Any, batch: Any, draws: Any) -> Any:
         before = self._state
@@ -620,7 +620,7 @@ def test_a_step_that_begins_anew_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         self._state = {**self._state, "last.weight": before["last.weight"]}
         return computed
 
-    monkeypatch.setattr(program_steps.Interpreted, "run", run)
+    monkeypatch.setattr(program_steps.InterpretedSteps, "run", run)
     report = check()
     assert not report.first_of("compiled")
     assert {(c.kind, c.tensor) for c in report.first_of("interpreter")} == {("parameter", "last.weight")}
@@ -730,7 +730,7 @@ def test_the_command_tells_a_difference(model: str, tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--optimizer", "sgd", "--freeze", "x"], "--optimizer, --freeze: how to train; say how long"),
+        (["--optimizer", "sgd", "--freeze", "x"], "--optimizer, --freeze: only for training; give the number of steps"),
         (["--train-steps", "1", "--train", "--only", "x"], "--train, --only: not with --train-steps"),
         (["--train-steps", "1", "--freeze", "x"], "'x' matches no Parameter"),
         (["--train-steps", "1", "--loss-scale", "half"], "'half' is neither a number of at least 1 nor 'dynamic'"),
