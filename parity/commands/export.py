@@ -76,7 +76,7 @@ def export(
     if opset is not None:
         from ...runtime.lowering import opsets
 
-        opsets.chosen(opset)  # raises for an unknown opset, before the work starts
+        opsets.choose(opset)  # raises for an unknown opset, before the work starts
         if not no_check:
             opsets.require_loadable(opset)
     require_training_step(training_step)
@@ -96,7 +96,7 @@ def export(
 
             program = convert_model_file(model, seed, verbose, dynamic, "float16" if fp16 else None)
             model_proto = to_onnx(program, onnx_path, opset=opset, external_data=data)
-            echo(f"the ONNX model is of {opsets.described(model_proto)}")
+            echo(f"the ONNX model is of {opsets.describe(model_proto)}")
         else:
             options: OptionKeywords = {"seed": seed, "grads": not no_grad, "dtype": "float16" if fp16 else "float32"}
             report = check_model_file(

@@ -191,7 +191,7 @@ def export_training(
     model_proto = training_step_to_onnx(
         step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset
     )
-    echo(f"the ONNX model is of {opsets.described(model_proto)}")
+    echo(f"the ONNX model is of {opsets.describe(model_proto)}")
 
 
 def check_model_file_training(

@@ -82,7 +82,7 @@ class Eager:
             if seed is not None and number is not None:
                 gradient = wrapped(seed.astype(output.dtype))
                 cotangents[number] = cotangents[number] + gradient if number in cotangents else gradient
-        with tape.recording(None):
+        with tape.record_on(None):
             recording.backward(forward.start, cotangents)
         of_inputs = [cotangents.get(forward.numbers.get(i, 0)) for i in range(len(inputs))]
         numbers = {key: number for key, (number, *_) in forward.parameters.items()}
@@ -128,7 +128,7 @@ class Eager:
 
     def observe_draws(self, observer: Callable[[str, Array], Array]) -> contextlib.AbstractContextManager[None]:
         """Within the context, `observer(op, array)` is called for every random draw, and returns its replacement."""
-        return random.observed(observer)
+        return random.observe_draws(observer)
 
 
 def _convert(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -59,17 +59,17 @@ def _same_as(path: str) -> object:
 
 @contextmanager
 def atomic_path(path: str | PathLike[str]) -> Iterator[Path]:
-    """Like `runtime.storage.files.written_whole`, but raise `UsageError` if the file can't be created or moved."""
-    with _enter_with_usage_errors(path, files.written_whole(path)) as inside:
+    """Like `runtime.storage.files.atomic_path`, but raise `UsageError` if the file can't be created or moved."""
+    with _enter_with_usage_errors(path, files.atomic_path(path)) as inside:
         yield inside
 
 
 @contextmanager
 def atomic_model_path(path: str | PathLike[str]) -> Iterator[Path]:
     """Like `atomic_path`, for an ONNX model that may have its tensors in a second file beside it."""
-    from ...runtime.lowering.placing import placed_model
+    from ...runtime.lowering.external_data import place_model
 
-    with _enter_with_usage_errors(path, placed_model(path)) as inside:
+    with _enter_with_usage_errors(path, place_model(path)) as inside:
         yield inside
 
 

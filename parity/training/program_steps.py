@@ -11,11 +11,10 @@ from ...runtime.common.tensor import wrapped
 from ...runtime.errors import UsageError
 from ...runtime.ir.dims import evaluate
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node, Value
-from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.ir.types import Value
 from ...runtime.programs.interpreter import bind, execute
 from ...runtime.programs.plan import plan
-from ...runtime.programs.random_inputs import draws_as_inputs
+from ...runtime.programs.random_inputs import draws_as_inputs, random_nodes
 from ...runtime.train_step.arguments import training_step
 from ...runtime.train_step.resident import Resident
 from ...runtime.train_step.training_program import (
@@ -49,7 +48,7 @@ class InterpretedSteps:
 
     def __init__(self, traced: TrainingProgram) -> None:
         self.program = traced.program
-        self.random_nodes = _random_nodes(self.program)
+        self.random_nodes = random_nodes(self.program)
         changed = {n: b for n, b in self.program.buffers.items() if b.update is not None}
         self._values = {name: buffer.value for name, buffer in changed.items()}
         self._state = {name: buffer.data for name, buffer in changed.items()}
@@ -183,10 +182,6 @@ def _state_quantities(traced: TrainingProgram, program: Program, state: Mapping[
     return result
 
 
-def _random_nodes(program: Program) -> list[Node]:
-    return [node for node in program.nodes if node.op in RANDOM_OPS]
-
-
 def _draws_by_batch(
     captured: Program, traced: Program, batches: Sequence[Sequence[Array]], draws: Mapping[Draw, Array]
 ) -> list[list[Array]]:
@@ -196,9 +191,9 @@ def _draws_by_batch(
         UsageError: torch's draws differ in number or shape.
     """
     live = {step.node for step in plan(captured, (*captured.outputs, *captured.updates.values()), every_boundary=True)}
-    all_drawing = _random_nodes(captured)
+    all_drawing = random_nodes(captured)
     places = [place for place, node in enumerate(all_drawing) if node in live]
-    types = [node.outputs[0].type for node in _random_nodes(traced)]
+    types = [node.outputs[0].type for node in random_nodes(traced)]
     result: list[list[Array]] = []
     for number, batch in enumerate(batches):
         sizes = bind(traced, batch)

@@ -15,7 +15,7 @@ from ..ir.types import is_floating
 from ..nn.cell import Cell
 from ..nn.layer import basic, batch_norm, conv, conv_transpose, normalization, rectifier, rnn_cells
 from ..ops import elementwise
-from ..precision import Policy, computing_in
+from ..precision import Policy, compute_in
 
 LEVELS = ("O0", "O1", "O2", "O3", "auto")
 
@@ -201,7 +201,7 @@ def _policy(dtype: DType) -> Policy:
 def _computing_by(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def computing(*args: Any, **kwargs: Any) -> Any:
-        with computing_in(policy):
+        with compute_in(policy):
             return function(*args, **kwargs)
 
     return computing

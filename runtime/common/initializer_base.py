@@ -27,7 +27,7 @@ class Initializer:
         """Fill an array in place."""
         trace = current()
         if trace is not None:
-            trace.guard.draws_initial_values()
+            trace.guard.refuse_initial_values()
         self._initialize(arr)
 
     def _initialize(self, arr: Array) -> None:

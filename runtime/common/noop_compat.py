@@ -63,7 +63,7 @@ class _no_grad:  # noqa: N801
     def __enter__(self) -> None:
         trace = current()
         within = contextlib.ExitStack()
-        within.enter_context(tape.recording(None))
+        within.enter_context(tape.record_on(None))
         if trace is not None:
             within.enter_context(trace.without_gradient())
         self._entered.append(within)

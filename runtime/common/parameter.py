@@ -45,7 +45,7 @@ class Parameter(Tensor):
     ) -> None:
         trace = current()
         if trace is not None:
-            trace.guard.draws_initial_values()
+            trace.guard.refuse_initial_values()
         if isinstance(default_input, bool):
             raise ValueError(f"a Parameter holds numbers, but got bool: {default_input!r}")
         if isinstance(default_input, tuple):
@@ -96,7 +96,7 @@ class Parameter(Tensor):
             )
         trace = current()
         if trace is not None and value is not self.__dict__.get("_requires_grad", value):
-            trace.guard.sets_flag(self.name)
+            trace.guard.refuse_flag_change(self.name)
         self._requires_grad = value
 
     @property

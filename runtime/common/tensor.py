@@ -15,7 +15,7 @@ from ..current_trace import current
 from ..eager import tape
 from ..ir.types import in_native_order, is_floating
 from ..ops.registry import Op, evaluate, get
-from ..precision import dtype_for, overridden_dtype, taken, taking_in
+from ..precision import cast_external, casts_external, dtype_for, effective_dtype
 from ..tracing import SymbolicTensor
 from .dtype import bool_, float32, int64, to_dtype
 from .elements import AS_STACK, Array, Data, Elements, plain, unknown_elements
@@ -109,7 +109,7 @@ class Tensor(Elements):
         """Become `value`: its elements, and what is known of how they were computed."""
         trace = current()
         if trace is not None:
-            trace.guard.writes(self)
+            trace.guard.on_tensor_write(self)
         self._data, self._tape, self._number = value._data, value._tape, value._number
 
     if TYPE_CHECKING:  # operators and methods are attached by runtime.functional
@@ -199,8 +199,8 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Run the kernel of `op`; record it on the current tape if an operand is tracked there."""
     trace = current()
     if trace is not None:
-        inputs = trace.imported(inputs)
-    if taking_in():
+        inputs = trace.import_values(inputs)
+    if casts_external():
         inputs = tuple(map(_taken, inputs))
     wanted = dtype_for(op.name, inputs)
     if wanted is not None and op.name not in _AS_GIVEN:
@@ -212,7 +212,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         for x in arrays
     ]
     outputs: tuple[Data, ...]
-    if trace is not None and trace.records(op, arrays, attributes):
+    if trace is not None and trace.should_record(op, arrays, attributes):
         outputs = trace.record(op, arrays, attributes)
     else:
         left = next((x for x in arrays if isinstance(x, SymbolicTensor)), None)
@@ -236,9 +236,9 @@ _AS_GIVEN = frozenset({"boundary", "cast", "cond", "loop", "own_gradient", "stop
 
 
 def _taken(x: Any) -> Any:
-    if not isinstance(x, (Tensor, np.ndarray)) or overridden_dtype(x.dtype) == x.dtype:
+    if not isinstance(x, (Tensor, np.ndarray)) or effective_dtype(x.dtype) == x.dtype:
         return x
-    return wrapped(taken(x._data)) if isinstance(x, Tensor) else taken(x)
+    return wrapped(cast_external(x._data)) if isinstance(x, Tensor) else cast_external(x)
 
 
 def _in_dtype(x: Any, dtype: np.dtype[Any]) -> Any:
@@ -265,8 +265,6 @@ def _record(
     def pull(output_cotangents: list[Any]) -> tuple[Any, ...]:
         now = tape.current()
         given = [None if x is None else wrapped(x, now, n) for x, n in zip(arrays, operands, strict=True)]
-        if op.name == "cast" and whole:  # an integer that is differentiated: its gradient is an integer too
-            return (get("cast")(output_cotangents[0], dtype=given[0].dtype),)  # type: ignore[union-attr]
         results = [wrapped(x, now, n) for x, n in zip(outputs, numbers, strict=True)]
         return op.apply_vjp(output_cotangents, results, given, attributes, wanted)
 

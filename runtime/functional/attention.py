@@ -36,7 +36,7 @@ def attend(
         weights = drop(weights, dropout) if dropout else weights
         return matmul(weights, v), weights
     shape = (*q.shape[:-1], k.shape[-2])
-    kept = random.drawn_like(q, random.bernoulli, shape, probability=1.0 - dropout) if dropout else None
+    kept = random.random_like(q, random.bernoulli, shape, probability=1.0 - dropout) if dropout else None
     return attention.scaled_dot_product_attention(q, k, v, mask, kept, causal=False, dropout=dropout), None
 
 

@@ -11,7 +11,7 @@ from .. import checks
 from ..common.dtype import bool_, int32
 from ..common.tensor import wrapped
 from ..ops import comparison, elementwise, indexing, shaping
-from ..ops.random import drawing_from
+from ..ops.random import use_seed
 from .arguments import concrete
 from .joining import stack, unstack
 from .operands import as_tensor, floating, floats
@@ -158,7 +158,7 @@ def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) ->
     if x.dtype != bool_:
         raise TypeError(f"For 'choice_with_mask', 'input_x' must hold bools, but got {x.dtype}")
     found = np.argwhere(concrete(x, "the mask of choice_with_mask")).astype(int32)
-    with drawing_from(seed):
+    with use_seed(seed):
         order = np.asarray(randperm(len(found)))[: checks.positive_int(count, "count", of="choice_with_mask")]
     chosen = np.zeros((count, x.ndim), int32)
     chosen[: len(order)] = found[order]

@@ -11,7 +11,7 @@ from .. import checks
 from ..common.dtype import int32, int64, shown
 from ..ir.types import is_floating
 from ..ops import activation, comparison, creation, elementwise, indexing, loss, shaping
-from ..ops.declaring import zero
+from ..ops.declarations import zero
 from ..ops.reduction import reduce_mean, reduce_sum
 from .losses import reduced
 from .operands import as_tensor, floating

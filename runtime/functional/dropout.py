@@ -85,7 +85,7 @@ def _dropout3d_and_mask(x: Any, keep_prob: float = 0.5) -> tuple[Any, Any]:
 def _dropped(x: Any, kept: float, shape: tuple[Any, ...], seed: Any = None) -> tuple[Any, Any]:
     """`x` times a mask of `shape`, over the probability that an element is kept; and the mask."""
     mask = (
-        random.drawn_like(x, random.bernoulli, shape, probability=kept)
+        random.random_like(x, random.bernoulli, shape, probability=kept)
         if seed is None
         else (np.random.default_rng(seed).random(shape) < kept).astype(x.dtype)
     )

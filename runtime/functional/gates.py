@@ -7,7 +7,7 @@ from typing import Any
 from .. import checks
 from ..ops import activation, elementwise, indexing, self_gated, shaping
 from ..ops.common import normalize_axis
-from ..ops.random import drawn_like, exponential
+from ..ops.random import exponential, random_like
 from .arguments import integer
 from .creation import ones_like, zeros_like
 from .extremes import argmax
@@ -34,7 +34,7 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int =
     x = floating(logits, "logits", of="gumbel_softmax")
     checks.in_range(tau, "tau", "(0, inf)", of="gumbel_softmax")
     axis = normalize_axis(integer(dim, "dim", of="gumbel_softmax"), x.ndim)
-    noise = elementwise.neg(elementwise.log(as_tensor(drawn_like(x, exponential))))
+    noise = elementwise.neg(elementwise.log(as_tensor(random_like(x, exponential))))
     soft = activation.softmax((x + noise) / tau, axis=axis)
     if not hard:
         return soft

@@ -10,7 +10,7 @@ import numpy as np
 from .. import checks
 from ..ops import activation, comparison, elementwise, shaping
 from ..ops import loss as loss_ops
-from ..ops.declaring import zero
+from ..ops.declarations import zero
 from ..ops.reduction import reduce_mean, reduce_sum
 from .operands import floats, pair
 from .public_op import Primitive, public_op

@@ -7,7 +7,7 @@ from typing import Any
 from .. import checks
 from ..common.dtype import int32, int64, shown
 from ..ops import activation, comparison, creation, elementwise, indexing, loss, rectifier, scanning, shaping
-from ..ops.declaring import zero
+from ..ops.declarations import zero
 from ..ops.reduction import reduce_max, reduce_sum
 from .distances import pairwise_distance
 from .losses import compared, real_pair, reduced

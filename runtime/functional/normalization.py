@@ -18,7 +18,7 @@ from ..ops import (
     shaping,
 )
 from ..ops.common import normalize_axis
-from ..precision import compute_dtype, computing_in
+from ..precision import compute_dtype, compute_in
 from .arguments import integers
 from .operands import as_tensor, floating
 from .public_op import Primitive, public_op
@@ -73,12 +73,12 @@ def _batch_norm(
     """The output, and the mean and variance that were taken."""
     checks.of_type(training, "training", bool, of=of)
     returned = compute_dtype() or x.dtype
-    with computing_in(None):  # the statistics keep float32 where a Cell computes in half precision
+    with compute_in(None):  # the statistics keep float32 where a Cell computes in half precision
         dtype = promoted(promoted(returned, mean.dtype), float32)
         x = elementwise.cast(_cast(x, returned), dtype=dtype)
         weight, bias = (None if v is None else _cast(v, dtype) for v in (weight, bias))
         if training:
-            count = reduction.size_of(x, (0, *range(2, x.ndim)))
+            count = reduction.element_count(x, (0, *range(2, x.ndim)))
             if isinstance(count, int) and count < 2:
                 raise ShapeError(
                     f"For '{of}', training needs more than one element a channel, but got shape {tuple(x.shape)}"
@@ -107,7 +107,7 @@ def instance_norm(
     over the samples of mean and unbiased variance.
     """
     if training:
-        with computing_in(None):
+        with compute_in(None):
             wide, axes = _cast(x, promoted(x.dtype, moving_mean.dtype)), tuple(range(2, x.ndim))
             variances = reduction.variance(wide, axes=axes, correction=1)
             _move(moving_mean, reduction.reduce_mean(wide, axes=(0, *axes)), momentum)

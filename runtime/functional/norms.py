@@ -10,7 +10,7 @@ import numpy as np
 from ..common.dtype import to_dtype
 from ..ops import comparison, elementwise, reduction
 from ..ops.common import normalize_axis
-from ..ops.declaring import zero
+from ..ops.declarations import zero
 from .arguments import integers
 from .arithmetic import pow
 from .operands import as_tensor, floats

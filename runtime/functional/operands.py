@@ -13,7 +13,7 @@ from ..common.tensor import Tensor, created
 from ..ir.dims import SymbolicDim
 from ..ir.types import is_floating
 from ..ops import creation, elementwise
-from ..precision import casting
+from ..precision import casts_operands
 from ..tensor_like import TensorLike
 
 
@@ -80,7 +80,7 @@ def common_dtype(xs: Sequence[Any]) -> tuple[Any, ...]:
 def require_one_dtype(*xs: Any, of: str) -> None:
     """Raise `TypeError` unless the tensors have one dtype, or get one because `Cell.to_float` sets it."""
     dtypes = list(dict.fromkeys(x.dtype for x in xs))
-    if len(dtypes) > 1 and not (casting() and all(map(is_floating, dtypes))):
+    if len(dtypes) > 1 and not (casts_operands() and all(map(is_floating, dtypes))):
         given = " and ".join(map(shown, dtypes))
         raise TypeError(f"For '{of}', the operands must have one type, but got {given}: cast one, x.astype(dtype)")
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..registration import registering
+from ..registration import register_as
 
 Function = Callable[..., Any]
 
@@ -90,7 +90,7 @@ OBJECTS: dict[str, type] = {}
 
 def tensor_method(*names: str) -> Callable[[Any], Any]:
     """Declare a function, whose first parameter is the tensor, or a property as a Tensor's; `ValueError` if taken."""
-    return registering(METHODS, names)
+    return register_as(METHODS, names)
 
 
 def operator_object(cls: type) -> type:

@@ -50,7 +50,7 @@ def _sampled(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str,
     """The draw of the op `name` of `ops.random`."""
     if seed is not None and (not isinstance(seed, int) or seed < 0):
         raise ValueError(f"For '{of}', 'seed' must be None or an int of at least 0, but got {seed!r}")
-    with random.drawing_from(seed):
+    with random.use_seed(seed):
         return created(getattr(random, name), shape=integers(shape, "size", of=of), dtype=dtype, **attributes)
 
 
@@ -187,7 +187,7 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
         if not 0 <= p <= 1:
             raise ValueError(f"For 'bernoulli', 'p' must be in range [0, 1], but got {p}")
         return _sampled("bernoulli", x.shape, x.dtype, seed, of="bernoulli", probability=float(p))
-    with random.drawing_from(seed):
+    with random.use_seed(seed):
         draws = random.bernoulli_each(shaping.expand(floats(p, "p", of="bernoulli"), shape=tuple(x.shape)))
     return elementwise.cast(draws, dtype=x.dtype)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import checks
 from ..ops import comparison, elementwise, random, rectifier
-from ..ops.declaring import zero
+from ..ops.declarations import zero
 from .operands import as_tensor, floating, pair
 from .public_op import Primitive, public_op
 
@@ -134,5 +134,5 @@ def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3) -> Any:
         checks.of_type(bound, name, (int, float), of="rrelu")
     if lower > upper:
         raise ValueError(f"For 'rrelu', 'lower' must not be above 'upper', but got {lower} and {upper}")
-    slopes = random.drawn_like(x, random.uniform, low=float(lower), high=float(upper))
+    slopes = random.random_like(x, random.uniform, low=float(lower), high=float(upper))
     return elementwise.where(comparison.greater(x, zero(x)), x, elementwise.mul(x, slopes))

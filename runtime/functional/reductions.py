@@ -12,7 +12,7 @@ from .. import checks
 from ..common.dtype import bool_, int64, to_dtype
 from ..ir.types import is_floating
 from ..ops import comparison, elementwise, products, reduction, rounding
-from ..ops.declaring import zero
+from ..ops.declarations import zero
 from .arguments import integers
 from .comparisons import truth
 from .operands import as_tensor, floats, numbers
@@ -82,7 +82,7 @@ def mean(x: Any, axis: Any = None, keep_dims: bool = False) -> Any:
     if x.dtype == bool_ or is_floating(x.dtype):
         return reduction.reduce_mean(floats(x, of="mean"), axes=axes, keepdims=keepdims)
     total = reduction.reduce_sum(elementwise.cast(x, dtype=int64), axes=axes, keepdims=keepdims)
-    count = reduction.size_of(x, axes)
+    count = reduction.element_count(x, axes)
     quotient = rounding.floor_divide(elementwise.abs(total), elementwise.cast(as_tensor(count), dtype=int64))
     return elementwise.cast(elementwise.mul(elementwise.sign(total), quotient), dtype=x.dtype)
 

@@ -197,7 +197,7 @@ def print_(*input_x: Any) -> None:
     """
     trace = current()
     if trace is not None:
-        trace.prints(input_x)
+        trace.print_tensors(input_x)
         return
     for item in input_x:
         sys.stdout.write(f"{line(item)}\n")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from ..current_trace import current
-from ..precision import overruling
+from ..precision import is_forced
 from .boundaries import parameter_names
 from .cache import Cache, CacheInfo
 from .declared import Declared
@@ -157,7 +157,7 @@ def trace_declared(cell: Any, declared: Declared) -> None:
 def _called(
     cache: Cache, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], declared: Declared | None = None
 ) -> Any:
-    if current() is not None or overruling():
+    if current() is not None or is_forced():
         return function(*args, **kwargs)
     return cache.call(function, args, kwargs, declared or _declared_by_cell(function))
 

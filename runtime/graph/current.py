@@ -11,7 +11,8 @@ from typing import Any, Protocol, cast
 from .. import current_trace
 from ..common.parameter import Parameter
 from ..ir.types import CellCall, Value
-from ..tracing import Builder, SymbolicTensor
+from ..tracing import SymbolicTensor
+from .builder import TraceBuilder
 
 
 @dataclass
@@ -39,10 +40,10 @@ class Enclosing(Protocol):
     def outer(self) -> Enclosing | None:
         """The one around it."""
 
-    def imported(self, x: Any) -> Any:
+    def import_values(self, x: Any) -> Any:
         """A tensor of outside, as it is used within."""
 
-    def begins_gradient(self) -> None:
+    def on_gradient(self) -> None:
         """A gradient is asked for within."""
 
 
@@ -62,7 +63,7 @@ class Recording(ABC):
         printed: what each run of the program prints, in order.
     """
 
-    builder: Builder
+    builder: TraceBuilder
     calls: list[CellCall]
     held: dict[int, SymbolicParameter]
     guard: current_trace.Guard
@@ -76,6 +77,26 @@ class Recording(ABC):
     @abstractmethod
     def constant(self, array: Any) -> SymbolicTensor:
         """An array as a constant of the program, the same for the same array."""
+
+    @abstractmethod
+    def symbolic(self, data: Any, where: str) -> SymbolicTensor:
+        """Data as an operand of a node; an error says `where` a tensor of another trace, or of a branch, was used."""
+
+    @abstractmethod
+    def cut(self, x: SymbolicTensor) -> SymbolicTensor:
+        """The output of a node; within `without_gradient`, a `stop_gradient` of it."""
+
+    @abstractmethod
+    def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Operands as they are used in the branch or loop that is recorded, if one is."""
+
+    @abstractmethod
+    def at(self, place: Any) -> AbstractContextManager[None]:
+        """Within the context, nodes belong to a place: a Cell call and a source."""
+
+    @abstractmethod
+    def begin_call(self, cell: Any, caller: int) -> int:
+        """Begin a call of a Cell whose nodes are copied; returns its number."""
 
     @abstractmethod
     def running(self) -> AbstractContextManager[None]:

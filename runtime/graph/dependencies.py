@@ -7,7 +7,7 @@ from typing import Any
 
 from ..common.hooks import has_gradient_hooks
 from ..common.parameter import Parameter
-from ..precision import asked
+from ..precision import current_setting
 from .objects import Objects
 
 
@@ -22,12 +22,12 @@ class Dependencies:
     def __init__(self, objects: Objects, parameters: Iterable[Parameter]) -> None:
         self._objects = objects
         self._parameters = [(parameter, _kind(parameter)) for parameter in parameters]
-        self._precision = asked()
+        self._precision = current_setting()
 
     def hold(self) -> bool:
         """Whether all of it is as it was: traced once more, Python would give the same program."""
         return (
-            self._precision == asked()
+            self._precision == current_setting()
             and all(_kind(parameter) == kind for parameter, kind in self._parameters)
             and self._objects.are_the_same()
         )

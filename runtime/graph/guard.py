@@ -18,7 +18,8 @@ from ..common.elements import AS_CHOICE
 from ..common.tensor import Tensor
 from ..eager import tape
 from ..errors import TracingError, UnknownSize, UnsupportedPython
-from ..ir.dims import DimUsage, SymbolicDim
+from ..ir.dim_usage import DimUsage
+from ..ir.dims import SymbolicDim
 from ..tracing import SymbolicTensor
 from .control.source import Unfollowed, can_follow
 from .current import Recording
@@ -80,7 +81,7 @@ class Guard:
 
     # ---- Cells and functions that are called ----
 
-    def made(self, cell: Cell) -> None:
+    def on_cell_created(self, cell: Cell) -> None:
         """A Cell is made while tracing: it may change."""
         self._made.add(id(cell))
 
@@ -133,7 +134,7 @@ class Guard:
 
     # ---- objects that change ----
 
-    def sets(self, cell: Cell, name: str, value: Any) -> None:
+    def on_attribute_set(self, cell: Cell, name: str, value: Any) -> None:
         """An attribute of a Cell is set."""
         if name in OURS or is_same(cell.__dict__.get(name, self), value):
             return
@@ -148,7 +149,7 @@ class Guard:
             "after the run), and return what is computed",
         )
 
-    def writes(self, x: Tensor) -> None:
+    def on_tensor_write(self, x: Tensor) -> None:
         """A tensor is written to."""
         if id(x) in self.objects.tensors:
             raise self.refusal(
@@ -177,7 +178,7 @@ class Guard:
                 _definition(getattr(function, "construct", function)),
             )
 
-    def sets_flag(self, parameter: str) -> NoReturn:
+    def refuse_flag_change(self, parameter: str) -> NoReturn:
         """A flag of a Parameter is set."""
         raise self.refusal(
             UnsupportedPython,
@@ -185,7 +186,7 @@ class Guard:
             "set it outside of what is traced",
         )
 
-    def draws_initial_values(self) -> NoReturn:
+    def refuse_initial_values(self) -> NoReturn:
         """Initial values of a Parameter are made."""
         raise self.refusal(
             UnsupportedPython,

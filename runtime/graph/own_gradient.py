@@ -11,8 +11,8 @@ from ..errors import CellbridgeError, UnsupportedPython
 from ..ir.program import Program
 from ..ir.types import Type, Value, is_floating
 from ..ops.higher_order.own_gradient import own_gradient
-from ..precision import computing_in
-from ..programs.subprograms import finished
+from ..precision import compute_in
+from ..programs.subprograms import build_subprogram
 from ..tracing import SymbolicTensor
 from .control.source import Unfollowed
 from .current import Recording
@@ -40,7 +40,7 @@ def with_own_gradient(
     further: list[Tensor] = []
     backward, refusal = None, ""
     try:
-        with computing_in(None):  # as in eager mode, where gradients are computed once the Cell is left
+        with compute_in(None):  # as in eager mode, where gradients are computed once the Cell is left
             backward, further = _traced(type(trace), name, types, len(operands), len(outputs), pull)
     except Unfollowed:
         raise
@@ -69,7 +69,9 @@ def _traced(
     if run.printed:
         raise UnsupportedPython("it prints")
     ordered = [*inputs[:operands], *(item.first for item in held), *inputs[operands:]]
-    return _unmarked(finished(run.builder, ordered, floating, f"{name}.bprop")), [item.parameter for item in held]
+    return _unmarked(build_subprogram(run.builder, ordered, floating, f"{name}.bprop")), [
+        item.parameter for item in held
+    ]
 
 
 def _unmarked(program: Program) -> Program:

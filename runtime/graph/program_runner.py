@@ -14,10 +14,9 @@ from ..ir.dims import substituted
 from ..ir.program import Program
 from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Node, Value
-from ..ops.random import RANDOM_OPS
 from ..ops.registry import evaluate, get
 from ..programs.interpreter import bind, execute
-from ..tree import positional
+from ..programs.random_inputs import draws_as_inputs, random_nodes
 from .printing import outputs_of, write
 from .traced import TracedProgram
 
@@ -107,7 +106,7 @@ class ProgramRunner:
             name = traced.program.calls[0].class_name
             warnings.warn(f"{IN_INTERPRETER}: {name} draws numbers that the run decides on", stacklevel=2)
         self.interpreted = self._draws is None
-        self.program = traced.program if self._draws is None else _sampled_before(traced.program, self._draws)
+        self.program = traced.program if self._draws is None else draws_as_inputs(traced.program, self._draws)
         values = {n: item.value for kind in (self.program.parameters, self.program.buffers) for n, item in kind.items()}
         self.parameters = {values[name]: parameter for name, parameter in traced.parameters.items()}
         self.forward = self.computing((*self.program.outputs, *self.program.updates.values()))
@@ -150,14 +149,8 @@ class ProgramRunner:
 def _draws(program: Program) -> list[Node] | None:
     """The nodes that draw; None where some can only draw once the program runs."""
     known = input_symbols(program.inputs)
-    found = [node for node in program.nodes if node.op in RANDOM_OPS]
+    found = random_nodes(program)
     inner = any(
         isinstance(item, Program) and _draws(item) != [] for node in program.nodes for item in node.attributes.values()
     )
     return None if inner or any(node.inputs or symbols_used(node) - known for node in found) else found
-
-
-def _sampled_before(program: Program, draws: Sequence[Node]) -> Program:
-    inputs = (*program.inputs, *(node.outputs[0] for node in draws))
-    nodes = tuple(node for node in program.nodes if node not in set(draws))
-    return program.replace(inputs=inputs, nodes=nodes, arguments=positional(len(inputs)))

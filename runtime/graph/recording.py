@@ -9,31 +9,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..common import tensor
-from ..common.elements import unknown_elements
+from ..common.elements import Data, unknown_elements
 from ..common.nested import is_alike, mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..current_trace import tracing
+from ..current_trace import use_trace
 from ..eager import tape
 from ..ir import types
-from ..ir.dims import answering, symbols_in
+from ..ir.dim_usage import answering
+from ..ir.dims import symbols_in
 from ..ir.types import CellCall, Node, Source, Type, Value
 from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
-from ..tensor_like import Operator
-from ..tracing import Builder, SymbolicTensor
+from ..tracing import SymbolicTensor
 from .boundaries import crossing_in, crossing_out
+from .builder import TraceBuilder
 from .control.source import Unfollowed
 from .current import Enclosing, Recording, SymbolicParameter
 from .guard import Guard
 from .names import Names
 from .own_gradient import Pull, with_own_gradient
 from .printing import Entry, at_each_run, print_when_run, write_as_traced
-from .sources import running_line
+from .splicing import splice
 from .variables import Variables
 
 if TYPE_CHECKING:
+    from ..ir.program import Program
     from ..nn.cell import Cell
 
 Array = np.ndarray[Any, Any]
@@ -62,7 +64,7 @@ class Trace(Recording):
     """
 
     def __init__(self, root: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-        self.builder: _Builder = _Builder()
+        self.builder = TraceBuilder()
         variables = Variables(root)
         self.names = Names(variables(), arguments)
         self._of_cell = hasattr(root, "cells_and_names")
@@ -87,7 +89,7 @@ class Trace(Recording):
 
     # ---- operators ----
 
-    def records(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
+    def should_record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
         """Whether an operator on arrays and symbolic data is recorded; otherwise it is computed at once."""
         return (
             any(isinstance(x, SymbolicTensor) for x in operands)
@@ -99,17 +101,31 @@ class Trace(Recording):
 
     def record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[SymbolicTensor, ...]:
         """Append a node; arrays become constants."""
-        for x in operands:
-            if isinstance(x, SymbolicTensor) and x.builder is not self.builder:
-                raise unknown_elements(x, op.name, "")
-            if isinstance(x, SymbolicTensor) and x.value in self.enclosed:
-                raise self.guard.uses_enclosed(x)
-        values = tuple(self.constant(x) if isinstance(x, np.ndarray) else x for x in operands)
+        values = tuple(
+            self.symbolic(x, op.name) if isinstance(x, (np.ndarray, SymbolicTensor)) else x for x in operands
+        )
         appended = self.builder.append(op, values, attributes)
-        outputs = appended if isinstance(appended, tuple) else (appended,)
-        if self._cut:
-            return tuple(self.builder.append(boundary.stop_gradient, (x,), {}) for x in outputs)
-        return outputs
+        return tuple(map(self.cut, appended)) if isinstance(appended, tuple) else (self.cut(appended),)
+
+    def symbolic(self, data: Data, where: str) -> SymbolicTensor:
+        """Data as an operand of a node; an error says `where` a tensor of another trace, or of a branch, was used."""
+        if not isinstance(data, SymbolicTensor):
+            return self.constant(data)
+        if data.builder is not self.builder:
+            raise unknown_elements(data, where, "")
+        if data.value in self.enclosed:
+            raise self.guard.uses_enclosed(data)
+        return data
+
+    def cut(self, x: SymbolicTensor) -> SymbolicTensor:
+        """The output of a node; within `without_gradient`, a `stop_gradient` of it."""
+        return self.builder.append(boundary.stop_gradient, (x,), {}) if self._cut else x
+
+    def splice(
+        self, program: Program, cells: Sequence[Cell], operands: Mapping[Value, Tensor], wanted: Sequence[Value]
+    ) -> list[Tensor]:
+        """Copy the nodes of a program into the one that is traced; see `splicing.splice`."""
+        return splice(self, program, cells, operands, wanted)
 
     def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """The Tensor (a tuple of several) of an operator without operands that are Tensors."""
@@ -127,9 +143,9 @@ class Trace(Recording):
             self._constants[id(array)] = array, self.builder.constant(array)
         return self._constants[id(array)][1]
 
-    def imported(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+    def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Operands of an operator as they are used in the branch or loop that is recorded, if one is."""
-        return tuple(operands) if self.region is None else tuple(map(self.region.imported, operands))
+        return tuple(operands) if self.region is None else tuple(map(self.region.import_values, operands))
 
     def once(self, what: str, x: Tensor, make: Callable[[], Any]) -> Any:
         """What `make` gives for a symbolic tensor, made once for what is computed in the same way.
@@ -146,7 +162,7 @@ class Trace(Recording):
             self.made[*same, region] = make()
         return self.made[*same, region]
 
-    def prints(self, items: Sequence[Any]) -> None:
+    def print_tensors(self, items: Sequence[Any]) -> None:
         """`ops.Print` of what may be symbolic: at each run of the program."""
         print_when_run(items, None)
 
@@ -167,14 +183,14 @@ class Trace(Recording):
             self.builder.cell, self.builder.elsewhere = before
 
     @contextlib.contextmanager
-    def replaying(self, source: Source | None) -> Iterator[None]:
+    def replay(self, source: Source | None) -> Iterator[None]:
         """Within the context, a node of another program is recorded as it is, whatever its operands are."""
-        before = self._replaying, self.builder.fixed
-        self._replaying, self.builder.fixed = True, (source,)
+        before, self._replaying = self._replaying, True
         try:
-            yield
+            with self.builder.copying(self.builder.cell, source):
+                yield
         finally:
-            self._replaying, self.builder.fixed = before
+            self._replaying = before
 
     @contextlib.contextmanager
     def without_gradient(self) -> Iterator[None]:
@@ -189,19 +205,29 @@ class Trace(Recording):
 
     def call(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
         """Run a Cell by `runs(cell, args, kwargs)`, with the Tensors that go in and come out marked as its own."""
-        caller = self.builder.cell if self.calls else None
+        path = self._meet(cell, self.builder.cell if self.calls else None)
+        return self.within(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
+
+    def begin_call(self, cell: Cell, caller: int) -> int:
+        """Begin a call of a Cell whose nodes are copied; returns its number."""
+        return self._begin(self._meet(cell, caller), cell.traced_name, caller)
+
+    def _meet(self, cell: Cell, caller: int | None) -> str:
+        """Note a Cell that is called; returns its path."""
         path = self.names.path(cell, "" if caller is None else self.calls[caller].path)
         self.guard.meets(cell, path)
-        return self.within(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
+        return path
+
+    def _begin(self, path: str, class_name: str, caller: int | None) -> int:
+        index = sum(call.path == path for call in self.calls)
+        self.calls.append(CellCall(path, class_name, index, caller))
+        return len(self.calls) - 1
 
     def within(
         self, path: str, class_name: str, signed: Any, runs: Callable[..., Any], args: Any, kwargs: dict[str, Any]
     ) -> Any:
         """Run a function as a Cell call; `signed` is the Cell or function whose parameters name what goes in."""
-        caller = self.builder.cell if self.calls else None
-        index = sum(call.path == path for call in self.calls)
-        number = len(self.calls)
-        self.calls.append(CellCall(path, class_name, index, caller))
+        number = self._begin(path, class_name, self.builder.cell if self.calls else None)
         with self._in_call(number), self.guard.around(getattr(signed, "construct", signed)):
             if getattr(signed, "marks_itself", False):
                 return runs(*args, **kwargs)
@@ -277,7 +303,7 @@ class Trace(Recording):
         """Within the context, Python is traced; what it changed unseen is refused at the end, and all is as it was."""
         answers = answering(self.guard.needs_number, self.guard.compares)
         try:
-            with tracing(self), tape.recording(None), answers, at_each_run():
+            with use_trace(self), tape.record_on(None), answers, at_each_run():
                 try:
                     yield
                     self.guard.finish(self._root)
@@ -338,26 +364,3 @@ def _meaning(value: Value, producers: Mapping[Value, Node], depth: int) -> Any:
         return inputs[0]
     attributes = tuple(sorted((name, repr(item)) for name, item in node.attributes.items()))
     return node.op, attributes, node.outputs.index(value), tuple(inputs)
-
-
-class _Builder(Builder):
-    """A builder whose nodes come from the line of the user's that runs.
-
-    Attributes:
-        elsewhere: the source of what is recorded by a backward pass.
-        fixed: the source of all that is recorded, if it isn't to be looked for.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elsewhere: Source | None = None
-        self.fixed: tuple[Source | None] | None = None
-
-    def append(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Append a node."""
-        self.source = self.fixed[0] if self.fixed else running_line(op.name) or self.elsewhere
-        return super().append(op, inputs, attributes)
-
-    def create(self, op: Operator, **attributes: Any) -> Any:
-        """Append a node of an op that has no operands."""
-        return self.append(op, (), op.attributes(attributes))

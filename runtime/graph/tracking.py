@@ -15,9 +15,9 @@ from ..errors import UsageError
 from ..ir.program import Program
 from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Value, is_floating
-from ..ops.random import RANDOM_OPS
 from ..programs.gradient_program import GradientProgram, differentiate
-from ..programs.subprograms import evaluated
+from ..programs.random_inputs import random_nodes
+from ..programs.subprograms import evaluate_program
 from ..tree import positional
 from .program_runner import Computation, ProgramRunner
 
@@ -36,7 +36,7 @@ class Tracking:
         found = (*self.gradients.input_gradients, *self.gradients.parameter_gradients.values())
         wanted = [value for value in found if value is not None]
         used = [value for node in whole.nodes[count:] for value in node.inputs if value is not None]
-        sampled = [value for node in whole.nodes if node.op in RANDOM_OPS for value in node.outputs]
+        sampled = [value for node in random_nodes(whole) for value in node.outputs]
         kept = [value for value in dict.fromkeys((*used, *wanted, *sampled)) if value in made]
         self._kept = [*kept, *_telling(whole, count, kept)]
         self._seeds = whole.inputs[len(runner.program.inputs) :]
@@ -110,8 +110,8 @@ class Tracking:
         given: dict[Value, Any] = dict(zip(self._seeds, seeds, strict=True))
         for value in (*self.runner.program.inputs, *self.runner.parameters):
             given[value] = wrapped(results[value], now, numbers.get(value))
-        sampled = {value for node in whole.nodes if node.op in RANDOM_OPS for value in node.outputs}
-        values = evaluated(whole, given, {value: wrapped(results[value]) for value in sampled})
+        sampled = {value for node in random_nodes(whole) for value in node.outputs}
+        values = evaluate_program(whole, given, {value: wrapped(results[value]) for value in sampled})
         found = (None if g is None else values[g] for g in map(self._gradient_of, numbers))
         return [x if x is None or isinstance(x, Tensor) else wrapped(x) for x in found]
 

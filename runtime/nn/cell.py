@@ -47,7 +47,7 @@ class Cell(Hookable, Stateful):
     def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
         trace = current()
         if trace is not None:
-            trace.guard.made(self)
+            trace.guard.on_cell_created(self)
         state = self.__dict__
         state["_params"] = {}
         state["_cells"] = {}
@@ -125,7 +125,7 @@ class Cell(Hookable, Stateful):
         parameters = self.__dict__.get("_params", {})
         trace = current()
         if trace is not None and not (name in parameters and isinstance(value, Tensor)):
-            trace.guard.sets(self, name, value)
+            trace.guard.on_attribute_set(self, name, value)
         cells = self.__dict__.get("_cells", {})
         if name in cells and value is not None and not isinstance(value, Cell):
             raise TypeError(

@@ -13,7 +13,7 @@ from ..common.tensor import Tensor
 from ..current_trace import current
 from ..eager import tape
 from ..eager.backward import Forward, record
-from ..precision import computing_in
+from ..precision import compute_in
 from .cell_hooks import Hookable, run_with_hooks
 
 Args = tuple[Any, ...]
@@ -74,7 +74,7 @@ def _computed(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Any:
     runs = cell.construct if cell.bprop is None and not cell.has_hooks else functools.partial(run_with_hooks, cell)
     if cell._compute_dtype is None:
         return runs(*args, **kwargs)
-    with computing_in(cell._compute_dtype):
+    with compute_in(cell._compute_dtype):
         return runs(*args, **kwargs)
 
 

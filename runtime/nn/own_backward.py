@@ -26,7 +26,7 @@ def run_with_own_backward(cell: CellBase, args: Args, kwargs: dict[str, Any]) ->
     call = inspect.signature(cell.construct).bind(*args, **kwargs)
     call.apply_defaults()
     inputs, parameters = call.args, _internal_params(cell)
-    with tape.recording(None):
+    with tape.record_on(None):
         output = cell.construct(*inputs, **call.kwargs)
 
     def gradients(inputs: Args, result: Any, dout: Any) -> list[Any]:

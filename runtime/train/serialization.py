@@ -16,7 +16,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ir.types import is_floating
 from ..nn.cell import Cell
-from ..storage.files import whole_file
+from ..storage.files import atomic_file
 from .checkpoint_format import decode, encode
 
 Choice = Callable[[str], bool]
@@ -73,7 +73,7 @@ def save_checkpoint(
     data = encode({name: value.asnumpy() if isinstance(value, Tensor) else value for name, value in saved.items()})
     if not path.parent.is_dir():
         raise FileNotFoundError(f"For 'save_checkpoint', there is no folder {path.parent}: create it first")
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(data)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from .. import tree
 from ..amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler
@@ -21,10 +21,20 @@ DYNAMIC_SCALE = (2.0**16, 2, 2000)
 """What torch's `GradScaler` begins with: the scale, the factor by which it changes, and the steps until it grows."""
 
 
+class StepKeywords(TypedDict, total=False):
+    """Keyword-only parameters of `training_step`, which `compile_train_step` passes on."""
+
+    loss_scale: float | str | LossScaler | None
+    clip_norm: float | None
+    accumulate: int
+    frozen: Sequence[str]
+
+
 def training_step(
     network: Cell | Program,
     loss: Callable[..., Any] | None,
     optimizer: Optimizer | Callable[[list[Parameter]], Optimizer],
+    *,
     loss_scale: float | str | LossScaler | None = None,
     clip_norm: float | None = None,
     accumulate: int = 1,

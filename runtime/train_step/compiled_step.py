@@ -26,7 +26,7 @@ class CompiledStep:
         batches: dtypes and shapes of the batches that it was compiled for, one after the other. An axis that had one
             size in all of them has it for ever; those that always had the same size as one another must have it still.
         opens_sizes: whether sizes that differ can be left open; where not, each is compiled by itself.
-        handed_in: what each run is given beside the batch, by name: learning rates, and what was said to change.
+        extra_inputs: what each run is given beside the batch, by name: learning rates, and what was said to change.
         fixed: the names of what has its value in what was compiled.
         traced: the program, without the data of what is kept: the device has that.
         resident: what runs it.
@@ -62,11 +62,11 @@ class CompiledStep:
         program = traced.program
         not_kept = {name: p.value for name, p in program.parameters.items()}
         not_kept |= {name: b.value for name, b in program.buffers.items() if b.update is None}
-        handed_in = {*traced.learning_rates, *changing}
-        self.handed_in = {name: value for name, value in not_kept.items() if name in handed_in}
-        self.fixed = not_kept.keys() - handed_in
+        extra_inputs = {*traced.learning_rates, *changing}
+        self.extra_inputs = {name: value for name, value in not_kept.items() if name in extra_inputs}
+        self.fixed = not_kept.keys() - extra_inputs
         wanted = [traced.loss, traced.overflow]
-        self.resident = Resident(program, wanted, list(self.handed_in.values()), provider, traced.printed_values)
+        self.resident = Resident(program, wanted, list(self.extra_inputs.values()), provider, traced.printed_values)
         self.traced = replace(traced, program=program.without_data())
 
     def _sizes(self) -> list[dict[int, tuple[int, ...]]]:
@@ -85,10 +85,10 @@ class CompiledStep:
             for axis, sizes in axes.items()
         )
 
-    def run(self, batch: Sequence[Array], handed_in: Mapping[str, Array]) -> list[Array]:
+    def run(self, batch: Sequence[Array], extra_inputs: Mapping[str, Array]) -> list[Array]:
         """Loss and overflow; what the step prints is printed."""
         given = dict(zip(self.traced.program.inputs, batch, strict=True))
-        results = self.resident.run(given | {value: handed_in[name] for name, value in self.handed_in.items()})
+        results = self.resident.run(given | {value: extra_inputs[name] for name, value in self.extra_inputs.items()})
         write(self.traced.printed, map(wrapped, results[2:]))
         return results[:2]
 

@@ -24,7 +24,7 @@ class Resident:
     Args:
         program: the program; its buffers with an update are the state.
         wanted: the values that a run gives, beside the new state: of known shape.
-        handed_in: other parameters and buffers whose data each run is given; the rest is fixed in the model.
+        extra_inputs: other parameters and buffers to pass in each run; the rest is stored in the model.
         provider: "cpu", "cuda", or None for the best that is here.
         further: values that a run gives, too, of any shape.
 
@@ -42,7 +42,7 @@ class Resident:
         self,
         program: Program,
         wanted: Sequence[Value],
-        handed_in: Sequence[Value] = (),
+        extra_inputs: Sequence[Value] = (),
         provider: str | None = None,
         further: Sequence[Value] = (),
     ) -> None:
@@ -50,7 +50,7 @@ class Resident:
         self.names = tuple(self._state)
         self._further = len(further)
         results = [*wanted, *further, *program.updates.values()]
-        self.executable = Executable(program, results, [*self._state.values(), *handed_in], provider)
+        self.executable = Executable(program, results, [*self._state.values(), *extra_inputs], provider)
         self._results = [np.zeros(_known(value.type), value.dtype) for value in wanted]
         self._now: dict[str, ort.OrtValue] = {}
         self._next: dict[str, ort.OrtValue] = {}
@@ -99,7 +99,7 @@ class Resident:
         try:
             session.ort.run_with_iobinding(binding)
         except (*ORT_ERRORS, RuntimeError) as error:  # bound, it raises RuntimeError for any failure
-            raise session.explained(error) from error
+            raise session.explain(error) from error
         self._bindings.reverse()
         self._now, self._next = self._next, self._now
         wanted = len(self._results)

@@ -7,15 +7,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from .. import tree
-from ..amp.scalers import LossScaler
 from ..common.parameter import Parameter
 from ..common.tensor import wrapped
-from ..compiled.session import chosen_provider
+from ..compiled.session import choose_provider
 from ..errors import UsageError
 from ..ir.program import Program
 from ..nn.cell import Cell
@@ -24,9 +23,9 @@ from ..nn.optim.optimizer import Optimizer
 from ..nn.optim.rates import ListedRates
 from ..nn.wrap.training_step import TrainingStep
 from ..programs.call import as_array
-from ..storage.files import whole_file
+from ..storage.files import atomic_file
 from ..storage.safetensors_bytes import from_bytes, to_bytes
-from .arguments import training_step
+from .arguments import StepKeywords, training_step
 from .compiled_step import CompiledStep
 from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, state_tensors
 
@@ -38,11 +37,8 @@ def compile_train_step(
     loss: Callable[..., Any] | None,
     optimizer: Optimizer | Callable[[list[Parameter]], Optimizer],
     *,
-    loss_scale: float | str | LossScaler | None = None,
-    clip_norm: float | None = None,
-    accumulate: int = 1,
-    frozen: Sequence[str] = (),
     provider: str | None = None,
+    **options: Unpack[StepKeywords],
 ) -> TrainStep:
     """Compile a step of training: forward, backward, loss scale, clipping and update as one ONNX model.
 
@@ -51,12 +47,16 @@ def compile_train_step(
         loss: a Cell or function of the network's output and the last tensor of the batch; None if the network's output
             is the loss.
         optimizer: an optimizer, or a function that makes one for a list of Parameters.
-        loss_scale: a number, which stays; "dynamic", which falls and grows as torch's `GradScaler` lets it; a scaler of
-            `runtime.amp`; None for none. With a scale, an update whose gradients aren't finite is left out.
-        clip_norm: the largest norm of all gradients together, as torch's `clip_grad_norm_` has it; None for any.
-        accumulate: how many calls make one update, with the mean of their gradients.
-        frozen: patterns (`layer1.*`) of names of Parameters that aren't trained: no gradient is computed for them.
         provider: "cpu", "cuda", or None for the best that is here; `TrainStep.provider` says which.
+        **options: any of
+            `loss_scale`: a number, which stays; "dynamic", which falls and grows as torch's `GradScaler` lets it; a
+            scaler of `runtime.amp`; None, the default, for none. With a scale, an update whose gradients aren't finite
+            is left out.
+            `clip_norm`: the largest norm of all gradients together, as torch's `clip_grad_norm_` has it; None, the
+            default, for any.
+            `accumulate`: how many calls make one update, with the mean of their gradients; 1 by default.
+            `frozen`: patterns (`layer1.*`) of names of Parameters that aren't trained: no gradient is computed for
+            them.
 
     Returns:
         The step. It is compiled at the first batch.
@@ -65,8 +65,7 @@ def compile_train_step(
         UsageError: a pattern matches no Parameter, no Parameter is left to train, or an argument is something else.
         TypeError, ValueError: `clip_norm`, `accumulate` or `loss_scale` is out of range.
     """
-    step = training_step(network, loss, optimizer, loss_scale, clip_norm, accumulate, frozen)
-    return TrainStep(step, chosen_provider(provider))
+    return TrainStep(training_step(network, loss, optimizer, **options), choose_provider(provider))
 
 
 class TrainStep:
@@ -262,7 +261,7 @@ class TrainStep:
             UsageError: the file can't be written.
         """
         try:
-            with whole_file(Path(path)) as file:
+            with atomic_file(Path(path)) as file:
                 file.write(to_bytes(self.state()))
         except OSError as error:
             raise UsageError(f"can't write {path}: {error.strerror or error}") from error

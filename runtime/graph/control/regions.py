@@ -70,7 +70,7 @@ class Region:
         node_count, call_count, printed = len(builder.nodes), len(trace.calls), trace.printed
         trace.region, trace.printed = self, []
         try:
-            with tape.recording(None):
+            with tape.record_on(None):
                 self.result = self.imported_in(function())
                 found = self._state.changes()
                 self.changes = {k: (p, old, self.imported_in(new)) for k, (p, old, new) in found.items()}
@@ -81,10 +81,10 @@ class Region:
             del builder.nodes[node_count:], trace.calls[call_count:]
             trace.enclosed.update(value for node in self.nodes for value in node.outputs)
 
-    def imported(self, x: Any) -> Any:
+    def import_values(self, x: Any) -> Any:
         """A tensor of outside, as it is used within."""
         if self.outer is not None:
-            x = self.outer.imported(x)
+            x = self.outer.import_values(x)
         if self.tape is None or not isinstance(x, Tensor) or x.number_on(self.tape) is None:
             return x
         data = x._data
@@ -94,7 +94,7 @@ class Region:
             self.imports[key] = value, wrapped(data, x._tape, x._number)
         return wrapped(self.imports[key][0])
 
-    def begins_gradient(self) -> None:
+    def on_gradient(self) -> None:
         """A gradient is asked for within."""
         region: Enclosing | None = self
         while region is not None:
@@ -111,7 +111,7 @@ class Region:
         region: Enclosing | None = self
         while region is not None:
             if region.tape is not None:
-                return mapped(structure, self.imported)
+                return mapped(structure, self.import_values)
             region = region.outer
         return structure
 

@@ -17,7 +17,7 @@ from ...nn.cell import Cell
 from ...tracing import SymbolicTensor
 from ..current import Recording, SymbolicParameter
 from ..objects import MAX_DEPTH, MAX_ELEMENTS, is_same, is_the_users
-from .rewriting import MODULE
+from .syntax import MODULE
 
 
 class Undefined:

@@ -15,7 +15,7 @@ from ...common.tensor import Tensor, wrapped
 from ...eager import tape
 from ...ir.types import is_half
 from ...ops import elementwise, reduction, shaping
-from ...precision import computing_in
+from ...precision import compute_in
 from ...tracing import SymbolicTensor
 from ..cell import Cell
 from ..layer.container import CellList
@@ -108,7 +108,7 @@ class Optimizer(Cell):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Update the Parameters; see the class."""
-        with tape.recording(None), computing_in(None):
+        with tape.record_on(None), compute_in(None):
             return super().__call__(*args, **kwargs)
 
     # ---- what holds at this step ----

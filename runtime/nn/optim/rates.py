@@ -11,7 +11,7 @@ from ...common.dtype import DType
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor, is_known
 from ...ops import indexing, shaping
-from ...precision import taken
+from ...precision import cast_external
 from ..cell import Cell
 from ..learning_rate_schedule import LearningRateSchedule
 
@@ -85,7 +85,7 @@ def as_rate(given: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell
             f"but got {type(given).__name__}: {given!r}"
         )
     rates = np.asarray(given if isinstance(given, (Tensor, np.ndarray, np.generic, int, float)) else list(given))
-    rates = taken(rates).astype(dtype)
+    rates = cast_external(rates).astype(dtype)
     if rates.ndim > 1:
         raise ValueError(f"For '{of}', 'learning_rate' must have 0 or 1 dimensions, but got shape {rates.shape}")
     if not rates.size or not (rates >= 0).all():

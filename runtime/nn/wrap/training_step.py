@@ -108,7 +108,7 @@ class TrainingStep(Cell):
             infinite = comparison.logical_not(all_finite(gradients))
             update_unless(incomplete, lambda: scaler.adjust(comparison.logical_not(infinite)))
         clipped = gradients if self.clip_norm is None else clip_by_norm(gradients, self.clip_norm)
-        update_unless(_either(incomplete, infinite), lambda: self._update(clipped, found.reached))
+        update_unless(_either(incomplete, infinite), lambda: self._update(clipped, found.has_gradient))
         names = [weight.name for weight in self.weights]
         return {
             "loss": loss,
