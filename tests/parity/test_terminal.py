@@ -386,7 +386,7 @@ def test_equal_faults_are_told_once_with_the_one_that_is_furthest_off() -> None:
     assert text.count("possible cause: eps=1e-05 here, 1e-06 there") == 1
     assert text.count("not the same function") == 2  # of the output and of the gradient
     assert "✗ layers.11.norm1  LayerNorm\n" in text
-    assert "the same in 12 Cells: layers.*.norm1; this is the one that is furthest off" in text
+    assert "the same in 12 Cells: layers.*.norm1; this one has the largest error" in text
     assert "✗ Parity fails in 12 Cells: layers.*.norm1\n" in text
     assert len(text.splitlines()) < 50
 

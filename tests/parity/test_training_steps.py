@@ -730,7 +730,7 @@ def test_the_command_tells_a_difference(model: str, tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--optimizer", "sgd", "--freeze", "x"], "--optimizer, --freeze: how to train; say how long"),
+        (["--optimizer", "sgd", "--freeze", "x"], "--optimizer, --freeze: only for training; give the number of steps"),
         (["--train-steps", "1", "--train", "--only", "x"], "--train, --only: not with --train-steps"),
         (["--train-steps", "1", "--freeze", "x"], "'x' matches no Parameter"),
         (["--train-steps", "1", "--loss-scale", "half"], "'half' is neither a number of at least 1 nor 'dynamic'"),

@@ -20,8 +20,8 @@ from cellbridge.converter import from_onnx
 from cellbridge.parity.cli import main
 from cellbridge.parity.commands import command
 from cellbridge.parity.inputs import affordable
-from cellbridge.parity.inputs.affordable import MAX_TRIPS, memory_needed, memory_of_records, require_affordable
-from cellbridge.parity.inputs.onnx_inputs import generated_inputs
+from cellbridge.parity.inputs.affordable import MAX_TRIPS, memory_of_records, peak_memory, require_affordable
+from cellbridge.parity.inputs.onnx_inputs import generate_inputs
 from cellbridge.parity.onnx_files import check as onnx_files
 from cellbridge.parity.support import deadline
 from cellbridge.runtime import CellbridgeError, UsageError
@@ -36,7 +36,7 @@ RELU = "net (float[3] x) => (float[3] y) { y = Relu(x) }"
 
 def test_memory_is_that_of_the_values_that_are_needed_at_one_time() -> None:
     program = from_onnx(model(CHAIN))
-    needed, largest = memory_needed(program, [np.ones((4, 10), np.float32)])
+    needed, largest = peak_memory(program, [np.ones((4, 10), np.float32)])
     assert needed == 3 * 4 * 10 * 8 + 8  # the input, an operand and a result; the sum
     assert "float32[" in largest
 
@@ -57,7 +57,7 @@ def test_what_is_recorded_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert memory_of_records(program, [x], grads=True) == 2 * recorded
     integers = from_onnx(model("net (int64[3] x) => (int64[3] y) { y = Neg(x) }"))
     assert memory_of_records(integers, [np.ones(3, np.int64)], grads=True) == 2 * 3 * 8
-    monkeypatch.setattr(affordable, "memory_size", lambda: memory_needed(program, [x])[0] + recorded)
+    monkeypatch.setattr(affordable, "memory_size", lambda: peak_memory(program, [x])[0] + recorded)
     require_affordable(program, [x], grads=False)
     with pytest.raises(UsageError, match="of memory"):
         require_affordable(program, [x], grads=True)
@@ -86,7 +86,7 @@ def test_inputs_that_do_not_fit_together_are_refused() -> None:
     inputs = ", ".join(f"float[{2**30}] x{i}" for i in range(64))
     hostile = model(f"net ({inputs}) => (float[{2**30}] y) {{ y = Relu(x0) }}")
     with pytest.raises(CellbridgeError, match="memory"):
-        generated_inputs(from_onnx(hostile), 0)
+        generate_inputs(from_onnx(hostile), 0)
 
 
 # ---- time ----
