@@ -36,7 +36,7 @@ class Link:
 
     def to_cells(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Return the Cells' arrays, from torch's."""
-        array = self.layout.there(self.torch, arrays[self.torch])
+        array = self.layout.to_cells(self.torch, arrays[self.torch])
         if len(self.cells) == 1:
             return {self.cells[0]: array}
         if array.ndim == 0 or array.shape[0] % len(self.cells):
@@ -50,7 +50,7 @@ class Link:
             shapes = ", ".join(f"{name} {list(arrays[name].shape)}" for name in self.cells)
             raise UsageError(f"{self.torch}: its parts are not of one shape and dtype: {shapes}")
         whole = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        return {self.torch: self.layout.back(" and ".join(self.cells), whole)}
+        return {self.torch: self.layout.to_torch(" and ".join(self.cells), whole)}
 
     def to_map_value(self) -> dict[str, Any]:
         """Return its value in a map file."""

@@ -1,4 +1,4 @@
-"""torch's operator database: what passes and what doesn't is what the gap list says, entry by entry."""
+"""torch's operator database: each entry passes or fails as the gap list says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLES = 6  # of each entry in each dtype
 
 
 def disagreements(outcome: Outcome, known: list[gaps.Gap]) -> list[str]:
-    """What became of an entry, where it isn't what the gaps say."""
+    """Return how an entry's outcome differs from the gap list."""
     not_exported = outcome.name in gaps.entries_of(known, gaps.NOT_EXPORTED)
     if not outcome.tried:
         return [] if not_exported else [f"{outcome.name} isn't taken at all: {'; '.join(outcome.refused[:1])}"]

@@ -1,4 +1,4 @@
-"""Files in which batch norms are folded into the weights before them, held against files in which they aren't."""
+"""Files with batch norms folded into the preceding weights, compared with files without folding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX files that take or give texts and maps, compared as a whole: classifiers with their labels."""
+"""ONNX files with strings and maps as inputs or outputs, compared as a whole: classifiers with labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of networks: tensors are paired by where they stand; structures, dtypes and other values are compared."""
+"""Results of networks: tensors are paired by their place; structures, dtypes and other values are compared."""
 
 from __future__ import annotations
 

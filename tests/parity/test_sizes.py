@@ -1,4 +1,4 @@
-"""Networks with dynamic dimensions are compared at other sizes than those of the example inputs."""
+"""Networks with dynamic dimensions are compared at sizes other than those of the example inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person reads, at 80 columns and at 60, on a terminal and in a pipe."""
+"""The text of reports at 80 and 60 columns, on a terminal and in a pipe."""
 
 from __future__ import annotations
 
@@ -367,7 +367,7 @@ def test_the_sides_of_the_test_reports() -> None:
 
 
 def faulty_encoder(*layers: int, part: str = "norm1", of: int = 12) -> Report:
-    """An encoder whose layers have one and the same fault, in different numbers."""
+    """An encoder whose layers have the same fault with different numbers."""
     found = [
         cell(
             f"layers.{layer}.{part}",

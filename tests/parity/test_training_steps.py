@@ -1,4 +1,4 @@
-"""A module's training on torch, in the interpreter and compiled: it agrees, and every planted fault is told."""
+"""A module's training in torch, in the interpreter and compiled: they agree, and every planted fault is reported."""
 
 from __future__ import annotations
 
@@ -444,7 +444,7 @@ def updated_always(skip: Any, update: Any) -> None:
 
 
 def assert_told(report: TrainingReport, kind: str, step: int, *names: str) -> None:
-    """On both sides, what differs first is of that kind, in that step, and these are among the names."""
+    """On both sides, the first differences have that kind and step, and these names are among them."""
     assert not report.ok
     for side in report.sides:
         first = report.first_of(side)

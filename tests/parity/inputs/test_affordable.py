@@ -1,4 +1,4 @@
-"""What is refused before it is run: too much memory, too many trips; and what the command says of both, and of time."""
+"""Programs refused before they run: too much memory, too many iterations; and the command's messages."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_other_errors_are_not_taken_for_it() -> None:
 
 
 def test_a_run_under_a_limit_of_memory(tmp_path: Path) -> None:
-    """The command, in a process that may use little: an error and a documented exit code, whatever runs out first."""
+    """The command in a process with little memory ends with an error and a documented exit code."""
     onnx.save(model(f"net (float[{2**28}] x) => (float[{2**28}] y) {{ y = Exp(x) }}"), tmp_path / "m.onnx")
     limit = 5 * 2**29
 

@@ -1,4 +1,4 @@
-"""Right ports that are built otherwise than their originals, and what is said of them; and faults in those."""
+"""Right ports that are built differently from their originals, the notes on them, and faults in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every layer with parameters: what becomes of each, and that outputs and gradients are then the same."""
+"""Every layer with parameters: their mapping, and equal outputs and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mapping of a whole network: blocks of the user's own, ties, matrices, what is unclear; values and gradients."""
+"""The mapping of a whole network: user's blocks, ties, matrices, ambiguities; values and gradients."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_own_parameters_by_the_only_shape() -> None:
 
 
 def test_a_square_matrix_of_a_block_is_never_transposed() -> None:
-    """It is taken as it is; where that is wrong the report fails, and says what to write."""
+    """It is used unchanged; if that is wrong, the report fails with a hint."""
 
     class Transposing(ScaledCell):
         def construct(self, x: Any) -> Any:

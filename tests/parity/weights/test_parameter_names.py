@@ -1,4 +1,4 @@
-"""What names and shapes alone tell of a checkpoint, and what they leave open."""
+"""Conclusions from names and shapes of a checkpoint, and questions that remain open."""
 
 from __future__ import annotations
 

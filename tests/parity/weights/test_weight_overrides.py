@@ -1,4 +1,4 @@
-"""`weights={...}`: every form, patterns, classes, the way back of a gradient, and what is refused."""
+"""`weights={...}`: every form, patterns, classes, conversion of gradients, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parity weights` refuses with one message and exit code 2: no traceback, and nothing half written."""
+"""Errors of `parity weights`: one message and exit code 2, without a traceback or partial file."""
 
 from __future__ import annotations
 
