@@ -1,8 +1,8 @@
 """What differs between the versions of torch that are supported, and what is wrong in all of them.
 
 `CHANGES` has what a newer version does otherwise: code that must do as the installed torch does asks `has_change`.
-`FAULTS` has what is avoided. tests/converter/test_torch_version.py tries each entry on the bare torch: one that has become
-needless, or that names a wrong version, fails there.
+`FAULTS` has what is avoided. tests/converter/test_torch_version.py tries each entry on the bare torch: one that has
+become needless, or that names a wrong version, fails there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`float64_conv_as_matmul`: convolutions and means of windows in float64 are sums and products of matrices.
 
-ONNX Runtime (1.31) has kernels for them in float32 only on the CPU.
+ONNX Runtime has kernels for them in float32 only on the CPU.
 """
 
 from __future__ import annotations
