@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from ...converter.capture.holders import unchanged
 from ...converter.capture.modes import in_mode
-from ...converter.torch_version import torch_is
+from ...converter.torch_version import has_change
 from .fake_quantization import FAKE_QUANTIZATIONS
 from .rounded_numbers import PERTURBATION, perturb_angle, perturb_tensor
 
@@ -95,7 +95,7 @@ class DoublePrecision(TorchFunctionMode):
         if self.perturbed and func in _ROUNDED_GRADIENTS:
             return _PerturbedGradient.apply(func(*args, **kwargs))  # type: ignore[no-untyped-call]
         if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
-            rounded = not torch_is(2, 15) or _has_several_tensors(args[1])
+            rounded = not has_change("assigned numbers") or _has_several_tensors(args[1])
             args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item() if rounded else args[2]
         args, kwargs = map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
         return func(*args, **kwargs)
