@@ -38,10 +38,10 @@ MODULES = (
     "text_encoders", "decoders", "encoder_decoders", "mixtures", "state_spaces", "vision", "convolutional",
     "detection", "speech", "contrastive", "diffusion", "others",
 )  # fmt: skip
-MOST = 30  # models of a module
+MAX_MODELS = 30  # models of a module
 
 
-def measure(root: Path, modules: Sequence[str], count: int = MOST) -> list[Row]:
+def measure(root: Path, modules: Sequence[str], count: int = MAX_MODELS) -> list[Row]:
     """Rows for the families of these modules, up to `count` models of each, and for all of them."""
     found: list[dict[str, Any]] = []
     for module in modules:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from .report.report import Report
 from .report.training_report import TrainingReport
-from .training.recipe import RecipeKeywords
+from .training.training_config import TrainingConfigKeywords
 
 if TYPE_CHECKING:
     from .checking.several_inputs import Arguments
@@ -24,7 +24,7 @@ class UnpairedWarning(UserWarning):
     """Parity holds, and some modules or Cells were not compared one by one."""
 
 
-class TrainingKeywords(RecipeKeywords, total=False):
+class TrainingKeywords(TrainingConfigKeywords, total=False):
     """Keyword-only parameters of `parity.check_training`."""
 
     loss: Loss | None

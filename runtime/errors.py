@@ -20,12 +20,12 @@ from collections.abc import Iterable
 
 from .visible import visible_name, visible_text
 
-LONGEST_LINE = 4000  # characters
+MAX_LINE_LENGTH = 4000  # characters
 
 
 def _shortened(line: str) -> str:
     """A line of a message; of a long one the beginning, and how long it is."""
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}... ({len(line)} characters)"
+    return line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]}... ({len(line)} characters)"
 
 
 class CellbridgeError(Exception):
@@ -96,18 +96,18 @@ class TracingError(CellbridgeError):
 
 
 class UnknownValue(TracingError, ValueError, TypeError):
-    """Traced Python needs the elements of a tensor, which are known only when the program runs.
+    """SymbolicTensor Python needs the elements of a tensor, which are known only when the program runs.
 
     For a branch, a NumPy call, a Python number.
     """
 
 
 class UnknownSize(TracingError, ValueError, TypeError):
-    """Traced Python needs a symbolic size to be a number, which is known only when the program runs."""
+    """SymbolicTensor Python needs a symbolic size to be a number, which is known only when the program runs."""
 
 
 class UnsupportedPython(TracingError, RuntimeError):
-    """Traced Python does what a program can't do when it runs.
+    """SymbolicTensor Python does what a program can't do when it runs.
 
     It changes an object that was there before, draws with NumPy or Python's `random`, catches exceptions, yields, or
     calls hooks.

@@ -21,22 +21,22 @@ def provided(what: str) -> Any:
     return _loaders[what]()
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def lazily(package: str, locations: Mapping[str, str]) -> Callable[[str], Any]:
     """A module `__getattr__` (PEP 562) that imports a name from its home when it is first asked for.
 
     `__version__` is that of the installed project: `cellbridge` itself is a namespace package, and has none.
 
     Args:
         package: the package's `__name__`.
-        homes: for each public name the submodule that defines it; `""` for a name that is itself a submodule.
+        locations: for each public name the submodule that defines it; `""` for a name that is itself a submodule.
     """
 
     def getattr_(name: str) -> Any:
         if name == VERSION:
             return metadata.version(package.partition(".")[0])
-        if name not in homes:
+        if name not in locations:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home = import_module(f"{package}.{homes[name] or name}")
-        return getattr(home, name) if homes[name] else home
+        location = import_module(f"{package}.{locations[name] or name}")
+        return getattr(location, name) if locations[name] else location
 
     return getattr_

@@ -15,7 +15,7 @@ from .errors import ShapeError
 
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container, cgroup v2: a number of bytes, or "max"
 ALWAYS_ALLOWED = 2**28  # bytes
-LARGEST_TABLE = 2**26  # numbers
+MAX_TABLE_ELEMENTS = 2**26  # numbers
 
 _UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB", "EB")
 
@@ -41,7 +41,7 @@ def _machine() -> int:
     return min(physical, int(text)) if text.isdigit() else physical
 
 
-def require_room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Raise `ShapeError` if one tensor would take more than half of the memory: an op holds its operand and its result.
 
     So it does if a size is negative.
@@ -58,11 +58,11 @@ def require_room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         )
 
 
-def require_table(*sizes: int) -> None:
+def check_table_size(*sizes: int) -> None:
     """Raise `ShapeError` if a table of weights or positions of this shape, which an op works with, is absurd."""
-    if math.prod(sizes) > LARGEST_TABLE:
+    if math.prod(sizes) > MAX_TABLE_ELEMENTS:
         shape = " x ".join(map(str, sizes))
-        raise ShapeError(f"it takes a table of {shape} numbers; at most {LARGEST_TABLE} are computed")
+        raise ShapeError(f"it takes a table of {shape} numbers; at most {MAX_TABLE_ELEMENTS} are computed")
 
 
 def size_in_words(size: int) -> str:

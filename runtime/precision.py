@@ -45,7 +45,7 @@ _FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 class _Precision(threading.local):
     dtype: np.dtype[Any] | Policy | None = None
     throughout: np.dtype[Any] | None = None
-    taken_in: Callable[[Any], Any] | None = None
+    cast_external: Callable[[Any], Any] | None = None
 
 
 _precision = _Precision()
@@ -90,7 +90,7 @@ def computing_in(dtype: np.dtype[Any] | Policy | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def computing_throughout_in(dtype: np.dtype[Any], taken_in: Callable[[Any], Any] | None = None) -> Iterator[None]:
+def force_dtype(dtype: np.dtype[Any], cast_external: Callable[[Any], Any] | None = None) -> Iterator[None]:
     """Within the context, every operator computes and makes floating-point numbers in `dtype`, whatever is asked for.
 
     Casts to another floating-point dtype, tensors made in one and `Cell.to_float` are overruled: a run in float64 keeps
@@ -101,32 +101,32 @@ def computing_throughout_in(dtype: np.dtype[Any], taken_in: Callable[[Any], Any]
         taken_in: makes an array of `dtype` of one in another floating-point dtype, which an operator is given: a number
             or a table that was made outside of all operators. It is cast if not given.
     """
-    before = _precision.throughout, _precision.taken_in
-    _precision.throughout, _precision.taken_in = dtype, taken_in
+    before = _precision.throughout, _precision.cast_external
+    _precision.throughout, _precision.cast_external = dtype, cast_external
     try:
         yield
     finally:
-        _precision.throughout, _precision.taken_in = before
+        _precision.throughout, _precision.cast_external = before
 
 
 def taking_in() -> bool:
     """Whether `taken` does anything."""
-    return _precision.taken_in is not None
+    return _precision.cast_external is not None
 
 
 def taken(array: Any) -> Any:
-    """An array that was made outside of all operators, as `taken_in` of `computing_throughout_in` says."""
-    taken_in = _precision.taken_in
-    return array if taken_in is None or overruled_dtype(array.dtype) == array.dtype else taken_in(array)
+    """An array that was made outside of all operators, as `cast_external` of `force_dtype` says."""
+    cast_external = _precision.cast_external
+    return array if cast_external is None or overridden_dtype(array.dtype) == array.dtype else cast_external(array)
 
 
-def overruled_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What a dtype is now: a floating-point one that of `computing_throughout_in`, if there is one."""
+def overridden_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What a dtype is now: a floating-point one that of `force_dtype`, if there is one."""
     return dtype if _precision.throughout is None or not is_floating(dtype) else _precision.throughout
 
 
-def overruled(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of an operator, with the dtype of `computing_throughout_in` for floating-point ones."""
+def with_dtype_override(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of an operator, with the dtype of `force_dtype` for floating-point ones."""
     wanted = _precision.throughout
     if wanted is None:
         return attributes

@@ -1,4 +1,4 @@
-"""What ops take beside arrays: `Operand`, to which an op hands itself over, and what an op is to it."""
+"""What ops take beside arrays: `TensorLike`, to which an op hands itself over, and what an op is to it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 
 import numpy as np
 
-Tensor = Union["Operand", np.ndarray[Any, Any]]
+Tensor = Union["TensorLike", np.ndarray[Any, Any]]
 """What ops take and return: an operand that does more than compute, or an array."""
 
 
@@ -23,7 +23,7 @@ class Operator(Protocol):
         """Types of the outputs on operands of these types; None for an absent operand."""
 
 
-class Operand(ABC):
+class TensorLike(ABC):
     """What an op hands itself to when it is called with one: it records, or computes and keeps track."""
 
     @property

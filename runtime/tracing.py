@@ -1,7 +1,7 @@
-"""Building programs by running Python: `Traced` stands for a value of a program under construction.
+"""Building programs by running Python: `SymbolicTensor` stands for a value of a program under construction.
 
-An op that is called with a `Traced` operand appends a node to that operand's `Builder`. Capture, gradients and passes
-all build programs this way, so an op's `vjp` rule is the same code whether it computes or records.
+An op that is called with a `SymbolicTensor` operand appends a node to that operand's `Builder`. Capture, gradients and
+passes all build programs this way, so an op's `vjp` rule is the same code whether it computes or records.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .ir.dims import Dim, SymbolicDim, product
 from .ir.program import Program
 from .ir.types import Constant, Node, Source, Type, Value, as_dtype
 from .namespace import Namespace
-from .tensor_like import Operand, Operator
+from .tensor_like import Operator, TensorLike
 
 
-class Traced(Operand):
+class SymbolicTensor(TensorLike):
     """A value of the program that `builder` is building."""
 
     __array_ufunc__ = None  # NumPy leaves `array * traced` to us
@@ -53,19 +53,19 @@ class Traced(Operand):
         """Append a node for `op` to the program under construction; a Tensor among the operands does it itself."""
         if current() is not None:
             for operand in inputs:
-                if isinstance(operand, Operand) and not isinstance(operand, Traced):
+                if isinstance(operand, TensorLike) and not isinstance(operand, SymbolicTensor):
                     return operand.apply(op, inputs, attributes)
         return self.builder.append(op, inputs, attributes)
 
     if TYPE_CHECKING:  # methods that are ops: `ops.traced_methods` attaches them
 
-        def astype(self, dtype: np.dtype[Any], copy: bool = True) -> Traced:
+        def astype(self, dtype: np.dtype[Any], copy: bool = True) -> SymbolicTensor:
             """The value in another dtype; the value itself if it has that."""
 
         def __pow__(self, other: Any) -> Any: ...
 
     def __repr__(self) -> str:
-        return f"Traced({self.value})"
+        return f"SymbolicTensor({self.value})"
 
 
 class Builder:
@@ -117,32 +117,32 @@ class Builder:
         """The name of a size that only the run will tell."""
         return self.name(stem)
 
-    def new_value(self, stem: str, type: Type) -> Traced:
+    def new_value(self, stem: str, type: Type) -> SymbolicTensor:
         """A value that no node computes: an input, parameter or buffer of the program."""
-        return Traced(self, Value(self.name(stem), type))
+        return SymbolicTensor(self, Value(self.name(stem), type))
 
-    def constant(self, data: Any, dtype: Any = None) -> Traced:
+    def constant(self, data: Any, dtype: Any = None) -> SymbolicTensor:
         """A constant; a Python number keeps all its digits whatever `dtype` is. Equal scalars are one constant."""
         array = np.asarray(data)
         kind = as_dtype(dtype) if dtype is not None else array.dtype
         key = _scalar_key(kind, array) if array.ndim == 0 else None
         if key is not None and key in self._scalars:
-            return Traced(self, self._scalars[key])
+            return SymbolicTensor(self, self._scalars[key])
         value = Value(self.name("constant"), Type(kind, array.shape))
         if key is not None:
             self._scalars[key] = value
         self.constants.append(Constant(value, array))
-        return Traced(self, value)
+        return SymbolicTensor(self, value)
 
     def append(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Append a node; Python numbers and arrays among `inputs` become constants. Returns the traced output(s)."""
-        dtype = next((x.dtype for x in inputs if isinstance(x, Traced)), None)
+        dtype = next((x.dtype for x in inputs if isinstance(x, SymbolicTensor)), None)
         values = [self._as_value(x, dtype) for x in inputs]
         attributes = {name: _plain(value) for name, value in attributes.items()}
         types = op.infer_types([None if v is None else v.type for v in values], attributes)
         outputs = tuple(Value(self.name(op.name), type) for type in types)
         self.nodes.append(Node(op.name, tuple(values), attributes, outputs, self.cell, self.source))
-        traced = tuple(Traced(self, value) for value in outputs)
+        traced = tuple(SymbolicTensor(self, value) for value in outputs)
         return traced[0] if len(traced) == 1 else traced
 
     def create(self, op: Operator, **attributes: Any) -> Any:
@@ -151,12 +151,12 @@ class Builder:
         types = op.infer_types([], complete)
         outputs = tuple(Value(self.name(op.name), type) for type in types)
         self.nodes.append(Node(op.name, (), complete, outputs, self.cell, self.source))
-        return Traced(self, outputs[0])
+        return SymbolicTensor(self, outputs[0])
 
     def _as_value(self, operand: Any, dtype: np.dtype[Any] | None) -> Value | None:
         if operand is None:
             return None
-        if isinstance(operand, Traced):
+        if isinstance(operand, SymbolicTensor):
             if operand.builder is not self:
                 raise ValueError(f"{operand!r} belongs to another program")
             return operand.value

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .errors import UsageError
-from .tensor_like import Operand
+from .tensor_like import TensorLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def sequence(count: int) -> Structure:
 
 def is_tensor(leaf: Any) -> bool:
     """Whether a leaf is an array, a tensor of ours or one of a framework."""
-    ours = isinstance(leaf, (np.ndarray, np.generic, Operand))
+    ours = isinstance(leaf, (np.ndarray, np.generic, TensorLike))
     return ours or (hasattr(leaf, "detach") and hasattr(leaf, "numpy"))
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-LONGEST = 500
+MAX_LENGTH = 500
 """Characters without a space that people are shown in full: a path may be that long, and is to be copied."""
 KEPT = 100
 """Characters that are left at either end of a longer name."""
-_LONG_NAME = re.compile(r"\S{501,}")  # more than `LONGEST`
+_LONG_NAME = re.compile(r"\S{501,}")  # more than `MAX_LENGTH`
 
 
 def visible_name(name: object) -> str:
@@ -37,7 +37,7 @@ def encodable_name(name: str) -> str:
 
 
 def shortened_names(text: str) -> str:
-    """A text for people, in which the middle of names of more than `LONGEST` characters is left out, visibly."""
+    """A text for people, in which the middle of names of more than `MAX_LENGTH` characters is left out, visibly."""
 
     def shortened(name: re.Match[str]) -> str:
         return f"{name[0][:KEPT]}…({len(name[0]) - 2 * KEPT} more characters)…{name[0][-KEPT:]}"

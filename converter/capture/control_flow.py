@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from torch import fx
 
-from ...runtime.entering import entering
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, INT64, Type
@@ -15,7 +14,8 @@ from ...runtime.ops import data_dependent, shaping, slicing
 from ...runtime.ops.higher_order import control_flow, loops
 from ...runtime.ops.higher_order.subprogram_rules import as_tuple
 from ...runtime.programs.subprograms import finished, inlined, traced
-from ...runtime.tracing import Builder, Traced
+from ...runtime.registration import registering
+from ...runtime.tracing import Builder, SymbolicTensor
 from ..unsupported import Unsupported
 from .dims import as_dim
 from .tables.table import MISSING, TABLE, Context, cast, scalar
@@ -62,7 +62,7 @@ class Translator(Protocol):
 
 def higher_order(*names: str) -> Callable[[HigherOrder], HigherOrder]:
     """Register a translation for higher-order operators of these names; a name taken raises."""
-    return entering(HIGHER_ORDER, names)
+    return registering(HIGHER_ORDER, names)
 
 
 @higher_order("with_effects")
@@ -111,7 +111,7 @@ def while_loop(
     )
     types = [x.value.type for x in given]
 
-    def iteration(number: Traced, *operands: Traced) -> list[Traced]:
+    def iteration(number: SymbolicTensor, *operands: SymbolicTensor) -> list[SymbolicTensor]:
         state = inlined(number.builder, body, operands)
         (again,) = inlined(number.builder, condition, [*state, *operands[len(carried) :]])
         return [again, *state]
@@ -153,7 +153,7 @@ def associative_scan(
     every = [*first, *first, *additional]
     (combine,) = complete(subprogram(translator, combine_fn, every, [*first, *first, *given[count:]], "combine"))
 
-    def step(*operands: Traced) -> list[Traced]:
+    def step(*operands: SymbolicTensor) -> list[SymbolicTensor]:
         combined = inlined(operands[0].builder, combine, operands)
         return [*combined, *combined]
 
@@ -197,7 +197,7 @@ def subprogram(
     translator: Translator,
     graph: fx.GraphModule,
     operands: Sequence[Any],
-    given: Sequence[Traced],
+    given: Sequence[SymbolicTensor],
     name: str,
     slices: Sequence[Type] | None = None,
 ) -> Program | None:
@@ -208,11 +208,11 @@ def subprogram(
     """
     inner = translator.within()
     types = iter(slices or [x.value.type for x in given])
-    inputs: list[Traced] = []
+    inputs: list[SymbolicTensor] = []
     arguments: list[Any] = []
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     for node, operand in zip(placeholders, operands, strict=True):
-        if not isinstance(operand, (Traced, SymbolicDim)):
+        if not isinstance(operand, (SymbolicTensor, SymbolicDim)):
             arguments.append(operand)
             continue
         inputs.append(inner.builder.new_value(node.name, next(types)))
@@ -227,22 +227,22 @@ def subprogram(
     outputs = inner.run(graph, arguments)
     if any(x is MISSING for x in outputs):
         return None
-    flat = [x if isinstance(x, Traced) else scalar(Context(inner.builder, (), ()), x, INT64) for x in outputs]
+    flat = [x if isinstance(x, SymbolicTensor) else scalar(Context(inner.builder, (), ()), x, INT64) for x in outputs]
     return finished(inner.builder, inputs, flat, name)
 
 
-def _operands(context: Context, operands: Sequence[Any]) -> list[Traced]:
+def _operands(context: Context, operands: Sequence[Any]) -> list[SymbolicTensor]:
     """Tensors, and sizes as tensors; fixed numbers stay in the graph."""
     return [
-        x if isinstance(x, Traced) else scalar(context, x, INT64)
+        x if isinstance(x, SymbolicTensor) else scalar(context, x, INT64)
         for x in operands
-        if isinstance(x, (Traced, SymbolicDim))
+        if isinstance(x, (SymbolicTensor, SymbolicDim))
     ]
 
 
-def _first_slices(operands: Sequence[Any], given: Sequence[Traced], sliced: range) -> list[Type]:
+def _first_slices(operands: Sequence[Any], given: Sequence[SymbolicTensor], sliced: range) -> list[Type]:
     """The types of what one iteration is given."""
-    kept = [i for i, x in enumerate(operands) if isinstance(x, (Traced, SymbolicDim))]
+    kept = [i for i, x in enumerate(operands) if isinstance(x, (SymbolicTensor, SymbolicDim))]
     types = [x.value.type for x in given]
     return [t.with_shape(t.shape[1:]) if i in sliced else t for i, t in zip(kept, types, strict=True)]
 
@@ -261,5 +261,5 @@ def _is_data_dependent(name: str) -> bool:
     return name.startswith("u") and name[1:].isdigit()  # torch's names for unbacked symbols
 
 
-def _rows(x: Traced, start: Dim, stop: Dim) -> Any:
+def _rows(x: SymbolicTensor, start: Dim, stop: Dim) -> Any:
     return slicing.slice(x, starts=(start,), stops=(stop,), steps=(1,), axes=(0,))

@@ -14,7 +14,7 @@ from ...runtime.errors import ConversionError, UnsupportedOperators, UsageError
 from ...runtime.ir.dims import Dim, maximum, minimum, symbol
 from . import shapes_spec
 
-LARGEST_PART = 2**16  # of a fraction by which a size is multiplied: for sizes below 2**37, floats are exact too
+MAX_FRACTION_PART = 2**16  # of a fraction by which a size is multiplied: for sizes below 2**37, floats are exact too
 
 
 def as_dim(size: Any, names: Mapping[str, str]) -> Dim:
@@ -67,7 +67,7 @@ def _scaled(expr: Any, names: Mapping[str, str]) -> Dim:
     factors: tuple[Any, ...] = expr.args[0].args if expr.args[0].is_Mul else ()
     if len(factors) == 2 and factors[0].is_Float and type(factors[1]).__name__ == "ToFloat":
         numerator, denominator = float(factors[0]).as_integer_ratio()
-        if 0 < numerator <= LARGEST_PART and denominator <= LARGEST_PART:
+        if 0 < numerator <= MAX_FRACTION_PART and denominator <= MAX_FRACTION_PART:
             return from_sympy(factors[1].args[0], names) * numerator // denominator
     raise ConversionError(
         f"the size expression {expr} can't be expressed in a program; of products with numbers that aren't whole, "

@@ -13,7 +13,7 @@ from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.programs.verify import verify
-from ...runtime.tracing import Builder, Traced
+from ...runtime.tracing import Builder, SymbolicTensor
 from ..exclusive import one_at_a_time
 from ..structure.depth import depth_of, leave_room
 from ..warning import warn
@@ -137,7 +137,7 @@ def _program(
     builder = Builder()
     translator = Translator(builder, marker, names)
     states = State(module, builder)
-    inputs: list[Traced] = []
+    inputs: list[SymbolicTensor] = []
     arguments: list[Any] = []
     for spec, fake in specs:
         if spec.kind is InputKind.USER_INPUT:
@@ -174,12 +174,12 @@ def _program(
     out_spec = exported.call_spec.out_spec
     assert out_spec is not None
     results = [x.pair() if isinstance(x, Complex) else x for x in results]
-    if not any(isinstance(x, Traced) for x in results):
+    if not any(isinstance(x, SymbolicTensor) for x in results):
         raise UsageError(f"the model returns no tensor: {pytree.tree_unflatten(results, out_spec)!r}")
-    stand_ins = [torch.empty(0) if isinstance(x, Traced) else x for x in results]
+    stand_ins = [torch.empty(0) if isinstance(x, SymbolicTensor) else x for x in results]
     program = Program(
         inputs=tuple(x.value for x in inputs),
-        outputs=tuple(x.value for x in results if isinstance(x, Traced)),
+        outputs=tuple(x.value for x in results if isinstance(x, SymbolicTensor)),
         nodes=tuple(builder.nodes),
         parameters=states.parameters,
         buffers=states.buffers,

@@ -26,8 +26,8 @@ SWITCHES = ("observer_enabled", "fake_quant_enabled")
 class KnownNumbers(TorchFunctionMode):
     """Within the context, `torch.div(8, 4)` and its like are computed at once.
 
-    Traced, they would be tensors of unknown value, and a size taken from one (`int(torch.div(length, window))`) would
-    look as if it depended on the data.
+    Recorded as operators, they would be tensors of unknown value, and a size that is computed from one
+    (`int(torch.div(length, window))`) would look as if it depended on the data.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -52,8 +52,8 @@ class UnseenDraws:
         """Names of the modules."""
         python, numpy = self.before
         same = all(np.array_equal(a, b) for a, b in zip(numpy, np.random.get_state(), strict=True))
-        drawn = {"Python's random": random.getstate() != python, "numpy.random": not same}
-        return [name for name, has_drawn in drawn.items() if has_drawn]
+        sampled = {"Python's random": random.getstate() != python, "numpy.random": not same}
+        return [name for name, has_drawn in sampled.items() if has_drawn]
 
     def refuse(self) -> NoReturn:
         """Raise `ConversionError`: the draws decide what is computed."""

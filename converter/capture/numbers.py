@@ -15,7 +15,7 @@ import torch
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.types import BOOL, FLOAT64, INT64, is_floating
 from ...runtime.ops import boundary, comparison, creation, data_dependent, elementwise, rounding, shaping
-from ...runtime.tracing import Builder, Traced
+from ...runtime.tracing import Builder, SymbolicTensor
 from .tables.table import Number
 
 ELEMENT = frozenset({torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default})
@@ -53,7 +53,7 @@ _TRUTH: dict[Any, Callable[..., Any]] = {
 }
 
 
-def element(builder: Builder, x: Traced, number: Any, dim: Dim | None) -> Any:
+def element(builder: Builder, x: SymbolicTensor, number: Any, dim: Dim | None) -> Any:
     """The only element of a tensor as a Python number: `dim`, told by the tensor, if it is an integer.
 
     A Python number has no history: no gradient goes on from it to the tensor.
@@ -81,11 +81,11 @@ def computed(builder: Builder, function: Any, args: list[Any]) -> Any:
     return None
 
 
-def _tensor(builder: Builder, number: Any, dtype: Any) -> Traced:
-    if isinstance(number, Traced):
-        cast: Traced = elementwise.cast(number, dtype=dtype) if number.dtype != dtype else number
+def _tensor(builder: Builder, number: Any, dtype: Any) -> SymbolicTensor:
+    if isinstance(number, SymbolicTensor):
+        cast: SymbolicTensor = elementwise.cast(number, dtype=dtype) if number.dtype != dtype else number
         return cast
     if isinstance(number, SymbolicDim):
-        size: Traced = builder.create(creation.full, shape=(), value=number, dtype=dtype)
+        size: SymbolicTensor = builder.create(creation.full, shape=(), value=number, dtype=dtype)
         return size
     return builder.constant(number, dtype)

@@ -11,7 +11,7 @@ from ...runtime.ir.types import CellCall, Value
 from ...runtime.ops.higher_order.own_gradient import own_gradient
 from ...runtime.ops.higher_order.subprogram_rules import as_tuple
 from ...runtime.programs.subprograms import inlined, traced
-from ...runtime.tracing import Builder, Traced
+from ...runtime.tracing import Builder, SymbolicTensor
 from ...runtime.tree import positional, sequence
 
 
@@ -26,17 +26,17 @@ class OwnGradients:
     builder: Builder
     starts: dict[int, int] = field(default_factory=dict)
 
-    def cotangent(self, x: Traced, function: int) -> Traced:
+    def cotangent(self, x: SymbolicTensor, function: int) -> SymbolicTensor:
         """What arrives at an output."""
         self.starts.setdefault(function, len(self.builder.nodes))
         return self.builder.new_value("cotangent", x.value.type)
 
     def finish(
         self,
-        outputs: Sequence[Traced],
-        operands: Sequence[Traced],
-        gradients: Sequence[Traced],
-        cotangents: Sequence[Traced],
+        outputs: Sequence[SymbolicTensor],
+        operands: Sequence[SymbolicTensor],
+        gradients: Sequence[SymbolicTensor],
+        cotangents: Sequence[SymbolicTensor],
         function: int,
     ) -> tuple[Any, ...]:
         """The outputs, with the backward that was translated since the first cotangent."""
@@ -61,11 +61,11 @@ class OwnGradients:
             result=sequence(len(results)),
         )
         own = {x.value for x in (*operands, *outputs, *cotangents)}
-        further = [Traced(builder, value) for value in free if value not in own]
+        further = [SymbolicTensor(builder, value) for value in free if value not in own]
         formal = [*operands, *further, *outputs, *cotangents]
 
-        def backward(*given: Traced) -> list[Traced]:
-            values: dict[Value, Traced] = {}
+        def backward(*given: SymbolicTensor) -> list[SymbolicTensor]:
+            values: dict[Value, SymbolicTensor] = {}
             for x, stand_in in zip(formal, given, strict=True):
                 values.setdefault(x.value, stand_in)
             return inlined(given[0].builder, program, [values[value] for value in free])

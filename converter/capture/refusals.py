@@ -20,7 +20,7 @@ from .copying import copied
 from .holders import unchanged
 from .places import innermost, source_of
 
-LONGEST_LINE = 400  # of what torch says: all that it knows of a tensor takes thousands of characters
+MAX_LINE_LENGTH = 400  # of what torch says: all that it knows of a tensor takes thousands of characters
 
 _DATA_DEPENDENT = (
     "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
@@ -87,7 +87,7 @@ _ADVICE = (
 
 
 @contextlib.contextmanager
-def told_once() -> Iterator[None]:
+def silence_torch_logs() -> Iterator[None]:
     """Within the context, torch doesn't print the graph of a model that it refuses, nor log it: the error tells."""
     names = ("torch.fx.experimental.symbolic_shapes", "torch._subclasses.fake_tensor")
     logs = [logging.getLogger(name) for name in names]
@@ -238,7 +238,7 @@ def _running_cell(error: Exception, module: torch.nn.Module) -> str | None:
 
 def _first_lines(message: str, count: int = 4) -> str:
     lines = [line.rstrip() for line in message.splitlines() if line.strip()]
-    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..." for line in lines]
+    lines = [line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]} ..." for line in lines]
     return "\n  ".join(lines[:count])
 
 

@@ -8,10 +8,10 @@ import torch
 
 from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import Dim
-from ...runtime.ir.types import Buffer, Constant, Parameter, Type
+from ...runtime.ir.types import Buffer, Constant, ProgramParameter, Type
 from ...runtime.ops.complex_numbers import Complex
 from ...runtime.programs.call import as_array
-from ...runtime.tracing import Builder, Traced
+from ...runtime.tracing import Builder, SymbolicTensor
 from ..dtypes import numpy_dtype
 from ..structure.program_names import named_buffers, named_parameters
 from ..unsupported import Unsupported
@@ -23,7 +23,7 @@ class State:
 
     def __init__(self, module: torch.nn.Module, builder: Builder) -> None:
         self.builder = builder
-        self.parameters: dict[str, Parameter] = {}
+        self.parameters: dict[str, ProgramParameter] = {}
         self.buffers: dict[str, Buffer] = {}
         self.canonical: dict[int, str] = {}
         self.module_buffers = dict(module.named_buffers(remove_duplicate=False))
@@ -35,29 +35,31 @@ class State:
             self.canonical[id(parameter)] = name
             aliases = tuple(other for other in names[id(parameter)] if other != name)
             value = self._value(name, parameter).value
-            self.parameters[name] = Parameter(value, as_array(parameter).copy(), parameter.requires_grad, aliases)
+            self.parameters[name] = ProgramParameter(
+                value, as_array(parameter).copy(), parameter.requires_grad, aliases
+            )
         for name, buffer in named_buffers(module):
             self.canonical[id(buffer)] = name
             traced = self._value(name, buffer)
             self.buffers[name] = Buffer(traced.value, as_array(buffer).copy())
 
-    def _value(self, name: str, tensor: torch.Tensor) -> Traced:
+    def _value(self, name: str, tensor: torch.Tensor) -> SymbolicTensor:
         return self.builder.new_value(name, tensor_type(tensor, name, tuple(tensor.shape)))
 
-    def parameter(self, target: str) -> Traced | Complex:
+    def parameter(self, target: str) -> SymbolicTensor | Complex:
         """The parameter of that name, which may be one of several."""
         tensor = self.all_parameters[target]
-        return as_numbers(Traced(self.builder, self.parameters[self.canonical[id(tensor)]].value), tensor)
+        return as_numbers(SymbolicTensor(self.builder, self.parameters[self.canonical[id(tensor)]].value), tensor)
 
-    def buffer(self, target: str) -> Traced | Complex:
+    def buffer(self, target: str) -> SymbolicTensor | Complex:
         """The buffer of that name, as it was before the call."""
         buffer = self.buffers[self._buffer_name(target)]
-        return as_numbers(Traced(self.builder, buffer.value), self.module_buffers[target])
+        return as_numbers(SymbolicTensor(self.builder, buffer.value), self.module_buffers[target])
 
     def _buffer_name(self, target: str) -> str:
         return self.canonical[id(self.module_buffers[target])]
 
-    def constant(self, target: str, data: Any) -> Traced | Complex:
+    def constant(self, target: str, data: Any) -> SymbolicTensor | Complex:
         """A tensor that the model made or held outside of its parameters and buffers."""
         traced = self._value(target, data)
         self.builder.constants.append(Constant(traced.value, as_array(data).copy()))
@@ -82,6 +84,6 @@ def tensor_type(tensor: torch.Tensor, name: str, shape: tuple[Dim, ...]) -> Type
     return Type(dtype, (*shape, 2) if tensor.is_complex() else shape)
 
 
-def as_numbers(traced: Traced, tensor: torch.Tensor) -> Traced | Complex:
+def as_numbers(traced: SymbolicTensor, tensor: torch.Tensor) -> SymbolicTensor | Complex:
     """What a value that stands for a tensor is to translations."""
     return Complex.of_pair(traced) if tensor.is_complex() else traced

@@ -18,7 +18,7 @@ from .known_numbers import KnownNumbers, UnseenDraws, extreme_draws, known_setti
 from .libraries import decided_without_values
 from .marks import Marker
 from .prepare import prepare
-from .refusals import explained, told_once
+from .refusals import explained, silence_torch_logs
 from .result_shapes import shapes_alone
 from .tables.complex_table import COMPLEX, is_complex
 from .tables.table import TABLE
@@ -70,7 +70,7 @@ def _trace(
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         stack.enter_context(explained(module, args, kwargs))
-        stack.enter_context(told_once())
+        stack.enter_context(silence_torch_logs())
         stack.enter_context(watch(module, marker))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(decided_without_values())

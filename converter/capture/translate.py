@@ -19,7 +19,7 @@ from ...runtime.ir.types import Source, Type
 from ...runtime.ops import boundary as boundary_ops
 from ...runtime.ops import shaping
 from ...runtime.ops.complex_numbers import Complex
-from ...runtime.tracing import Builder, Traced
+from ...runtime.tracing import Builder, SymbolicTensor
 from ..dtypes import numpy_dtype
 from ..unsupported import Unsupported
 from .control_flow import CALLED_IN_PLACE, HIGHER_ORDER, Incomplete
@@ -183,7 +183,7 @@ class Translator:
 
     def _as_asserted(self, result: Any, types: tuple[Type | None, ...]) -> Any:
         """The result with the sizes that are known by an assertion, where the ops themselves can't know them."""
-        if not isinstance(result, Traced) or types[0] is None:
+        if not isinstance(result, SymbolicTensor) or types[0] is None:
             return result
         known = any(
             isinstance(e, int) and not isinstance(s, int) for e, s in zip(types[0].shape, result.shape, strict=True)
@@ -203,7 +203,7 @@ class Translator:
         for expected, traced in zip(types, results, strict=False):
             if isinstance(traced, Complex):
                 self._check(node, (expected,) * 2, (traced.real, traced.imaginary), source)
-            if expected is None or not isinstance(traced, Traced):
+            if expected is None or not isinstance(traced, SymbolicTensor):
                 continue
             same = traced.dtype == expected.dtype and len(traced.shape) == len(expected.shape)
             pairs = zip(traced.shape, expected.shape, strict=False)

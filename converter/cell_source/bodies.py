@@ -132,7 +132,7 @@ class Bodies:
             body.init += [_assigned("self", name, made[child]) for name, child in module.children.items()]
         body.init += [self._parameter(name, qualified) for name, qualified in module.state.items()]
         body.init += [self._constant(name, value) for name, value in module.constants.items()]
-        body.init += self._ties(module) + self._lent(module)
+        body.init += self._ties(module) + self._borrowed_modules(module)
         if module is self.network.root:
             body.init += self._frozen()
         written = self.constructs.get(module, [])
@@ -190,7 +190,7 @@ class Bodies:
                 lines += [_assigned(*other, attribute_of(*first)) for other in others]
         return lines
 
-    def _lent(self, module: Module) -> list[str]:
+    def _borrowed_modules(self, module: Module) -> list[str]:
         """Modules called by others than those that hold them, where this has the innermost class around both."""
         return [
             f"{caller.path_from(module)}.insert_child_to_cell({quoted(name)}, {called.path_from(module)})"

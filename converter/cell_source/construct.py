@@ -11,7 +11,7 @@ from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
 from ...runtime.ops.random import RANDOM_OPS
 from ..structure.interfaces import Interface
-from .forms import FORMS, WITHOUT_FORM, Cannot, Operation, Several
+from .forms import FORMS, WITHOUT_FORM, MultiOutput, Operation, UnsupportedForm
 from .layers.network import Network
 from .results import nested, pattern_of, subscript
 from .scope import CallScope
@@ -149,10 +149,10 @@ class Construct:
         operation = Operation(self.scope, node)
         try:
             if node.op not in FORMS:
-                raise Cannot(WITHOUT_FORM.get(node.op, ""))
+                raise UnsupportedForm(WITHOUT_FORM.get(node.op, ""))
             form = FORMS[node.op]
             made = form(operation)
-        except Cannot as reason:
+        except UnsupportedForm as reason:
             shown = f"{node.op}{f' ({reason})' if str(reason) else ''}"
             self.missing.append((shown, str(self.flow.call), str(node.source) if node.source else ""))
             self.statements.append(Statement("...", list(node.outputs), pattern_of(len(node.outputs))))
@@ -160,12 +160,12 @@ class Construct:
 
         def text() -> Expression:
             written = form(operation)
-            return written.call if isinstance(written, Several) else written
+            return written.call if isinstance(written, MultiOutput) else written
 
         held = self.network.owner(step.operands[0], self.scope.module) if step.operands else None
         fallback = identifier(held[1]) if held is not None else "" if step.operands else node.op
         result = Result(text, pattern_of(len(node.outputs)), effect=effect, fallback=fallback)
-        self._place(step, result, made.after if isinstance(made, Several) else ())
+        self._place(step, result, made.after if isinstance(made, MultiOutput) else ())
 
     def _place(self, step: Step, result: Result, afters: Sequence[Any] = ()) -> None:
         """Put what was computed into a statement, or keep it for the one that uses it."""

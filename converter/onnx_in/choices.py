@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ...runtime.errors import ConversionError
 
-MOST_TRIES = 8
+MAX_TRIES = 8
 
 Result = TypeVar("Result")
 
@@ -42,7 +42,7 @@ def tried(attempt: Callable[[Choices], Result]) -> Result:
     """What `attempt` gives with the first answers that it doesn't raise `ConversionError` with; else the first one."""
     choices = Choices()
     first: ConversionError | None = None
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         try:
             return attempt(choices)
         except ConversionError as error:

@@ -14,21 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.entering import entering
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.dims import Dim, SymbolicDim, maximum, minimum, product
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, CellCall, Node
 from ...runtime.programs.interpreter import execute
-from ...runtime.tracing import Builder, Traced
+from ...runtime.registration import registering
+from ...runtime.tracing import Builder, SymbolicTensor
 from ...runtime.tree import TENSOR, Structure
 from ..unsupported import Unsupported
 from .model.protos import dtype_of
 from .model.values import Array, Known, known_dims
 
-MOST_SIZES = 1000  # elements of a tensor of sizes, some of them symbolic
-LARGEST = 2**16  # elements of what is computed on import by a node: beyond, it is left to the run
-MOST_ELEMENTS = 2**28  # by all nodes together
+MAX_SIZE_ELEMENTS = 1000  # elements of a tensor of sizes, some of them symbolic
+MAX_NODE_ELEMENTS = 2**16  # elements of what is computed on import by a node: beyond, it is left to the run
+MAX_TOTAL_ELEMENTS = 2**28  # by all nodes together
 COSTLY = frozenset(
     {
         "adaptive_avg_pool", "adaptive_max_pool", "attention_weights", "attention_with_weights", "avg_pool", "conv",
@@ -48,16 +48,16 @@ class Budget:
     """How many elements may still be computed while one model is imported."""
 
     def __init__(self) -> None:
-        self.left = MOST_ELEMENTS
+        self.left = MAX_TOTAL_ELEMENTS
 
     def allows(self, nodes: Sequence[Node]) -> bool:
         """Whether these nodes may be computed; what they compute is taken off."""
         if any(node.op in COSTLY for node in nodes):
             return False
         shapes = [value.shape for node in nodes for value in node.outputs]
-        count = sum(math.prod(d if isinstance(d, int) else LARGEST + 1 for d in shape) for shape in shapes)
-        self.left -= count if count <= LARGEST else 0
-        return count <= LARGEST and self.left >= 0
+        count = sum(math.prod(d if isinstance(d, int) else MAX_NODE_ELEMENTS + 1 for d in shape) for shape in shapes)
+        self.left -= count if count <= MAX_NODE_ELEMENTS else 0
+        return count <= MAX_NODE_ELEMENTS and self.left >= 0
 
 
 def fold(
@@ -74,7 +74,11 @@ def fold(
     """
     if any(isinstance(x, Known) and x.symbolic for x in operands):
         rule = SIZES.get(op_type)
-        if rule is None or _lacks(rule, operands) or any(x is not None and x.data.size > MOST_SIZES for x in operands):
+        if (
+            rule is None
+            or _lacks(rule, operands)
+            or any(x is not None and x.data.size > MAX_SIZE_ELEMENTS for x in operands)
+        ):
             return None
         try:
             return (rule(*operands, **attributes),)
@@ -87,11 +91,11 @@ def fold(
         return None
     if all(isinstance(x, Known) or x is None for x in results):
         return tuple(results)
-    if not all(isinstance(x, Traced | Known) for x in results):
+    if not all(isinstance(x, SymbolicTensor | Known) for x in results):
         return None
     if not budget.allows(scratch.nodes):
         return None
-    values = [x.value for x in results if isinstance(x, Traced)]
+    values = [x.value for x in results if isinstance(x, SymbolicTensor)]
     program = Program(
         (), tuple(values), tuple(scratch.nodes), {}, {}, tuple(scratch.constants), (CellCall("", op_type),),
         Structure("tuple"), Structure("tuple", (TENSOR,) * len(values)),
@@ -108,7 +112,7 @@ SIZES: dict[str, Callable[..., Known]] = {}
 
 def sizes(*operators: str) -> Callable[[Callable[..., Known]], Callable[..., Known]]:
     """Register a rule for operators on symbolic sizes; a name taken raises."""
-    return entering(SIZES, operators)
+    return registering(SIZES, operators)
 
 
 def _lacks(rule: Callable[..., Known], operands: Sequence[Known | None]) -> bool:
@@ -324,7 +328,7 @@ def _transpose(x: Known, *, perm: list[int] | None = None) -> Known:
 @sizes("Expand")
 def _expand(x: Known, shape: Known) -> Known:
     to = np.broadcast_shapes(x.shape, _ints(shape))
-    if math.prod(to) > MOST_SIZES:
+    if math.prod(to) > MAX_SIZE_ELEMENTS:
         raise Undecided
     return _moved(x, np.broadcast_to(_objects(x), to).copy())
 
@@ -332,7 +336,7 @@ def _expand(x: Known, shape: Known) -> Known:
 @sizes("Tile")
 def _tile(x: Known, repeats: Known) -> Known:
     times = _ints(repeats)
-    if x.data.size * math.prod(times) > MOST_SIZES:
+    if x.data.size * math.prod(times) > MAX_SIZE_ELEMENTS:
         raise Undecided
     return _moved(x, np.tile(_objects(x), times))
 

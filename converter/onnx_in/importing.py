@@ -19,6 +19,7 @@ from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
 from ..structure.depth import leave_room
 from .choices import Choices, tried
+from .importer import Importer, Scope, imported_opsets
 from .inputs import ABSENT, Shapes, read_inputs, traced_inputs
 from .model import protos
 from .model.cells import CellPaths
@@ -29,7 +30,6 @@ from .model.stored import Stored
 from .model.subprograms import MISSING
 from .model.values import Optional, Pieces
 from .model.values import Sequence as Items
-from .walk import Scope, Walk, imported_opsets
 
 
 def from_onnx(model: str | PathLike[str] | ModelProto, *, shapes: Shapes | None = None) -> Program:
@@ -100,18 +100,20 @@ def _import(model: ModelProto, folder: Path | None, shapes: Shapes, choices: Cho
     if len(functions) < len(model.functions):
         raise ConversionError("two functions of the model have the same domain, name and overload")
     types = functools.cache(lambda: inferred_types(model, symbols))
-    walk = Walk(builder, stored, cells, functions, types, folder, require_finite(graph.node, functions), choices)
+    importer = Importer(
+        builder, stored, cells, functions, types, folder, require_finite(graph.node, functions), choices
+    )
     scope = Scope(ChainMap(), opsets)
     declared = read_inputs(graph, symbols, shapes)
     leaves, values = traced_inputs(declared, builder.new_value)
     scope.values.update(values)
     inputs = [leaf.value for leaf in leaves]
-    outputs = walk.graph(graph, scope)
+    outputs = importer.graph(graph, scope)
     for output, value in zip(graph.output, outputs, strict=True):
         if isinstance(value, Pieces):
             reason = "SplitToSequence (a result of as many pieces as only the run tells)"
-            walk.missing.append((reason, "", f"output {output.name!r}"))
-    walk.finish()
+            importer.missing.append((reason, "", f"output {output.name!r}"))
+    importer.finish()
     assert MISSING not in outputs, "what is missing was listed"
     results = [_tensors(value) for value in outputs]
     structures = [structure for _, structure in results]

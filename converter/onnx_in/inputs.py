@@ -14,12 +14,12 @@ from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 from ...runtime.errors import ConversionError, ShapeError, UsageError
 from ...runtime.ir.dims import SymbolicDim
 from ...runtime.ir.types import Type
-from ...runtime.memory import require_room
+from ...runtime.memory import check_memory
 from ...runtime.tree import TENSOR, Structure
 from .model import protos
 from .model.values import Optional
 from .model.values import Sequence as Items
-from .tables.table import MOST
+from .tables.table import MAX_PARTS
 
 Shapes = Mapping[str, Sequence[int] | None]
 """Of inputs by name; of the items of a sequence `s` as `s[0]`, `s[1]`, ..., or all of them as `s`. None is an optional
@@ -93,10 +93,10 @@ def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes, *, t
     found = declared()
     for name, type in found.items():
         if name in given and type.sizes not in (None, tuple(given[name])):
-            raise _misfit(name, before[name], given[name])
+            raise _mismatch(name, before[name], given[name])
         if type.sizes is not None:
             try:
-                require_room(type.sizes, type.dtype)
+                check_memory(type.sizes, type.dtype)
             except ShapeError as error:
                 raise ConversionError(f"input {name!r}: {error}") from None
     return {
@@ -210,8 +210,8 @@ def _items(name: str, shapes: Shapes) -> list[str]:
     items = [f"{name}[{i}]" for i in range(count or LENGTH)]
     if missing := [one for one in items if count and one not in shapes]:
         raise UsageError(f"sequence {name!r} of the model: {count} items are given, without {missing[0]}")
-    if count > MOST:
-        raise UsageError(f"sequence {name!r} of the model: {count} items; at most {MOST} are read")
+    if count > MAX_PARTS:
+        raise UsageError(f"sequence {name!r} of the model: {count} items; at most {MAX_PARTS} are read")
     return items
 
 
@@ -258,7 +258,7 @@ def given_sizes(declared: Mapping[str, Type], shapes: Mapping[str, Sequence[int]
             raise UsageError(f"the model has no input {name!r}: it takes {', '.join(declared) or 'nothing'}")
         type = declared[name]
         if len(shape) != type.rank or any(size < 0 for size in shape):
-            raise _misfit(name, type, shape)
+            raise _mismatch(name, type, shape)
         for dim, size in zip(type.shape, shape, strict=True):
             if not isinstance(dim, SymbolicDim):
                 fits = dim == size
@@ -266,11 +266,11 @@ def given_sizes(declared: Mapping[str, Type], shapes: Mapping[str, Sequence[int]
                 solved = dim.solve(size)
                 fits = solved is None or found.setdefault(*solved) == solved[1]
             if not fits:
-                raise _misfit(name, type, shape)
+                raise _mismatch(name, type, shape)
     return found
 
 
-def _misfit(name: str, type: Type, shape: Sequence[int]) -> UsageError:
+def _mismatch(name: str, type: Type, shape: Sequence[int]) -> UsageError:
     return UsageError(f"input {name!r} of the model is {type}, it can't have the shape {list(shape)}")
 
 

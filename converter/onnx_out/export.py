@@ -82,12 +82,12 @@ def to_onnx(
     results += [(f"update.{name}", value) for name, value in program.updates.items()]
     results += [(value.name, value) for value in observe]
     nodes = [step.node for step in plan(program, list(dict.fromkeys(value for _, value in results)))]
-    drawn = [node for node in nodes if draws_as_inputs and node.op in RANDOM_OPS]
+    sampled = [node for node in nodes if draws_as_inputs and node.op in RANDOM_OPS]
     inputs: Named = list(zip(input_names(program), program.inputs, strict=True))
-    inputs += [(node.outputs[0].name, node.outputs[0]) for node in drawn]
+    inputs += [(node.outputs[0].name, node.outputs[0]) for node in sampled]
 
     axes = AxisNames([*inputs, *results], dynamic_axes or {})
-    nodes = [node for node in nodes if node not in drawn]
+    nodes = [node for node in nodes if node not in sampled]
     choice = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
     lowering, choice = lower_program(program, nodes, choice, inputs, results)
     if optimize:

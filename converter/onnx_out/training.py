@@ -21,7 +21,7 @@ from ...runtime.nn.wrap.training_step import TrainingStep
 from ...runtime.ops import elementwise
 from ...runtime.ops.random import RANDOM_OPS
 from ...runtime.programs.plan import plan
-from ...runtime.tracing import Builder, Traced
+from ...runtime.tracing import Builder, SymbolicTensor
 from ...runtime.train_step.training_program import TrainingProgram, training_program
 from .metadata import program_metadata
 
@@ -106,13 +106,13 @@ def _in_float32(program: Program, loss: Value) -> tuple[Program, Value]:
     if not is_half(loss.dtype):
         return program, loss
     builder = Builder.continuing(program)
-    cast = elementwise.cast(Traced(builder, loss), dtype=FLOAT32).value
+    cast = elementwise.cast(SymbolicTensor(builder, loss), dtype=FLOAT32).value
     return program.replace(nodes=tuple(builder.nodes)), cast
 
 
 def _described(traced: TrainingProgram, loss: Value, names: Mapping[Value, str], kept: Mapping[str, Value]) -> bytes:
     """The JSON that says what each input and output is; `names` are those of the inputs."""
-    held = traced.held
+    held = traced.state_tensors
     changed = traced.program.updates
 
     def tensor(value: Value) -> dict[str, Any]:

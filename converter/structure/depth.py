@@ -8,7 +8,7 @@ from torch import nn
 
 from ...runtime.errors import ConversionError
 
-DEEPEST = 1000
+MAX_DEPTH = 1000
 """Modules within each other. Ten thousand would fill the stack of the process."""
 _PER_MODULE = 30
 """Frames of Python between a module and one in it: 6 in a call with hooks, 8 in a copy, more where torch traces."""
@@ -26,10 +26,10 @@ def leave_room(depth: int) -> None:
 
 def require_depth(depth: int) -> None:
     """`ConversionError` for modules that are nested deeper than torch can go."""
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         raise ConversionError(
             f"the model has {depth} modules within each other; torch calls them by recursion, for which at most "
-            f"{DEEPEST} are allowed"
+            f"{MAX_DEPTH} are allowed"
         )
 
 

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection
 
-LONGEST = 100
+MAX_LENGTH = 100
 """Characters of a name that is made; one that is kept may be longer."""
 _HARMLESS = re.compile(r"[A-Za-z0-9_:/-]+")
 
@@ -31,7 +31,7 @@ def identifier(text: str, fallback: str = "x", reserved: Collection[str] | None 
         fallback: what stands in place of nothing.
         reserved: names that get a `_` behind them; without these, keywords get an `x_` before them.
     """
-    name = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text[:LONGEST])).strip("_")
+    name = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text[:MAX_LENGTH])).strip("_")
     if not f"x{name}".isidentifier():
         name = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     name = name or fallback

@@ -6,7 +6,7 @@ from torch import nn
 
 from ...runtime.ir.program import Program, require_program
 from ...runtime.programs.subprograms import with_definitions
-from . import by_value, tables  # noqa: F401  (fill the table)
+from . import runtime_shaped, tables  # noqa: F401  (fill the table)
 from .assembly import Assembly
 from .network import TorchNetwork
 

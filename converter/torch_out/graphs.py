@@ -25,7 +25,7 @@ from .recording import walkable
 from .signature import result_of, root_inputs
 from .sizes import Sizes
 from .tables.table import FORMS, NO_FORM, TAKE_NUMBERS, Context
-from .walk import Graph, Parameter
+from .walk import ForwardParameter, Graph
 
 Missing = list[tuple[str, str, str]]
 
@@ -102,7 +102,7 @@ class GraphWriter:
         self.recorded = fx.Graph()
         self.recorded._graph_namespace.create_name("self", None)  # no value is called so
         self.tracer: Any = fx.proxy.GraphAppendingTracer(self.recorded)
-        self.arguments: list[Parameter] = []
+        self.arguments: list[ForwardParameter] = []
         self.sizes = Sizes(self.tracer, self._symbol)
         self.proxies: dict[Value, Any] = {}
         self.symbols: dict[str, Any] = {}
@@ -150,7 +150,7 @@ class GraphWriter:
         return [*self.interface.parameters[:count], *carried]
 
     def _placeholder(self, name: str, key: str = "", default: tuple[Any, ...] = ()) -> fx.Proxy:
-        self.arguments.append(Parameter(name, key or name, default))
+        self.arguments.append(ForwardParameter(name, key or name, default))
         proxy: fx.Proxy = self.tracer.create_proxy("placeholder", name, (), {})
         return proxy
 

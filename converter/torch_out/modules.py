@@ -38,7 +38,7 @@ class Own:
     elsewhere: dict[str, nn.Module] = field(default_factory=dict)
 
 
-class GraphCell(nn.Module):
+class GraphModule(nn.Module):
     """A Cell that walks a graph. `code` is its text, for people: it is never run.
 
     Each Cell has a class of its own, by the name that its class had, for the signature of `forward`.
@@ -60,7 +60,7 @@ class VaryingCell(nn.Module):
         variants: the graphs, with one state.
     """
 
-    def __init__(self, variants: Sequence[GraphCell]) -> None:
+    def __init__(self, variants: Sequence[GraphModule]) -> None:
         super().__init__()
         self.__dict__.update(held(variants[0]))
         self.variants = list(variants)  # in a list, not as modules of their own
@@ -70,7 +70,7 @@ class VaryingCell(nn.Module):
         return self.variants[variant].forward(*inputs, **sizes)
 
 
-def graph_cell(class_name: str, state: dict[str, Any], own: Own) -> GraphCell:
+def graph_cell(class_name: str, state: dict[str, Any], own: Own) -> GraphModule:
     """A Cell.
 
     Args:
@@ -84,12 +84,12 @@ def graph_cell(class_name: str, state: dict[str, Any], own: Own) -> GraphCell:
     return made
 
 
-def _empty_cell(class_name: str, graph: Graph) -> GraphCell:
-    def forward(self: GraphCell, *args: Any, **kwargs: Any) -> Any:
+def _empty_cell(class_name: str, graph: Graph) -> GraphModule:
+    def forward(self: GraphModule, *args: Any, **kwargs: Any) -> Any:
         return graph.run(self, graph.arguments(args, kwargs))
 
     forward.__signature__ = graph.signature  # type: ignore[attr-defined]
-    made: type[GraphCell] = type(class_name, (GraphCell,), {"forward": forward, "__module__": __name__})
+    made: type[GraphModule] = type(class_name, (GraphModule,), {"forward": forward, "__module__": __name__})
     return made()
 
 

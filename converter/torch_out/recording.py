@@ -9,11 +9,11 @@ import torch
 from torch import fx
 
 from . import walk
-from .walk import Graph, Parameter, Step
+from .walk import ForwardParameter, Graph, Step
 
 
 def walkable(
-    recorded: fx.Graph, parameters: Sequence[Parameter], bodies: Collection[str], elsewhere: Collection[str]
+    recorded: fx.Graph, parameters: Sequence[ForwardParameter], bodies: Collection[str], elsewhere: Collection[str]
 ) -> Graph:
     """The graph of what was recorded.
 
@@ -38,7 +38,11 @@ _MODULE = _Place("given", 0)
 
 class _Steps:
     def __init__(
-        self, recorded: fx.Graph, parameters: Sequence[Parameter], bodies: Collection[str], elsewhere: Collection[str]
+        self,
+        recorded: fx.Graph,
+        parameters: Sequence[ForwardParameter],
+        bodies: Collection[str],
+        elsewhere: Collection[str],
     ) -> None:
         self.recorded = recorded
         self.parameters = tuple(parameters)

@@ -14,7 +14,7 @@ from torch import nn
 Path = tuple[str, ...]
 
 
-class Parameter(NamedTuple):
+class ForwardParameter(NamedTuple):
     """A parameter of `forward`.
 
     Attributes:
@@ -60,7 +60,7 @@ class Graph:
         names: what `code` calls the values, by place: identifiers.
     """
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ForwardParameter, ...]
     constants: tuple[Any, ...]
     steps: tuple[Step, ...]
     result: int

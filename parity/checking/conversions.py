@@ -20,7 +20,7 @@ from ..sides.frameworks import Framework
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.names import INTERPRETER, ONNXRUNTIME
 from ..sides.onnxruntime_side import ExportedSide
-from ..sides.records import Abilities, Side
+from ..sides.records import Capabilities, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .round_trip import FROM_IR, FROM_ONNX
@@ -123,7 +123,7 @@ def torch_side(
         watched=[""] if from_onnx else None,
     )
     if from_onnx:
-        side.abilities = Abilities((("rounding", WORKING_DTYPES[options.dtype].onnxruntime),), cells=False)
+        side.capabilities = Capabilities((("rounding", WORKING_DTYPES[options.dtype].onnxruntime),), cells=False)
     return side
 
 

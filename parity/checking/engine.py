@@ -23,7 +23,7 @@ from ...converter.onnx_out.naming import input_names
 from ...runtime.errors import ConversionError, ConversionWarning, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.lowering import opsets
-from ...runtime.tensor_like import Operand
+from ...runtime.tensor_like import TensorLike
 from ..comparison.trial import judged
 from ..dtypes import WORKING_DTYPES
 from ..options import OptionKeywords, Options, from_keywords
@@ -229,10 +229,10 @@ def compare(
     def judged_on(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if framework is not None:
             return compare_port(reference, candidate, args, keywords, framework, chosen, shown, cells, weights)
-        believed = _side("reference", reference, args, keywords, chosen)
+        reference_side = _side("reference", reference, args, keywords, chosen)
         side = _side("candidate", candidate, args, keywords, chosen, reference)
-        rounded = [one for one in (believed, side) if one.abilities.gradients]
-        return judged(believed, [side], chosen, shown, rounded)
+        rounded = [one for one in (reference_side, side) if one.capabilities.gradients]
+        return judged(reference_side, [side], chosen, shown, rounded)
 
     more = (as_arguments(*arguments) for arguments in more_inputs)
     report = judged_over_all((args, keywords), more, judged_on, chosen, shown)
@@ -269,7 +269,7 @@ def as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any
     def as_torch(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return leaf
-        array = np.asarray(leaf) if isinstance(leaf, Operand) or hasattr(leaf, "asnumpy") else leaf
+        array = np.asarray(leaf) if isinstance(leaf, TensorLike) or hasattr(leaf, "asnumpy") else leaf
         return torch.from_numpy(np.array(array)) if isinstance(array, np.ndarray) else leaf
 
     converted: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(as_torch, (tuple(args), keywords))

@@ -10,7 +10,7 @@ import click
 from ..options import OptionKeywords
 from ..report.layout import echo
 from ..support import files
-from ..training.recipe import RecipeKeywords
+from ..training.training_config import TrainingConfigKeywords
 from .command import EXIT_CODES, Command, shared
 from .conversion import checked, converted
 from .outcome import file_of, passed, require_outputs
@@ -65,7 +65,7 @@ def export(
     dynamic: tuple[str, ...],
     external_data: bool,
     training_step: bool,
-    recipe: RecipeKeywords,
+    config: TrainingConfigKeywords,
 ) -> None:
     """Convert MODEL to ONNX, and write it if parity holds.
 
@@ -82,9 +82,9 @@ def export(
     require_training_step(training_step)
     if training_step:
         if not no_check:
-            first_steps: RecipeKeywords = {"steps": CHECKED_STEPS, **recipe}
+            first_steps: TrainingConfigKeywords = {"steps": CHECKED_STEPS, **config}
             passed(trained(model, seed, verbose, first_steps, {}, dynamic), verbose, output)
-        export_training(model, seed, verbose, output, opset, dynamic, recipe)
+        export_training(model, seed, verbose, output, opset, dynamic, config)
         described = Path(output).with_suffix(".json")
         echo(f"wrote {output} and {described}" + (", unchecked" if no_check else ""))
         return

@@ -11,7 +11,7 @@ from ...runtime.errors import UsageError
 from ..options import OptionKeywords
 from ..support import files
 from ..support.progress import TerminalProgress
-from ..training.recipe import RecipeKeywords
+from ..training.training_config import TrainingConfigKeywords
 from .command import EXIT_CODES, Command, Judging, judging, shared
 from .conversion import checked
 from .outcome import file_of, finish, require_outputs
@@ -36,7 +36,7 @@ def run(
     train: bool,
     round_trip: bool,
     steps: int | None,
-    recipe: RecipeKeywords,
+    config: TrainingConfigKeywords,
     judging: Judging,
 ) -> None:
     """Compare MODEL in torch with its conversions, Cell by Cell.
@@ -58,8 +58,8 @@ def run(
     require_outputs(outputs, {"MODEL": file_of(model), "--inputs": judging.inputs})
     require_steps(model, steps)
     if steps is not None:
-        recipe["steps"] = steps
-        finish(trained(model, seed, verbose, recipe, judging.options), verbose, judging.files)
+        config["steps"] = steps
+        finish(trained(model, seed, verbose, config, judging.options), verbose, judging.files)
     options: OptionKeywords = {**judging.options, "seed": seed}
     if Path(model).suffix == ".onnx":
         if train or round_trip or onnx_file is not None:

@@ -16,14 +16,14 @@ from ..inputs.model_file import load
 from ..options import OptionKeywords
 from ..report.layout import echo
 from ..support.progress import TerminalProgress
-from ..training.recipe import DYNAMIC, OPTIMIZERS, Recipe, RecipeKeywords
+from ..training.training_config import DYNAMIC, OPTIMIZERS, TrainingConfig, TrainingConfigKeywords
 from .command import Function, quiet
 
 if TYPE_CHECKING:
     from ..report.training_report import TrainingReport
 
 TRAINING = ("optimizer", "lr", "weight_decay", "loss_scale", "clip_norm", "accumulate", "frozen")
-"""Options that say how to train, by the names of their values: fields of `RecipeKeywords`."""
+"""Options that say how to train, by the names of their values: fields of `TrainingConfigKeywords`."""
 
 CHECKED_STEPS = 2
 """How many steps `parity export --training-step` compares with torch's before it writes."""
@@ -58,12 +58,12 @@ class LossScale(click.ParamType[float | str]):
 
 
 def training_options(function: Function) -> Function:
-    """The options of training, which the command is given as one `recipe`."""
+    """The options of training, which the command is given as one `config`."""
 
     @functools.wraps(function)
     def command(**values: Any) -> Any:
-        recipe = {name: values.pop(name) for name in TRAINING}
-        return function(recipe=recipe, **values)
+        config = {name: values.pop(name) for name in TRAINING}
+        return function(config=config, **values)
 
     decorated: Any = command
     for decorate in (
@@ -148,7 +148,7 @@ def export_training(
     output: str,
     opset: int | None,
     dynamic: Sequence[str],
-    recipe: RecipeKeywords,
+    config: TrainingConfigKeywords,
 ) -> None:
     """Write a step of training of a model file, and the JSON file that describes it.
 
@@ -183,7 +183,7 @@ def export_training(
         for name, value in bound.items()
         for path, leaf in pytree.tree_flatten_with_path(value)[0]
     }
-    step = training_step(program, None, **Recipe(**recipe).step_arguments())
+    step = training_step(program, None, **TrainingConfig(**config).step_arguments())
     names = tuple(called[id(leaf)] for leaf in leaves)
     # of a module in another dtype, what is trained is that module in float32
     given = zip(map(as_array, leaves), program.inputs, strict=True)
@@ -196,7 +196,7 @@ def trained(
     model: str,
     seed: int,
     verbose: bool,
-    recipe: RecipeKeywords,
+    config: TrainingConfigKeywords,
     options: OptionKeywords,
     dynamic: Sequence[str] = (),
 ) -> TrainingReport:
@@ -221,7 +221,7 @@ def trained(
                 model=user_file.name,
                 seed=seed,
                 progress=progress,
-                **recipe,
+                **config,
             )
     if user_file.cell is not None:
         report.notes.append("the port was not trained: parity.assert_training_parity compares it with its own script")

@@ -54,7 +54,7 @@ def owners(cells: Mapping[str, CellReport], reference: Side, records: Records) -
     Where the name tells of none, as in many ONNX files, it is the one that uses it.
     """
     names = [*reference.parameters(), *records.updates, *records.buffers, *records.parameter_gradients]
-    return {name: owner(name, cells) or records.homes.get(name, "") for name in names}
+    return {name: owner(name, cells) or records.parameter_users.get(name, "") for name in names}
 
 
 def owner(name: str, cells: Mapping[str, CellReport]) -> str:

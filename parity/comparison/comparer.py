@@ -56,7 +56,7 @@ class Comparer:
 
     def compare(self, check: str, candidate: Records) -> list[tuple[str, Comparison]]:
         """All comparisons of a run of the side: (Cell path, comparison)."""
-        found: list[tuple[str, Comparison]] = [*self._misfits(check, candidate), *self._values(check, candidate)]
+        found: list[tuple[str, Comparison]] = [*self._mismatches(check, candidate), *self._values(check, candidate)]
         if candidate.raised and self.feeding != "isolated":
             return found  # nothing came out
         misshapen: set[str] = set(candidate.raised)
@@ -81,12 +81,12 @@ class Comparer:
             found += [(path, comparison) for path, comparison in gradients if path not in misshapen]
         return found
 
-    def _misfits(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+    def _mismatches(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         """Calls that differ in more than numbers."""
-        for misfit in candidate.misfits:
-            fields = {"status": FAIL, "reason": misfit.reason}
-            found = self._comparison(check, misfit.kind, misfit.tensor, misfit.call, fields, misfit.source)
-            yield misfit.path, found
+        for mismatch in candidate.mismatches:
+            fields = {"status": FAIL, "reason": mismatch.reason}
+            found = self._comparison(check, mismatch.kind, mismatch.tensor, mismatch.call, fields, mismatch.source)
+            yield mismatch.path, found
 
     def _concerns(self, key: Key) -> bool:
         return self.feeding == "isolated" or key.path == ""

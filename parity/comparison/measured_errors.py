@@ -9,8 +9,8 @@ from ..sides.records import Array
 from ..verdicts.deviations import reference_error
 from ..verdicts.judge import ROUNDING_FACTOR, epsilon
 
-MOST_SAMPLES = 12
-MOST_DOUBLE_SAMPLES = 2
+MAX_SAMPLES = 12
+MAX_FLOAT64_SAMPLES = 2
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -55,6 +55,6 @@ def jitter_of(sample: int, *, wide: bool) -> tuple[float, float]:
     Where `wide`, the last runs are jittered by as much as a Cell may be off, and what passes may reach their errors
     twice over.
     """
-    if not wide or sample < MOST_SAMPLES // 2:
+    if not wide or sample < MAX_SAMPLES // 2:
         return 0.5, 1.0
     return 0.5 * ROUNDING_FACTOR, ROUNDING_FACTOR / 2

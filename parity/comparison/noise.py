@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...runtime.ir.types import is_floating
 from ..sides.records import Array, Key, Records, Run, Side
 from ..verdicts.deviations import differing
-from .measured_errors import MOST_DOUBLE_SAMPLES, MOST_SAMPLES, MeasuredErrors, jitter_of
+from .measured_errors import MAX_FLOAT64_SAMPLES, MAX_SAMPLES, MeasuredErrors, jitter_of
 
 ErrorKey = Key | tuple[str, str]
 """A boundary, `("parameter", name)`, `("update", name)`, or a share `(name, path)`."""
@@ -54,7 +54,7 @@ class Noise:
 
     def sample(self) -> bool:
         """Make one more run; False if enough have been made."""
-        if self.samples >= MOST_SAMPLES:
+        if self.samples >= MAX_SAMPLES:
             return False
         if self.samples:
             self._sample(self.samples)
@@ -64,7 +64,7 @@ class Noise:
 
     def sample_double(self) -> bool:
         """Make one more run in float64, with a jitter; False if enough have been made."""
-        if self.double_samples >= MOST_DOUBLE_SAMPLES:
+        if self.double_samples >= MAX_FLOAT64_SAMPLES:
             return False
         self.double_samples += 1
         run = replace(self.run, dtype="float64", jitter=self.double_samples)
@@ -82,8 +82,8 @@ class Noise:
         run = replace(self.run, dtype="float64")
         for side in sides:
             exact = side.run(run)
-            for way in range(1, side.abilities.moves + 1):
-                self._errors.add("float64", _measurable(side.run(replace(run, moved=way)), exact))
+            for way in range(1, side.capabilities.perturbations + 1):
+                self._errors.add("float64", _measurable(side.run(replace(run, perturbed=way)), exact))
         self.rounded_numbers = True
         return True
 

@@ -95,7 +95,7 @@ class Trial:
 
     def judge(self, side: Side) -> Found:
         """All comparisons of a side: (Cell path, comparison). With `fail_fast`, up to the first run that fails."""
-        can = side.abilities
+        can = side.capabilities
         grads = self.options.grads and can.gradients
         feedings = [ISOLATED, END_TO_END] if can.cells else [END_TO_END]
         self.progress.stage(side.name, len(can.checks) * len(feedings))
@@ -168,10 +168,10 @@ class Trial:
 
         What a network keeps in places that the other side doesn't have, first shows there.
         """
-        if not side.abilities.second_call or self._second is None:
+        if not side.capabilities.second_call or self._second is None:
             return []
         run, truth, noise = self._second
-        can = side.abilities
+        can = side.capabilities
         tolerance = Tolerance(noise.run.dtype)
         comparer = Comparer(
             side.name, SECOND_CALL, truth, noise, tolerance, self.owners, grads=False, is_port=can.is_port
@@ -190,7 +190,7 @@ class Trial:
     @cached_property
     def _second(self) -> tuple[Run, Records, Noise] | None:
         """The reference's second call: how it is made, its records in float64, its rounding error if it is needed."""
-        if not self.reference.abilities.second_call:
+        if not self.reference.capabilities.second_call:
             return None
         plain = replace(self.replayed, grads=False, inner=False, cotangents=None)
         for run in (replace(plain, second="varied"), replace(plain, second="same")):

@@ -15,7 +15,7 @@ from ...runtime.programs.interpreter import bind, execute
 from ...runtime.programs.plan import plan
 from ..sides.records import Array
 
-MOST_TRIPS = 2**14
+MAX_TRIPS = 2**14
 LOOPS = frozenset({"loop", "scan"})
 VIEWS = frozenset({"boundary", "reshape", "expand", "transpose", "slice"})  # whose results share memory
 
@@ -40,7 +40,7 @@ def require_affordable(program: Program, inputs: Sequence[Array], *, grads: bool
             "  what to do: take smaller inputs, by --shape or --inputs"
         )
     if any(node.op in LOOPS for node in program.nodes):
-        with at_most(MOST_TRIPS):
+        with at_most(MAX_TRIPS):
             execute(program, list(inputs))
 
 

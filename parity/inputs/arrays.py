@@ -14,11 +14,11 @@ import numpy as np
 
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import Value
-from ...runtime.memory import require_room
+from ...runtime.memory import check_memory
 
 Array = np.ndarray[Any, Any]
 
-LONGEST_HEADER = 2**16  # bytes before the data of an array
+MAX_HEADER_BYTES = 2**16  # bytes before the data of an array
 
 _UNREADABLE = (
     EOFError, KeyError, NotImplementedError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
@@ -76,7 +76,7 @@ def _read(archive: zipfile.ZipFile, path: str, value: Value) -> Array:
     sizes = value.type.sizes
     if len(shape) != value.type.rank or (sizes is not None and shape != sizes):
         raise UsageError(f"{path}: {value.name} must be {value.type}, given {dtype}{list(shape)}")
-    require_room(shape, dtype)
+    check_memory(shape, dtype)
     with archive.open(name) as file:
         array: Array = np.lib.format.read_array(file, allow_pickle=False)
     return array
@@ -84,7 +84,7 @@ def _read(archive: zipfile.ZipFile, path: str, value: Value) -> Array:
 
 def _declared(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and dtype that an .npy file begins with, in a header that states its own length."""
-    file = io.BytesIO(file.read(LONGEST_HEADER))
+    file = io.BytesIO(file.read(MAX_HEADER_BYTES))
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)

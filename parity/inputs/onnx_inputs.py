@@ -22,7 +22,7 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.dims import SymbolicDim, evaluate, symbols_in
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, FLOAT64, Value, is_floating
-from ...runtime.memory import require_room
+from ...runtime.memory import check_memory
 from ..sides.records import Array
 from .arrays import array_shapes, read_arrays
 from .sizes import Sizes, described
@@ -32,7 +32,7 @@ OTHER_SIZES = ((2, 64), (1, 64), (2, 224), (1, 224), (1, 256), (1, 512), (1, 102
 """Sizes of counts (of samples, of states) and of extents (in space or time), where a model doesn't run at `SIZES`."""
 POWERS = np.dtype(ml_dtypes.float8_e8m0fnu)  # of two, in which 0 and what is negative is NaN
 OTHER_TEXT = "a text"
-LARGEST = 2**24  # elements of a generated input
+MAX_INPUT_ELEMENTS = 2**24  # elements of a generated input
 PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
 
@@ -181,7 +181,7 @@ def _fits(values: Sequence[Value], sizes: Sizes) -> bool:
         shapes = [[evaluate(dim, sizes) for dim in value.shape] for value in values]
     except ZeroDivisionError:
         return False
-    return all(min(shape, default=0) >= 0 and math.prod(shape) <= LARGEST for shape in shapes)
+    return all(min(shape, default=0) >= 0 and math.prod(shape) <= MAX_INPUT_ELEMENTS for shape in shapes)
 
 
 def _example(values: Sequence[Value]) -> str:
@@ -251,9 +251,9 @@ def generated(
     rng = np.random.default_rng(seed)
     arrays: list[Array] = []
     shapes = [tuple(evaluate(dim, sizes) for dim in value.shape) for value in values]
-    require_room((sum(math.prod(shape) for shape in shapes),), FLOAT64)
+    check_memory((sum(math.prod(shape) for shape in shapes),), FLOAT64)
     for value, shape in zip(values, shapes, strict=True):
-        require_room(shape, FLOAT64)
+        check_memory(shape, FLOAT64)
         if value.dtype == TEXT:
             arrays.append(rng.choice(np.array([*texts, OTHER_TEXT], np.str_), shape))
         elif value.dtype == BOOL:

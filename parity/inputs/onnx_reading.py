@@ -23,7 +23,7 @@ from ..results.notes import warnings_as_notes
 from ..sides.records import Array
 from .onnx_inputs import Declared, runnable
 
-LONGEST = 300  # characters of a reason in a note
+MAX_REASON_LENGTH = 300  # characters of a reason in a note
 SHOWN = 4  # operators that are named in it
 
 
@@ -51,7 +51,8 @@ class OnnxFile:
             others = f" and {len(names) - SHOWN} others" if len(names) > SHOWN else ""
             return f"{self.path} can't be read as a program for want of {', '.join(names[:SHOWN])}{others}"
         said = str(self.error).partition("\n")[0]
-        return f"{self.path} can't be read as a program: {said if len(said) <= LONGEST else f'{said[:LONGEST]}...'}"
+        reason = said if len(said) <= MAX_REASON_LENGTH else f"{said[:MAX_REASON_LENGTH]}..."
+        return f"{self.path} can't be read as a program: {reason}"
 
 
 def read(path: str, shapes: Shapes, model: ModelProto | None = None) -> OnnxFile:

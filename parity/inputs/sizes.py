@@ -23,15 +23,15 @@ from ...runtime.ir.program import Program
 
 Sizes = dict[str, int]
 
-MOST_NUMBERS = 64
+MAX_NUMBERS = 64
 """Elements of a constant that may be sizes; a larger one is a table."""
-MOST_TIMES = 16
+MAX_FACTOR = 16
 """How many times as much as the example a comparison at other sizes may cost, unless it costs next to nothing."""
 NEXT_TO_NOTHING = 10**6
 """Products of a size and a parameter."""
-MOST_STEPS = 64
+MAX_STEPS = 64
 """How far above a size others are tried, where a spec assumes something of it."""
-LARGEST = 256
+MAX_SIZE = 256
 """Numbers beyond which no size is tried: sums of so many terms are rounded otherwise on each side."""
 
 
@@ -67,7 +67,7 @@ def _assumed(
     sizes: Sizes, limits: Mapping[str, tuple[int, int | None]], agrees: Callable[[Sizes], bool]
 ) -> Sizes | None:
     """These sizes, or the next above for which what a `ShapesSpec` assumes holds; None if there are none near."""
-    for step in range(MOST_STEPS):
+    for step in range(MAX_STEPS):
         tried = {name: size + step for name, size in sizes.items()}
         within = all(most is None or tried[name] <= most for name, (_, most) in limits.items() if name in tried)
         if within and agrees(tried):
@@ -85,7 +85,7 @@ def _beyond(
 ) -> list[Sizes]:
     """Sizes beyond the numbers in the program: of all dimensions together if that is affordable, else of each alone."""
     parameters = max(1, sum(p.data.size for p in program.parameters.values()))
-    most = max(MOST_TIMES * math.prod(example.values()) * parameters, NEXT_TO_NOTHING)
+    most = max(MAX_FACTOR * math.prod(example.values()) * parameters, NEXT_TO_NOTHING)
 
     def is_affordable(sizes: Sizes) -> bool:
         return math.prod(sizes.values()) * parameters <= most
@@ -94,7 +94,7 @@ def _beyond(
     for name in odd:
         highest = limits.get(name, (1, None))[1]
         tried = max(odd[name], example[name])
-        steps = (_next_odd(number, numbers) for number in sorted(numbers, reverse=True) if tried <= number <= LARGEST)
+        steps = (_next_odd(number, numbers) for number in sorted(numbers, reverse=True) if tried <= number <= MAX_SIZE)
         fits = (n for n in steps if (highest is None or n <= highest) and is_affordable(ones | {name: n}))
         size = next(fits, None)
         if size is not None:
@@ -123,7 +123,7 @@ def _distinct(sizes: Sizes, numbers: set[int]) -> Sizes:
 
 def numbers_in(program: Program) -> set[int]:
     """The integers above 1 that stand in a program: in attributes of its nodes, in small constants, in dimensions."""
-    constants = (constant.data for constant in program.constants if constant.data.size <= MOST_NUMBERS)
+    constants = (constant.data for constant in program.constants if constant.data.size <= MAX_NUMBERS)
     values = itertools.chain(_integers(node.attributes for node in program.nodes), *map(_elements, constants))
     return {abs(value) for value in values if abs(value) > 1}
 

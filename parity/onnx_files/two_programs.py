@@ -18,7 +18,7 @@ from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.onnxruntime_side import OnnxModelSide
-from ..sides.records import Abilities, Array, Records, Run
+from ..sides.records import Array, Capabilities, Records, Run
 from ..sides.rounded_numbers import weights_of_one
 from ..support.progress import Progress
 
@@ -44,18 +44,20 @@ class TwoPrograms:
     def judged(self, arrays: list[Array]) -> Report:
         """The candidate held against the reference."""
         others = self.inputs.arguments(paired(self.first, self.second, arrays))
-        believed, side = self._believed(arrays), self._side(arrays)
+        reference, side = self._reference_side(arrays), self._side(arrays)
         if not self.alike or self.rounding_only:
-            checks = tuple(check for check in side.abilities.checks if not self.rounding_only or check[0] == "rounding")
-            side.abilities = Abilities(checks, cells=self.alike)
+            checks = tuple(
+                check for check in side.capabilities.checks if not self.rounding_only or check[0] == "rounding"
+            )
+            side.capabilities = Capabilities(checks, cells=self.alike)
         if self.rounding_only:
             side.program = _with_weights_of(self.first, self.second)
         if not self.with_runtime:
-            return judged(believed, [side], self.options, self.progress, rounded=[believed, side])
+            return judged(reference, [side], self.options, self.progress, rounded=[reference, side])
         name, dtype, provider = f"{self.candidate} in onnxruntime", self.runtime_dtype, self.options.provider
         kind = _InHalf if self.rounding_only else OnnxModelSide
         runtime = kind(name, self.candidate, others, {}, dtype=dtype, provider=provider)
-        return judged(believed, [side, runtime], self.options, self.progress, rounded=[believed, side])
+        return judged(reference, [side, runtime], self.options, self.progress, rounded=[reference, side])
 
     def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
         """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
@@ -64,7 +66,7 @@ class TwoPrograms:
             resized = generated_inputs(self.first, self.options.seed, sizes)
             forward = Run("float64", grads=False)
             try:
-                self._believed(resized).run(forward)
+                self._reference_side(resized).run(forward)
             except CellbridgeError as error:
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
                 continue
@@ -81,7 +83,7 @@ class TwoPrograms:
             except UsageError as error:  # results of no element, say, or that aren't finite
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
-    def _believed(self, arrays: list[Array]) -> InterpreterSide:
+    def _reference_side(self, arrays: list[Array]) -> InterpreterSide:
         return self._interpreted(self.reference, self.first, arrays, self.second)
 
     def _side(self, arrays: list[Array]) -> InterpreterSide:
@@ -101,7 +103,7 @@ class _InHalf(OnnxModelSide):
         records = super().run(run)
         for key, array in records.values.items():
             if is_floating(array.dtype):
-                records.values[key] = array.astype(as_dtype(self.abilities.checks[0][1]))
+                records.values[key] = array.astype(as_dtype(self.capabilities.checks[0][1]))
         return records
 
 

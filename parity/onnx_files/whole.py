@@ -24,7 +24,7 @@ NOT_OPTIMIZED = "onnxruntime without optimizations"
 
 
 MORE = 65  # samples, besides the few that inputs are generated with: of many branches each takes one
-LARGEST = 2**22  # elements of an input with so many samples
+MAX_ELEMENTS = 2**22  # elements of an input with so many samples
 
 
 def whole(
@@ -60,7 +60,7 @@ def whole(
         report = compared(believed(arrays), arrays)
     except SessionError as error:
         raise unread.error from error
-    more = more_samples(ours, arrays, MORE, LARGEST, options.seed)
+    more = more_samples(ours, arrays, MORE, MAX_ELEMENTS, options.seed)
     if generated and first.program is None and more is not None:
         sizes, many = more
         label = described(sizes)

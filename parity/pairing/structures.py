@@ -12,7 +12,7 @@ from typing import Any
 
 from ...runtime.tree import Structure
 
-MOST_SHOWN = 300
+MAX_SHOWN = 300
 """Characters of a structure that are shown."""
 
 
@@ -163,7 +163,7 @@ def _class(container: Structure) -> str:
 def _kind(structure: Structure) -> str:
     if structure.kind == "tensor":
         return "a tensor"
-    return repr(structure.constant)[:MOST_SHOWN] if structure.kind == "constant" else _class(structure)
+    return repr(structure.constant)[:MAX_SHOWN] if structure.kind == "constant" else _class(structure)
 
 
 def _at(where: str) -> str:
@@ -173,7 +173,7 @@ def _at(where: str) -> str:
 def described(structure: Structure) -> str:
     """A structure in one line: `{logits: tensor, states: (tensor, tensor)}`."""
     text = _described(structure)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def _described(structure: Structure) -> str:

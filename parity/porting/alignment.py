@@ -15,7 +15,7 @@ from ..pairing.cells import Pairing
 from ..sides.layouts import Layout, alike, layout_of
 from ..sides.records import INPUT, OUTPUT, Key, Records, Run, Side
 
-MOST_ROUNDS = 24
+MAX_ROUNDS = 24
 DIVIDED = "they share the work with the Cell around otherwise"
 
 Sides = Callable[[Pairing, Mapping[Key, Layout]], tuple[Side, Side]]
@@ -42,9 +42,9 @@ def align(sides: Sides, pairing: Pairing) -> Alignment:
         pairing: of the two.
     """
     aligner = _Aligner(pairing)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         reference, side = sides(aligner.pairing, aligner.layouts)
-        ((_, dtype), *_) = side.abilities.checks
+        ((_, dtype), *_) = side.capabilities.checks
         truth = reference.run(Run("float64", grads=False))
         records = side.run(
             Run(dtype, grads=False, draws=truth.draws, feed=truth, slots=truth.slots, result=truth.result)
@@ -150,9 +150,9 @@ class _Seen:
     def called_otherwise(self) -> dict[str, str]:
         """Cells that are called with other tensors, more or less often, or in another order; and how."""
         found: dict[str, list[str]] = {}
-        for misfit in self.records.misfits:
-            if misfit.path and misfit.path not in self.records.raised:
-                found.setdefault(misfit.path, []).append(misfit.reason)
+        for mismatch in self.records.mismatches:
+            if mismatch.path and mismatch.path not in self.records.raised:
+                found.setdefault(mismatch.path, []).append(mismatch.reason)
         counts: dict[str, int] = {}
         for call in self.calls:
             counts[call.path] = call.index + 1

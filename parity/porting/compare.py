@@ -79,7 +79,7 @@ def compare_port(
         if pair.module in report.cells:
             place = "" if pair.cell == pair.module else f" at {pair.cell}"
             report.cells[pair.module].counterpart = pair.cell_class + place
-    for path, comparison in [*trial.selected(_misfits(side.name, carried)), *trial.judge(side)]:
+    for path, comparison in [*trial.selected(_mismatches(side.name, carried)), *trial.judge(side)]:
         report.cells[path].comparisons.append(comparison)
     report.notes += eval_mode_notes(module, options.train) + trial.notes + _notes(carried, side, aligned)
     explain_failures(report, module, cell, aligned.pairing, carried, trial.truth)
@@ -97,11 +97,11 @@ def _pairs(pairing: Pairing) -> list[PairedCell]:
     return pairs
 
 
-def _misfits(side: str, weights: Weights) -> list[tuple[str, Comparison]]:
+def _mismatches(side: str, weights: Weights) -> list[tuple[str, Comparison]]:
     """Parameters without counterpart."""
     return [
         (m.module, Comparison(side, "meaning", "isolated", "parameter", m.name, 0, FAIL, m.reason, shape=m.shape))
-        for m in weights.misfits
+        for m in weights.mismatches
     ]
 
 

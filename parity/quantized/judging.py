@@ -19,7 +19,7 @@ from .runs import Apart, measured
 from .weights import Rounded
 
 CHECK = "quantization"
-FEWEST = 6  # quantizers of which one can stand apart
+MIN_QUANTIZERS = 6  # quantizers of which one can stand apart
 OCTAVES = 1.5
 """How far a quantizer's range may be from what its values need, in powers of two, beyond the others'."""
 SPREADS = 8.0  # ... or in median deviations of the others
@@ -182,7 +182,7 @@ def _range(each: Quantized) -> str:
 def _stands_apart(quantized: Sequence[Quantized], apart: Mapping[str, Apart]) -> dict[str, str]:
     """What is wrong with quantizers whose range is another than their values need, more than that of the others."""
     ratios = dict(_ratios(quantized, apart))
-    if len(ratios) < FEWEST:
+    if len(ratios) < MIN_QUANTIZERS:
         return {}
     logs = np.array(list(ratios.values()))
     middle = float(np.median(logs))

@@ -62,11 +62,11 @@ def failure_lines(report: NetworkResult, width: int) -> list[Text]:
 
 
 def _tree_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
-    drawn = tree(report, everything=verbose)
-    rows = [Row(line.followed, _columns(line)) for line in (drawn if verbose else drawn[:TREE])]
+    sampled = tree(report, everything=verbose)
+    rows = [Row(line.followed, _columns(line)) for line in (sampled if verbose else sampled[:TREE])]
     lines = tree_lines(("Cell", "class", "verdict", "outputs", "gradients", "Cells"), rows, width, left=3)
-    if len(drawn) > len(rows):
-        lines.append(Text(f"… and {counted(len(drawn) - len(rows), 'line')} more (-v shows them)", "dim"))
+    if len(sampled) > len(rows):
+        lines.append(Text(f"… and {counted(len(sampled) - len(rows), 'line')} more (-v shows them)", "dim"))
     compared = [c for cell in report.cells.values() for c in cell.comparisons]
     if compared:
         legend = f"1.0× is {report.reference}'s own rounding error, measured against float64."

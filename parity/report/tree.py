@@ -13,7 +13,7 @@ from ..results.network_result import NetworkResult
 
 AFFECTED = "affected"  # fails end to end only, by the fault of other Cells
 ROOM = 24  # lines that are read at a glance
-FEWEST = 5  # siblings that are worth a group
+MIN_SIBLINGS = 5  # siblings that are worth a group
 
 
 Form = tuple[str, str, tuple[Any, ...]]  # class, verdict, and labels and forms of the children
@@ -84,14 +84,14 @@ def tree(report: NetworkResult, everything: bool = False) -> list[Line]:
     which it still fits a screen. Numbered siblings of one class that are all well are collapsed to one line, and those
     in which the same Cells fail are laid open once.
     """
-    drawn = _Tree(report)
+    sampled = _Tree(report)
     if everything:
-        return list(drawn.lines(depth=None))
-    lines = list(drawn.lines(depth=1))
-    if set(drawn.verdicts.values()) - {PASS, INLINED, NOT_REACHED, UNPAIRED}:
+        return list(sampled.lines(depth=None))
+    lines = list(sampled.lines(depth=1))
+    if set(sampled.verdicts.values()) - {PASS, INLINED, NOT_REACHED, UNPAIRED}:
         return lines
     for depth in range(2, 2 + max((path.count(".") for path in report.cells), default=0)):
-        deeper = list(drawn.lines(depth))
+        deeper = list(sampled.lines(depth))
         if len(deeper) > ROOM:
             break
         lines = deeper
@@ -152,7 +152,7 @@ class _Tree:
                 groups[-1].append(stack)
             else:
                 groups.append([stack])
-        return [part for group in groups for part in ([group] if len(group) >= FEWEST else [[s] for s in group])]
+        return [part for group in groups for part in ([group] if len(group) >= MIN_SIBLINGS else [[s] for s in group])]
 
     def _continues(self, one: Branch, other: Branch) -> bool:
         (name, number), (other_name, other_number) = _number(one.label), _number(other.label)

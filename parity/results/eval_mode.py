@@ -6,7 +6,7 @@ import torch
 
 from ...converter.capture.modes import kept_in_eval_mode
 
-MOST_NAMES = 12
+MAX_NAMES = 12
 
 
 def eval_mode_notes(module: torch.nn.Module, train: bool) -> list[str]:
@@ -14,5 +14,5 @@ def eval_mode_notes(module: torch.nn.Module, train: bool) -> list[str]:
     paths = kept_in_eval_mode(module) if train else []
     if not paths:
         return []
-    more = f" and {len(paths) - MOST_NAMES} more" if len(paths) > MOST_NAMES else ""
-    return [f"in eval mode, as the module has them, the others in train mode: {', '.join(paths[:MOST_NAMES])}{more}"]
+    more = f" and {len(paths) - MAX_NAMES} more" if len(paths) > MAX_NAMES else ""
+    return [f"in eval mode, as the module has them, the others in train mode: {', '.join(paths[:MAX_NAMES])}{more}"]

@@ -23,7 +23,7 @@ from .cell_arguments import arguments
 from .cell_watcher import Watcher
 from .frameworks import Framework
 from .layouts import Layout
-from .records import Abilities, Array, Key, ParameterInfo, Records, Run
+from .records import Array, Capabilities, Key, ParameterInfo, Records, Run
 
 
 class CellSide:
@@ -53,7 +53,7 @@ class CellSide:
         self.working_dtype = as_dtype(working_dtype)
         dtypes = {"meaning": "float64", "rounding": working_dtype}
         asked = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
-        self.abilities = Abilities(
+        self.capabilities = Capabilities(
             tuple((check, dtypes[check]) for check in asked), is_port=True, second_call=framework.replays
         )
         self.args, self.kwargs = arguments(cell, module, args, kwargs)
@@ -61,7 +61,7 @@ class CellSide:
     def parameters(self) -> dict[str, ParameterInfo]:
         """The module's parameters as the Cell has them: their values were carried over, whether they are trained not.
 
-        What has no counterpart is a misfit of `weights` and is here as it is there.
+        What has no counterpart is a mismatch of `weights` and is here as it is there.
         """
         found = {}
         for name, trainable in self.weights.trainable.items():
@@ -77,7 +77,7 @@ class CellSide:
             id(entry.parameter): cast_floating(self.weights.value(entry), self.working_dtype) for entry in entries
         }
         watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, run)
-        with self.framework.prepared(self.cell, values, run.dtype, self.train, bool(run.moved)), watcher.watching():
+        with self.framework.prepared(self.cell, values, run.dtype, self.train, bool(run.perturbed)), watcher.watching():
             leaves, structure = pytree.tree_flatten((self.args, self.kwargs))
             places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (torch.Tensor, np.ndarray))]
             arrays = [as_array(leaves[i]) for i in places]

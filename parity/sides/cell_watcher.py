@@ -27,7 +27,7 @@ from .records import (
     Array,
     Draw,
     Key,
-    Misfit,
+    Mismatch,
     Records,
     Run,
     fed,
@@ -88,7 +88,7 @@ class Watcher:
                 stack.enter_context(hooked(self.framework, cell, before, after, shares))
                 stack.enter_context(self._guarded(cell))
             if self.framework.replays:
-                stack.enter_context(self.framework.drawing(self._drawn))
+                stack.enter_context(self.framework.drawing(self._sampled))
             yield
 
     def called(self, function: Callable[[], Any]) -> list[Any]:
@@ -127,7 +127,7 @@ class Watcher:
             here, count = self._calls.get(path, 0), there.get(path, 0)
             if here > count or (here < count and path not in lost and self.run.feed is not None):
                 reason = f"called {_times(here)} here, {_times(count)} there"
-                self.records.misfits.append(Misfit(path, min(here, count), "call", "", reason))
+                self.records.mismatches.append(Mismatch(path, min(here, count), "call", "", reason))
 
     def _behind_exceptions(self) -> set[str]:
         """Cells that may not have been called because one that calls them raised an exception."""
@@ -186,7 +186,9 @@ class Watcher:
         """Note a call with more tensors than the reference's, or fewer."""
         if (call.path, call.index, OUTPUT) in self.run.slots and len(slots) != len(reference):
             own, theirs = (f"{len(names)} tensors ({', '.join(names)})" for names in (slots, reference))
-            self.records.misfits.append(Misfit(call.path, call.index, "call", "", f"{what} {own} here, {theirs} there"))
+            self.records.mismatches.append(
+                Mismatch(call.path, call.index, "call", "", f"{what} {own} here, {theirs} there")
+            )
 
     def _crossed(
         self, call: CellCall, kind: str, gradient_kind: str, names: Sequence[str | None], tensors: Sequence[Any]
@@ -247,7 +249,7 @@ class Watcher:
             return False
         call = self._backward[-1]
         reason = f"raises {_said(error)} in its backward pass; the gradients before it are not known"
-        self.records.misfits.append(Misfit(call.path, call.index, "call", "", reason, user_line(error)))
+        self.records.mismatches.append(Mismatch(call.path, call.index, "call", "", reason, user_line(error)))
         self.records.broken = True
         return True
 
@@ -289,8 +291,8 @@ class Watcher:
         call = self.running[-1].call
         error._noted = True  # type: ignore[attr-defined]
         source = "" if isinstance(error, CellbridgeError) else user_line(error)
-        misfit = Misfit(call.path, call.index, "call", "", f"raises {_said(error)}", source)
-        self.records.misfits.append(misfit)
+        mismatch = Mismatch(call.path, call.index, "call", "", f"raises {_said(error)}", source)
+        self.records.mismatches.append(mismatch)
         self.records.raised.add(call.path)
 
     def _reference_outputs(self, call: CellCall) -> Any:
@@ -332,7 +334,7 @@ class Watcher:
 
     # ---- random draws ----
 
-    def _drawn(self, kind: str, array: Array) -> Array:
+    def _sampled(self, kind: str, array: Array) -> Array:
         call = self.running[-1].call if self.running else CellCall("", "", 0, None)
         cell = (call.path, call.index)
         draw = Draw(*cell, self._draws.get(cell, 0))

@@ -15,7 +15,7 @@ from ...runtime.eager.backward import record
 from ...runtime.ir.types import FLOAT64, as_dtype, is_floating
 from ...runtime.nn.cell import Cell
 from ...runtime.ops import random
-from ...runtime.precision import computing_throughout_in
+from ...runtime.precision import force_dtype
 from ..dtypes import cast_floating
 from . import rounded_numbers
 from .frameworks import Pull
@@ -54,8 +54,8 @@ class Eager:
     def cross(self, tensor: Tensor, passed: Array, pull: Pull) -> Tensor:
         """A tensor with the elements `passed`, whose gradient goes, as `pull` returns it, to `tensor`."""
 
-        def pulled(arrived: list[Any]) -> Sequence[Any]:
-            gradient = pull(arrived[0].asnumpy())
+        def pulled(output_cotangents: list[Any]) -> Sequence[Any]:
+            gradient = pull(output_cotangents[0].asnumpy())
             return (None if gradient is None else wrapped(gradient),)
 
         if not self.tracked(tensor):
@@ -83,7 +83,7 @@ class Eager:
                 gradient = wrapped(seed.astype(output.dtype))
                 cotangents[number] = cotangents[number] + gradient if number in cotangents else gradient
         with tape.recording(None):
-            recording.pull_back(forward.start, cotangents)
+            recording.backward(forward.start, cotangents)
         of_inputs = [cotangents.get(forward.numbers.get(i, 0)) for i in range(len(inputs))]
         numbers = {key: number for key, (number, *_) in forward.parameters.items()}
         of_parameters = [cotangents.get(numbers.get(id(p), 0)) for p in parameters]
@@ -92,7 +92,7 @@ class Eager:
 
     @contextlib.contextmanager
     def prepared(
-        self, cell: Cell, values: Mapping[int, Array], dtype: str, train: bool, moved: bool = False
+        self, cell: Cell, values: Mapping[int, Array], dtype: str, train: bool, perturbed: bool = False
     ) -> Iterator[None]:
         """Within the context, Parameters, and tensors that Cells hold, are in `dtype`; afterwards all is as before."""
         wanted = as_dtype(dtype)
@@ -107,11 +107,13 @@ class Eager:
                 inner.training = inner.training if mixed else train
                 inner.requires_grad, inner._forward_run = False, None
                 for name, value in list(inner.__dict__.items()):
-                    if name not in ("_params", "_cells") and not moved:  # else operators are to see what was rounded
+                    if (
+                        name not in ("_params", "_cells") and not perturbed
+                    ):  # else operators are to see what was rounded
                         inner.__dict__[name] = _converted(value, wanted)
             cell.phase = "train" if train else "predict"
-            taken_in = rounded_numbers.moved if moved else None
-            with computing_throughout_in(wanted, taken_in) if wanted == FLOAT64 else contextlib.nullcontext():
+            cast_external = rounded_numbers.perturbed if perturbed else None
+            with force_dtype(wanted, cast_external) if wanted == FLOAT64 else contextlib.nullcontext():
                 yield
         finally:
             for inner, state, own, children in states:

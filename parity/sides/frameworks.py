@@ -51,11 +51,11 @@ class Framework(Protocol):
         """
 
     def prepared(
-        self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool, moved: bool = False
+        self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool, perturbed: bool = False
     ) -> AbstractContextManager[None]:
         """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards all is as before.
 
-        If `moved`, other numbers are off as `rounded_numbers` says.
+        If `perturbed`, other numbers are off as `rounded_numbers` says.
         """
 
     def drawing(self, observer: Callable[[str, Array], Array]) -> AbstractContextManager[None]:

@@ -27,13 +27,13 @@ from .records import (
     ParameterInfo,
     Records,
     Run,
-    drawn_cotangents,
     fed_value,
-    native_abilities,
+    native_capabilities,
     output_slots,
+    random_cotangents,
     reference_slot,
 )
-from .rounded_numbers import SAMPLES, moved_program
+from .rounded_numbers import SAMPLES, perturbed_program
 
 
 class InterpreterSide:
@@ -58,14 +58,14 @@ class InterpreterSide:
         self.name = name
         self.program = program
         self.working_dtype = as_dtype(working_dtype)
-        self.abilities = native_abilities(working_dtype, second_call=second_call)
+        self.capabilities = native_capabilities(working_dtype, second_call=second_call)
         self.rounded = rounded
         if rounded:
-            self.abilities = replace(self.abilities, moves=SAMPLES)
+            self.capabilities = replace(self.capabilities, perturbations=SAMPLES)
         if self.working_dtype == FLOAT64:  # of a program in float32 alone it is known what it gives in another dtype
             held = (*program.inputs, *(parameter.value for parameter in program.parameters.values()))
             own = all(value.dtype == FLOAT32 for value in held if is_floating(value.dtype))
-            self.abilities = replace(self.abilities, own_precision=own)
+            self.capabilities = replace(self.capabilities, own_precision=own)
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         self._programs: dict[tuple[str, int], Program] = {}
@@ -77,9 +77,9 @@ class InterpreterSide:
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
-        program = self._program(run.dtype, run.moved)
+        program = self._program(run.dtype, run.perturbed)
         inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
-        records = Records(calls=list(program.calls), homes=_homes(program))
+        records = Records(calls=list(program.calls), parameter_users=_parameter_users(program))
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = replayed(program, run)
         updates = program.updates
@@ -101,9 +101,9 @@ class InterpreterSide:
             results = execute(program, inputs, wanted=wanted, draws=draws, observe=observer)
             records.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
             return records
-        backward = self._gradient(run.dtype, run.moved)
+        backward = self._gradient(run.dtype, run.perturbed)
         observer = _Observer(backward.program, run, records, root)
-        records.cotangents = self._drawn(program, inputs, draws) if cotangents is None else cotangents
+        records.cotangents = self._sampled(program, inputs, draws) if cotangents is None else cotangents
         seeds = [
             cotangent.astype(value.dtype) if cotangent is not None else np.zeros(_shape(value), value.dtype)
             for value, cotangent in zip(program.outputs, records.cotangents, strict=True)
@@ -119,28 +119,31 @@ class InterpreterSide:
         records.parameter_gradients |= {name: computed[value] for name, value in of_parameters.items()}
         return records
 
-    def _program(self, dtype: str, moved: int) -> Program:
-        if (dtype, moved) not in self._programs:
-            for way in {way for _, way in self._programs} - {0, moved}:  # weights in float64, which were needed once
+    def _program(self, dtype: str, perturbed: int) -> Program:
+        if (dtype, perturbed) not in self._programs:
+            for way in {way for _, way in self._programs} - {
+                0,
+                perturbed,
+            }:  # weights in float64, which were needed once
                 self._programs.pop((dtype, way), None)
                 self._gradients.pop((dtype, way), None)
             # the float64 truth keeps its digits where the network casts to float32: so does this side
             same = as_dtype(dtype) == self.working_dtype and dtype != "float64"
-            same |= dtype == "float32" and self.working_dtype == FLOAT64 and self.abilities.own_precision
-            program = moved_program(self.program, self.rounded, moved) if moved else self.program
-            self._programs[dtype, moved] = split_shared(program if same else program.astype(dtype))
-        return self._programs[dtype, moved]
+            same |= dtype == "float32" and self.working_dtype == FLOAT64 and self.capabilities.own_precision
+            program = perturbed_program(self.program, self.rounded, perturbed) if perturbed else self.program
+            self._programs[dtype, perturbed] = split_shared(program if same else program.astype(dtype))
+        return self._programs[dtype, perturbed]
 
-    def _gradient(self, dtype: str, moved: int) -> GradientProgram:
-        if (dtype, moved) not in self._gradients:
-            self._gradients[dtype, moved] = differentiate(self._program(dtype, moved), every_boundary=True)
-        return self._gradients[dtype, moved]
+    def _gradient(self, dtype: str, perturbed: int) -> GradientProgram:
+        if (dtype, perturbed) not in self._gradients:
+            self._gradients[dtype, perturbed] = differentiate(self._program(dtype, perturbed), every_boundary=True)
+        return self._gradients[dtype, perturbed]
 
     def _in_dtype(self, array: Array, dtype: str) -> Array:
         return cast_floating(cast_floating(array, self.working_dtype), as_dtype(dtype))
 
-    def _drawn(self, program: Program, inputs: list[Array], draws: dict[str, Array]) -> list[Array | None]:
-        return drawn_cotangents(execute(program, inputs, draws=draws), self.working_dtype, self.seed)
+    def _sampled(self, program: Program, inputs: list[Array], draws: dict[str, Array]) -> list[Array | None]:
+        return random_cotangents(execute(program, inputs, draws=draws), self.working_dtype, self.seed)
 
 
 def _after_a_call(program: Program, inputs: list[Array], draws: dict[str, Array]) -> Program:
@@ -214,7 +217,7 @@ def _root_outputs(program: Program, names: Sequence[str]) -> dict[str, list[str]
     return {str(node.attributes["slot"]): of_value.get(node.outputs[0], []) for node in ends}
 
 
-def _homes(program: Program) -> dict[str, str]:
+def _parameter_users(program: Program) -> dict[str, str]:
     """The Cell that uses a parameter, where that is a single one."""
     names = {parameter.value: name for name, parameter in program.parameters.items()}
     users: dict[str, set[str]] = {}

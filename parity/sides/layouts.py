@@ -11,7 +11,7 @@ import numpy as np
 from ...runtime.ir.types import is_floating
 from .records import Array
 
-MOST_AXES = 6  # whose orders are tried
+MAX_AXES = 6  # whose orders are tried
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def alike(reference: Array, other: Array) -> bool:
 
 def layout_of(other: Array, reference: Array) -> Layout | None:
     """How `other` comes of `reference` by moving elements alone; None if it doesn't, or is the same as it is."""
-    if reference.size != other.size or reference.size == 0 or reference.ndim > MOST_AXES:
+    if reference.size != other.size or reference.size == 0 or reference.ndim > MAX_AXES:
         return None
     tolerance = _tolerance(reference, other)
     ordered = np.sort(reference, axis=None), np.sort(other, axis=None)

@@ -95,7 +95,7 @@ class MindSpore:
 
     @contextlib.contextmanager
     def prepared(
-        self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool, moved: bool = False
+        self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool, perturbed: bool = False
     ) -> Iterator[None]:
         """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards all is as before."""
         cells = [inner for _, inner in cell.cells_and_names()]

@@ -93,7 +93,7 @@ def _off(array: Array, generator: np.random.Generator, units: float) -> Array:
     if array.dtype.kind != "f":
         return array
     eps = float(np.finfo(array.dtype).eps)
-    moved: Array = (array.astype(np.float64) * (1 + eps * generator.uniform(-units, units, array.shape))).astype(
+    perturbed: Array = (array.astype(np.float64) * (1 + eps * generator.uniform(-units, units, array.shape))).astype(
         array.dtype
     )
-    return moved
+    return perturbed

@@ -24,11 +24,11 @@ from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from .interpreter_side import replayed
 from .quantized_steps import CodesOfFloat64, is_quantized
-from .records import OUTPUT, Abilities, Array, Key, Misfit, ParameterInfo, Records, Run, plain_slot
+from .records import OUTPUT, Array, Capabilities, Key, Mismatch, ParameterInfo, Records, Run, plain_slot
 from .resolution import resolutions
 
-MOST_TEXTS = 4  # in a note
-LONGEST_TEXT = 40
+MAX_TEXTS = 4  # in a note
+MAX_TEXT_LENGTH = 40
 
 
 class ExportedSide:
@@ -49,7 +49,7 @@ class ExportedSide:
         self.opset = opset
         self.program = program.astype(dtype)
         self.provider = provider
-        self.abilities = Abilities((("rounding", dtype),), gradients=False, own_precision=False)
+        self.capabilities = Capabilities((("rounding", dtype),), gradients=False, own_precision=False)
         inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         # through the dtype that the program was captured in, so that every side starts from the same numbers
         captured = [cast_floating(array, value.dtype) for array, value in zip(inputs, program.inputs, strict=True)]
@@ -145,7 +145,7 @@ class OnnxModelSide:
         self.provider = provider
         known = model if isinstance(model, onnx.ModelProto) else _graph_only(model)
         quantized = is_quantized(known)
-        self.abilities = Abilities((("rounding", dtype),), gradients=False, cells=False, quantized=quantized)
+        self.capabilities = Capabilities((("rounding", dtype),), gradients=False, cells=False, quantized=quantized)
         graph = known.graph
         self.inputs = self._paired(graph, args, kwargs)
         self.resolutions = resolutions(graph)
@@ -165,7 +165,7 @@ class OnnxModelSide:
         count = len(run.slots.get(("", 0, OUTPUT), outputs))
         if len(outputs) > count:
             reason = f"returns {len(outputs)} tensors here ({', '.join(outputs)}), {count} there"
-            records.misfits.append(Misfit("", 0, "call", "", reason))
+            records.mismatches.append(Mismatch("", 0, "call", "", reason))
         for slot, (name, array) in zip(run.root_slots(list(outputs), partners), outputs.items(), strict=True):
             key = Key("", 0, OUTPUT, slot)
             records.add(key, array)
@@ -181,7 +181,7 @@ class OnnxModelSide:
         outputs = cut.run(arrays) if len(arrays) == len(self.inputs) else None
         if outputs is None:
             return self.session.run(self.inputs)
-        records.notes, records.misfits = cut.notes, cut.misfits
+        records.notes, records.mismatches = cut.notes, cut.mismatches
         return outputs
 
     def _partners(self, run: Run, names: Sequence[str]) -> tuple[list[int | None], list[str]]:
@@ -299,6 +299,6 @@ def legend(outputs: Mapping[str, Mapping[str, Array]]) -> list[str]:
     """A note on the numbers that stand for texts, if there are any."""
     items = [item for found in outputs.values() for item in found.values() if item.dtype.kind == "U"]
     texts = sorted({text for item in items for text in item.reshape(-1).tolist()})
-    shown = ", ".join(f"{_number_of(text)} for {text[:LONGEST_TEXT]!r}" for text in texts[:MOST_TEXTS])
-    more = f" and {len(texts) - MOST_TEXTS} others" if len(texts) > MOST_TEXTS else ""
+    shown = ", ".join(f"{_number_of(text)} for {text[:MAX_TEXT_LENGTH]!r}" for text in texts[:MAX_TEXTS])
+    more = f" and {len(texts) - MAX_TEXTS} others" if len(texts) > MAX_TEXTS else ""
     return [f"texts were compared by numbers that stand for them: {shown}{more}"] if texts else []

@@ -17,7 +17,7 @@ from ...converter.capture.holders import unchanged
 from ...converter.capture.modes import in_mode
 from ...converter.torch_version import torch_is
 from .fake_quantization import FAKE_QUANTIZATIONS
-from .rounded_numbers import MOVED, moved_angle, moved_tensor
+from .rounded_numbers import PERTURBATION, perturbed_angle, perturbed_tensor
 
 _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {
     torch.complex64: torch.complex128,
@@ -42,14 +42,14 @@ class DoublePrecision(TorchFunctionMode):
     its digits there. Tensors that the code holds by itself (the weights of classes in a loss, a fixed filter), which no
     conversion of the module finds, are widened where they are computed with. Numbers made from Python data keep the
     value they have in the working dtype, and so do the limits of a dtype (`torch.finfo`, the eps of an RMS norm without
-    one): they are part of the function that is computed. If `moved`, such numbers, and the angles that tables of sines
-    are made of, are off as `rounded_numbers` says.
+    one): they are part of the function that is computed. If `perturbed`, such numbers, and the angles that tables of
+    sines are made of, are off as `rounded_numbers` says.
     """
 
-    def __init__(self, working_dtype: torch.dtype, *, moved: bool = False) -> None:
+    def __init__(self, working_dtype: torch.dtype, *, perturbed: bool = False) -> None:
         super().__init__()
         self.working_dtype = working_dtype
-        self.moved = moved
+        self.perturbed = perturbed
 
     def __enter__(self) -> Any:
         self.finfo = finfo = torch.finfo
@@ -88,12 +88,12 @@ class DoublePrecision(TorchFunctionMode):
             from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
             if not from_python or made.dtype != torch.float64:
                 return made
-            return moved_tensor(made.float()) if self.moved else made.float().double()
-        if self.moved and func in _ANGLES and len(args) > _ANGLES[func]:
+            return perturbed_tensor(made.float()) if self.perturbed else made.float().double()
+        if self.perturbed and func in _ANGLES and len(args) > _ANGLES[func]:
             angle = args[_ANGLES[func]]
-            args = (*args[: _ANGLES[func]], moved_angle(angle), *args[_ANGLES[func] + 1 :])
-        if self.moved and func in _ROUNDED_GRADIENTS:
-            return _MovedGradient.apply(func(*args, **kwargs))  # type: ignore[no-untyped-call]
+            args = (*args[: _ANGLES[func]], perturbed_angle(angle), *args[_ANGLES[func] + 1 :])
+        if self.perturbed and func in _ROUNDED_GRADIENTS:
+            return _PerturbedGradient.apply(func(*args, **kwargs))  # type: ignore[no-untyped-call]
         if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
             rounded = not torch_is(2, 15) or _has_several_tensors(args[1])
             args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item() if rounded else args[2]
@@ -137,7 +137,7 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(_WIDER[tensor.dtype]) if tensor.dtype in _WIDER else tensor
 
 
-class _MovedGradient(torch.autograd.Function):
+class _PerturbedGradient(torch.autograd.Function):
     """Identity, whose gradient is off as `rounded_numbers` says."""
 
     @staticmethod
@@ -146,7 +146,7 @@ class _MovedGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> Any:
-        return g * MOVED
+        return g * PERTURBATION
 
 
 def is_inexact(tensor: torch.Tensor) -> bool:

@@ -21,8 +21,8 @@ from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from ..verdicts.judge import ROUNDING_FACTOR, epsilon
 from .float_operators import CONCAT, DYNAMIC, ON_CODES, QUANTIZE, QUANTIZED
-from .records import Array, Misfit
-from .resolution import MOST_STEPS
+from .records import Array, Mismatch
+from .resolution import MAX_STEPS
 
 MAKERS = frozenset({*QUANTIZE, *ON_CODES, CONCAT, DYNAMIC})
 FROM_THE_SAME = "though they are computed from the same codes"
@@ -39,7 +39,7 @@ class CodesOfFloat64:
     Attributes:
         notes: what a reader should know.
         approximate: codes of operators whose kernels compute with a table, and are off by a step often.
-        misfits: quantizers whose codes differ by more than single steps.
+        mismatches: quantizers whose codes differ by more than single steps.
     """
 
     def __init__(self, model: onnx.ModelProto, provider: str) -> None:
@@ -56,7 +56,7 @@ class CodesOfFloat64:
             name for node in model.graph.node if node.op_type == "QLinearSoftmax" for name in node.output
         }
         self.notes: list[str] = []
-        self.misfits: list[Misfit] = []
+        self.mismatches: list[Mismatch] = []
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, dict[str, Array]] | None:
         """The outputs, each computed by ONNX Runtime from the codes of float64; None where they can't be had."""
@@ -68,12 +68,12 @@ class CodesOfFloat64:
             as_written, results = (self._run(cut, {**inputs, **given}, optimized) for optimized in (False, True))
         except CellbridgeError:  # it can't be read as a program, or in pieces
             return None
-        moved = 0
+        changed = 0
         for name, expected in given.items():
             self._require_few(name, next(iter(as_written[_made(name)].values())), expected)
             (made,) = results.pop(_made(name)).values()
-            moved += self._moved(name, made, expected)
-        elements = "1 element" if moved == 1 else f"{moved} elements"
+            changed += self._moved(name, made, expected)
+        elements = "1 element" if changed == 1 else f"{changed} elements"
         self.notes.append(
             f"onnxruntime was judged from the codes that float64 makes at each of {len(given)} quantizers: values "
             f"between two steps fall to either side, here in {elements}"
@@ -88,31 +88,31 @@ class CodesOfFloat64:
             session.close()
 
     def _moved(self, name: str, made: Array, expected: Array) -> int:
-        """How many codes are others than they should be; by more than a step is a misfit.
+        """How many codes are others than they should be; by more than a step is a mismatch.
 
         What ONNX Runtime puts in place of operators between quantizers computes with codes, and may round otherwise.
         """
         if made.shape != expected.shape:
-            self._misfit(name, f"shape {list(made.shape)}, needed {list(expected.shape)}")
+            self._mismatch(name, f"shape {list(made.shape)}, needed {list(expected.shape)}")
             return 0
         steps = np.abs(made.astype(np.int64) - expected.astype(np.int64))
-        moved, worst = int((steps > 0).sum()), int(steps.max(initial=0))
+        changed, worst = int((steps > 0).sum()), int(steps.max(initial=0))
         if worst > 1:
-            self._misfit(name, f"{moved} of {steps.size} codes are off, by up to {worst} steps, {FROM_THE_SAME}")
-        return moved
+            self._mismatch(name, f"{changed} of {steps.size} codes are off, by up to {worst} steps, {FROM_THE_SAME}")
+        return changed
 
     def _require_few(self, name: str, made: Array, expected: Array) -> None:
         """As the file is written, only what lies between two steps may fall to the other side."""
         if made.shape != expected.shape or name in self.approximate:
             return
         steps = np.abs(made.astype(np.int64) - expected.astype(np.int64))
-        moved, worst = int((steps > 0).sum()), int(steps.max(initial=0))
+        changed, worst = int((steps > 0).sum()), int(steps.max(initial=0))
         fine = 2 * ROUNDING_FACTOR * epsilon("float32") * 2.0 ** (8 * expected.dtype.itemsize)
-        if worst <= 1 and moved > max(1, max(MOST_STEPS, fine) * steps.size):
-            self._misfit(name, f"{moved} of {steps.size} codes are off by a step, {FROM_THE_SAME}")
+        if worst <= 1 and changed > max(1, max(MAX_STEPS, fine) * steps.size):
+            self._mismatch(name, f"{changed} of {steps.size} codes are off by a step, {FROM_THE_SAME}")
 
-    def _misfit(self, name: str, reason: str) -> None:
-        self.misfits.append(Misfit("", 0, "output", f"codes {name}", reason))
+    def _mismatch(self, name: str, reason: str) -> None:
+        self.mismatches.append(Mismatch("", 0, "output", f"codes {name}", reason))
 
     def _in_float64(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The codes that each quantizer makes in float64."""

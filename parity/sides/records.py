@@ -43,7 +43,7 @@ class Draw(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Misfit:
+class Mismatch:
     """A call of a Cell that differs in more than numbers from that of the reference: it raises, or returns more.
 
     Attributes:
@@ -73,14 +73,14 @@ class Records:
         shares: of the gradient of a parameter that several Cells share, by (qualified name, path of the Cell).
         updates: values of the buffers that the run wrote to, after it, by qualified name.
         buffers: values of the other buffers.
-        homes: path of the Cell that uses a parameter, by qualified name, where it is known.
+        parameter_users: path of the Cell that uses a parameter, by qualified name, where it is known.
         calls: the Cell calls, in order of entry.
         sources: where a value comes from, as `file:line: text`.
         slots: the slots of each boundary in order, by (path, index, kind).
         result: what the root returned, its tensors taken out; None where that isn't known.
         cotangents: those of the root's outputs that the run used, in order; None for an output without gradient.
         draws: what the run drew at random, by the Cell call that drew it.
-        misfits: calls that differ from the reference's in more than numbers.
+        mismatches: calls that differ from the reference's in more than numbers.
         raised: paths of the Cells that raised an exception: nothing else is known of them and of those inside.
         broken: whether the backward pass ended with an exception: gradients that aren't there are not known.
         opaque: paths of the Cells with a backward written by hand: gradients of those inside can't be seen.
@@ -94,14 +94,14 @@ class Records:
     shares: dict[tuple[str, str], Array] = field(default_factory=dict)
     updates: dict[str, Array] = field(default_factory=dict)
     buffers: dict[str, Array] = field(default_factory=dict)
-    homes: dict[str, str] = field(default_factory=dict)
+    parameter_users: dict[str, str] = field(default_factory=dict)
     calls: list[CellCall] = field(default_factory=list)
     sources: dict[Key, str] = field(default_factory=dict)
     slots: dict[tuple[str, int, str], list[str]] = field(default_factory=dict)
     result: Structure | None = None
     cotangents: list[Array | None] = field(default_factory=list)
     draws: dict[Draw, Array] = field(default_factory=dict)
-    misfits: list[Misfit] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
     raised: set[str] = field(default_factory=set)
     broken: bool = False
     opaque: set[str] = field(default_factory=set)
@@ -124,7 +124,7 @@ class Records:
     def returns(self, result: Structure, found: Matched) -> None:
         """Keep what the root returned, and how it differs from what the reference's does."""
         self.result = result
-        self.misfits += [Misfit("", 0, "call", "", difference) for difference in found.differences]
+        self.mismatches += [Mismatch("", 0, "call", "", difference) for difference in found.differences]
         self.notes += [f"the results are containers of another kind: {note}" for note in found.notes]
 
     def root(self, kind: str) -> list[Key]:
@@ -159,7 +159,7 @@ class Run:
         second: run the network twice, forward, its state carried over, and record the second call: on inputs with other
             numbers ("varied") or on the same ("same"). None: a single call.
         moved: whether numbers and tables that may have been rounded to float32 are off by that, and in which of
-            `Abilities.moves` ways; 0 for not; see `rounded_numbers`.
+            `Capabilities.perturbations` ways; 0 for not; see `rounded_numbers`.
         same_codes: whether a quantized model is run from the codes that float64 makes at each of its quantizers.
     """
 
@@ -173,7 +173,7 @@ class Run:
     inner: bool = True
     slots: Mapping[tuple[str, int, str], Sequence[str]] = field(default_factory=dict)
     result: Structure | None = None
-    moved: int = 0
+    perturbed: int = 0
     second: Literal["varied", "same"] | None = None
     same_codes: bool = False
 
@@ -199,7 +199,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Abilities:
+class Capabilities:
     """What can be asked of a side.
 
     Attributes:
@@ -221,21 +221,21 @@ class Abilities:
     own_precision: bool = True
     is_port: bool = False
     second_call: bool = False
-    moves: int = 1
+    perturbations: int = 1
     quantized: bool = False
 
 
-def native_abilities(working_dtype: str, *, second_call: bool = False) -> Abilities:
+def native_capabilities(working_dtype: str, *, second_call: bool = False) -> Capabilities:
     """Those of a side that runs in every dtype: in float64 there is no truth beyond it to judge rounding by."""
     rounding = () if working_dtype == "float64" else (("rounding", working_dtype),)
-    return Abilities((("meaning", "float64"), *rounding), second_call=second_call)
+    return Capabilities((("meaning", "float64"), *rounding), second_call=second_call)
 
 
 class Side(Protocol):
     """One network that can be run and recorded."""
 
     name: str
-    abilities: Abilities
+    capabilities: Capabilities
 
     def run(self, run: Run) -> Records:
         """Run once; the network is left as it was."""
@@ -266,7 +266,7 @@ def _place(slot: str) -> str:
     return re.sub(r"\.(\w+)", r"['\1']", slot)
 
 
-def drawn_cotangents(outputs: Sequence[Array], working_dtype: np.dtype[Any], seed: int) -> list[Array | None]:
+def random_cotangents(outputs: Sequence[Array], working_dtype: np.dtype[Any], seed: int) -> list[Array | None]:
     """Standard normal cotangents in float64, one per output, with values that the working dtype holds exactly.
 
     None for outputs of integers.

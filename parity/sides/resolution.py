@@ -20,7 +20,7 @@ PASSING_ON = frozenset(
 )
 SIGMOID_UNITS = 2.0
 """Errors of the kernel, in units in the last place of 1: up to 1.2 were measured (version 1.31, of -17)."""
-MOST_STEPS = 1.0 / 64.0
+MAX_STEPS = 1.0 / 64.0
 """Share of the elements that may have fallen to the other side of their quantizer."""
 
 
@@ -50,8 +50,8 @@ class Resolution:
             return True if (difference <= max(bar, SIGMOID_UNITS * epsilon)).all() else None
         steps, reference_steps = (np.round(each / self.step) for each in (difference, of_reference))
         between = np.abs(difference - steps * self.step) <= fine
-        moved, by_reference = int((steps > 0).sum()), int((reference_steps > 0).sum())
-        few = moved <= max(1, MOST_STEPS * difference.size, ROUNDING_FACTOR * by_reference)
+        changed, by_reference = int((steps > 0).sum()), int((reference_steps > 0).sum())
+        few = changed <= max(1, MAX_STEPS * difference.size, ROUNDING_FACTOR * by_reference)
         return bool(between.all()) and few and bool((steps * self.step <= max(self.step, bar) * (1 + epsilon)).all())
 
 

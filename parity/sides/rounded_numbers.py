@@ -22,40 +22,40 @@ from .records import Array
 
 SHORT = 12
 """Bits of a number that is written without rounding, such as 0.5 or 3."""
-MOVED = 1 + 2.0**-27
+PERTURBATION = 1 + 2.0**-27
 """By how much other numbers are moved: `judge` allows many times what that makes in double precision."""
 SAMPLES = 4
 """How often weights are moved: a result of few elements may be hit by little once."""
 
 
-def moved(array: Array) -> Array:
+def perturbed(array: Array) -> Array:
     """The numbers in float64, a little off, but for those that need no rounding."""
     exact = array.astype(np.float64)
     mantissa = np.ldexp(np.frexp(exact)[0], SHORT)
-    return np.where((mantissa == np.round(mantissa)) | ~np.isfinite(exact), exact, exact * MOVED)
+    return np.where((mantissa == np.round(mantissa)) | ~np.isfinite(exact), exact, exact * PERTURBATION)
 
 
-def moved_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """`moved`, of a torch tensor; one that holds integers, or is differentiated, is itself."""
+def perturbed_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """`perturbed`, of a torch tensor; one that holds integers, or is differentiated, is itself."""
     if tensor.requires_grad:
         return tensor
     if tensor.is_complex():
-        return torch.view_as_complex(moved_tensor(torch.view_as_real(tensor.resolve_conj())))
+        return torch.view_as_complex(perturbed_tensor(torch.view_as_real(tensor.resolve_conj())))
     if not tensor.is_floating_point():
         return tensor
-    return torch.from_numpy(np.asarray(moved(tensor.double().numpy(force=True))))
+    return torch.from_numpy(np.asarray(perturbed(tensor.double().numpy(force=True))))
 
 
-def moved_angle(angle: torch.Tensor) -> torch.Tensor:
+def perturbed_angle(angle: torch.Tensor) -> torch.Tensor:
     """The angles of a table of sines, off: a large one is off by much where it was made in float32.
 
     A position times a frequency, say, has to be rounded, even where the position itself is a whole number. Angles that
     are differentiated are what the network computes, and stay.
     """
-    return angle if angle.requires_grad or not angle.is_floating_point() else angle * MOVED
+    return angle if angle.requires_grad or not angle.is_floating_point() else angle * PERTURBATION
 
 
-def moved_program(program: Program, weights: Collection[str] = (), sample: int = 1) -> Program:
+def perturbed_program(program: Program, weights: Collection[str] = (), sample: int = 1) -> Program:
     """The same with its numbers moved. Tensors of a program are weights, and stay what they are but for some.
 
     Args:
@@ -69,12 +69,12 @@ def moved_program(program: Program, weights: Collection[str] = (), sample: int =
         if held.value.dtype != FLOAT32:
             return held
         if held.data.size == 1:
-            return replace(held, data=moved(held.data))
+            return replace(held, data=perturbed(held.data))
         if held.value.name not in weights:
             return held
         exact = held.data.astype(np.float64)
         signs = generator.choice([-1.0, 1.0], exact.shape)
-        return replace(held, data=exact + signs * (moved(held.data) - exact))
+        return replace(held, data=exact + signs * (perturbed(held.data) - exact))
 
     return program.replace(constants=tuple(map(constant, program.constants)))
 
@@ -90,11 +90,11 @@ def weights_of_one(program: Program, other: Program) -> frozenset[str]:
     return frozenset(name for name, elements in tensors(program).items() if elements not in theirs)
 
 
-def move_held(module: torch.nn.Module, buffers: Collection[str]) -> None:
+def perturb_attributes(module: torch.nn.Module, buffers: Collection[str]) -> None:
     """Put moved tensors in place of those that modules hold as attributes, and of the buffers with these names."""
     for path, inner in module.named_modules():
         for name, buffer in inner._buffers.items():
             if buffer is not None and f"{path}.{name}".lstrip(".") in buffers:
-                inner._buffers[name] = moved_tensor(buffer)
+                inner._buffers[name] = perturbed_tensor(buffer)
         held: dict[str, Any] = vars(inner)
-        held.update({name: moved_tensor(value) for name, value in held.items() if type(value) is torch.Tensor})
+        held.update({name: perturbed_tensor(value) for name, value in held.items() if type(value) is torch.Tensor})

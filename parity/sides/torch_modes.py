@@ -78,14 +78,14 @@ class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).digest()
         result = func(*args, **kwargs)
         assert isinstance(result, torch.Tensor), f"{func} draws in a way that can't be replayed"
-        drawn = result if rectified is None else args[1]
+        sampled = result if rectified is None else args[1]
         again = self._by_state.get(state) if torch._C._current_graph_task_id() != -1 else None
         draw, recorded = self._new(state) if again is None else (again, self.recorded[again])
-        if recorded is not None and recorded.shape == tuple(drawn.shape):
-            drawn.copy_(torch.from_numpy(np.array(recorded)))
+        if recorded is not None and recorded.shape == tuple(sampled.shape):
+            sampled.copy_(torch.from_numpy(np.array(recorded)))
             if rectified is not None:
-                result.copy_(torch.where(rectified <= 0, rectified * drawn, rectified))
-        self.recorded[draw] = as_array(drawn).copy()
+                result.copy_(torch.where(rectified <= 0, rectified * sampled, rectified))
+        self.recorded[draw] = as_array(sampled).copy()
         return result
 
     def _new(self, state: bytes) -> tuple[Draw, Array | None]:
@@ -141,5 +141,5 @@ class JitteredOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _off(self, tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.is_sparse:
             return tensor
-        moved = jittered(tensor, self.generator, tensor.dtype, self.units)
-        return torch.where((tensor == tensor.round()) | ~tensor.isfinite(), tensor, moved)
+        perturbed = jittered(tensor, self.generator, tensor.dtype, self.units)
+        return torch.where((tensor == tensor.round()) | ~tensor.isfinite(), tensor, perturbed)

@@ -35,10 +35,10 @@ from .records import (
     ParameterInfo,
     Records,
     Run,
-    drawn_cotangents,
-    native_abilities,
+    native_capabilities,
+    random_cotangents,
 )
-from .rounded_numbers import move_held
+from .rounded_numbers import perturb_attributes
 from .torch_modes import Draws, JitteredOperators, KeptGradients, StableSorts
 from .torch_recorder import Recorder
 
@@ -77,7 +77,7 @@ class TorchSide:
         self.train = train
         self.loss = loss
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
-        self.abilities = native_abilities(working_dtype, second_call=True)
+        self.capabilities = native_capabilities(working_dtype, second_call=True)
         self.seed = seed
         self.shared = _shared_parameters(module, watched)
         self._takes_numbers = True  # whether a Cell's input is floating-point, as the last run showed
@@ -100,19 +100,19 @@ class TorchSide:
             before_inputs = self._inputs(dtype, grads=False)[:2] if run.second is not None else None
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
-                stack.enter_context(DoublePrecision(self.working_dtype, moved=bool(run.moved)))
-            if run.moved:
-                move_held(self.module, self.rounded)
+                stack.enter_context(DoublePrecision(self.working_dtype, perturbed=bool(run.perturbed)))
+            if run.perturbed:
+                perturb_attributes(self.module, self.rounded)
             if run.jitter is not None and not self._takes_numbers:
                 stack.enter_context(JitteredOperators(run.jitter, run.jitter_units))
             if before_inputs is not None:
                 self._call_before(run, recorder, *before_inputs)
-            drawn = Draws(run.draws, recorder.cell)
+            sampled = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
             stack.enter_context(kept_activations())
             stack.enter_context(torch.enable_grad())
-            with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), drawn:  # type: ignore[no-untyped-call]
+            with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), sampled:  # type: ignore[no-untyped-call]
                 result = self._called(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
@@ -126,7 +126,7 @@ class TorchSide:
                     continue
                 changed = not torch.equal(before[name], buffer)
                 (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
-        records.draws = drawn.recorded
+        records.draws = sampled.recorded
         if run.inner and run.jitter is None:
             self._takes_numbers = any(k.kind == INPUT and is_floating(v.dtype) for k, v in records.values.items())
         return records
@@ -184,7 +184,7 @@ class TorchSide:
             return run.root_cotangents(partners)
         if self.loss is not None:
             return _loss_gradients(self.loss, result, outputs)
-        return drawn_cotangents([as_array(out) for out in outputs], numpy_dtype(self.working_dtype), self.seed)
+        return random_cotangents([as_array(out) for out in outputs], numpy_dtype(self.working_dtype), self.seed)
 
     def _backward(self, recorder: Recorder, outputs: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
         roots = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from ...runtime.errors import UsageError
 from ...runtime.installed import is_installed
 
-LONGEST_ERROR = 20  # lines of an exception that are shown; -v shows all
+MAX_ERROR_LINES = 20  # lines of an exception that are shown; -v shows all
 
 
 @contextmanager
@@ -38,8 +38,8 @@ def errors_shown(shown: str, when: str) -> Iterator[None]:
 def raised(shown: str, when: str, error: Exception) -> str:
     """The message about an exception of the user's code."""
     text = f"{type(error).__name__}: {error}".rstrip(": ").splitlines()
-    if len(text) > LONGEST_ERROR:
-        text = [*text[:LONGEST_ERROR], f"... {len(text) - LONGEST_ERROR} more lines (-v shows them)"]
+    if len(text) > MAX_ERROR_LINES:
+        text = [*text[:MAX_ERROR_LINES], f"... {len(text) - MAX_ERROR_LINES} more lines (-v shows them)"]
     lines = [f"{shown} raised {type(error).__name__} {when}:", _user_line(error), *(f"  {line}" for line in text)]
     if isinstance(error, ImportError) and "relative import" in str(error):
         lines.append("It is part of a package: give package.module:model, from the folder that holds the package.")

@@ -28,9 +28,9 @@ from .batches import arranged, arrays_of, example_batches, first_batches
 from .loss_network import Loss, loss_program
 from .program_steps import ProgramSteps
 from .quantities import Training
-from .recipe import Recipe, RecipeKeywords
 from .torch_steps import Batch, TorchSteps
-from .trial import TrainingNoise, hold
+from .training_config import TrainingConfig, TrainingConfigKeywords
+from .trial import TrainingNoise, judge_training_side
 
 
 @one_at_a_time
@@ -50,7 +50,7 @@ def check_training(
     provider: str = "cpu",
     model: str = "",
     progress: Progress | None = None,
-    **recipe: Unpack[RecipeKeywords],
+    **config: Unpack[TrainingConfigKeywords],
 ) -> TrainingReport:
     """Train a module on torch, in the interpreter and compiled, and compare every step.
 
@@ -74,7 +74,7 @@ def check_training(
         provider: of ONNX Runtime, "cpu" or "cuda".
         model: what to call it in the report.
         progress: told of stages.
-        **recipe: how it is trained: fields of `Recipe`.
+        **config: how it is trained: fields of `TrainingConfig`.
 
     Returns:
         The report.
@@ -84,7 +84,7 @@ def check_training(
             there is a loss scale and a complex parameter is trained.
         ConversionError: the module and its loss can't be converted.
     """
-    chosen = from_keywords(Recipe, check_training, recipe)
+    chosen = from_keywords(TrainingConfig, check_training, config)
     options = Options(dtype=dtype, rtol=rtol, atol=atol, seed=seed, provider=provider)
     dtype = options.dtype
     require_ready(module)
@@ -144,13 +144,13 @@ def check_training(
 
     for side in sides:
         shown.stage(side.name, None)
-        hold(report, side, truth, noise, lambda run: _problems(truth, run), options.rtol, options.atol)
+        judge_training_side(report, side, truth, noise, lambda run: _problems(truth, run), options.rtol, options.atol)
     if not report.problems and not report.failures:
         report.notes += _overflows(noise(*sides[1].checks[0]).first)
     return report
 
 
-def _of_several(given: list[Batch], left_over: bool, recipe: Recipe) -> Iterator[str]:
+def _of_several(given: list[Batch], left_over: bool, config: TrainingConfig) -> Iterator[str]:
     """A note on which batches are the inputs, where there are several."""
     if left_over:
         yield (
@@ -160,11 +160,11 @@ def _of_several(given: list[Batch], left_over: bool, recipe: Recipe) -> Iterator
         yield f"trained on all {len(given)} inputs, one a batch; the other batches, if any, are made of them"
 
 
-def _require_scalable(module: torch.nn.Module, recipe: Recipe) -> None:
+def _require_scalable(module: torch.nn.Module, config: TrainingConfig) -> None:
     """Raise `UsageError` for a loss scale with complex gradients, which torch's `GradScaler` doesn't unscale."""
-    trained = ((n, p) for n, p in module.named_parameters() if p.requires_grad and not recipe.is_frozen(n))
+    trained = ((n, p) for n, p in module.named_parameters() if p.requires_grad and not config.is_frozen(n))
     found = [name for name, parameter in trained if parameter.is_complex()]
-    if recipe.loss_scale is not None and found:
+    if config.loss_scale is not None and found:
         raise UsageError(
             f"torch's GradScaler has no loss scale for complex parameters: {', '.join(found)}\n"
             "  what to do: train without a loss scale, or freeze them"

@@ -25,7 +25,7 @@ from ..sides.known_frameworks import framework_of
 from ..weights.mapping import Weights, carry
 from .quantities import LOSS, Training
 from .scripts import CellTraining, Loop, TorchTraining
-from .trial import TrainingNoise, hold
+from .trial import TrainingNoise, judge_training_side
 
 
 @one_at_a_time
@@ -86,7 +86,7 @@ def compare_training(
 
         return TrainingNoise(run, truth, in_dtype, run(in_dtype, None, 0.5))
 
-    first = hold(report, port, truth, noise, lambda run: _problems(carried, truth, run))
+    first = judge_training_side(report, port, truth, noise, lambda run: _problems(carried, truth, run))
     if first is not None:
         report.notes += _notes(carried, truth, first)
     return report
@@ -94,8 +94,8 @@ def compare_training(
 
 def _problems(weights: Weights, truth: Training, run: Training) -> Iterator[str]:
     """What differs in more than numbers."""
-    for misfit in weights.misfits:
-        yield f"{misfit.name}: {misfit.reason}"
+    for mismatch in weights.mismatches:
+        yield f"{mismatch.name}: {mismatch.reason}"
     for name, trained in truth.trained.items():
         if run.trained.get(name, trained) != trained:
             here, there = ("frozen", "trained") if trained else ("trained", "frozen")
@@ -114,6 +114,6 @@ def _problems(weights: Weights, truth: Training, run: Training) -> Iterator[str]
 def _notes(weights: Weights, truth: Training, run: Training) -> Iterator[str]:
     """What could not be compared."""
     there = {held.name for held in truth.start.keys() - run.start.keys()}
-    there -= weights.ignored | {misfit.name for misfit in weights.misfits}
+    there -= weights.ignored | {mismatch.name for mismatch in weights.mismatches}
     if there:
         yield f"not compared, as no Parameter of the port is made of it: {', '.join(sorted(there))}"

@@ -31,7 +31,7 @@ from ..inputs.sizes import open_axes
 from ..sides.names import COMPILED
 from ..sides.records import Array, Draw
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimizer_state
-from .recipe import Recipe
+from .training_config import TrainingConfig
 
 
 class Executor(Protocol):
@@ -44,12 +44,12 @@ class Executor(Protocol):
         """What the step changes, by name."""
 
 
-class Interpreted:
+class InterpretedSteps:
     """A training step in the interpreter."""
 
     def __init__(self, traced: TrainingProgram) -> None:
         self.program = traced.program
-        self.drawn = _drawing(self.program)
+        self.sampled = _drawing(self.program)
         changed = {n: b for n, b in self.program.buffers.items() if b.update is not None}
         self._values = {name: buffer.value for name, buffer in changed.items()}
         self._state = {name: buffer.data for name, buffer in changed.items()}
@@ -59,8 +59,8 @@ class Interpreted:
         program = self.program
         wanted = [*program.outputs, *program.updates.values()]
         stored = {value: self._state[name] for name, value in self._values.items()}
-        drawn = {node.outputs[0].name: draw for node, draw in zip(self.drawn, draws, strict=True)}
-        results = execute(program, batch, wanted=wanted, stored=stored, draws=drawn)
+        sampled = {node.outputs[0].name: draw for node, draw in zip(self.sampled, draws, strict=True)}
+        results = execute(program, batch, wanted=wanted, stored=stored, draws=sampled)
         computed = dict(zip(wanted, results, strict=True))
         self._state = {name: computed[value] for name, value in program.updates.items()}
         return computed
@@ -70,7 +70,7 @@ class Interpreted:
         return dict(self._state)
 
 
-class Compiled:
+class CompiledSteps:
     """A training step compiled, its state on the device; random draws are inputs of the model."""
 
     def __init__(self, traced: TrainingProgram, provider: str) -> None:
@@ -95,7 +95,7 @@ class ProgramSteps:
         name: `INTERPRETER` or `COMPILED`.
         program: takes the tensors of a batch, gives the loss.
         batches: tensors of each batch, as arrays.
-        recipe: how it is trained.
+        config: how it is trained.
         dtype: working dtype.
         provider: where it runs, if compiled.
     """
@@ -105,14 +105,14 @@ class ProgramSteps:
         name: str,
         program: Program,
         batches: Sequence[Sequence[Array]],
-        recipe: Recipe,
+        config: TrainingConfig,
         dtype: str,
         provider: str = "cpu",
     ) -> None:
         self.name = name
         self.program = program
         self.batches = batches
-        self.recipe = recipe
+        self.config = config
         self.dtype = dtype
         self.provider = provider
         if name == COMPILED:  # ONNX Runtime has kernels in float64 for few operators
@@ -120,7 +120,7 @@ class ProgramSteps:
         else:
             self.checks = (("meaning", "float64"), *([] if dtype == "float64" else [("rounding", dtype)]))
 
-    def moved(self, draws: Mapping[Draw, Array]) -> None:
+    def perturbed(self, draws: Mapping[Draw, Array]) -> None:
         """Nothing: the numbers of a captured network are torch's."""
 
     def run(self, dtype: str, draws: Mapping[Draw, Array]) -> Training:
@@ -134,15 +134,15 @@ class ProgramSteps:
             [cast_floating(cast_floating(array, of), to) for array, (of, to) in zip(batch, dtypes, strict=True)]
             for batch in self.batches
         ]
-        step = training_step(program, None, **self.recipe.step_arguments())
+        step = training_step(program, None, **self.config.step_arguments())
         traced = training_program(step, tuple(map(wrapped, batches[0])), open_axes(program))
-        executor: Executor = Compiled(traced, self.provider) if self.name == COMPILED else Interpreted(traced)
+        executor: Executor = CompiledSteps(traced, self.provider) if self.name == COMPILED else InterpretedSteps(traced)
         replayed = _replayed(self.program, traced.program, batches, draws)
-        fixed = {name: np.asarray(held.parameter._array) for name, held in traced.held.items()}
+        fixed = {name: np.asarray(kept.parameter._array) for name, kept in traced.state_tensors.items()}
         found = Training(_kept(traced, program, fixed))
         found.trained = dict.fromkeys(program.parameters, False)
         found.trained |= dict.fromkeys((weight.name for weight in step.weights), True)
-        each = self.recipe.accumulate
+        each = self.config.accumulate
         for first in range(0, len(batches), each):
             losses: Quantities = {}
             for number in range(first, first + each):
@@ -150,17 +150,17 @@ class ProgramSteps:
                 name = LOSS.name if each == 1 else f"{LOSS.name} of batch {number - first + 1}"
                 losses[Quantity(LOSS.kind, name)] = computed[traced.loss].reshape(())
             state = _kept(traced, program, fixed | executor.state())
-            found.steps.append(losses | _computed(traced, computed, self.recipe) | state)
+            found.steps.append(losses | _computed(traced, computed, self.config) | state)
         found.draws = dict(draws)
         return found
 
 
-def _computed(traced: TrainingProgram, computed: Mapping[Value, Array], recipe: Recipe) -> Quantities:
+def _computed(traced: TrainingProgram, computed: Mapping[Value, Array], config: TrainingConfig) -> Quantities:
     """What a step gives besides the loss, as far as there is such a thing in torch's."""
     found = {Quantity("gradient", name): computed[value] for name, value in traced.gradients.items()}
-    if recipe.clip_norm is not None:
+    if config.clip_norm is not None:
         found |= {Quantity("clipped gradient", name): computed[value] for name, value in traced.clipped.items()}
-    if recipe.loss_scale is not None:
+    if config.loss_scale is not None:
         found[OVERFLOW] = computed[traced.overflow]
     return found
 
@@ -168,15 +168,15 @@ def _computed(traced: TrainingProgram, computed: Mapping[Value, Array], recipe: 
 def _kept(traced: TrainingProgram, program: Program, state: Mapping[str, Array]) -> Quantities:
     """What a step keeps, as far as torch's does."""
     found: Quantities = {}
-    for name, held in traced.held.items():
+    for name, kept in traced.state_tensors.items():
         array = state[name]
-        if held.role == NETWORK:
+        if kept.role == NETWORK:
             found[Quantity("parameter" if name in program.parameters else "buffer", name)] = array
-        elif held.role == LOSS_SCALE:
-            found[Quantity("loss scale", LOSS_SCALE_NAMES[held.parameter.name])] = array
-        elif held.role == OPTIMIZER and held.parameter.name == "global_step":
+        elif kept.role == LOSS_SCALE:
+            found[Quantity("loss scale", LOSS_SCALE_NAMES[kept.parameter.name])] = array
+        elif kept.role == OPTIMIZER and kept.parameter.name == "global_step":
             found[Quantity("optimizer state", "step")] = array.reshape(())
-        elif held.role == OPTIMIZER and name.partition(".")[2] in program.parameters:
+        elif kept.role == OPTIMIZER and name.partition(".")[2] in program.parameters:
             found |= optimizer_state(name, array)
     return found
 
@@ -200,12 +200,12 @@ def _replayed(
     found: list[list[Array]] = []
     for number, batch in enumerate(batches):
         sizes = bind(traced, batch)
-        drawn = [draw for draw in draws if draw.call == number]
-        shapes = [draws[Draw("", number, place)].shape for place in places if place < len(drawn)]
+        sampled = [draw for draw in draws if draw.call == number]
+        shapes = [draws[Draw("", number, place)].shape for place in places if place < len(sampled)]
         needed = [tuple(evaluate(dim, sizes) for dim in type.shape) for type in types]
-        if len(drawn) != len(all_drawing) or shapes != needed:
+        if len(sampled) != len(all_drawing) or shapes != needed:
             raise UsageError(
-                f"torch draws random numbers {len(drawn)} times in batch {number + 1}, of shapes {shapes}; the "
+                f"torch draws random numbers {len(sampled)} times in batch {number + 1}, of shapes {shapes}; the "
                 f"captured network {len(all_drawing)} times, of shapes {needed}: they can't be replayed"
             )
         found.append([draws[Draw("", number, p)].astype(type.dtype) for p, type in zip(places, types, strict=True)])

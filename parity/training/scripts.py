@@ -51,21 +51,21 @@ class TorchTraining:
         network = copy.deepcopy(self.module).to(working).to(wanted)
         found = Training(held_by(network))
         shaken = np.random.default_rng(jitter) if jitter is not None else None
-        drawn = Draws(draws or {}, lambda: ("", 0))
+        sampled = Draws(draws or {}, lambda: ("", 0))
         torch.manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
             if dtype == "float64":
                 stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision(working))
             stack.enter_context(torch.enable_grad())
-            stack.enter_context(drawn)
+            stack.enter_context(sampled)
             batches = [_cast(batch, self.working_dtype, dtype, _torch_tensor) for batch in self.batches]
             _shake(network, shaken, units)
             for loss in self.loop(network, batches):
                 found.steps.append(held_by(network) | _loss(loss))
                 _shake(network, shaken, units)
         found.trained = {name: p.requires_grad for name, p in network.named_parameters()}
-        found.draws = drawn.recorded
+        found.draws = sampled.recorded
         return found
 
 
@@ -93,12 +93,12 @@ class CellTraining:
         judged = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
         self.checks = tuple((check, dtypes[check]) for check in judged)
 
-    def moved(self, draws: Mapping[Draw, Array]) -> Training:
+    def perturbed(self, draws: Mapping[Draw, Array]) -> Training:
         """Train in float64 with the numbers that the script and the Cell hold in float32 off by a rounding."""
-        return self.run("float64", draws, moved=True)
+        return self.run("float64", draws, perturbed=True)
 
-    def run(self, dtype: str, draws: Mapping[Draw, Array], *, moved: bool = False) -> Training:
-        """Train, from the module's weights and with its random draws; `moved`: see `rounded_numbers`."""
+    def run(self, dtype: str, draws: Mapping[Draw, Array], *, perturbed: bool = False) -> Training:
+        """Train, from the module's weights and with its random draws; `perturbed`: see `rounded_numbers`."""
         found = Training({})
         working = as_dtype(self.working_dtype)
         values = {
@@ -106,7 +106,7 @@ class CellTraining:
             for entry in self.weights.unique()
         }
 
-        def drawn(_: str, array: Array) -> Array:
+        def sampled(_: str, array: Array) -> Array:
             draw = Draw("", 0, len(found.draws))
             recorded = draws.get(draw)
             if recorded is not None and recorded.size == array.size:
@@ -114,9 +114,9 @@ class CellTraining:
             found.draws[draw] = array
             return array
 
-        with self.framework.prepared(self.cell, values, dtype, False, moved), contextlib.ExitStack() as stack:
+        with self.framework.prepared(self.cell, values, dtype, False, perturbed), contextlib.ExitStack() as stack:
             if self.framework.replays:
-                stack.enter_context(self.framework.drawing(drawn))
+                stack.enter_context(self.framework.drawing(sampled))
             batches = [_cast(batch, self.working_dtype, dtype, self.framework.tensor) for batch in self.batches]
             found.start = self._tensors()
             for loss in self.loop(self.cell, batches):

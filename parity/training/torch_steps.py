@@ -23,8 +23,8 @@ from ..sides.torch_modes import Draws, StableSorts
 from ..sides.torch_side import require_gradient
 from .loss_network import Loss, LossNetwork, autocast_dtype, under_autocast
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimizer_state
-from .recipe import DYNAMIC, Recipe
 from .scripts import held_by
+from .training_config import DYNAMIC, TrainingConfig
 
 Batch = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of a call."""
@@ -36,8 +36,8 @@ class TorchSteps:
     Args:
         module: what is trained.
         loss: from the module's result to a scalar; None for the mean of squares.
-        batches: arguments of the calls, `recipe.batches` of them.
-        recipe: how it is trained.
+        batches: arguments of the calls, `config.batches` of them.
+        config: how it is trained.
         dtype: working dtype: of the parameters, or, in half precision, the one that autocast computes in.
         seed: of torch's random numbers.
     """
@@ -47,14 +47,14 @@ class TorchSteps:
         module: torch.nn.Module,
         loss: Loss | None,
         batches: Sequence[Batch],
-        recipe: Recipe,
+        config: TrainingConfig,
         dtype: str,
         seed: int,
     ) -> None:
         self.module = module
         self.loss = loss
         self.batches = batches
-        self.recipe = recipe
+        self.config = config
         self.stored = torch.float64 if dtype == "float64" else torch.float32
         self.seed = seed
 
@@ -83,14 +83,14 @@ class TorchSteps:
         network = LossNetwork(copied(self.module), self.loss, autocast_dtype(dtype))
         for name, parameter in network.network.named_parameters(remove_duplicate=False):
             parameter.grad = None
-            if self.recipe.is_frozen(name):
+            if self.config.is_frozen(name):
                 parameter.requires_grad_(False)
         torch.manual_seed(self.seed)
         with in_dtype(network, of_run, through=self.stored, train=True), kept_activations():
-            loop = _Loop(network, self.recipe, dtype, self.stored, jitter, draws or {}, units)
+            loop = _Loop(network, self.config, dtype, self.stored, jitter, draws or {}, units)
             batches = iter([_cast(batch, self.stored, of_run) for batch in self.batches])
             found = Training(held_by(network.network))
-            for step in range(self.recipe.steps):
+            for step in range(self.config.steps):
                 found.steps.append(loop.step(batches, step in left_out))
         found.trained = {name: p.requires_grad for name, p in network.network.named_parameters()}
         found.draws = loop.draws.recorded
@@ -114,7 +114,7 @@ class _Loop:
     def __init__(
         self,
         network: LossNetwork,
-        recipe: Recipe,
+        config: TrainingConfig,
         dtype: str,
         stored: torch.dtype,
         jitter: int | None,
@@ -123,17 +123,17 @@ class _Loop:
     ) -> None:
         self.units = units
         self.network = network
-        self.recipe = recipe
+        self.config = config
         self.dtype = dtype
         self.stored = stored
         self.named = dict(network.network.named_parameters())
         self.trained = {name: p for name, p in self.named.items() if p.requires_grad}
         if not self.trained:
             raise UsageError("there is nothing to train: the model has no parameter, or every one is frozen")
-        self.optimizer: torch.optim.Optimizer = recipe.made_in(torch.optim, list(self.trained.values()))
+        self.optimizer: torch.optim.Optimizer = config.made_in(torch.optim, list(self.trained.values()))
         self.updates = 0
         self.optimizer.register_step_post_hook(lambda *_: self._updated())
-        self.scaler = _grad_scaler(recipe)
+        self.scaler = _grad_scaler(config)
         self.batches_seen = 0
         self.draws = Draws(draws, lambda: ("", self.batches_seen))
         self.generator = None if jitter is None else np.random.default_rng(jitter)
@@ -145,16 +145,16 @@ class _Loop:
         """Make a step, and tell what came of it."""
         found: Quantities = {}
         self.optimizer.zero_grad()
-        for number in range(self.recipe.accumulate):
-            name = LOSS.name if self.recipe.accumulate == 1 else f"{LOSS.name} of batch {number + 1}"
+        for number in range(self.config.accumulate):
+            name = LOSS.name if self.config.accumulate == 1 else f"{LOSS.name} of batch {number + 1}"
             found[Quantity(LOSS.kind, name)] = self._backward(*next(batches))
             self.batches_seen += 1
         before = self.updates
         if self.scaler is not None:
             self._unscale(self.scaler, left_out)
         found |= self._gradients("gradient")
-        if self.recipe.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(list(self.trained.values()), self.recipe.clip_norm)
+        if self.config.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(list(self.trained.values()), self.config.clip_norm)
             found |= self._gradients("clipped gradient")
         if self.scaler is None:
             self.optimizer.step()
@@ -179,7 +179,7 @@ class _Loop:
                 told = eager_error(error, self.network.network, args, kwargs)
                 raise UsageError(f"{under_autocast(self.dtype)}{told}") from error
             require_gradient(loss)
-            share: Any = loss / self.recipe.accumulate
+            share: Any = loss / self.config.accumulate
             scaled = share if self.scaler is None else self.scaler.scale(share)
             try:
                 with self._running():
@@ -219,12 +219,12 @@ class _Loop:
 
     @property
     def _moves(self) -> bool:
-        return not isinstance(self.recipe.loss_scale, (int, float))
+        return not isinstance(self.config.loss_scale, (int, float))
 
     @property
     def _scale(self) -> float:
-        assert isinstance(self.recipe.loss_scale, (int, float))
-        return float(self.recipe.loss_scale)
+        assert isinstance(self.config.loss_scale, (int, float))
+        return float(self.config.loss_scale)
 
     def _loss_scale(self, scaler: torch.amp.GradScaler) -> Quantities:
         state = {"loss_scale": np.asarray(scaler.get_scale(), np.float32)}
@@ -237,14 +237,14 @@ class _Loop:
         found = {Quantity("optimizer state", "step"): np.asarray(self.updates, np.int32)}
         for name, p in self.trained.items():
             state = self.optimizer.state.get(p, {})
-            for key in self.recipe.kept:
+            for key in self.config.kept:
                 held = state.get(key, torch.zeros_like(p))
                 found |= optimizer_state(f"{key}.{name}", as_array(held).copy())
         return found
 
 
-def _grad_scaler(recipe: Recipe) -> torch.amp.GradScaler | None:
-    scale = recipe.loss_scale
+def _grad_scaler(config: TrainingConfig) -> torch.amp.GradScaler | None:
+    scale = config.loss_scale
     if scale is None:
         return None
     if isinstance(scale, DynamicLossScaler):

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..comparison.measured_errors import MOST_DOUBLE_SAMPLES, MOST_SAMPLES, MeasuredErrors, jitter_of
+from ..comparison.measured_errors import MAX_FLOAT64_SAMPLES, MAX_SAMPLES, MeasuredErrors, jitter_of
 from ..report.training_report import TrainingReport
 from ..results.comparison import PASS, Comparison
 from ..results.training_result import KINDS
@@ -38,7 +38,7 @@ class TrainingSide(Protocol):
     def run(self, dtype: str, draws: dict[Draw, Array]) -> Training:
         """Train once, with the random draws of torch."""
 
-    def moved(self, draws: dict[Draw, Array]) -> Training | None:
+    def perturbed(self, draws: dict[Draw, Array]) -> Training | None:
         """Train in float64 with numbers off by a rounding, if some may be rounded otherwise than torch's."""
 
 
@@ -84,7 +84,7 @@ class TrainingNoise:
 
     def sample(self, check: str) -> bool:
         """Make one more run, jittered, in the dtype of the check; False if enough have been made."""
-        dtype, most = ("float64", MOST_DOUBLE_SAMPLES) if check == "meaning" else (self.dtype, MOST_SAMPLES)
+        dtype, most = ("float64", MAX_FLOAT64_SAMPLES) if check == "meaning" else (self.dtype, MAX_SAMPLES)
         if self._samples[dtype] >= most:
             return False
         units, reached = jitter_of(self._samples[dtype], wide=check == "rounding")
@@ -94,9 +94,9 @@ class TrainingNoise:
             self._errors.add(dtype, _pairs(run, self.truth), reached)
         return True
 
-    def allow_rounded_numbers(self, run: Training, moved: Training) -> None:
+    def allow_rounded_numbers(self, run: Training, perturbed: Training) -> None:
         """Let meaning be off by as much as a run in float64 is from the same with its numbers moved by a rounding."""
-        self._errors.add("float64", _pairs(moved, run))
+        self._errors.add("float64", _pairs(perturbed, run))
 
 
 def _pairs(run: Training, truth: Training) -> Iterator[tuple[tuple[int, Quantity], Array, Array]]:
@@ -106,7 +106,7 @@ def _pairs(run: Training, truth: Training) -> Iterator[tuple[tuple[int, Quantity
             yield (step, quantity), found[quantity], true[quantity]
 
 
-def hold(
+def judge_training_side(
     report: TrainingReport,
     side: TrainingSide,
     truth: Training,
@@ -140,8 +140,8 @@ def hold(
         true = truth if check == "meaning" else measured.truth
         found = list(_comparisons(side.name, check, true, run, measured, rtol, atol))
         if any(c.status != PASS for c in found):
-            if check == "meaning" and (moved := side.moved(truth.draws)) is not None:
-                measured.allow_rounded_numbers(run, moved)
+            if check == "meaning" and (perturbed := side.perturbed(truth.draws)) is not None:
+                measured.allow_rounded_numbers(run, perturbed)
             found = compare(side.name, check, true, run, measured, rtol, atol)
         report.comparisons += found
         if check == "rounding" and (step := measured.overflows_from) is not None:
@@ -189,8 +189,8 @@ def _comparisons(
                 continue
             noisy, dtype = 0.0 if quantity.kind == "loss scale" else noise.error(check, number, quantity), noise.dtype
             if check == "rounding" and quantity.kind in STORED:
-                moved = true[quantity] - truth.start.get(quantity, true[quantity])
-                noisy, dtype = max(noisy, epsilon(dtype) * size(np.asarray(moved))), reference[quantity].dtype.name
+                perturbed = true[quantity] - truth.start.get(quantity, true[quantity])
+                noisy, dtype = max(noisy, epsilon(dtype) * size(np.asarray(perturbed))), reference[quantity].dtype.name
             fields: dict[str, Any] = judge(
                 check,
                 found[quantity],

@@ -33,9 +33,9 @@ MEANING_RELATIVE = 1e-11
 MEANING_NOISE = 64.0
 ROUNDING_FACTOR = 10.0
 GROUP_SHARE = 1.0 / 16.0
-APART = 10
+MAGNITUDE_GAP = 10
 """Powers of two between elements that stand apart and the others, at least."""
-APART_FACTOR = 10.0
+MAGNITUDE_GAP_FACTOR = 10.0
 """How much more lenient the bars are for the others: what is computed together with large numbers may lose digits."""
 
 
@@ -65,10 +65,10 @@ def epsilon(dtype: str) -> float:
 
 def _below_what_stands_apart(truth: Array) -> Iterator[float]:
     """Below which absolute values elements are that others, of a thousand and more, stand far apart from."""
-    if size(truth) < 2.0**APART:
+    if size(truth) < 2.0**MAGNITUDE_GAP:
         return
     for low, high in pairwise(exponents(truth)):
-        if high - low > APART and high > APART:
+        if high - low > MAGNITUDE_GAP and high > MAGNITUDE_GAP:
             yield 2.0**low
 
 
@@ -149,8 +149,8 @@ def _fault_beside_large_numbers(
             continue  # the reference itself has no digits there
         found, index = error(candidate, truth, reference if check == "rounding" else None, below=limit)
         unit, allowed = _bar(check, largest, of_reference, tolerance, group_size)
-        if found > APART_FACTOR * unit * allowed:
-            return found, index, APART_FACTOR * unit, of_reference
+        if found > MAGNITUDE_GAP_FACTOR * unit * allowed:
+            return found, index, MAGNITUDE_GAP_FACTOR * unit, of_reference
     return None
 
 

@@ -12,7 +12,7 @@ from .judge import Tolerance, judge
 
 COMPARED = (type(None), bool, int, str, bytes)
 """Kinds of values that must be equal."""
-MOST_SHOWN = 60
+MAX_SHOWN = 60
 
 
 def judge_values(check: str, given: Any, needed: Any, in_working: Any, tolerance: Tolerance) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _as_real(value: Any) -> np.ndarray[Any, Any]:
 
 def _differ(given: Any, needed: Any) -> dict[str, Any]:
     """A failure; the classes are named where the values look alike."""
-    shown, expected = (f"{value!r:.{MOST_SHOWN}}" for value in (given, needed))
+    shown, expected = (f"{value!r:.{MAX_SHOWN}}" for value in (given, needed))
     if type(given) is not type(needed):
         shown, expected = f"{shown} ({type(given).__name__})", f"{expected} ({type(needed).__name__})"
     return {"status": FAIL, "reason": f"{shown}, needed {expected}", "error": np.inf, "ratio": np.inf}

@@ -17,7 +17,7 @@ import torch
 
 from ...runtime.errors import ShapeError, UsageError
 from ...runtime.ir.types import BFLOAT16
-from ...runtime.memory import require_room
+from ...runtime.memory import check_memory
 from ...runtime.programs.call import as_array
 from ...runtime.storage.safetensors_bytes import from_bytes, to_bytes
 from ...runtime.train.checkpoint_format import decode, encode
@@ -188,7 +188,7 @@ def _require_plain(path: str, name: str, tensor: torch.Tensor) -> None:
     if what is not None:
         raise UsageError(f"{path}: {name} {what}, which checkpoints of Cells don't have")
     try:
-        require_room(tuple(tensor.shape), np.dtype(np.float32))
+        check_memory(tuple(tensor.shape), np.dtype(np.float32))
     except ShapeError as error:
         raise UsageError(f"{path}: {name}: {error}") from error
 

@@ -18,7 +18,7 @@ from ...runtime.programs.call import as_array
 from ..pairing.cells import Pairing
 from .arrangements import Array
 from .overrides import Overrides
-from .scope import Carried, Misfit, Scope
+from .scope import Carried, Scope, WeightMismatch
 from .unclear import refuse_what_is_left
 
 
@@ -30,7 +30,7 @@ class Weights:
         arrays: the module's parameters and buffers by name, in the working dtype; shared ones once.
         trainable: whether it is trained, by name of the module's parameter.
         carried: one entry for each Parameter and place in the Cells.
-        misfits: what the report must show.
+        mismatches: what the report must show.
         ignored: buffers of the module that no Cell has.
         unseen: parameters of the module whose gradient can't be told from the Cell's.
     """
@@ -38,7 +38,7 @@ class Weights:
     arrays: dict[str, Array]
     trainable: dict[str, bool]
     carried: list[Carried] = field(default_factory=list)
-    misfits: list[Misfit] = field(default_factory=list)
+    mismatches: list[WeightMismatch] = field(default_factory=list)
     ignored: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
 
@@ -134,10 +134,10 @@ def carry(
     for scope in scopes:
         _keep_what_is_left(scope)
         weights.carried += scope.carried
-        weights.misfits += scope.misfits
+        weights.mismatches += scope.mismatches
         weights.ignored |= scope.ignored
-    weights.misfits += _shared_differently(weights)
-    weights.misfits += _parts(weights)
+    weights.mismatches += _shared_differently(weights)
+    weights.mismatches += _parts(weights)
     return weights
 
 
@@ -173,15 +173,15 @@ def _keep_what_is_left(scope: Scope) -> None:
     """What has no counterpart on the other side is a fault of this Cell; Parameters keep their own values."""
     for name in scope.parameters:
         shape = tuple(scope.arrays[scope.alias[name]].shape)
-        scope.misfits.append(Misfit(scope.pair.module, name, shape, "the Cell has no such Parameter"))
+        scope.mismatches.append(WeightMismatch(scope.pair.module, name, shape, "the Cell has no such Parameter"))
     for path, parameter in scope.cell.items():
         scope.carried.append(Carried(path, parameter, scope.pair.module, None, "own value"))
         if parameter.requires_grad:
             reason = "a trained Parameter of the Cell, and nothing of the module's is its counterpart"
-            scope.misfits.append(Misfit(scope.pair.module, path, tuple(parameter.shape), reason))
+            scope.mismatches.append(WeightMismatch(scope.pair.module, path, tuple(parameter.shape), reason))
 
 
-def _shared_differently(weights: Weights) -> Iterator[Misfit]:
+def _shared_differently(weights: Weights) -> Iterator[WeightMismatch]:
     """Parameters that are one on one side and several on the other."""
     for entry in weights.unique():
         places = [e for e in weights.carried if e.parameter is entry.parameter]
@@ -189,10 +189,10 @@ def _shared_differently(weights: Weights) -> Iterator[Misfit]:
         if any(set(_sources(place)) != set(_sources(entry)) for place in places):
             paths = ", ".join(place.path for place in places)
             reason = f"one Parameter shared by {paths}; the module has several: {', '.join(there)}"
-            yield Misfit(entry.module, entry.path, tuple(entry.parameter.shape), reason)
+            yield WeightMismatch(entry.module, entry.path, tuple(entry.parameter.shape), reason)
 
 
-def _parts(weights: Weights) -> Iterator[Misfit]:
+def _parts(weights: Weights) -> Iterator[WeightMismatch]:
     """Parameters of the module that are in the Cells in part only, or twice."""
     ones = {id(e.parameter): np.ones(tuple(e.parameter.shape)) for e in weights.unique()}
     counted = weights.back(ones)
@@ -209,4 +209,4 @@ def _parts(weights: Weights) -> Iterator[Misfit]:
                 if missing
                 else f"shared in the module, but separate Parameters in the Cell ({paths})"
             )
-            yield Misfit(entries[0].module, name, shape, reason)
+            yield WeightMismatch(entries[0].module, name, shape, reason)

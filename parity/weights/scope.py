@@ -51,7 +51,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Misfit:
+class WeightMismatch:
     """A parameter without counterpart, or that doesn't fit.
 
     Attributes:
@@ -75,7 +75,7 @@ class Scope:
         buffers: names of its buffers that are left.
         cell: Parameters of the Cell that are left, by path.
         carried: what was matched.
-        misfits: what was, but doesn't fit.
+        mismatches: what was, but doesn't fit.
         ignored: buffers that no Cell has.
     """
 
@@ -97,7 +97,7 @@ class Scope:
         self.arrays = arrays
         self.alias = alias
         self.carried: list[Carried] = []
-        self.misfits: list[Misfit] = []
+        self.mismatches: list[WeightMismatch] = []
         self.kind = kind_of_module(module), kind_of_cell(of_cell)
         self.names = names(self.kind[1])
         self.ignored = {n for n in buffers if n.rpartition(".")[2] in names(self.kind[0]).ignored}
@@ -140,7 +140,7 @@ class Scope:
                 self.carried.append(Carried(path, parameter, self.pair.module, constant, "absent there"))
                 if parameter.requires_grad:
                     reason = "trained in the Cell, and the module was made without it; freeze it"
-                    self.misfits.append(Misfit(self.pair.module, path, tuple(parameter.shape), reason))
+                    self.mismatches.append(WeightMismatch(self.pair.module, path, tuple(parameter.shape), reason))
 
     def by_name(self) -> None:
         """Match equal names."""
@@ -179,7 +179,7 @@ class Scope:
             )
         else:
             reason = f"shape {list(wanted)} in the Cell ({path}), needed {list(shape)}"
-            self.misfits.append(Misfit(self.pair.module, name, shape, reason))
+            self.mismatches.append(WeightMismatch(self.pair.module, name, shape, reason))
         self.carried.append(
             Carried(path, parameter, self.pair.module, arrangement, how if arrangement else "own value")
         )

@@ -76,7 +76,7 @@ class DynamicLossScaleManager(LossScaleManager):
         ValueError: `init_loss_scale` is below 1, `scale_factor` isn't above 0, or `scale_window` is below 1.
     """
 
-    MOST_OVERFLOWS = 1000
+    MAX_OVERFLOWS = 1000
 
     def __init__(self, init_loss_scale: float = 2**24, scale_factor: float = 2, scale_window: int = 2000) -> None:
         of = type(self).__name__
@@ -112,7 +112,7 @@ class DynamicLossScaleManager(LossScaleManager):
             if is_time and raised <= FLOAT32_MAX:
                 self.loss_scale = raised
             self._overflows = 0
-        if self._overflows > self.MOST_OVERFLOWS:
+        if self._overflows > self.MAX_OVERFLOWS:
             raise RuntimeError(
                 f"gradients overflowed in {self._overflows} steps in a row, down to loss scale {self.loss_scale:g}: "
                 "the loss or a gradient isn't finite without a scale either"

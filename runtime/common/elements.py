@@ -12,8 +12,8 @@ import numpy as np
 from ..current_trace import Trace, current
 from ..errors import UnknownSize, UnknownValue
 from ..ir.dims import Dim
-from ..tensor_like import Operand
-from ..tracing import Traced
+from ..tensor_like import TensorLike
+from ..tracing import SymbolicTensor
 from .dtype import shown
 from .placeholder import Open
 
@@ -35,7 +35,7 @@ AS_CHOICE = (
 )
 
 
-class Elements(Operand):
+class Elements(TensorLike):
     """What holds an array, or symbolic data: the base of `Tensor`."""
 
     __array_priority__ = 100  # NumPy leaves `array * tensor` to us
@@ -107,7 +107,7 @@ class Elements(Operand):
     def _elements(self, what: str, instead: str) -> Array:
         """The array; `what` needs it, which is an error while the tensor is symbolic: `instead` says what to write."""
         data = self._data
-        if isinstance(data, Traced):
+        if isinstance(data, SymbolicTensor):
             raise unknown_elements(data, what, instead)
         if isinstance(data, Open):
             data.refuse(what)
@@ -170,7 +170,7 @@ class Elements(Operand):
 
     def __repr__(self) -> str:
         _follow_source(self._data, "print", sys._getframe(1))
-        if isinstance(self._data, Traced):
+        if isinstance(self._data, SymbolicTensor):
             return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, symbolic)"
         if isinstance(self._data, Open):
             return f"Tensor(shape={self._data.text}, dtype={shown(self.dtype)})"
@@ -180,7 +180,7 @@ class Elements(Operand):
 
     def __str__(self) -> str:
         _follow_source(self._data, "print", sys._getframe(1))
-        return repr(self) if isinstance(self._data, (Traced, Open)) else str(self._data)
+        return repr(self) if isinstance(self._data, (SymbolicTensor, Open)) else str(self._data)
 
     def __format__(self, spec: str) -> str:
         _follow_source(self._data, "print", sys._getframe(1))
@@ -196,7 +196,7 @@ def _follow_source(data: Data, wanted: str, frame: FrameType) -> None:
         frame: where Python runs.
     """
     trace = current()
-    if trace is not None and isinstance(data, Traced) and data.builder is trace.builder:
+    if trace is not None and isinstance(data, SymbolicTensor) and data.builder is trace.builder:
         trace.guard.follow_source(wanted, frame)
 
 
@@ -210,7 +210,7 @@ def plain(value: Any, what: str, instead: str) -> Any:
     return value._elements(what, instead) if isinstance(value, Elements) else value
 
 
-def unknown_elements(data: Traced, what: str, instead: str) -> Exception:
+def unknown_elements(data: SymbolicTensor, what: str, instead: str) -> Exception:
     """The error to raise where `what` needs the elements of symbolic data; `instead` says what to write."""
     trace = current()
     if trace is None or data.builder is not trace.builder:

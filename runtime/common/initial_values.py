@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from .drawn_initializers import (
+from .initializer_base import Array, Initializer, Shape, check_dimensions
+from .random_initializers import (
     HeNormal,
     HeUniform,
     Normal,
@@ -21,7 +22,6 @@ from .drawn_initializers import (
     XavierNormal,
     XavierUniform,
 )
-from .initializer_base import Array, Initializer, Shape, check_dimensions
 
 
 def initial_values(init: Any, shape: Any, dtype: np.dtype[Any]) -> Array:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .drawn_initializers import (
+from .dtype import float32, to_dtype
+from .initial_values import Constant, Dirac, Identity, One, Zero, as_shape
+from .initializer_base import Initializer, fan_in_and_fan_out
+from .random_initializers import (
     HeNormal,
     HeUniform,
     Normal,
@@ -19,9 +22,6 @@ from .drawn_initializers import (
     XavierNormal,
     XavierUniform,
 )
-from .dtype import float32, to_dtype
-from .initial_values import Constant, Dirac, Identity, One, Zero, as_shape
-from .initializer_base import Initializer, fan_in_and_fan_out
 from .tensor import Tensor, initialized
 
 

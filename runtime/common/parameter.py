@@ -133,7 +133,7 @@ class Parameter(Tensor):
                 f"the data of Parameter '{self.name}' must have shape {self.shape}, but got {array.shape}; "
                 "slice_shape=True allows another shape"
             )
-        self._adopt(wrapped(array, data._tape, data._number) if isinstance(data, Tensor) else wrapped(array))
+        self._rebind(wrapped(array, data._tape, data._number) if isinstance(data, Tensor) else wrapped(array))
         return self
 
     def clone(self, init: Any = "same") -> Parameter:
@@ -144,7 +144,7 @@ class Parameter(Tensor):
         copied._is_buffer = self._is_buffer
         return copied
 
-    def _adopt(self, value: Tensor) -> None:
+    def _rebind(self, value: Tensor) -> None:
         self._data = value._data.astype(self.dtype, copy=False)
         self._tape, self._number = value._tape, value._number
 

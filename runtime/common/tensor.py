@@ -15,8 +15,8 @@ from ..current_trace import current
 from ..eager import tape
 from ..ir.types import in_native_order, is_floating
 from ..ops.registry import Op, evaluate, get
-from ..precision import dtype_for, overruled_dtype, taken, taking_in
-from ..tracing import Traced
+from ..precision import dtype_for, overridden_dtype, taken, taking_in
+from ..tracing import SymbolicTensor
 from .dtype import bool_, float32, int64, to_dtype
 from .elements import AS_STACK, Array, Data, Elements, plain, unknown_elements
 from .initial_values import as_shape, initial_values
@@ -76,7 +76,7 @@ class Tensor(Elements):
 
     def assign_value(self, value: Tensor) -> Tensor:
         """Take over the elements of `value`."""
-        self._adopt(value)
+        self._rebind(value)
         return self
 
     def __reduce__(self) -> Any:
@@ -84,7 +84,7 @@ class Tensor(Elements):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         data = self._data
-        copied = memo[id(self)] = wrapped(data if isinstance(data, Traced) else data.copy())
+        copied = memo[id(self)] = wrapped(data if isinstance(data, SymbolicTensor) else data.copy())
         return copied
 
     @classmethod
@@ -105,7 +105,7 @@ class Tensor(Elements):
         """The number under which this value is tracked on the tape; None if it isn't."""
         return self._number if self._tape is recording else None
 
-    def _adopt(self, value: Tensor) -> None:
+    def _rebind(self, value: Tensor) -> None:
         """Become `value`: its elements, and what is known of how they were computed."""
         trace = current()
         if trace is not None:
@@ -176,7 +176,7 @@ def wrapped(array: Data, recording: tape.Tape | None = None, number: int | None 
 
 def is_known(x: Any) -> bool:
     """Whether `x` is a tensor whose elements are known: they aren't while it is symbolic."""
-    return isinstance(x, Tensor) and not isinstance(x._data, Traced)
+    return isinstance(x, Tensor) and not isinstance(x._data, SymbolicTensor)
 
 
 def created(op: Op, **attributes: Any) -> Tensor:
@@ -206,16 +206,16 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     if wanted is not None and op.name not in _AS_GIVEN:
         inputs = tuple(_in_dtype(x, wanted) for x in inputs)
     arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
-    dtype = next((x.dtype for x in arrays if isinstance(x, (np.ndarray, Traced))), None)
+    dtype = next((x.dtype for x in arrays if isinstance(x, (np.ndarray, SymbolicTensor))), None)
     arrays = [
-        x if x is None or isinstance(x, (np.ndarray, Traced)) else np.asarray(x, getattr(x, "dtype", dtype))
+        x if x is None or isinstance(x, (np.ndarray, SymbolicTensor)) else np.asarray(x, getattr(x, "dtype", dtype))
         for x in arrays
     ]
     outputs: tuple[Data, ...]
     if trace is not None and trace.records(op, arrays, attributes):
         outputs = trace.record(op, arrays, attributes)
     else:
-        left = next((x for x in arrays if isinstance(x, Traced)), None)
+        left = next((x for x in arrays if isinstance(x, SymbolicTensor)), None)
         if left is not None:
             raise unknown_elements(left, f"op {op.name}", "")
         with np.errstate(all="ignore"):
@@ -236,7 +236,7 @@ _AS_GIVEN = frozenset({"boundary", "cast", "cond", "loop", "own_gradient", "stop
 
 
 def _taken(x: Any) -> Any:
-    if not isinstance(x, (Tensor, np.ndarray)) or overruled_dtype(x.dtype) == x.dtype:
+    if not isinstance(x, (Tensor, np.ndarray)) or overridden_dtype(x.dtype) == x.dtype:
         return x
     return wrapped(taken(x._data)) if isinstance(x, Tensor) else taken(x)
 
@@ -262,13 +262,13 @@ def _record(
 
     wanted = [number is not None for number in operands]
 
-    def pull(arrived: list[Any]) -> tuple[Any, ...]:
+    def pull(output_cotangents: list[Any]) -> tuple[Any, ...]:
         now = tape.current()
         given = [None if x is None else wrapped(x, now, n) for x, n in zip(arrays, operands, strict=True)]
         if op.name == "cast" and whole:  # an integer that is differentiated: its gradient is an integer too
-            return (get("cast")(arrived[0], dtype=given[0].dtype),)  # type: ignore[union-attr]
+            return (get("cast")(output_cotangents[0], dtype=given[0].dtype),)  # type: ignore[union-attr]
         results = [wrapped(x, now, n) for x, n in zip(outputs, numbers, strict=True)]
-        return op.pull_back(arrived, results, given, attributes, wanted)
+        return op.apply_vjp(output_cotangents, results, given, attributes, wanted)
 
     if any(number is not None for number in numbers):
         recording.append(tape.Entry(operands, numbers, pull))

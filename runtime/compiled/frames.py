@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 LENGTH = struct.Struct("<Q")
-LONGEST_TEXT = 2**24  # bytes of JSON
+MAX_TEXT_LENGTH = 2**24  # bytes of JSON
 
 
 def send(stream: BinaryIO, message: Any, data: Sequence[Any] = ()) -> None:
@@ -26,7 +26,7 @@ def send(stream: BinaryIO, message: Any, data: Sequence[Any] = ()) -> None:
 def receive(stream: BinaryIO) -> tuple[Any, list[bytearray]]:
     """Read a message and its buffers; `EOFError` where the stream ends before."""
     (length,) = LENGTH.unpack(_exactly(stream, LENGTH.size))
-    if length > LONGEST_TEXT:
+    if length > MAX_TEXT_LENGTH:
         raise EOFError(f"a message of {length} bytes")
     found = json.loads(_exactly(stream, length))
     return found["message"], [_exactly(stream, size) for size in found["sizes"]]

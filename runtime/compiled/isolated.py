@@ -36,11 +36,11 @@ from .session import (
     require_active,
 )
 
-LONGEST = 600.0  # seconds to load the model, and for each run of it
+MAX_SECONDS = 600.0  # seconds to load the model, and for each run of it
 Given = Array | Sequence[Array] | None
 STORED = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}  # integers of the size of an element
 DOING = {"loaded": "loaded", "run": "ran"}
-LONGEST_PRINT = 300  # bytes of what ONNX Runtime printed last
+MAX_PRINT_BYTES = 300  # bytes of what ONNX Runtime printed last
 
 
 class SessionEnded(SessionError):
@@ -67,7 +67,7 @@ class IsolatedSession:
         self,
         model: onnx.ModelProto | str | PathLike[str],
         provider: str = "cpu",
-        seconds: float = LONGEST,
+        seconds: float = MAX_SECONDS,
         *,
         optimized: bool = True,
     ) -> None:
@@ -212,7 +212,7 @@ class IsolatedSession:
         if code < 0:
             known = {int(one): one.name for one in signal.Signals}
             how = f"signal {-code}" + (f" ({known[-code]})" if -code in known else "")
-        self._printed.seek(-min(LONGEST_PRINT, self._printed.seek(0, os.SEEK_END)), os.SEEK_END)
+        self._printed.seek(-min(MAX_PRINT_BYTES, self._printed.seek(0, os.SEEK_END)), os.SEEK_END)
         lines = [line for line in self._printed.read().decode(errors="replace").splitlines() if line.strip()]
         said = "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
         return SessionEnded(

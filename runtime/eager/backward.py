@@ -60,7 +60,7 @@ class Forward:
         return found[0] if found else None
 
 
-def differentiate(
+def run_with_gradients(
     fn: Function,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -90,7 +90,7 @@ def differentiate(
         of_what = forward.outputs[0] if has_aux else forward.outputs
         with tape.recording(outer), computing_in(None):
             cotangents = _seeds(of_what, output_gradient, forward)
-            recording.pull_back(forward.start, cotangents)
+            recording.backward(forward.start, cotangents)
             complete: dict[int, Tensor] = {}  # by tape number, as the hooks of the tensor leave them
 
             def gradient(tensor: Tensor, number: int | None) -> Tensor:
@@ -164,7 +164,7 @@ def _leaf(recording: tape.Tape, tensor: Tensor) -> int:
     number = recording.number()
     outer = tensor.number_on(recording)
     if outer is not None:
-        recording.append(tape.Entry((outer,), (number,), lambda arrived: arrived))
+        recording.append(tape.Entry((outer,), (number,), lambda output_cotangents: output_cotangents))
     return number
 
 

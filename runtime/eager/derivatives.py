@@ -14,20 +14,20 @@ from ..common.nested import tensors_in
 from ..common.tensor import Tensor
 from ..functional.arguments import integers
 from ..functional.joining import stack
+from ..functional.public_op import operator_object, public_op
 from ..functional.shapes import reshape
-from ..functional.spelling import operator_object, spelled
-from ..tensor_like import Operand
-from .backward import differentiate
+from ..tensor_like import TensorLike
+from .backward import run_with_gradients
 from .gradients import GradOperation, get_grad, grad, value_and_grad
 
 Function = Callable[..., Any]
 
 for _function in (get_grad, grad, value_and_grad):
-    spelled()(_function)
+    public_op()(_function)
 operator_object(GradOperation)
 
 
-@spelled()
+@public_op()
 def vjp(fn: Function, *inputs: Any, weights: Any = None, has_aux: bool = False) -> tuple[Any, ...]:
     """The outputs of `fn(*inputs)`, and the function from output gradients v to vJ.
 
@@ -48,17 +48,17 @@ def vjp(fn: Function, *inputs: Any, weights: Any = None, has_aux: bool = False) 
     """
     _require_tensors(inputs, of="vjp")
     pull = GradOperation(get_all=True, get_by_list=weights is not None, sens_param=True)
-    pull_back = pull(_without_aux(fn) if has_aux else fn, weights)
+    vjp_of_fn = pull(_without_aux(fn) if has_aux else fn, weights)
 
     def vjp_fn(*v: Any) -> Any:
         _require_tensors(v, of="vjp_fn")
-        return pull_back(*inputs, v[0] if len(v) == 1 else v)
+        return vjp_of_fn(*inputs, v[0] if len(v) == 1 else v)
 
     outputs, *aux = _split_aux(fn(*inputs)) if has_aux else (fn(*inputs),)
     return outputs, vjp_fn, *aux
 
 
-@spelled()
+@public_op()
 def jvp(fn: Function, inputs: Any, v: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The outputs of `fn` and their derivatives in the direction `v`: Jv.
 
@@ -84,17 +84,17 @@ def jvp(fn: Function, inputs: Any, v: Any, has_aux: bool = False) -> tuple[Any, 
         )
     outputs, *aux = _split_aux(fn(*given)) if has_aux else (fn(*given),)
     results = list(tensors_in(outputs))
-    pull_back = GradOperation(get_all=True, sens_param=True)(_without_aux(fn) if has_aux else fn)
+    vjp_of_fn = GradOperation(get_all=True, sens_param=True)(_without_aux(fn) if has_aux else fn)
 
     def pulled(*u: Any) -> Any:  # linear in u, with the derivative v J^T
-        return pull_back(*given, u if isinstance(outputs, (tuple, list)) else u[0])
+        return vjp_of_fn(*given, u if isinstance(outputs, (tuple, list)) else u[0])
 
     zeros = tuple(Tensor(np.zeros(y.shape, y.dtype)) for y in results)
-    found = differentiate(pulled, zeros, {}, tuple(range(len(zeros))), (), output_gradient=directions).inputs
+    found = run_with_gradients(pulled, zeros, {}, tuple(range(len(zeros))), (), output_gradient=directions).inputs
     return outputs, found if isinstance(outputs, (tuple, list)) else found[0], *aux
 
 
-@spelled()
+@public_op()
 def jacrev(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Function:
     """The function that computes the Jacobian of `fn`, a row (one element of an output) at a time.
 
@@ -117,7 +117,7 @@ def jacrev(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
         found = []
         for i, y in enumerate(results):
             rows = [
-                differentiate(function, args, {}, positions, (), output_gradient=_units(results, i, place)).inputs
+                run_with_gradients(function, args, {}, positions, (), output_gradient=_units(results, i, place)).inputs
                 for place in range(y.size)
             ]
             found.append(
@@ -131,7 +131,7 @@ def jacrev(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
     return jacobian
 
 
-@spelled()
+@public_op()
 def jacfwd(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Function:
     """The function that computes the Jacobian of `fn`, a column (element of an argument) at a time; see `jacrev`."""
     positions = integers(grad_position, "grad_position", of="jacfwd")
@@ -196,5 +196,5 @@ def _several(given: Any) -> tuple[Any, ...]:
 
 def _require_tensors(given: Sequence[Any], *, of: str) -> None:
     for x in given:
-        if not isinstance(x, Operand):
+        if not isinstance(x, TensorLike):
             raise TypeError(f"For '{of}', the inputs must be Tensors, but got {type(x).__name__}: {x!r}")

@@ -15,7 +15,7 @@ from typing import Any
 from .. import context
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from .backward import Function, differentiate
+from .backward import Function, run_with_gradients
 
 
 def grad(
@@ -112,7 +112,7 @@ class GradOperation:
                     "needed the one to differentiate"
                 )
             parameters = _as_weights(weights) if self.get_by_list else ()
-            found = differentiate(fn, args, kwargs, positions, parameters, output_gradient=sens)
+            found = run_with_gradients(fn, args, kwargs, positions, parameters, output_gradient=sens)
             if self.get_by_list:
                 of_weights = found.weights[0] if isinstance(weights, Parameter) else found.weights
                 return (found.inputs, of_weights) if self.get_all else of_weights
@@ -201,7 +201,7 @@ class _Request:
         )
 
     def run(self, fn: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        found = differentiate(fn, args, kwargs, self.positions, self.weights, has_aux=self.has_aux)
+        found = run_with_gradients(fn, args, kwargs, self.positions, self.weights, has_aux=self.has_aux)
         inputs: Sequence[Any] = found.inputs
         weights: Sequence[Any] = found.weights
         if self.return_ids:

@@ -74,7 +74,7 @@ class Tape:
         self.entries.clear()
         self.hooks.clear()
 
-    def pull_back(self, start: int, cotangents: dict[int, Any]) -> dict[int, Any]:
+    def backward(self, start: int, cotangents: dict[int, Any]) -> dict[int, Any]:
         """Walk the entries from the last to number `start`, passing cotangents from outputs to operands.
 
         Args:
@@ -86,22 +86,22 @@ class Tape:
         """
         trace = current_trace()
         for entry in reversed(self.entries[start:]):
-            arrived = [None if n is None else cotangents.pop(n, None) for n in entry.outputs]
+            output_cotangents = [None if n is None else cotangents.pop(n, None) for n in entry.outputs]
             if self.hooks:
-                arrived = [self.hooks[n](g) if g is not None and n in self.hooks else g
-                           for n, g in zip(entry.outputs, arrived, strict=True)]  # fmt: skip
-            if not entry.always and all(g is None for g in arrived):
+                output_cotangents = [self.hooks[n](g) if g is not None and n in self.hooks else g
+                           for n, g in zip(entry.outputs, output_cotangents, strict=True)]  # fmt: skip
+            if not entry.always and all(g is None for g in output_cotangents):
                 continue
             if trace is None or entry.place is None:
-                _pull(entry, arrived, cotangents)
+                _pull(entry, output_cotangents, cotangents)
             else:
                 with trace.at(entry.place):
-                    _pull(entry, arrived, cotangents)
+                    _pull(entry, output_cotangents, cotangents)
         return cotangents
 
 
-def _pull(entry: Entry, arrived: list[Any], cotangents: dict[int, Any]) -> None:
-    for number, g in zip(entry.operands, entry.pull(arrived), strict=True):
+def _pull(entry: Entry, output_cotangents: list[Any], cotangents: dict[int, Any]) -> None:
+    for number, g in zip(entry.operands, entry.pull(output_cotangents), strict=True):
         if number is not None and g is not None:
             cotangents[number] = cotangents[number] + g if number in cotangents else g
 

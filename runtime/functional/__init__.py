@@ -68,7 +68,7 @@ from . import (
     updating,
     windows,
 )
-from .spelling import attach_methods, public_names
+from .public_op import attach_methods, public_names
 
 __all__ = [
     "activations",

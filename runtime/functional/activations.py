@@ -9,43 +9,43 @@ from ..common.dtype import to_dtype
 from ..ops import activation, elementwise, rectifier, self_gated, slicing, trigonometry
 from ..ops.common import normalize_axis
 from .operands import as_tensor, floating, floats
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 # ---- squashing ----
 
 
-@spelled(method="sigmoid", primitive="Sigmoid")
+@public_op(method="sigmoid", primitive="Sigmoid")
 def sigmoid(input: Any) -> Any:
     """1 / (1 + exp(-x)), elementwise; integers become float32."""
     return elementwise.sigmoid(floats(input, of="sigmoid"))
 
 
-@spelled(method="tanh", primitive="Tanh")
+@public_op(method="tanh", primitive="Tanh")
 def tanh(input: Any) -> Any:
     """Hyperbolic tangent, elementwise; integers become float32."""
     return trigonometry.tanh(floats(input, of="tanh"))
 
 
-@spelled(primitive="LogSigmoid")
+@public_op(primitive="LogSigmoid")
 def logsigmoid(x: Any) -> Any:
     """log(sigmoid(x)), elementwise; floating-point x."""
     return activation.log_sigmoid(floating(x, "x", of="logsigmoid"))
 
 
-@spelled(primitive="HSigmoid")
+@public_op(primitive="HSigmoid")
 def hardsigmoid(input: Any) -> Any:
     """min(max(x + 3, 0), 6) / 6, elementwise; floating-point x."""
     return activation.hardsigmoid(floating(input, of="hardsigmoid"))
 
 
-@spelled(primitive="Softsign")
+@public_op(primitive="Softsign")
 def softsign(x: Any) -> Any:
     """x / (1 + |x|), elementwise; floating-point x."""
     x = floating(x, "x", of="softsign")
     return x / (elementwise.abs(x) + 1.0)
 
 
-@spelled()
+@public_op()
 def tanhshrink(input: Any) -> Any:
     """x - tanh(x), elementwise; floating-point x."""
     x = floating(input, of="tanhshrink")
@@ -55,25 +55,25 @@ def tanhshrink(input: Any) -> Any:
 # ---- gated ----
 
 
-@spelled(primitive="SiLU")
+@public_op(primitive="SiLU")
 def silu(input: Any) -> Any:
     """x * sigmoid(x), elementwise (Elfwing et al. 2017); floating-point x."""
     return self_gated.silu(floating(input, of="silu"))
 
 
-@spelled(primitive="Mish")
+@public_op(primitive="Mish")
 def mish(x: Any) -> Any:
     """x * tanh(softplus(x)), elementwise (Misra 2019); floating-point x."""
     return self_gated.mish(floating(x, "x", of="mish"))
 
 
-@spelled(primitive="HSwish")
+@public_op(primitive="HSwish")
 def hardswish(input: Any) -> Any:
     """x * hardsigmoid(x), elementwise (Howard et al. 2019); floating-point x."""
     return activation.hardswish(floating(input, of="hardswish"))
 
 
-@spelled(primitive=tuple(Primitive(name, defaults={"approximate": "tanh"}) for name in ("GeLU", "Gelu")))
+@public_op(primitive=tuple(Primitive(name, defaults={"approximate": "tanh"}) for name in ("GeLU", "Gelu")))
 def gelu(input: Any, approximate: str = "none") -> Any:
     """x times the normal distribution function at x, elementwise (Hendrycks and Gimpel 2016).
 
@@ -90,14 +90,14 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     return self_gated.gelu(floating(input, of="gelu"), approximate=approximate)
 
 
-@spelled(primitive=("FastGeLU", "FastGelu"))
+@public_op(primitive=("FastGeLU", "FastGelu"))
 def fast_gelu(x: Any) -> Any:
     """x * sigmoid(1.702 * x), elementwise: an approximation of `gelu` (Hendrycks and Gimpel 2016); floating-point x."""
     x = floating(x, "x", of="fast_gelu")
     return x * elementwise.sigmoid(x * 1.702)
 
 
-@spelled(primitive=Primitive("GLU", made_with=("axis",)))
+@public_op(primitive=Primitive("GLU", made_with=("axis",)))
 def glu(x: Any, axis: int = -1) -> Any:
     """The first half of `x` along `axis`, times sigmoid of the second half (Dauphin et al. 2016).
 
@@ -119,7 +119,7 @@ def glu(x: Any, axis: int = -1) -> Any:
 # ---- along an axis ----
 
 
-@spelled(method="softmax", primitive=Primitive("Softmax", made_with=("axis",)))
+@public_op(method="softmax", primitive=Primitive("Softmax", made_with=("axis",)))
 def softmax(input: Any, axis: int = -1, *, dtype: Any = None) -> Any:
     """exp(x) over its sum along `axis`.
 
@@ -135,20 +135,20 @@ def softmax(input: Any, axis: int = -1, *, dtype: Any = None) -> Any:
     return activation.softmax(_in_dtype(input, dtype, of="softmax"), axis=_single(axis, of="softmax"))
 
 
-@spelled()
+@public_op()
 def softmin(x: Any, axis: int = -1, *, dtype: Any = None) -> Any:
     """`softmax` of -x."""
     return activation.softmax(-_in_dtype(x, dtype, of="softmin"), axis=_single(axis, of="softmin"))
 
 
-@spelled(method="log_softmax", primitive=Primitive("LogSoftmax", made_with=("axis",)))
+@public_op(method="log_softmax", primitive=Primitive("LogSoftmax", made_with=("axis",)))
 def log_softmax(logits: Any, axis: int = -1) -> Any:
     """The logarithm of `softmax`, without taking it of a small number; arguments and errors as there."""
     logits = floating(logits, "logits", of="log_softmax")
     return activation.log_softmax(logits, axis=_single(axis, of="log_softmax"))
 
 
-@spelled(primitive="Softplus")
+@public_op(primitive="Softplus")
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
     """log(1 + exp(beta * x)) / beta, elementwise; x itself where beta * x is above `threshold`.
 

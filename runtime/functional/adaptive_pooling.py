@@ -6,20 +6,20 @@ from typing import Any
 
 from .. import checks
 from ..ops import adaptive_pooling, shaping
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .arguments import integers
 from .operands import as_tensor, floating
 from .pooling import with_batch
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled()
+@public_op()
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows of (N, C, L); see `adaptive_avg_pool2d`."""
     return _averaged(input, output_size, 1, of="adaptive_avg_pool1d")
 
 
-@spelled(primitive=Primitive("AdaptiveAvgPool2D", made_with=("output_size",)))
+@public_op(primitive=Primitive("AdaptiveAvgPool2D", made_with=("output_size",)))
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows along each axis (ATen `adaptive_avg_pool2d`).
 
@@ -36,19 +36,19 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     return _averaged(input, output_size, 2, of="adaptive_avg_pool2d")
 
 
-@spelled(primitive=Primitive("AdaptiveAvgPool3D", made_with=("output_size",)))
+@public_op(primitive=Primitive("AdaptiveAvgPool3D", made_with=("output_size",)))
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows of (N, C, D, H, W); see `adaptive_avg_pool2d`."""
     return _averaged(input, output_size, 3, of="adaptive_avg_pool3d")
 
 
-@spelled()
+@public_op()
 def adaptive_max_pool1d(input: Any, output_size: Any) -> Any:
     """The largest element of `output_size` windows of (N, C, L); see `adaptive_max_pool2d`."""
     return _largest(input, output_size, 1, of="adaptive_max_pool1d")[0]
 
 
-@spelled(
+@public_op(
     primitive=Primitive("AdaptiveMaxPool2D", made_with=("output_size",), defaults={"return_indices": True}),
 )
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
@@ -65,7 +65,7 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     )
 
 
-@spelled(primitive=Primitive("AdaptiveMaxPool3D", defaults={"return_indices": True}))
+@public_op(primitive=Primitive("AdaptiveMaxPool3D", defaults={"return_indices": True}))
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of `output_size` windows of (N, C, D, H, W); see `adaptive_max_pool2d`."""
     values, indices = _largest(input, output_size, 3, of="adaptive_max_pool3d")
@@ -93,7 +93,7 @@ def _largest(input: Any, output_size: Any, count: int, *, of: str) -> tuple[Any,
 
 
 def _bins(output_size: Any, x: Any, *, of: str) -> tuple[Any, ...]:
-    if isinstance(output_size, Operand):
+    if isinstance(output_size, TensorLike):
         output_size = integers(output_size, "output_size", of=of)
     sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * (x.ndim - 2)
     if len(sizes) != x.ndim - 2:

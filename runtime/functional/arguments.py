@@ -13,8 +13,8 @@ from ..current_trace import current
 from ..errors import TracingError
 from ..ir.dims import Dim, SymbolicDim, product, symbol
 from ..ops import data_dependent, elementwise, shaping
-from ..tensor_like import Operand
-from ..tracing import Traced
+from ..tensor_like import TensorLike
+from ..tracing import SymbolicTensor
 
 
 def integer(value: Any, name: str, *, of: str) -> Any:
@@ -61,14 +61,14 @@ def require_operands(given: Any, name: str, *, of: str) -> tuple[Any, ...]:
     if not given:
         raise ValueError(f"For '{of}', '{name}' must hold at least one Tensor, but got {given!r}")
     for item in given:
-        if not isinstance(item, Operand):
+        if not isinstance(item, TensorLike):
             raise TypeError(f"For '{of}', '{name}' must hold Tensors, but got {type(item).__name__}: {item!r}")
     return tuple(given)
 
 
 def require_integers(indices: Any, name: str, *, of: str) -> Any:
     """`indices` if it is a tensor of integers; else `TypeError`."""
-    if not isinstance(indices, Operand):
+    if not isinstance(indices, TensorLike):
         raise TypeError(f"For '{of}', '{name}' must be a Tensor, but got {type(indices).__name__}: {indices!r}")
     if indices.dtype.kind not in "iu":
         raise TypeError(f"For '{of}', '{name}' must be a Tensor of integers, but got dtype {indices.dtype}")
@@ -84,7 +84,7 @@ def known(size: Dim, what: str) -> int:
 
 def is_symbolic(x: Any) -> bool:
     """Whether it is a tensor whose elements are known only when a program runs."""
-    return isinstance(x, Tensor) and isinstance(x._data, Traced)
+    return isinstance(x, Tensor) and isinstance(x._data, SymbolicTensor)
 
 
 def coordinates(x: Any) -> Any:

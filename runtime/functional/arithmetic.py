@@ -12,12 +12,12 @@ from ..common.dtype import float64
 from ..ir.types import is_floating
 from ..ops import elementwise, rounding
 from .operands import as_tensor, floats, numbers, pair
-from .spelling import also_named, spelled, tensor_method
+from .public_op import also_named, public_op, tensor_method
 
 # ---- sums, products and quotients ----
 
 
-@spelled(method="__add__", primitive=("Add", "TensorAdd"), alias="tensor_add")
+@public_op(method="__add__", primitive=("Add", "TensorAdd"), alias="tensor_add")
 def add(input: Any, other: Any) -> Any:
     """Sum, elementwise."""
     return elementwise.add(*pair(input, other, of="add"))
@@ -29,25 +29,25 @@ def _add_scaled(input: Any, other: Any, *, alpha: float = 1) -> Any:
     return add(input, other if alpha == 1 else mul(other, alpha))
 
 
-@spelled(method="__sub__", primitive="Sub", alias="tensor_sub")
+@public_op(method="__sub__", primitive="Sub", alias="tensor_sub")
 def sub(input: Any, other: Any) -> Any:
     """Difference, elementwise."""
     return elementwise.sub(*pair(input, other, of="sub"))
 
 
-@spelled(method=("subtract", "sub"))
+@public_op(method=("subtract", "sub"))
 def subtract(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """`input - alpha * other`, elementwise."""
     return sub(input, other if alpha == 1 else mul(other, alpha))
 
 
-@spelled(method=("mul", "multiply", "__mul__"), primitive="Mul", alias=("multiply", "tensor_mul"))
+@public_op(method=("mul", "multiply", "__mul__"), primitive="Mul", alias=("multiply", "tensor_mul"))
 def mul(input: Any, other: Any) -> Any:
     """Product, elementwise."""
     return elementwise.mul(*pair(input, other, of="mul"))
 
 
-@spelled(
+@public_op(
     method=("div", "divide", "true_divide", "__truediv__"),
     primitive=("Div", "RealDiv"),
     alias=("divide", "true_divide", "tensor_div"),
@@ -67,7 +67,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     return floor_divide(input, other) if rounding_mode == "floor" else truncate_div(input, other)
 
 
-@spelled(
+@public_op(
     method=("floor_divide", "__floordiv__"),
     primitive="FloorDiv",
     alias=("floor_div", "floordiv", "tensor_floordiv"),
@@ -79,7 +79,7 @@ def floor_divide(input: Any, other: Any) -> Any:
     return rounding.floor_divide(a, b)
 
 
-@spelled(primitive="TruncateDiv")
+@public_op(primitive="TruncateDiv")
 def truncate_div(x: Any, y: Any) -> Any:
     """Quotient rounded towards zero, elementwise, in the dtype of the operands."""
     a, b = _number_pair(x, y, of="truncate_div")
@@ -88,7 +88,7 @@ def truncate_div(x: Any, y: Any) -> Any:
     return rounding.floor_divide(elementwise.sub(a, rounding.fmod(a, b)), b)
 
 
-@spelled(
+@public_op(
     method=("remainder", "__mod__"),
     primitive="FloorMod",
     alias=("floor_mod", "floormod", "tensor_mod"),
@@ -100,7 +100,7 @@ def remainder(input: Any, other: Any) -> Any:
     return rounding.remainder(a, b)
 
 
-@spelled(method="fmod", primitive=("Mod", "TruncateMod"), alias="truncate_mod")
+@public_op(method="fmod", primitive=("Mod", "TruncateMod"), alias="truncate_mod")
 @also_named(x="input", y="other")
 def fmod(input: Any, other: Any) -> Any:
     """What is left after `truncate_div`, elementwise: it has the sign of `input`."""
@@ -111,19 +111,19 @@ def fmod(input: Any, other: Any) -> Any:
 # ---- signs and powers ----
 
 
-@spelled(method=("neg", "negative", "__neg__"), primitive="Neg", alias="negative")
+@public_op(method=("neg", "negative", "__neg__"), primitive="Neg", alias="negative")
 def neg(input: Any) -> Any:
     """Minus `input`, elementwise."""
     return elementwise.neg(numbers(input, of="neg"))
 
 
-@spelled(method=("positive", "__pos__"))
+@public_op(method=("positive", "__pos__"))
 def positive(input: Any) -> Any:
     """`input` itself."""
     return as_tensor(input, of="positive")
 
 
-@spelled(method=("pow", "__pow__"), primitive="Pow", alias=("pows", "tensor_pow"))
+@public_op(method=("pow", "__pow__"), primitive="Pow", alias=("pows", "tensor_pow"))
 def pow(input: Any, exponent: Any) -> Any:
     """`input` to the power of `exponent`, elementwise; an integer to a negative power is truncated."""
     a, b = _number_pair(input, exponent, of="pow")
@@ -132,14 +132,14 @@ def pow(input: Any, exponent: Any) -> Any:
     return elementwise.pow(a, b)
 
 
-@spelled(method="float_power")
+@public_op(method="float_power")
 def float_power(input: Any, exponent: Any) -> Any:
     """`input` to the power of `exponent`, elementwise, in float64."""
     a, b = pair(input, exponent, of="float_power")
     return elementwise.pow(elementwise.cast(a, dtype=float64), elementwise.cast(b, dtype=float64))
 
 
-@spelled(method="square", primitive="Square")
+@public_op(method="square", primitive="Square")
 def square(input: Any) -> Any:
     """`input` times itself, elementwise."""
     x = numbers(input, of="square")
@@ -149,13 +149,13 @@ def square(input: Any) -> Any:
 # ---- the larger and the smaller ----
 
 
-@spelled(method="maximum", primitive="Maximum")
+@public_op(method="maximum", primitive="Maximum")
 def maximum(input: Any, other: Any) -> Any:
     """The larger of two, elementwise; NaN if one is. Of equal ones, each gets half the gradient."""
     return elementwise.maximum(*pair(input, other, of="maximum"))
 
 
-@spelled(method="minimum", primitive="Minimum")
+@public_op(method="minimum", primitive="Minimum")
 def minimum(input: Any, other: Any) -> Any:
     """The smaller of two, elementwise; NaN if one is. Of equal ones, each gets half the gradient."""
     return elementwise.minimum(*pair(input, other, of="minimum"))

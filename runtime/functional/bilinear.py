@@ -6,10 +6,10 @@ from typing import Any
 
 from ..ops import elementwise, linear, shaping
 from .operands import as_tensor, require_one_dtype
-from .spelling import spelled
+from .public_op import public_op
 
 
-@spelled()
+@public_op()
 def bidense(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """y[..., o] = sum over i, j of input1[..., i] * weight[o, i, j] * input2[..., j], plus bias[o]. ATen bilinear.
 

@@ -15,11 +15,11 @@ from ..ops.random import drawing_from
 from .arguments import concrete
 from .joining import stack, unstack
 from .operands import as_tensor, floating, floats
+from .public_op import Primitive, public_op
 from .random import randperm
-from .spelling import Primitive, spelled
 
 
-@spelled(primitive=Primitive("IOU", made_with=("mode",)))
+@public_op(primitive=Primitive("IOU", made_with=("mode",)))
 def iou(anchor_boxes: Any, gt_boxes: Any, mode: str = "iou") -> Any:
     """The area that each two boxes share, over the area that they cover; a box from x1 to x1 is one pixel wide.
 
@@ -45,7 +45,7 @@ def iou(anchor_boxes: Any, gt_boxes: Any, mode: str = "iou") -> Any:
     return shared / covered
 
 
-@spelled(primitive=Primitive("BoundingBoxEncode", made_with=("means", "stds")))
+@public_op(primitive=Primitive("BoundingBoxEncode", made_with=("means", "stds")))
 def bounding_box_encode(
     anchor_box: Any, groundtruth_box: Any, means: Any = (0.0, 0.0, 0.0, 0.0), stds: Any = (1.0, 1.0, 1.0, 1.0)
 ) -> Any:
@@ -59,7 +59,7 @@ def bounding_box_encode(
     return stack([(d - m) / s for d, m, s in zip(offsets, means, stds, strict=True)], -1)
 
 
-@spelled(primitive=Primitive("BoundingBoxDecode", made_with=("max_shape", "means", "stds", "wh_ratio_clip")))
+@public_op(primitive=Primitive("BoundingBoxDecode", made_with=("max_shape", "means", "stds", "wh_ratio_clip")))
 def bounding_box_decode(
     anchor_box: Any, deltas: Any, max_shape: Any, means: Any = (0.0, 0.0, 0.0, 0.0), stds: Any = (1.0, 1.0, 1.0, 1.0),
     wh_ratio_clip: float = 0.016,
@@ -92,7 +92,7 @@ def bounding_box_decode(
     return stack([elementwise.clamp(side, minimum=0, maximum=most) for side, most in sides], -1)
 
 
-@spelled(primitive="CheckValid")
+@public_op(primitive="CheckValid")
 def check_valid(bboxes: Any, img_metas: Any) -> Any:
     """Whether each box (n, 4) lies within an image of `img_metas`: height, width and the factor for both."""
     x1, y1, x2, y2 = _columns(bboxes, "bboxes", of="check_valid")
@@ -108,7 +108,7 @@ def check_valid(bboxes: Any, img_metas: Any) -> Any:
     return first
 
 
-@spelled(primitive=Primitive("NMSWithMask", made_with=("iou_threshold",)))
+@public_op(primitive=Primitive("NMSWithMask", made_with=("iou_threshold",)))
 def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, Any]:
     """Boxes in order of their scores, of which those that overlap a better one are left out.
 
@@ -139,7 +139,7 @@ def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, A
     return indexing.take(x, wrapped(order), axis=0), wrapped(np.arange(len(order), dtype=int32)), wrapped(stays)
 
 
-@spelled(primitive=Primitive("RandomChoiceWithMask", made_with=("count",), without_effect={"seed": 0, "seed2": 0}))
+@public_op(primitive=Primitive("RandomChoiceWithMask", made_with=("count",), without_effect={"seed": 0, "seed2": 0}))
 def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) -> tuple[Any, Any]:
     """Coordinates of some of the true elements, at random.
 

@@ -14,16 +14,16 @@ import numpy as np
 from .. import checks
 from ..common.dtype import float32, float64
 from ..ops import comparison, elementwise, shaping, slicing
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .arithmetic import maximum, minimum, mul
 from .norms import vector_norm
 from .operands import pair
-from .spelling import spelled
+from .public_op import public_op
 
 # ---- bounds ----
 
 
-@spelled()
+@public_op()
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
     """`x`, or each tensor of a tuple or list, held between two bounds, in its own dtype.
 
@@ -49,7 +49,7 @@ def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None
     return _each(clipped, x, of="clip_by_value")
 
 
-@spelled(method=("clamp", "clip"), alias="clip")
+@public_op(method=("clamp", "clip"), alias="clip")
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """`input` held between two bounds.
 
@@ -66,7 +66,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """
     if min is None and max is None:
         raise ValueError("For 'clamp', 'min' and 'max' must not both be None")
-    if not isinstance(input, Operand):
+    if not isinstance(input, TensorLike):
         raise TypeError(f"For 'clamp', 'input' must be a Tensor, but got {type(input).__name__}: {input!r}")
     x = input
     if isinstance(min, (int, float, type(None))) and isinstance(max, (int, float, type(None))):
@@ -88,7 +88,7 @@ def _meeting(x: Any, number: float) -> Any:
 # ---- norms ----
 
 
-@spelled()
+@public_op()
 def clip_by_norm(x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
     """Tensors scaled down together, so that the norm of all their elements is at most about `max_norm`.
 
@@ -116,7 +116,7 @@ def clip_by_norm(x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfi
     return _each(lambda tensor: _scaled(tensor, factor), x, of="clip_by_norm")
 
 
-@spelled()
+@public_op()
 def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: None = None) -> Any:
     """Tensors scaled down together, so that the norm of all their elements is at most `clip_norm`.
 
@@ -167,7 +167,7 @@ def _each(function: Callable[[Any], Any], x: Any, *, of: str) -> Any:
     """`function` of a tensor, or of each in a tuple or list, as a tuple or list; `TypeError` for anything else."""
     several = isinstance(x, (tuple, list))
     for item in x if several else (x,):
-        if not isinstance(item, Operand):
+        if not isinstance(item, TensorLike):
             raise TypeError(
                 f"For '{of}', 'x' must be a Tensor or a tuple or list of them, but got {type(item).__name__}: {item!r}"
             )

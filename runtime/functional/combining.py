@@ -18,12 +18,12 @@ from .arguments import integer, known
 from .joining import meshgrid, part, stack
 from .linear_algebra import matmul
 from .operands import as_tensor, floats, numbers
+from .public_op import public_op
 from .reductions import sum as total
 from .shapes import atleast_2d, reshape
-from .spelling import spelled
 
 
-@spelled()
+@public_op()
 def cartesian_prod(*inputs: Any) -> Any:
     """All combinations of an element of each vector, the last varying fastest: (count, number of vectors)."""
     vectors = [as_tensor(x, "inputs", of="cartesian_prod") for x in inputs]
@@ -34,7 +34,7 @@ def cartesian_prod(*inputs: Any) -> Any:
     return reshape(stack(list(grids), -1), (-1, len(vectors)))
 
 
-@spelled()
+@public_op()
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """The sets of `r` elements of a vector, or with an element several times: (count, r)."""
     x = as_tensor(input, of="combinations")
@@ -46,7 +46,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     return indexing.take(x, wrapped(np.array(places, np.int64).reshape(-1, r)), axis=0)
 
 
-@spelled()
+@public_op()
 def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803
     """The powers N - 1, ..., 1, 0 of each element of a vector: (n, N); N is n unless given."""
     vector = numbers(x, "x", of="vander")
@@ -59,7 +59,7 @@ def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803
     return elementwise.pow(shaping.reshape(vector, shape=(*vector.shape, 1)), powers)
 
 
-@spelled()
+@public_op()
 def trapz(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Any:
     """The integral along `dim` by the trapezoidal rule, with points `x` or a distance `dx` between them."""
     values = floats(y, "y", of="trapz")
@@ -76,7 +76,7 @@ def trapz(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Any:
     return reduction.reduce_sum(heights * widths, axes=(at,))
 
 
-@spelled(method="cov")
+@public_op(method="cov")
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariances of variables: (n, n) of `input` (n, observations), or a single variance of a vector.
 
@@ -112,7 +112,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     return found if given.ndim == 2 else shaping.reshape(found, shape=())
 
 
-@spelled()
+@public_op()
 def batch_dot(x1: Any, x2: Any, axes: Any = None) -> Any:
     """For each item of a batch, the contraction of an axis of `x1` with one of `x2`.
 

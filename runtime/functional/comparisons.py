@@ -12,44 +12,44 @@ from ..common.dtype import bool_
 from ..ir.types import is_floating
 from ..ops import comparison, elementwise, reduction
 from ..ops.registry import Op
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .operands import as_tensor, floats, pair
-from .spelling import Primitive, spelled, tensor_method
+from .public_op import Primitive, public_op, tensor_method
 
 # ---- of two operands that broadcast ----
 
 
-@spelled(method=("equal", "eq"), primitive="Equal", alias="eq")
+@public_op(method=("equal", "eq"), primitive="Equal", alias="eq")
 def equal(input: Any, other: Any) -> Any:
     """Whether two are equal, elementwise."""
     return comparison.equal(*pair(input, other, of="equal"))
 
 
-@spelled(method=("not_equal", "ne"), primitive="NotEqual", alias="ne")
+@public_op(method=("not_equal", "ne"), primitive="NotEqual", alias="ne")
 def not_equal(input: Any, other: Any) -> Any:
     """Whether two differ, elementwise."""
     return comparison.not_equal(*pair(input, other, of="not_equal"))
 
 
-@spelled(method=("less", "lt", "__lt__"), primitive="Less", alias=("lt", "tensor_lt"))
+@public_op(method=("less", "lt", "__lt__"), primitive="Less", alias=("lt", "tensor_lt"))
 def less(input: Any, other: Any) -> Any:
     """Whether `input < other`, elementwise."""
     return comparison.less(*pair(input, other, of="less"))
 
 
-@spelled(method=("less_equal", "le", "__le__"), primitive="LessEqual", alias=("le", "tensor_le"))
+@public_op(method=("less_equal", "le", "__le__"), primitive="LessEqual", alias=("le", "tensor_le"))
 def less_equal(input: Any, other: Any) -> Any:
     """Whether `input <= other`, elementwise."""
     return comparison.less_equal(*pair(input, other, of="less_equal"))
 
 
-@spelled(method=("greater", "gt", "__gt__"), primitive="Greater", alias=("gt", "tensor_gt"))
+@public_op(method=("greater", "gt", "__gt__"), primitive="Greater", alias=("gt", "tensor_gt"))
 def greater(input: Any, other: Any) -> Any:
     """Whether `input > other`, elementwise."""
     return comparison.greater(*pair(input, other, of="greater"))
 
 
-@spelled(method=("greater_equal", "ge", "__ge__"), primitive="GreaterEqual", alias=("ge", "tensor_ge"))
+@public_op(method=("greater_equal", "ge", "__ge__"), primitive="GreaterEqual", alias=("ge", "tensor_ge"))
 def greater_equal(input: Any, other: Any) -> Any:
     """Whether `input >= other`, elementwise."""
     return comparison.greater_equal(*pair(input, other, of="greater_equal"))
@@ -66,13 +66,13 @@ def _ne(input: Any, other: Any) -> Any:
     return not_equal(input, other) if isinstance(other, _COMPARABLE) else NotImplemented
 
 
-_COMPARABLE = (Operand, bool, int, float, np.ndarray, np.generic)
+_COMPARABLE = (TensorLike, bool, int, float, np.ndarray, np.generic)
 
 
 # ---- about ----
 
 
-@spelled(method="isclose", primitive=Primitive("IsClose", made_with=("rtol", "atol", "equal_nan")))
+@public_op(method="isclose", primitive=Primitive("IsClose", made_with=("rtol", "atol", "equal_nan")))
 def isclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Whether `|input - other| <= atol + rtol * |other|`, elementwise.
 
@@ -98,7 +98,7 @@ def _allclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, eq
     return bool(reduction.reduce_all(isclose(input, other, rtol, atol, equal_nan)))
 
 
-@spelled(method="approximate_equal", primitive=Primitive("ApproximateEqual", made_with=("tolerance",)))
+@public_op(method="approximate_equal", primitive=Primitive("ApproximateEqual", made_with=("tolerance",)))
 def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5) -> Any:
     """Whether `|x - y| < tolerance`, elementwise."""
     a, b = pair(x, y, of="approximate_equal")
@@ -108,31 +108,31 @@ def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5) -> Any:
 # ---- of one operand ----
 
 
-@spelled(method="isnan", primitive="IsNan")
+@public_op(method="isnan", primitive="IsNan")
 def isnan(input: Any) -> Any:
     """Whether elements are NaN."""
     return _tested(comparison.isnan, input, whole=False)
 
 
-@spelled(method="isinf", primitive="IsInf")
+@public_op(method="isinf", primitive="IsInf")
 def isinf(input: Any) -> Any:
     """Whether elements are infinite, of either sign."""
     return _tested(comparison.isinf, input, whole=False)
 
 
-@spelled(method="isfinite", primitive="IsFinite")
+@public_op(method="isfinite", primitive="IsFinite")
 def isfinite(input: Any) -> Any:
     """Whether elements are neither infinite nor NaN."""
     return _tested(comparison.isfinite, input, whole=True)
 
 
-@spelled(method="isposinf")
+@public_op(method="isposinf")
 def isposinf(input: Any) -> Any:
     """Whether elements are positive infinity."""
     return equal(input, math.inf)
 
 
-@spelled(method="isneginf")
+@public_op(method="isneginf")
 def isneginf(input: Any) -> Any:
     """Whether elements are negative infinity."""
     return equal(input, -math.inf)

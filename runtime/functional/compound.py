@@ -12,12 +12,12 @@ from ..ir.types import is_floating
 from ..ops import comparison, elementwise
 from . import arithmetic
 from .operands import as_tensor, floats, numbers, pair
-from .spelling import spelled
+from .public_op import public_op
 
 # ---- sums ----
 
 
-@spelled(primitive="AddN")
+@public_op(primitive="AddN")
 def addn(x: Any) -> Any:
     """Sum of a list or tuple of tensors of one shape and dtype.
 
@@ -40,32 +40,32 @@ def addn(x: Any) -> Any:
     return total
 
 
-@spelled(primitive="AccumulateNV2")
+@public_op(primitive="AccumulateNV2")
 def accumulate_n(x: Any) -> Any:
     """Sum of a list or tuple of tensors of one shape and dtype; see `addn`."""
     return addn(x)
 
 
-@spelled(method="addcmul", primitive="Addcmul")
+@public_op(method="addcmul", primitive="Addcmul")
 def addcmul(input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
     """`input + value * tensor1 * tensor2`."""
     return input + _times(elementwise.mul(*pair(tensor1, tensor2, of="addcmul")), value)
 
 
-@spelled(method="addcdiv", primitive="Addcdiv")
+@public_op(method="addcdiv", primitive="Addcdiv")
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
     """`input + value * tensor1 / tensor2`."""
     return input + _times(as_tensor(tensor1, "tensor1", of="addcdiv") / tensor2, value)
 
 
-@spelled(method="lerp", primitive="Lerp")
+@public_op(method="lerp", primitive="Lerp")
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """`input + weight * (end - input)`: from `input` at weight 0 to `end` at weight 1."""
     start, end = pair(input, end, of="lerp")
     return floats(start, of="lerp") + weight * (end - start)
 
 
-@spelled(primitive="SquaredDifference")
+@public_op(primitive="SquaredDifference")
 def _squared_difference(x: Any, y: Any) -> Any:
     """`(x - y)` times itself."""
     difference = elementwise.sub(*pair(x, y, of="SquaredDifference"))
@@ -75,7 +75,7 @@ def _squared_difference(x: Any, y: Any) -> Any:
 # ---- where zero is an exception ----
 
 
-@spelled(method="xlogy", primitive="Xlogy")
+@public_op(method="xlogy", primitive="Xlogy")
 def xlogy(input: Any, other: Any) -> Any:
     """`input * log(other)`, and 0 where `input` is 0, whatever `other` is."""
     a, b = _float_pair(input, other, of="xlogy")
@@ -84,21 +84,21 @@ def xlogy(input: Any, other: Any) -> Any:
     return a * elementwise.log(elementwise.where(usable, b, _constant(1, b)))
 
 
-@spelled(method="xdivy", primitive="Xdivy")
+@public_op(method="xdivy", primitive="Xdivy")
 def xdivy(x: Any, y: Any) -> Any:
     """`x / y`, and 0 where `x` is 0, whatever `y` is."""
     a, b = _float_pair(x, y, of="xdivy")
     return _unless_zero(a, a / _one_where_zero(a, b))
 
 
-@spelled(primitive="DivNoNan")
+@public_op(primitive="DivNoNan")
 def _div_no_nan(x: Any, y: Any) -> Any:
     """`x / y`, and 0 where `y` is 0."""
     a, b = _float_pair(x, y, of="DivNoNan")
     return _unless_zero(b, a / _one_where_zero(b, b))
 
 
-@spelled(primitive="MulNoNan")
+@public_op(primitive="MulNoNan")
 def _mul_no_nan(x: Any, y: Any) -> Any:
     """`x * y`, and 0 where `y` is 0, even if `x` is infinite or NaN."""
     a, b = pair(x, y, of="MulNoNan")
@@ -109,14 +109,14 @@ def _mul_no_nan(x: Any, y: Any) -> Any:
 # ---- lengths and logarithms of sums ----
 
 
-@spelled(method="hypot", primitive="Hypot")
+@public_op(method="hypot", primitive="Hypot")
 def hypot(input: Any, other: Any) -> Any:
     """`sqrt(input**2 + other**2)`."""
     a, b = _float_pair(input, other, of="hypot")
     return elementwise.sqrt(a * a + b * b)
 
 
-@spelled(method="logaddexp")
+@public_op(method="logaddexp")
 def logaddexp(input: Any, other: Any) -> Any:
     """`log(exp(input) + exp(other))`, computed around the larger one."""
     a, b = _float_pair(input, other, of="logaddexp")
@@ -126,14 +126,14 @@ def logaddexp(input: Any, other: Any) -> Any:
     return elementwise.maximum(a, b) + excess
 
 
-@spelled(method="logaddexp2")
+@public_op(method="logaddexp2")
 def logaddexp2(input: Any, other: Any) -> Any:
     """`log2(2**input + 2**other)`."""
     a, b = _float_pair(input, other, of="logaddexp2")
     return logaddexp(a * math.log(2), b * math.log(2)) / math.log(2)
 
 
-@spelled(method="ldexp")
+@public_op(method="ldexp")
 def ldexp(x: Any, other: Any) -> Any:
     """`x * 2**other`."""
     a, b = _float_pair(x, other, of="ldexp")
@@ -143,14 +143,14 @@ def ldexp(x: Any, other: Any) -> Any:
 # ---- sign and choice ----
 
 
-@spelled(method="copysign")
+@public_op(method="copysign")
 def copysign(x: Any, other: Any) -> Any:
     """`x` with the sign of `other`; -0.0 counts as negative."""
     a, b = _float_pair(x, other, of="copysign")
     return elementwise.where(comparison.not_equal(signbit(a), signbit(b)), -a, a)
 
 
-@spelled(method="signbit")
+@public_op(method="signbit")
 def signbit(input: Any) -> Any:
     """Whether `input` is negative; -0.0 is."""
     x = numbers(input, of="signbit")
@@ -161,7 +161,7 @@ def signbit(input: Any) -> Any:
     return comparison.logical_or(comparison.less(x, zero), negative_zero)
 
 
-@spelled(method="heaviside", primitive="Heaviside")
+@public_op(method="heaviside", primitive="Heaviside")
 def heaviside(input: Any, values: Any) -> Any:
     """0 where `input` is negative, `values` where it is 0, 1 where it is positive."""
     a, b = pair(input, values, of="heaviside")
@@ -169,14 +169,14 @@ def heaviside(input: Any, values: Any) -> Any:
     return elementwise.where(comparison.equal(a, _constant(0, a)), b, step)
 
 
-@spelled(method="fmax", primitive="Fmax")
+@public_op(method="fmax", primitive="Fmax")
 def fmax(input: Any, other: Any) -> Any:
     """The larger of two; a NaN gives way to a number. Of equal ones, the first gets the gradient."""
     a, b = pair(input, other, of="fmax")
     return elementwise.where(comparison.logical_or(comparison.greater_equal(a, b), _is_nan(b)), a, b)
 
 
-@spelled(method="fmin", primitive="Fmin")
+@public_op(method="fmin", primitive="Fmin")
 def fmin(input: Any, other: Any) -> Any:
     """The smaller of two; a NaN gives way to a number. Of equal ones, the first gets the gradient."""
     a, b = pair(input, other, of="fmin")

@@ -12,10 +12,10 @@ from ..common.dtype import shown, to_dtype
 from ..ir.types import is_floating
 from ..ops import elementwise
 from .operands import as_tensor
-from .spelling import spelled, tensor_method
+from .public_op import public_op, tensor_method
 
 
-@spelled(primitive="Cast")
+@public_op(primitive="Cast")
 def cast(input: Any, dtype: Any) -> Any:
     """A tensor or number in another dtype: floats are truncated to integers, any number but 0 is True.
 
@@ -52,7 +52,7 @@ for _name, _dtype in {
     tensor_method(_name)(_conversion(_dtype))
 
 
-@spelled(method="type_as")
+@public_op(method="type_as")
 def type_as(input: Any, other: Any) -> Any:
     """`input` in the dtype of `other`."""
     return elementwise.cast(as_tensor(input, of="type_as"), dtype=as_tensor(other, "other", of="type_as").dtype)
@@ -64,13 +64,13 @@ def _type(input: Any, dtype: Any = None) -> Any:
     return shown(input.dtype) if dtype is None else cast(input, dtype)
 
 
-@spelled(primitive="DType")
+@public_op(primitive="DType")
 def dtype(x: Any) -> Any:
     """The dtype of a tensor."""
     return as_tensor(x, "x", of="dtype").dtype
 
 
-@spelled(method="is_floating_point")
+@public_op(method="is_floating_point")
 def is_floating_point(input: Any) -> bool:
     """Whether the dtype is a floating-point one."""
     return is_floating(as_tensor(input, of="is_floating_point").dtype)

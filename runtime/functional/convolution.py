@@ -9,10 +9,10 @@ from ..ops import convolution, shaping
 from ..ops.windows import Padding, Sizes
 from .geometry import both_sides, check_padding, per_axis, resolved_padding
 from .operands import as_tensor, require_one_dtype
-from .spelling import spelled
+from .public_op import public_op
 
 
-@spelled()
+@public_op()
 def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -21,7 +21,7 @@ def conv1d(
     return _conv(input, weight, bias, stride, pad_mode, padding, dilation, groups, 1)
 
 
-@spelled()
+@public_op()
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -51,7 +51,7 @@ def conv2d(
     return _conv(input, weight, bias, stride, pad_mode, padding, dilation, groups, 2)
 
 
-@spelled()
+@public_op()
 def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -60,7 +60,7 @@ def conv3d(
     return _conv(input, weight, bias, stride, pad_mode, padding, dilation, groups, 3)
 
 
-@spelled()
+@public_op()
 def conv_transpose1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
     groups: int = 1, dilation: Any = 1,
@@ -69,7 +69,7 @@ def conv_transpose1d(
     return _conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 1)
 
 
-@spelled()
+@public_op()
 def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
     groups: int = 1, dilation: Any = 1,
@@ -97,7 +97,7 @@ def conv_transpose2d(
     return _conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 2)
 
 
-@spelled()
+@public_op()
 def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
     groups: int = 1, dilation: Any = 1,
@@ -106,7 +106,7 @@ def conv_transpose3d(
     return _conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 3)
 
 
-@spelled(primitive="BiasAdd")
+@public_op(primitive="BiasAdd")
 def bias_add(input_x: Any, bias: Any) -> Any:
     """`input_x`, (N, C, ...), plus a bias (C,) for each channel; `ValueError` if they don't fit."""
     x, b = as_tensor(input_x, "input_x", of="BiasAdd"), as_tensor(bias, "bias", of="BiasAdd")

@@ -8,7 +8,7 @@ from .. import checks
 from ..ops.windows import Sizes, window_span
 from .convolution import convolved, transposed
 from .geometry import check_padding, each_side, per_axis, resolved_padding
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 _MADE_WITH = ("out_channel", "kernel_size", "mode", "pad_mode", "pad", "stride", "dilation", "group", "data_format")
 _TRANSPOSED_WITH = (
@@ -16,7 +16,7 @@ _TRANSPOSED_WITH = (
 )  # fmt: skip
 
 
-@spelled(primitive=Primitive("Conv2D", made_with=_MADE_WITH))
+@public_op(primitive=Primitive("Conv2D", made_with=_MADE_WITH))
 def _conv2d_object(
     x: Any, weight: Any, out_channel: int, kernel_size: Any, mode: int = 1, pad_mode: str = "valid", pad: Any = 0,
     stride: Any = 1, dilation: Any = 1, group: int = 1, data_format: str = "NCHW",
@@ -26,7 +26,7 @@ def _conv2d_object(
     return _conv_object(x, weight, out_channel, kernel_size, mode, pad_mode, pad, stride, dilation, group, 2, "Conv2D")
 
 
-@spelled(primitive=Primitive("Conv3D", made_with=_MADE_WITH))
+@public_op(primitive=Primitive("Conv3D", made_with=_MADE_WITH))
 def _conv3d_object(
     x: Any, weight: Any, out_channel: int, kernel_size: Any, mode: int = 1, pad_mode: str = "valid", pad: Any = 0,
     stride: Any = 1, dilation: Any = 1, group: int = 1, data_format: str = "NCDHW",
@@ -36,7 +36,7 @@ def _conv3d_object(
     return _conv_object(x, weight, out_channel, kernel_size, mode, pad_mode, pad, stride, dilation, group, 3, "Conv3D")
 
 
-@spelled(
+@public_op(
     primitive=(
         Primitive("Conv2DTranspose", made_with=_TRANSPOSED_WITH),
         Primitive("Conv2DBackpropInput", made_with=_TRANSPOSED_WITH),

@@ -13,10 +13,10 @@ from ..ir.dims import product
 from ..ops import comparison, creation, elementwise, indexing, reduction, rounding, shaping
 from .arguments import concrete, require_integers
 from .operands import as_tensor, floats, numbers, pair
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled(method="bincount")
+@public_op(method="bincount")
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each of 0, 1, 2, ... occurs among non-negative integers, or the sum of its weights.
 
@@ -50,7 +50,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     return indexing.scatter(counts, elementwise.cast(x, dtype=int64), weights, axis=0, reduction="add")
 
 
-@spelled(method="histc", primitive=Primitive("Histogram", made_with=("bins", "min", "max")))
+@public_op(method="histc", primitive=Primitive("Histogram", made_with=("bins", "min", "max")))
 def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Any:
     """How many elements fall into each of `bins` equal intervals from `min` to `max`, in the dtype of `input`.
 
@@ -78,7 +78,7 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> An
     return indexing.scatter(counts, elementwise.cast(place, dtype=int64), one_each, axis=0, reduction="add")
 
 
-@spelled(primitive=Primitive("ConfusionMatrix", made_with=("num_classes", "dtype")))
+@public_op(primitive=Primitive("ConfusionMatrix", made_with=("num_classes", "dtype")))
 def _confusion_matrix(
     labels: Any, predictions: Any, weights: Any = None, num_classes: int = 1, dtype: Any = "int32"
 ) -> Any:
@@ -110,7 +110,7 @@ def _confusion_matrix(
     return shaping.reshape(summed, shape=(num_classes, num_classes))
 
 
-@spelled(primitive=Primitive("HistogramFixedWidth", made_with=("nbins", "dtype")))
+@public_op(primitive=Primitive("HistogramFixedWidth", made_with=("nbins", "dtype")))
 def _histogram_fixed_width(x: Any, range: Any, nbins: int = 1, dtype: Any = "int32") -> Any:
     """How many elements fall into each of `nbins` equal intervals of `range` (low, high).
 
@@ -127,13 +127,13 @@ def _histogram_fixed_width(x: Any, range: Any, nbins: int = 1, dtype: Any = "int
     return indexing.scatter(counts, elementwise.cast(place, dtype=int64), ones, axis=0, reduction="add")
 
 
-@spelled(method="gcd", primitive="Gcd")
+@public_op(method="gcd", primitive="Gcd")
 def gcd(input: Any, other: Any) -> Any:
     """The greatest common divisor of two integers, elementwise."""
     return _of_integers(np.gcd, input, other, of="gcd")
 
 
-@spelled(method="lcm", primitive="Lcm")
+@public_op(method="lcm", primitive="Lcm")
 def lcm(input: Any, other: Any) -> Any:
     """The least common multiple of two integers, elementwise."""
     return _of_integers(np.lcm, input, other, of="lcm")

@@ -11,10 +11,10 @@ from ..common.tensor import Tensor, created, wrapped
 from ..errors import ShapeError
 from ..ir.dims import SymbolicDim
 from ..ops import creation, elementwise, shaping
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .arguments import integer, integers, spread
 from .operands import as_tensor
-from .spelling import Primitive, spelled, tensor_method
+from .public_op import Primitive, public_op, tensor_method
 
 
 def _number(value: Any, name: str, *, of: str) -> Any:
@@ -43,28 +43,28 @@ def _filled(size: Any, value: Any, dtype: Any, *, of: str) -> Tensor:
 # ---- of one value ----
 
 
-@spelled(primitive="Zeros")
+@public_op(primitive="Zeros")
 def zeros(size: Any, dtype: Any = None) -> Any:
     """Zeros of a shape; float32 unless `dtype` is given."""
     return _filled(size, 0, float32 if dtype is None else dtype, of="zeros")
 
 
-@spelled(primitive="Ones")
+@public_op(primitive="Ones")
 def ones(shape: Any, dtype: Any = None) -> Any:
     """Ones of a shape; float32 unless `dtype` is given."""
     return _filled(shape, 1, float32 if dtype is None else dtype, of="ones")
 
 
-@spelled(primitive=Primitive("FillV2", called_with=("size", "fill_value")))
+@public_op(primitive=Primitive("FillV2", called_with=("size", "fill_value")))
 def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Any:
     """`fill_value` in a shape. Without `dtype`, ints give int64, floats float32, bools bool, tensors theirs."""
-    if dtype is None and isinstance(fill_value, Operand):
+    if dtype is None and isinstance(fill_value, TensorLike):
         dtype = fill_value.dtype
     value = _number(fill_value, "fill_value", of="full")
     return _filled(size, value, _dtype_of(value) if dtype is None else dtype, of="full")
 
 
-@spelled(primitive="Fill")
+@public_op(primitive="Fill")
 def fill(type: Any, shape: Any, value: Any) -> Any:
     """`value` in a shape, in the dtype `type`."""
     return _filled(shape, _number(value, "value", of="fill"), type, of="fill")
@@ -76,25 +76,25 @@ def _like(x: Any, value: Any, dtype: Any, *, of: str) -> Any:
     return created(creation.full, shape=tuple(x.shape), value=value, dtype=kind)
 
 
-@spelled(primitive="ZerosLike")
+@public_op(primitive="ZerosLike")
 def zeros_like(input: Any, *, dtype: Any = None) -> Any:
     """Zeros of the shape of `input`, and of its dtype unless one is given."""
     return _like(input, 0, dtype, of="zeros_like")
 
 
-@spelled(primitive="OnesLike")
+@public_op(primitive="OnesLike")
 def ones_like(input: Any, *, dtype: Any = None) -> Any:
     """Ones of the shape of `input`, and of its dtype unless one is given."""
     return _like(input, 1, dtype, of="ones_like")
 
 
-@spelled()
+@public_op()
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None) -> Any:
     """`fill_value` in the shape of `input`, and in its dtype unless one is given."""
     return _like(input, _number(fill_value, "fill_value", of="full_like"), dtype, of="full_like")
 
 
-@spelled(method="fills", primitive="Fills")
+@public_op(method="fills", primitive="Fills")
 def fills(x: Any, value: Any) -> Any:
     """`value` in the shape and dtype of `x`."""
     return _like(x, _number(value, "value", of="fills"), None, of="fills")
@@ -133,7 +133,7 @@ def _new_full(self: Any, size: Any, fill_value: Any, *, dtype: Any = None) -> An
 # ---- numbers in a row ----
 
 
-@spelled()
+@public_op()
 def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
     """`start`, `start + step`, ... up to before `end`; from 0 if only one number is given.
 
@@ -151,7 +151,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
     return created(creation.arange, start=first, stop=last, step=by, dtype=kind)
 
 
-@spelled(primitive=Primitive("Range", made_with=("maxlen",)))
+@public_op(primitive=Primitive("Range", made_with=("maxlen",)))
 def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Any:
     """`arange`; `ValueError` if there are more than `maxlen` numbers."""
     numbers = arange(start, end, step)
@@ -160,7 +160,7 @@ def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Any:
     return numbers
 
 
-@spelled(primitive="LinSpace")
+@public_op(primitive="LinSpace")
 def linspace(start: Any, end: Any, steps: Any) -> Any:
     """`steps` numbers at even distances from `start` to `end`, both included; float32 or the dtype of a tensor `start`.
 
@@ -170,19 +170,19 @@ def linspace(start: Any, end: Any, steps: Any) -> Any:
     count = integer(steps, "steps", of="linspace")
     if count < 1:
         raise ValueError(f"For 'linspace', 'steps' must be positive, but got {count}")
-    dtype = start.dtype if isinstance(start, Operand) and start.dtype.kind not in "iub" else float32
+    dtype = start.dtype if isinstance(start, TensorLike) and start.dtype.kind not in "iub" else float32
     first, last = _number(start, "start", of="linspace"), _number(end, "end", of="linspace")
     return wrapped(np.linspace(first, last, count).astype(dtype))
 
 
-@spelled(primitive=Primitive("LogSpace", made_with=("steps", "base"), defaults={"steps": 10}))
+@public_op(primitive=Primitive("LogSpace", made_with=("steps", "base"), defaults={"steps": 10}))
 def logspace(start: Any, end: Any, steps: int, base: int = 10, *, dtype: Any = float32) -> Any:
     """`base` to the powers of `linspace(start, end, steps)`."""
     first, last = _number(start, "start", of="logspace"), _number(end, "end", of="logspace")
     return wrapped(np.logspace(first, last, integer(steps, "steps", of="logspace"), base=base).astype(to_dtype(dtype)))
 
 
-@spelled(primitive="Eye")
+@public_op(primitive="Eye")
 def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
     """Ones on the diagonal of zeros (n, m); m defaults to n, the dtype to float32."""
     rows = integer(n, "n", of="eye")
@@ -193,13 +193,13 @@ def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
     return shaping.triangle(shaping.triangle(full_matrix, upper=True), upper=False)
 
 
-@spelled(primitive=Primitive("TrilIndices", made_with=("row", "col", "offset", "dtype"), defaults={"dtype": int32}))
+@public_op(primitive=Primitive("TrilIndices", made_with=("row", "col", "offset", "dtype"), defaults={"dtype": int32}))
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Any:
     """Coordinates of the elements of a (row, col) matrix up to its `offset`-th diagonal: (2, count)."""
     return wrapped(np.stack(np.tril_indices(row, offset, col)).astype(to_dtype(dtype)))
 
 
-@spelled(primitive=Primitive("TriuIndices", made_with=("row", "col", "offset", "dtype"), defaults={"dtype": int32}))
+@public_op(primitive=Primitive("TriuIndices", made_with=("row", "col", "offset", "dtype"), defaults={"dtype": int32}))
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Any:
     """Coordinates of the elements of a (row, col) matrix from its `offset`-th diagonal on: (2, count)."""
     return wrapped(np.stack(np.triu_indices(row, offset, col)).astype(to_dtype(dtype)))
@@ -208,7 +208,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> 
 # ---- from Python numbers ----
 
 
-@spelled(primitive="ScalarToTensor")
+@public_op(primitive="ScalarToTensor")
 def scalar_to_tensor(input_x: Any, dtype: Any = float32) -> Any:
     """A number as a 0-d tensor; `TypeError` for anything but a number."""
     if not isinstance(input_x, (bool, int, float)):
@@ -216,19 +216,19 @@ def scalar_to_tensor(input_x: Any, dtype: Any = float32) -> Any:
     return Tensor(input_x, dtype)
 
 
-@spelled(primitive="ScalarCast")
+@public_op(primitive="ScalarCast")
 def scalar_cast(input_x: Any, input_y: Any) -> Any:
     """A Python number as the Python number of a dtype: a float cut to an int, for instance."""
     return dtype_to_pytype(input_y)(input_x)
 
 
-@spelled(primitive="ScalarToArray")
+@public_op(primitive="ScalarToArray")
 def scalar_to_array(input_x: Any) -> Any:
     """A number as a 0-d tensor: an int as int64, a float as float32."""
     return scalar_to_tensor(input_x, _dtype_of(input_x))
 
 
-@spelled(primitive="TupleToArray")
+@public_op(primitive="TupleToArray")
 def tuple_to_array(input_x: Any) -> Any:
     """A tuple of numbers as a vector: int32, or float32 if there are floats."""
     if not isinstance(input_x, tuple):
@@ -236,7 +236,7 @@ def tuple_to_array(input_x: Any) -> Any:
     return Tensor(list(input_x), float32 if _dtype_of(*input_x) == float32 else int32)
 
 
-@spelled(method="clone")
+@public_op(method="clone")
 def clone(input: Any) -> Any:
     """The same elements in a new tensor; gradients flow to `input`."""
     x = as_tensor(input, of="clone")

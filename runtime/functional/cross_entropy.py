@@ -15,10 +15,10 @@ from ..ops.declaring import zero
 from ..ops.reduction import reduce_mean, reduce_sum
 from .losses import reduced
 from .operands import as_tensor, floating
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled()
+@public_op()
 def cross_entropy(
     input: Any,
     target: Any,
@@ -49,7 +49,7 @@ def cross_entropy(
     return _against_classes(log_probabilities, target, weight, ignore_index, reduction, label_smoothing, of=of)[0]
 
 
-@spelled()
+@public_op()
 def nll_loss(
     inputs: Any,
     target: Any,
@@ -77,7 +77,7 @@ def nll_loss(
     return _against_classes(log_p, target, weight, ignore_index, reduction, label_smoothing, of="nll_loss")[0]
 
 
-@spelled(primitive=Primitive("NLLLoss", made_with=("reduction", "ignore_index")))
+@public_op(primitive=Primitive("NLLLoss", made_with=("reduction", "ignore_index")))
 def _nll_loss_and_weight(
     logits: Any, labels: Any, weight: Any = None, reduction: str = "mean", ignore_index: int = -100
 ) -> tuple[Any, Any]:
@@ -86,7 +86,7 @@ def _nll_loss_and_weight(
     return _against_classes(log_p, target, weight, ignore_index, reduction, 0.0, of="NLLLoss")
 
 
-@spelled(primitive="SoftmaxCrossEntropyWithLogits")
+@public_op(primitive="SoftmaxCrossEntropyWithLogits")
 def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Any, Any]:
     """Cross entropy (N,) of rows of logits against rows of probabilities, (N, C) both; and its gradient for the logits.
 
@@ -98,7 +98,7 @@ def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Any, Any]:
     return rows, activation.softmax(logits, axis=1) - labels
 
 
-@spelled(primitive=Primitive("SparseSoftmaxCrossEntropyWithLogits", made_with=("is_grad",)))
+@public_op(primitive=Primitive("SparseSoftmaxCrossEntropyWithLogits", made_with=("is_grad",)))
 def _sparse_softmax_cross_entropy(logits: Any, labels: Any, is_grad: bool = False) -> Any:
     """Mean cross entropy of logits (N, C) against class indices (N,); if `is_grad`, its gradient for the logits.
 

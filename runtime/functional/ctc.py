@@ -13,10 +13,10 @@ from ..ops import comparison, ctc, elementwise, shaping
 from .arguments import require_integers
 from .losses import reduced
 from .operands import as_tensor, floating
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled(
+@public_op(
     primitive=Primitive(
         "CTCLossV2", made_with=("blank", "reduction", "zero_infinity"), defaults={"reduction": "none"}
     )

@@ -15,10 +15,10 @@ from .arguments import known
 from .losses import real_pair
 from .norms import vector_norm
 from .operands import floating, require_one_dtype
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled()
+@public_op()
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The product of two vectors over the product of their lengths, each at least `eps`; 0 where one is 0.
 
@@ -55,7 +55,7 @@ def pairwise_distance(x: Any, y: Any, p: float = 2, eps: float = 1e-6) -> Any:
     return elementwise.pow(reduce_sum(elementwise.pow(sizes, float(p)), axes=axes), 1.0 / p)
 
 
-@spelled(primitive=Primitive("Cdist", made_with=("p",)))
+@public_op(primitive=Primitive("Cdist", made_with=("p",)))
 def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
     """The p-norm of the difference of each two vectors: (..., n, d) and (..., m, d) give (..., n, m).
 
@@ -75,7 +75,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
     return vector_norm(elementwise.sub(rows, columns), float(p), -1)
 
 
-@spelled(primitive=Primitive("Pdist", made_with=("p",)))
+@public_op(primitive=Primitive("Pdist", made_with=("p",)))
 def pdist(input: Any, p: float = 2.0) -> Any:
     """The p-norms of the differences of all pairs of rows: (..., n, d) gives (..., n * (n - 1) / 2)."""
     x = floating(input, of="pdist")

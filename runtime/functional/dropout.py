@@ -9,10 +9,10 @@ import numpy as np
 from .. import checks
 from ..ops import comparison, elementwise, random, shaping
 from .operands import as_tensor, floating
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled()
+@public_op()
 def dropout(input: Any, p: float = 0.5, training: bool = True, seed: int | None = None) -> Any:
     """Each element is 0 with probability `p`, else divided by 1 - p (Srivastava et al. 2014).
 
@@ -33,7 +33,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, seed: int | None 
     return _dropped(x, 1.0 - p, x.shape, seed)[0]
 
 
-@spelled()
+@public_op()
 def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """Each channel, of shape (L,), is 0 with probability `p`, else divided by 1 - p.
 
@@ -43,13 +43,13 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     return _channel_dropout(input, p, training, (2, 3), of="dropout1d")
 
 
-@spelled()
+@public_op()
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """As `dropout1d`, with `input` (N, C, H, W) (Tompson et al. 2014)."""
     return _channel_dropout(input, p, training, (4,), of="dropout2d")
 
 
-@spelled()
+@public_op()
 def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """As `dropout1d`, with `input` (N, C, D, H, W)."""
     return _channel_dropout(input, p, training, (5,), of="dropout3d")
@@ -58,7 +58,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
 # ---- as operator objects, which return the mask too ----
 
 
-@spelled(primitive=Primitive("Dropout", made_with=("keep_prob", "Seed0", "Seed1")))
+@public_op(primitive=Primitive("Dropout", made_with=("keep_prob", "Seed0", "Seed1")))
 def _dropout_and_mask(x: Any, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int = 0) -> tuple[Any, Any]:  # noqa: N803
     """The output of `dropout`, and the mask: 1 where an element is kept. A seed other than 0 makes it repeatable."""
     x = floating(x, "x", of="Dropout")
@@ -67,13 +67,13 @@ def _dropout_and_mask(x: Any, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int
     return dropped, as_tensor(mask)
 
 
-@spelled(primitive=Primitive("Dropout2D", made_with=("keep_prob",)))
+@public_op(primitive=Primitive("Dropout2D", made_with=("keep_prob",)))
 def _dropout2d_and_mask(x: Any, keep_prob: float = 0.5) -> tuple[Any, Any]:
     """The output of `dropout2d`, and the mask, a bool for each element."""
     return _channels_and_mask(x, keep_prob, (4,), of="Dropout2D")
 
 
-@spelled(primitive=Primitive("Dropout3D", made_with=("keep_prob",)))
+@public_op(primitive=Primitive("Dropout3D", made_with=("keep_prob",)))
 def _dropout3d_and_mask(x: Any, keep_prob: float = 0.5) -> tuple[Any, Any]:
     """The output of `dropout3d`, and the mask, a bool for each element."""
     return _channels_and_mask(x, keep_prob, (5,), of="Dropout3D")

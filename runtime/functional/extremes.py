@@ -17,8 +17,8 @@ from ..ops.registry import Op
 from .arguments import integer
 from .logic import where as choose
 from .operands import as_tensor, pair
+from .public_op import Primitive, also_named, public_op, tensor_method
 from .reductions import axes_of
-from .spelling import Primitive, also_named, spelled, tensor_method
 
 _AXIS_AND_KEPT = {"axis": "axis", "keep_dims": "keepdims"}
 
@@ -31,7 +31,7 @@ def _index_first(result: tuple[Any, Any]) -> tuple[Any, Any]:
 # ---- with their index ----
 
 
-@spelled(primitive=Primitive("ArgMaxWithValue", made_with=_AXIS_AND_KEPT, defaults={"axis": 0}, arrange=_index_first))
+@public_op(primitive=Primitive("ArgMaxWithValue", made_with=_AXIS_AND_KEPT, defaults={"axis": 0}, arrange=_index_first))
 def max(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
     """The largest elements along `axis` (an int) and their indices (int64); of all, the largest and index 0.
 
@@ -45,7 +45,7 @@ def max(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = 
     return _value_and_index(_LARGEST, input, axis, keepdims, initial, where)
 
 
-@spelled(primitive=Primitive("ArgMinWithValue", made_with=_AXIS_AND_KEPT, defaults={"axis": 0}, arrange=_index_first))
+@public_op(primitive=Primitive("ArgMinWithValue", made_with=_AXIS_AND_KEPT, defaults={"axis": 0}, arrange=_index_first))
 def min(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
     """The smallest elements along `axis` (an int) and their indices (int64); see `max`."""
     return _value_and_index(_SMALLEST, input, axis, keepdims, initial, where)
@@ -66,25 +66,25 @@ def _argmin_with_value(input: Any, axis: int = 0, keep_dims: bool = False) -> An
 # ---- values alone ----
 
 
-@spelled(method="amax", primitive=Primitive("ReduceMax", made_with={"keep_dims": "keepdims"}))
+@public_op(method="amax", primitive=Primitive("ReduceMax", made_with={"keep_dims": "keepdims"}))
 def amax(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
     """The largest elements over `axis`, an int or several; None and `()` stand for all. See `max` for the rest."""
     return _value(_LARGEST, input, axis, keepdims, initial, where)
 
 
-@spelled(method="amin", primitive=Primitive("ReduceMin", made_with={"keep_dims": "keepdims"}))
+@public_op(method="amin", primitive=Primitive("ReduceMin", made_with={"keep_dims": "keepdims"}))
 def amin(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
     """The smallest elements over `axis`, an int or several; None and `()` stand for all. See `max` for the rest."""
     return _value(_SMALLEST, input, axis, keepdims, initial, where)
 
 
-@spelled()
+@public_op()
 def reduce_max(x: Any, axis: Any = ()) -> Any:
     """The largest elements over `axis`; see `amax`."""
     return amax(x, axis)
 
 
-@spelled()
+@public_op()
 def reduce_min(x: Any, axis: Any = ()) -> Any:
     """The smallest elements over `axis`; see `amin`."""
     return amin(x, axis)
@@ -121,7 +121,7 @@ tensor_method("max")(_extreme_method(max, amax))
 tensor_method("min")(_extreme_method(min, amin))
 
 
-@spelled(method="aminmax")
+@public_op(method="aminmax")
 def aminmax(input: Any, *, axis: int | None = 0, keepdims: bool = False) -> tuple[Any, Any]:
     """The smallest and the largest elements along `axis`."""
     return min(input, axis, keepdims)[0], max(input, axis, keepdims)[0]
@@ -136,27 +136,27 @@ def _ptp(input: Any, axis: Any = None, keepdims: bool = False) -> Any:
 # ---- indices alone ----
 
 
-@spelled(method="argmax")
+@public_op(method="argmax")
 @also_named(axis="dim", keepdims="keepdim")
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index (int64) of the first largest element along `dim`, or of `input` flattened."""
     return _index(sorting.argmax, input, dim, keepdim)
 
 
-@spelled(method="argmin")
+@public_op(method="argmin")
 @also_named(dim="axis", keepdim="keepdims")
 def argmin(input: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """Index (int32) of the first smallest element along `axis`, or of `input` flattened."""
     return elementwise.cast(_index(sorting.argmin, input, axis, keepdims), dtype=int32)
 
 
-@spelled(primitive=Primitive("Argmax", made_with=("axis", "output_type")))
+@public_op(primitive=Primitive("Argmax", made_with=("axis", "output_type")))
 def _argmax_along(x: Any, axis: int = -1, output_type: Any = int32) -> Any:
     """Index of the first largest element along `axis`, in dtype `output_type`."""
     return elementwise.cast(_index(sorting.argmax, x, axis, False), dtype=to_dtype(output_type))
 
 
-@spelled(primitive=Primitive("Argmin", made_with=("axis", "output_type")))
+@public_op(primitive=Primitive("Argmin", made_with=("axis", "output_type")))
 def _argmin_along(x: Any, axis: int = -1, output_type: Any = int32) -> Any:
     """Index of the first smallest element along `axis`, in dtype `output_type`."""
     return elementwise.cast(_index(sorting.argmin, x, axis, False), dtype=to_dtype(output_type))

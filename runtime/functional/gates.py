@@ -14,11 +14,11 @@ from .extremes import argmax
 from .joining import cat, split_evenly, stack, unstack
 from .norms import vector_norm
 from .operands import as_tensor, floating
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 from .tracking import stop_gradient
 
 
-@spelled()
+@public_op()
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Any:
     """Softmax of (logits + Gumbel noise) / tau: nearly one-hot draws (Jang et al. 2016).
 
@@ -43,14 +43,14 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int =
     return one_hot + (soft - stop_gradient(soft))
 
 
-@spelled()
+@public_op()
 def swiglu(input: Any, dim: int = -1) -> Any:
     """silu(a) * b for the halves a, b of `input` along `dim` (Shazeer 2020)."""
     a, b = split_evenly(floating(input, of="swiglu"), dim, 2)
     return self_gated.silu(a) * b
 
 
-@spelled()
+@public_op()
 def rotary_position_embedding(x: Any, cos: Any, sin: Any, mode: int = 0) -> Any:
     """x * cos + rotated x * sin along the last axis (Su et al. 2021).
 
@@ -72,7 +72,7 @@ def rotary_position_embedding(x: Any, cos: Any, sin: Any, mode: int = 0) -> Any:
     return given * as_tensor(cos, "cos") + rotated * as_tensor(sin, "sin")
 
 
-@spelled(method="renorm", primitive=Primitive("Renorm", made_with={"p": "p", "dim": "axis", "maxnorm": "maxnorm"}))
+@public_op(method="renorm", primitive=Primitive("Renorm", made_with={"p": "p", "dim": "axis", "maxnorm": "maxnorm"}))
 def renorm(input: Any, p: float, axis: int, maxnorm: float) -> Any:
     """The slices along `axis` scaled down, where needed, to a p-norm of `maxnorm` at most."""
     x = floating(input, of="renorm")

@@ -9,10 +9,10 @@ from ..ir.dims import product
 from ..ops import shaping, slicing
 from .arguments import integers
 from .operands import as_tensor
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled()
+@public_op()
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """(..., C * r * r, H, W) as (..., C, H * r, W * r), r = `upscale_factor` (Shi et al. 2016).
 
@@ -33,7 +33,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return shaping.reshape(moved, shape=(*batch, channels // (r * r), height * r, width * r))
 
 
-@spelled()
+@public_op()
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """(..., C, H * r, W * r) as (..., C * r * r, H, W), r = `downscale_factor`: undoes `pixel_shuffle`.
 
@@ -54,7 +54,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     return shaping.reshape(moved, shape=(*batch, channels * r * r, height // r, width // r))
 
 
-@spelled(primitive=Primitive("ChannelShuffle", made_with={"group": "groups"}))
+@public_op(primitive=Primitive("ChannelShuffle", made_with={"group": "groups"}))
 def channel_shuffle(x: Any, groups: int) -> Any:
     """(N, C, ...) with the channels of `groups` equal groups taken in turns (Zhang et al. 2017).
 
@@ -73,7 +73,7 @@ def channel_shuffle(x: Any, groups: int) -> Any:
     return shaping.reshape(turned, shape=tuple(image.shape))
 
 
-@spelled(primitive=Primitive("DepthToSpace", made_with=("block_size",)))
+@public_op(primitive=Primitive("DepthToSpace", made_with=("block_size",)))
 def _depth_to_space(x: Any, block_size: int) -> Any:
     """(N, b * b * C, H, W) as (N, C, H * b, W * b): the place in a block is the first part of the channel."""
     given, b = _batch_of_images(x, block_size, of="DepthToSpace")
@@ -85,7 +85,7 @@ def _depth_to_space(x: Any, block_size: int) -> Any:
     return shaping.reshape(moved, shape=(batch, channels // (b * b), height * b, width * b))
 
 
-@spelled(primitive=Primitive("SpaceToDepth", made_with=("block_size",)))
+@public_op(primitive=Primitive("SpaceToDepth", made_with=("block_size",)))
 def _space_to_depth(x: Any, block_size: int) -> Any:
     """(N, C, H * b, W * b) as (N, b * b * C, H, W): undoes `DepthToSpace`."""
     given, b = _batch_of_images(x, block_size, of="SpaceToDepth")
@@ -97,7 +97,7 @@ def _space_to_depth(x: Any, block_size: int) -> Any:
     return shaping.reshape(moved, shape=(batch, b * b * channels, height // b, width // b))
 
 
-@spelled(primitive=Primitive("SpaceToBatchND", made_with={"block_shape": "block_size", "paddings": "paddings"}))
+@public_op(primitive=Primitive("SpaceToBatchND", made_with={"block_shape": "block_size", "paddings": "paddings"}))
 def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Any:
     """The last axes padded and cut into blocks, whose places become items of the batch.
 
@@ -127,7 +127,7 @@ def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Any:
     return shaping.reshape(moved, shape=(x.shape[0] * product(blocks), *x.shape[1:lead], *split[::2]))
 
 
-@spelled(primitive=Primitive("BatchToSpaceND", made_with=("block_shape", "crops")))
+@public_op(primitive=Primitive("BatchToSpaceND", made_with=("block_shape", "crops")))
 def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Any:
     """Undoes `space_to_batch_nd`; `crops` are cut off before and after each of the last axes."""
     x = as_tensor(input_x, "input_x", of="batch_to_space_nd")

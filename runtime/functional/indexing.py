@@ -11,16 +11,16 @@ from ..common.tensor import Tensor, wrapped
 from ..ir.dims import product
 from ..ops import comparison, elementwise, embeddings, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .arguments import concrete, coordinates, integer, is_symbolic, require_integers
 from .joining import part
 from .operands import as_tensor, pair
-from .spelling import Primitive, also_named, spelled, tensor_method
+from .public_op import Primitive, also_named, public_op, tensor_method
 
 # ---- by integers ----
 
 
-@spelled(primitive=(Primitive("Gather", made_with=("batch_dims",)), "GatherV2", "SparseGatherV2"))
+@public_op(primitive=(Primitive("Gather", made_with=("batch_dims",)), "GatherV2", "SparseGatherV2"))
 def gather(input_params: Any, input_indices: Any, axis: int, batch_dims: int = 0) -> Any:
     """The slices of `input_params` at `input_indices` along `axis`, which the axes of the indices replace.
 
@@ -70,12 +70,12 @@ def _gathered_in_batches(x: Any, indices: Any, axis: int, batches: int) -> Any:
 @tensor_method("gather")
 def _gather(self: Any, input_indices: Any, axis: Any, batch_dims: int = 0) -> Any:
     """`ops.gather`; with an int first, `ops.gather_elements(self, dim, index)`."""
-    if isinstance(input_indices, int) and isinstance(axis, Operand):
+    if isinstance(input_indices, int) and isinstance(axis, TensorLike):
         return gather_elements(self, input_indices, axis)
     return gather(self, input_indices, axis, batch_dims)
 
 
-@spelled(method="index_select")
+@public_op(method="index_select")
 def index_select(input: Any, axis: int, index: Any) -> Any:
     """The slices along `axis` at the vector `index`."""
     x = as_tensor(input, of="index_select")
@@ -86,7 +86,7 @@ def index_select(input: Any, axis: int, index: Any) -> Any:
     return indexing.take(x, flat, axis=normalize_axis(integer(axis, "axis", of="index_select"), x.ndim))
 
 
-@spelled()
+@public_op()
 def take(input: Any, index: Any) -> Any:
     """The elements of `input`, as a vector, at `index`."""
     return _take(as_tensor(input, of="take"), index, mode="raise")
@@ -110,7 +110,7 @@ def _take(self: Any, indices: Any, axis: int | None = None, mode: str = "clip") 
     return indexing.take(x, indices, axis=normalize_axis(at, x.ndim))
 
 
-@spelled(method="gather_elements", primitive="GatherD", alias="gather_d")
+@public_op(method="gather_elements", primitive="GatherD", alias="gather_d")
 @also_named(x="input")
 def gather_elements(input: Any, dim: int, index: Any) -> Any:
     """y[i][j][k] = input[i][index[i][j][k]][k] for `dim` 1, and so on.
@@ -122,14 +122,14 @@ def gather_elements(input: Any, dim: int, index: Any) -> Any:
     return indexing.gather(x, indices, axis=normalize_axis(integer(dim, "dim", of="gather_elements"), x.ndim))
 
 
-@spelled(method="gather_nd", primitive="GatherNd")
+@public_op(method="gather_nd", primitive="GatherNd")
 def gather_nd(input_x: Any, indices: Any) -> Any:
     """The slices of `input_x` (n_1, ..., n_k, ...) at coordinates `indices` (..., k) for its first axes."""
     x = as_tensor(input_x, "input_x", of="gather_nd")
     return indexing.gather_nd(x, require_integers(indices, "indices", of="gather_nd"))
 
 
-@spelled()
+@public_op()
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
     """The rows of `weight` (rows, features) at `input`, integers of any shape; row `padding_idx` gets no gradient."""
     indices = require_integers(input, "input", of="embedding")
@@ -143,7 +143,7 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
     return embeddings.embedding(table, indices, padding_index=index)
 
 
-@spelled(primitive="EmbeddingLookup")
+@public_op(primitive="EmbeddingLookup")
 def embedding_lookup(input_params: Any, input_indices: Any, offset: int = 0) -> Any:
     """The rows of `input_params` at `input_indices - offset`; zeros where that is no row."""
     table = as_tensor(input_params, "input_params", of="embedding_lookup")
@@ -159,7 +159,7 @@ def embedding_lookup(input_params: Any, input_indices: Any, offset: int = 0) -> 
 # ---- by masks ----
 
 
-@spelled(method="masked_select", primitive="MaskedSelect")
+@public_op(method="masked_select", primitive="MaskedSelect")
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements of `input` where `mask` is true, as a vector; the two broadcast.
 
@@ -180,7 +180,7 @@ def masked_select(input: Any, mask: Any) -> Any:
     return indexing.take(flat, wrapped(np.flatnonzero(every)), axis=0)
 
 
-@spelled(method="masked_fill", primitive="MaskedFill")
+@public_op(method="masked_fill", primitive="MaskedFill")
 def masked_fill(input_x: Any, mask: Any, value: Any) -> Any:
     """`value`, a number or 0-d tensor, where `mask` is true, else `input_x`; the two broadcast. The dtype stays.
 
@@ -198,7 +198,7 @@ def masked_fill(input_x: Any, mask: Any, value: Any) -> Any:
     return elementwise.where(chosen, elementwise.cast(v, dtype=x.dtype), x)
 
 
-@spelled(method="nonzero", primitive="NonZero")
+@public_op(method="nonzero", primitive="NonZero")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Coordinates of the elements other than zero: int64 (count, axes), or a vector for each axis if `as_tuple`."""
     x = as_tensor(input, of="nonzero")
@@ -213,7 +213,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return wrapped(np.stack(found, axis=1).astype(np.int64))
 
 
-@spelled(method="argwhere")
+@public_op(method="argwhere")
 def argwhere(input: Any) -> Any:
     """`nonzero`."""
     return nonzero(input)
@@ -222,7 +222,9 @@ def argwhere(input: Any) -> Any:
 # ---- one-hot ----
 
 
-@spelled(primitive=Primitive("OneHot", made_with=("axis",), called_with=("indices", "depth", "on_value", "off_value")))
+@public_op(
+    primitive=Primitive("OneHot", made_with=("axis",), called_with=("indices", "depth", "on_value", "off_value"))
+)
 def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1) -> Any:
     """`on_value` at the place along a new axis that each index names, `off_value` elsewhere.
 
@@ -251,7 +253,7 @@ def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axi
     return elementwise.where(here, on, off)
 
 
-@spelled()
+@public_op()
 def sequence_mask(lengths: Any, maxlen: int | None = None) -> Any:
     """Whether place i lies within each length: bools (..., maxlen); `maxlen` defaults to the longest."""
     x = require_integers(lengths, "lengths", of="sequence_mask")
@@ -259,7 +261,7 @@ def sequence_mask(lengths: Any, maxlen: int | None = None) -> Any:
     return comparison.less(wrapped(np.arange(count, dtype=x.dtype)), shaping.reshape(x, shape=(*x.shape, 1)))
 
 
-@spelled(method="unique", primitive="Unique")
+@public_op(method="unique", primitive="Unique")
 def unique(input: Any) -> tuple[Any, Any]:
     """The different elements in order of first appearance, and for each element which of them it is."""
     x = as_tensor(input, of="unique")

@@ -11,8 +11,8 @@ from typing import Any
 from .. import checks
 from ..ops import shaping
 from .operands import as_tensor
+from .public_op import METHODS, SPELLINGS, tensor_method
 from .random import randint, standard_normal, uniform
-from .spelling import METHODS, SPELLINGS, tensor_method
 from .tracking import adopted
 
 _KEEPING = (
@@ -40,8 +40,8 @@ def _kept(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _method(name: str) -> Callable[..., Any]:
-    spelled = (spelling.function for spelling in SPELLINGS.values() if name in spelling.methods)
-    found: Callable[..., Any] = METHODS.get(name) or next(spelled)
+    public_op = (spelling.function for spelling in SPELLINGS.values() if name in spelling.methods)
+    found: Callable[..., Any] = METHODS.get(name) or next(public_op)
     return found
 
 

@@ -12,13 +12,13 @@ from ..ops import indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
 from .arguments import integer, integers, known, require_operands, spread
 from .operands import as_tensor, common_dtype
+from .public_op import Primitive, also_named, public_op, tensor_method
 from .shapes import atleast_1d, atleast_2d, atleast_3d
-from .spelling import Primitive, also_named, spelled, tensor_method
 
 # ---- joining ----
 
 
-@spelled(primitive=Primitive("Concat", made_with=("axis",)), alias="concat")
+@public_op(primitive=Primitive("Concat", made_with=("axis",)), alias="concat")
 def cat(tensors: Any, axis: int = 0) -> Any:
     """The tensors one after another along `axis`, in their common dtype.
 
@@ -29,7 +29,7 @@ def cat(tensors: Any, axis: int = 0) -> Any:
     return slicing.concat(*xs, axis=normalize_axis(integer(axis, "axis", of="cat"), xs[0].ndim))
 
 
-@spelled(primitive=(Primitive("Stack", made_with=("axis",)), Primitive("Pack", made_with=("axis",))))
+@public_op(primitive=(Primitive("Stack", made_with=("axis",)), Primitive("Pack", made_with=("axis",))))
 def stack(tensors: Any, axis: int = 0) -> Any:
     """Tensors of one shape one after another along a new axis.
 
@@ -47,34 +47,34 @@ def stack(tensors: Any, axis: int = 0) -> Any:
     return slicing.concat(*(shaping.reshape(x, shape=(*shape[:at], 1, *shape[at:])) for x in xs), axis=at)
 
 
-@spelled()
+@public_op()
 def hstack(tensors: Any) -> Any:
     """Joined along the second axis, vectors along their only one."""
     xs = atleast_1d(require_operands(tensors, "tensors", of="hstack"))
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
-@spelled(alias="row_stack")
+@public_op(alias="row_stack")
 @also_named(tensors="inputs")
 def vstack(inputs: Any) -> Any:
     """Joined along the first axis, vectors as rows."""
     return cat(atleast_2d(require_operands(inputs, "inputs", of="vstack")), 0)
 
 
-@spelled()
+@public_op()
 def dstack(tensors: Any) -> Any:
     """Joined along the third axis, made where there is none."""
     return cat(atleast_3d(require_operands(tensors, "tensors", of="dstack")), 2)
 
 
-@spelled()
+@public_op()
 def column_stack(tensors: Any) -> Any:
     """Joined along the second axis, vectors as columns."""
     xs = require_operands(tensors, "tensors", of="column_stack")
     return cat(tuple(x if x.ndim > 1 else shaping.reshape(x, shape=(product(x.shape), 1)) for x in xs), 1)
 
 
-@spelled(primitive=Primitive("Meshgrid", made_with=("indexing",)))
+@public_op(primitive=Primitive("Meshgrid", made_with=("indexing",)))
 def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Any, ...]:
     """Coordinates of a grid: vector i spread along axis i ("ij"), where the first two change places for "xy".
 
@@ -102,7 +102,7 @@ def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Any, ...]:
     return tuple(shaping.expand(x, shape=sizes) for x in placed)
 
 
-@spelled()
+@public_op()
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """The tensors in the shape to which they broadcast together."""
     xs = require_operands(tensors, "tensors", of="broadcast_tensors")
@@ -126,7 +126,7 @@ def _parts(x: Any, axis: int, sizes: Any) -> tuple[Any, ...]:
     return tuple(pieces)
 
 
-@spelled(method="split")
+@public_op(method="split")
 def split(tensor: Any, split_size_or_sections: Any, axis: int = 0) -> Any:
     """Pieces along `axis` of a size (the last may be smaller), or of the sizes listed.
 
@@ -147,7 +147,7 @@ def split(tensor: Any, split_size_or_sections: Any, axis: int = 0) -> Any:
     return _parts(x, at, sizes)
 
 
-@spelled(primitive=Primitive("Split", made_with=("axis", "output_num")))
+@public_op(primitive=Primitive("Split", made_with=("axis", "output_num")))
 def split_evenly(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Any, ...]:
     """`output_num` equal pieces along `axis`; `ValueError` if it can't be divided so."""
     x = as_tensor(input_x, "input_x", of="Split")
@@ -157,7 +157,7 @@ def split_evenly(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Any,
     return _parts(x, at, (x.shape[at] // output_num,) * output_num)
 
 
-@spelled(primitive=Primitive("SplitV", made_with=("size_splits", "split_dim", "num_split")))
+@public_op(primitive=Primitive("SplitV", made_with=("size_splits", "split_dim", "num_split")))
 def _split_into(input_x: Any, size_splits: Any, split_dim: int, num_split: int) -> tuple[Any, ...]:
     """Slices of the given sizes along `split_dim`; -1 stands for the rest."""
     x = as_tensor(input_x, "input_x", of="SplitV")
@@ -169,7 +169,7 @@ def _split_into(input_x: Any, size_splits: Any, split_dim: int, num_split: int) 
     return _parts(x, normalize_axis(split_dim, x.ndim), sizes)
 
 
-@spelled(method="chunk")
+@public_op(method="chunk")
 def chunk(input: Any, chunks: int, axis: int = 0) -> Any:
     """At most `chunks` pieces of one size along `axis`, the last maybe smaller."""
     x = as_tensor(input, of="chunk")
@@ -180,7 +180,7 @@ def chunk(input: Any, chunks: int, axis: int = 0) -> Any:
     return split(x, max(-(-total // count), 1), axis)
 
 
-@spelled(method="tensor_split")
+@public_op(method="tensor_split")
 def tensor_split(input: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """A number of pieces along `axis` that differ by at most one in size, or the pieces between the indices given."""
     x = as_tensor(input, of="tensor_split")
@@ -196,25 +196,25 @@ def tensor_split(input: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return _parts(x, at, [total // count + (i < total % count) for i in range(count)])
 
 
-@spelled(method="hsplit")
+@public_op(method="hsplit")
 def hsplit(input: Any, indices_or_sections: Any) -> Any:
     """`tensor_split` along the second axis, of a vector along its only one."""
     return tensor_split(input, indices_or_sections, 0 if as_tensor(input, of="hsplit").ndim == 1 else 1)
 
 
-@spelled(method="vsplit")
+@public_op(method="vsplit")
 def vsplit(input: Any, indices_or_sections: Any) -> Any:
     """`tensor_split` along the first axis."""
     return tensor_split(input, indices_or_sections, 0)
 
 
-@spelled(method="dsplit")
+@public_op(method="dsplit")
 def dsplit(input: Any, indices_or_sections: Any) -> Any:
     """`tensor_split` along the third axis."""
     return tensor_split(input, indices_or_sections, 2)
 
 
-@spelled(
+@public_op(
     primitive=(
         Primitive("Unstack", made_with=("axis",), without_effect={"num": None}),
         Primitive("Unpack", made_with=("axis",), without_effect={"num": None}),
@@ -231,7 +231,7 @@ def unstack(input_x: Any, axis: int = 0) -> tuple[Any, ...]:
     return tuple(shaping.reshape(part(x, at, i, i + 1), shape=shape) for i in range(count))
 
 
-@spelled(method="unbind")
+@public_op(method="unbind")
 def unbind(input: Any, dim: int = 0) -> Any:
     """`unstack`."""
     return unstack(input, dim)
@@ -240,7 +240,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
 # ---- repeating ----
 
 
-@spelled(method="tile", primitive="Tile")
+@public_op(method="tile", primitive="Tile")
 @also_named(dims="reps")
 def tile(input: Any, reps: Any) -> Any:
     """`input` repeated `reps[i]` times along axis i; ones stand in front of the shorter of `reps` and the shape."""
@@ -263,7 +263,7 @@ def _repeat(self: Any, *repeats: Any) -> Any:
     return tile(self, counts)
 
 
-@spelled(method="repeat_interleave")
+@public_op(method="repeat_interleave")
 def repeat_interleave(input: Any, repeats: Any, axis: int | None = None) -> Any:
     """Each element repeated in place along `axis` (None: of all elements as a vector).
 
@@ -291,7 +291,7 @@ def repeat_interleave(input: Any, repeats: Any, axis: int | None = None) -> Any:
     return indexing.take(x, wrapped(np.repeat(np.arange(size), counts)), axis=at)
 
 
-@spelled()
+@public_op()
 def repeat_elements(x: Any, rep: int, axis: int = 0) -> Any:
     """`repeat_interleave` by one number."""
     return repeat_interleave(x, integer(rep, "rep", of="repeat_elements"), axis)

@@ -12,7 +12,7 @@ from .arguments import integer, integers
 from .creation import eye
 from .operands import as_tensor, require_one_dtype
 from .permuting import swapaxes
-from .spelling import Primitive, spelled, tensor_method
+from .public_op import Primitive, public_op, tensor_method
 
 
 def _operands(*given: tuple[Any, str], of: str, ranks: tuple[int, ...] | None = None) -> tuple[Any, ...]:
@@ -27,7 +27,7 @@ def _operands(*given: tuple[Any, str], of: str, ranks: tuple[int, ...] | None = 
 # ---- matrices ----
 
 
-@spelled(method=("matmul", "__matmul__"))
+@public_op(method=("matmul", "__matmul__"))
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product over the last axis of `input` and the last but one of `other`; the axes before broadcast.
 
@@ -44,14 +44,14 @@ def matmul(input: Any, other: Any) -> Any:
     return linear.matmul(*_operands((input, "input"), (other, "other"), of="MatMul"))
 
 
-@spelled(primitive=Primitive("MatMul", made_with=("transpose_a", "transpose_b")))
+@public_op(primitive=Primitive("MatMul", made_with=("transpose_a", "transpose_b")))
 def mat_mul(input: Any, mat2: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
     """Product of two matrices, transposed first where a flag says so. Errors are those of `matmul`."""
     a, b = _operands((input, "input"), (mat2, "mat2"), of="MatMul", ranks=(2, 2))
     return linear.matmul(_transposed(a, transpose_a), _transposed(b, transpose_b))
 
 
-@spelled(primitive=Primitive("BatchMatMul", made_with=("transpose_a", "transpose_b")))
+@public_op(primitive=Primitive("BatchMatMul", made_with=("transpose_a", "transpose_b")))
 def batch_mat_mul(x: Any, y: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
     """Products of the matrices (..., n, k) and (..., k, m), transposed first where a flag says so."""
     a, b = _operands((x, "x"), (y, "y"), of="BatchMatMul")
@@ -64,7 +64,7 @@ def _transposed(x: Any, flag: bool) -> Any:
     return swapaxes(x, -2, -1) if flag else x
 
 
-@spelled(method="bmm")
+@public_op(method="bmm")
 def bmm(input_x: Any, mat2: Any) -> Any:
     """Products of the matrices of two batches: (b, n, k) and (b, k, m)."""
     a, b = _operands((input_x, "input_x"), (mat2, "mat2"), of="bmm")
@@ -73,19 +73,19 @@ def bmm(input_x: Any, mat2: Any) -> Any:
     return linear.matmul(a, b)
 
 
-@spelled(method="mm")
+@public_op(method="mm")
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
     return linear.matmul(*_operands((input, "input"), (mat2, "mat2"), of="mm", ranks=(2, 2)))
 
 
-@spelled()
+@public_op()
 def mv(mat: Any, vec: Any) -> Any:
     """Product of a matrix and a vector."""
     return linear.matmul(*_operands((mat, "mat"), (vec, "vec"), of="mv", ranks=(2, 1)))
 
 
-@spelled(primitive="Dense")
+@public_op(primitive="Dense")
 def dense(input: Any, weight: Any, bias: Any = None) -> Any:
     """`input @ weight.T + bias`: (..., k) with weight (m, k) and bias (m) gives (..., m)."""
     given = [(input, "input"), (weight, "weight"), *([] if bias is None else [(bias, "bias")])]
@@ -95,7 +95,7 @@ def dense(input: Any, weight: Any, bias: Any = None) -> Any:
 # ---- vectors and tensors ----
 
 
-@spelled(method="outer", alias="ger", primitive="Ger")
+@public_op(method="outer", alias="ger", primitive="Ger")
 def outer(input: Any, vec2: Any) -> Any:
     """All products of an element of one vector (n) and of another (m): (n, m)."""
     a, b = _operands((input, "input"), (vec2, "vec2"), of="outer", ranks=(1, 1))
@@ -108,7 +108,7 @@ def _ger(self: Any, vec2: Any) -> Any:
     return outer(self, vec2)
 
 
-@spelled(method="inner")
+@public_op(method="inner")
 def inner(input: Any, other: Any) -> Any:
     """Sum of products over the last axes of both; with a number, the product."""
     a, b = _operands((input, "input"), (other, "other"), of="inner")
@@ -117,7 +117,7 @@ def inner(input: Any, other: Any) -> Any:
     return tensor_dot(a, b, ((-1,), (-1,)))
 
 
-@spelled(method="dot")
+@public_op(method="dot")
 def dot(input: Any, other: Any) -> Any:
     """Sum of products over the last axis of `input` and the last but one (of a vector: the only one) of `other`."""
     a, b = _operands((input, "input"), (other, "other"), of="dot")
@@ -126,14 +126,14 @@ def dot(input: Any, other: Any) -> Any:
     return tensor_dot(a, b, ((-1,), (-2 if b.ndim > 1 else -1,)))
 
 
-@spelled()
+@public_op()
 def vecdot(x: Any, y: Any, *, axis: int = -1) -> Any:
     """Sum of products along `axis`; the operands broadcast."""
     a, b = _operands((x, "x"), (y, "y"), of="vecdot")
     return reduction.reduce_sum(elementwise.mul(a, b), axes=(axis,))
 
 
-@spelled()
+@public_op()
 def tensor_dot(x1: Any, x2: Any, axes: Any) -> Any:
     """Sum of products over axes of both.
 
@@ -179,7 +179,7 @@ def _contracted_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], li
     return [normalize_axis(i, rank_a) for i in of_a], [normalize_axis(i, rank_b) for i in of_b]
 
 
-@spelled()
+@public_op()
 def einsum(equation: str, *operands: Any) -> Any:
     """Sum of products, by letters for the axes: `einsum("bij,bjk->bik", a, b)`.
 
@@ -196,13 +196,13 @@ def einsum(equation: str, *operands: Any) -> Any:
     return contraction.einsum(equation, list(_operands(*((x, "operands") for x in operands), of="einsum")))
 
 
-@spelled(primitive=Primitive("Einsum", made_with=("equation",)))
+@public_op(primitive=Primitive("Einsum", made_with=("equation",)))
 def einsum_of(inputs: Any, equation: str) -> Any:
     """`einsum` of a tuple of tensors."""
     return einsum(equation, *inputs)
 
 
-@spelled()
+@public_op()
 def kron(input: Any, other: Any) -> Any:
     """Kronecker product: each element of `input` times all of `other`."""
     a, b = _operands((input, "input"), (other, "other"), of="kron")
@@ -215,7 +215,7 @@ def kron(input: Any, other: Any) -> Any:
     return shaping.reshape(elementwise.mul(left, right), shape=shape)
 
 
-@spelled(method="matrix_power", primitive=Primitive("MatrixPower", made_with=("n",)))
+@public_op(method="matrix_power", primitive=Primitive("MatrixPower", made_with=("n",)))
 def matrix_power(input: Any, n: int) -> Any:
     """The matrices (..., m, m) to a power; to a negative one, their inverses to its absolute value."""
     x = as_tensor(input, of="matrix_power")
@@ -244,31 +244,31 @@ def _sum(input: Any, addend: Any, beta: float, alpha: float, of: str) -> Any:
     return scaled if beta == 0 else elementwise.add(x if beta == 1 else elementwise.mul(x, beta), scaled)
 
 
-@spelled(method="addmm")
+@public_op(method="addmm")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2), of matrices; `input` broadcasts."""
     return _sum(input, mm(mat1, mat2), beta, alpha, "addmm")
 
 
-@spelled(method="addmv")
+@public_op(method="addmv")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta * input + alpha * (mat @ vec), of a matrix and a vector; `input` broadcasts."""
     return _sum(input, mv(mat, vec), beta, alpha, "addmv")
 
 
-@spelled(method="addr")
+@public_op(method="addr")
 def addr(x: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta * x + alpha * outer(vec1, vec2); `x` broadcasts."""
     return _sum(x, outer(vec1, vec2), beta, alpha, "addr")
 
 
-@spelled(method="baddbmm")
+@public_op(method="baddbmm")
 def baddbmm(input: Any, batch1: Any, batch2: Any, beta: float = 1, alpha: float = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2), of batches of matrices; `input` broadcasts."""
     return _sum(input, bmm(batch1, batch2), beta, alpha, "baddbmm")
 
 
-@spelled(method="addbmm")
+@public_op(method="addbmm")
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta * input + alpha * (the sum of batch1 @ batch2 over the batch); `input` broadcasts."""
     return _sum(input, reduction.reduce_sum(bmm(batch1, batch2), axes=(0,)), beta, alpha, "addbmm")

@@ -12,33 +12,33 @@ from ..ir.types import is_floating
 from ..ops import comparison, elementwise, shaping, slicing
 from ..ops.common import normalize_axis
 from ..ops.registry import Op
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .comparisons import equal, isnan, truth
 from .operands import as_tensor, pair
-from .spelling import Primitive, spelled, tensor_method
+from .public_op import Primitive, public_op, tensor_method
 
 # ---- logic: every number but 0 counts as true ----
 
 
-@spelled(method="logical_and", primitive="LogicalAnd")
+@public_op(method="logical_and", primitive="LogicalAnd")
 def logical_and(input: Any, other: Any) -> Any:
     """Whether both hold, elementwise."""
     return comparison.logical_and(*_truths(input, other, of="logical_and"))
 
 
-@spelled(method="logical_or", primitive="LogicalOr")
+@public_op(method="logical_or", primitive="LogicalOr")
 def logical_or(input: Any, other: Any) -> Any:
     """Whether at least one holds, elementwise."""
     return comparison.logical_or(*_truths(input, other, of="logical_or"))
 
 
-@spelled(method="logical_xor", primitive="LogicalXor")
+@public_op(method="logical_xor", primitive="LogicalXor")
 def logical_xor(input: Any, other: Any) -> Any:
     """Whether exactly one holds, elementwise."""
     return comparison.logical_xor(*_truths(input, other, of="logical_xor"))
 
 
-@spelled(method=("logical_not", "__invert__"), primitive="LogicalNot")
+@public_op(method=("logical_not", "__invert__"), primitive="LogicalNot")
 def logical_not(input: Any) -> Any:
     """Whether it doesn't hold, elementwise."""
     return comparison.logical_not(truth(input, of="logical_not"))
@@ -51,37 +51,37 @@ def _truths(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
 # ---- bits ----
 
 
-@spelled(method=("bitwise_and", "__and__"), primitive="BitwiseAnd")
+@public_op(method=("bitwise_and", "__and__"), primitive="BitwiseAnd")
 def bitwise_and(input: Any, other: Any) -> Any:
     """Bits that both have, elementwise; integers or bools."""
     return _bits(comparison.bitwise_and, input, other)
 
 
-@spelled(method=("bitwise_or", "__or__"), primitive="BitwiseOr")
+@public_op(method=("bitwise_or", "__or__"), primitive="BitwiseOr")
 def bitwise_or(input: Any, other: Any) -> Any:
     """Bits that at least one has, elementwise; integers or bools."""
     return _bits(comparison.bitwise_or, input, other)
 
 
-@spelled(method=("bitwise_xor", "__xor__"), primitive="BitwiseXor")
+@public_op(method=("bitwise_xor", "__xor__"), primitive="BitwiseXor")
 def bitwise_xor(input: Any, other: Any) -> Any:
     """Bits that exactly one has, elementwise; integers or bools."""
     return _bits(comparison.bitwise_xor, input, other)
 
 
-@spelled(method=("bitwise_not", "invert"), primitive="Invert", alias="bitwise_not")
+@public_op(method=("bitwise_not", "invert"), primitive="Invert", alias="bitwise_not")
 def invert(x: Any) -> Any:
     """Every bit turned over; integers or bools."""
     return _bits(comparison.bitwise_not, x)
 
 
-@spelled(method=("bitwise_left_shift", "__lshift__"), primitive="LeftShift")
+@public_op(method=("bitwise_left_shift", "__lshift__"), primitive="LeftShift")
 def bitwise_left_shift(input: Any, other: Any) -> Any:
     """`input` times 2 to the power of `other`, bits beyond the width lost; integers."""
     return _bits(comparison.left_shift, input, other)
 
 
-@spelled(method=("bitwise_right_shift", "__rshift__"), primitive="RightShift")
+@public_op(method=("bitwise_right_shift", "__rshift__"), primitive="RightShift")
 def bitwise_right_shift(input: Any, other: Any) -> Any:
     """`input` divided by 2 to the power of `other`, rounded down; integers."""
     return _bits(comparison.right_shift, input, other)
@@ -97,14 +97,14 @@ def _bits(op: Op, *operands: Any) -> Any:
 # ---- choice ----
 
 
-@spelled(primitive="Select", alias="select")
+@public_op(primitive="Select", alias="select")
 def where(condition: Any, input: Any, other: Any) -> Any:
     """`input` where the bool tensor `condition` holds, `other` elsewhere; all three broadcast.
 
     `TypeError` if `condition` isn't a tensor of bools.
     """
-    if not isinstance(condition, (Operand, np.ndarray)) or condition.dtype != bool_:
-        given = shown(condition.dtype) if isinstance(condition, Operand) else type(condition).__name__
+    if not isinstance(condition, (TensorLike, np.ndarray)) or condition.dtype != bool_:
+        given = shown(condition.dtype) if isinstance(condition, TensorLike) else type(condition).__name__
         raise TypeError(f"For 'where', 'condition' must be a Tensor of bools, but got {given}; compare with 0 first")
     return elementwise.where(condition, *pair(input, other, of="where"))
 
@@ -126,7 +126,7 @@ def _select(self: Any, condition: Any, y: Any) -> Any:
     return where(condition, self, y)
 
 
-@spelled(method="nan_to_num", primitive=Primitive("NanToNum", made_with=("nan", "posinf", "neginf")))
+@public_op(method="nan_to_num", primitive=Primitive("NanToNum", made_with=("nan", "posinf", "neginf")))
 def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
     """`input` with NaN replaced by `nan` (0), infinities by `posinf` and `neginf` (the largest and smallest number)."""
     x = as_tensor(input, of="nan_to_num")

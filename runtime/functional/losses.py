@@ -13,7 +13,7 @@ from ..ops import loss as loss_ops
 from ..ops.declaring import zero
 from ..ops.reduction import reduce_mean, reduce_sum
 from .operands import floats, pair
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 REDUCTIONS = ("mean", "sum", "none")
 """A loss is reduced to the mean of the elements or to their sum, or not at all."""
@@ -50,7 +50,7 @@ def _one(like: Any) -> Any:
 # ---- numbers ----
 
 
-@spelled()
+@public_op()
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """(input - target)**2 of operands that broadcast, reduced."""
     a, b = real_pair(input, target, ("input", "target"), of="mse_loss")
@@ -58,14 +58,14 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     return reduced(difference * difference, reduction, of="mse_loss")
 
 
-@spelled()
+@public_op()
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """|input - target| of operands that broadcast, reduced."""
     a, b = real_pair(input, target, ("input", "target"), of="l1_loss")
     return reduced(elementwise.abs(a - b), reduction, of="l1_loss")
 
 
-@spelled(primitive=Primitive("SmoothL1Loss", made_with=("beta", "reduction")))
+@public_op(primitive=Primitive("SmoothL1Loss", made_with=("beta", "reduction")))
 def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = "none") -> Any:
     """d**2 / (2 * beta) where d = |input - target| is below `beta`, d - beta / 2 elsewhere (Girshick 2015), reduced.
 
@@ -83,7 +83,7 @@ def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = 
     return reduced(loss, reduction, of="smooth_l1_loss")
 
 
-@spelled()
+@public_op()
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """d**2 / 2 where d = |input - target| is at most `delta`, delta * (d - delta / 2) elsewhere (Huber 1964), reduced.
 
@@ -98,7 +98,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     return reduced(loss, reduction, of="huber_loss")
 
 
-@spelled(primitive="L2Loss")
+@public_op(primitive="L2Loss")
 def _l2_loss(input_x: Any) -> Any:
     """Half the sum of squares."""
     x = floats(input_x, "input_x", of="L2Loss")
@@ -108,7 +108,7 @@ def _l2_loss(input_x: Any) -> Any:
 # ---- probabilities ----
 
 
-@spelled(primitive=Primitive("BinaryCrossEntropy", made_with=("reduction",)))
+@public_op(primitive=Primitive("BinaryCrossEntropy", made_with=("reduction",)))
 def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction: str = "mean") -> Any:
     """-(labels * log(x) + (1 - labels) * log(1 - x)), with logarithms held above -100, reduced.
 
@@ -126,7 +126,7 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
     return reduced(loss if weight is None else loss * weight, reduction, of="binary_cross_entropy")
 
 
-@spelled(primitive=Primitive("BCEWithLogitsLoss", made_with=("reduction",)))
+@public_op(primitive=Primitive("BCEWithLogitsLoss", made_with=("reduction",)))
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -152,13 +152,13 @@ def binary_cross_entropy_with_logits(
     return reduced(loss if weight is None else loss * weight, reduction, of=of)
 
 
-@spelled(primitive="SigmoidCrossEntropyWithLogits")
+@public_op(primitive="SigmoidCrossEntropyWithLogits")
 def _sigmoid_cross_entropy_with_logits(logits: Any, label: Any) -> Any:
     """`binary_cross_entropy_with_logits`, not reduced."""
     return binary_cross_entropy_with_logits(logits, label, reduction="none")
 
 
-@spelled(primitive=Primitive("KLDivLoss", made_with=("reduction",)))
+@public_op(primitive=Primitive("KLDivLoss", made_with=("reduction",)))
 def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Any:
     """labels * (log(labels) - logits), and 0 where a label isn't above 0 (Kullback and Leibler 1951), reduced.
 
@@ -180,7 +180,7 @@ def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Any:
     return reduced(loss, reduction, of="kl_div")
 
 
-@spelled()
+@public_op()
 def gaussian_nll_loss(
     x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Any:
@@ -209,7 +209,7 @@ def gaussian_nll_loss(
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction, of=of)
 
 
-@spelled()
+@public_op()
 def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
 ) -> Any:

@@ -12,20 +12,20 @@ from .. import checks
 from ..common.dtype import shown
 from ..common.noop_compat import constexpr
 from ..ops.common import normalize_axis
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .joining import stack, unstack
-from .spelling import operator_object, spelled
+from .public_op import operator_object, public_op
 
 Function = Callable[..., Any]
 
 
-@spelled(primitive="Partial")
+@public_op(primitive="Partial")
 def partial(function: Function, *args: Any, **kwargs: Any) -> Function:
     """`function` with its first arguments given."""
     return functools.partial(function, *args, **kwargs)
 
 
-spelled()(constexpr)
+public_op()(constexpr)
 
 
 @operator_object
@@ -118,7 +118,7 @@ class MultitypeFuncGraph:
         for types, function in self._forms:
             if len(types) == len(args) and all(map(_is_of, args, types)):
                 return function(*args)
-        kinds = [shown(x.dtype) + " Tensor" if isinstance(x, Operand) else type(x).__name__ for x in args]
+        kinds = [shown(x.dtype) + " Tensor" if isinstance(x, TensorLike) else type(x).__name__ for x in args]
         known = [types for types, _ in self._forms]
         raise TypeError(f"For '{self.name}', no form is registered for {kinds}; there are forms for {known}")
 
@@ -131,7 +131,7 @@ def _is_of(value: Any, kind: Any) -> bool:
         return isinstance(value, kind)
     name = str(kind).lower()
     if name in ("tensor", "ref"):
-        return isinstance(value, Operand)
+        return isinstance(value, TensorLike)
     if name == "function":
         return callable(value)
     if name.startswith(("int", "uint")):  # "Int64" is the type of a Python int
@@ -154,7 +154,7 @@ _PYTHON_KINDS: dict[str, Any] = {
 }
 
 
-@spelled()
+@public_op()
 def vmap(fn: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     """The function that runs `fn` on each slice of its arguments along an axis, one after the other.
 

@@ -12,21 +12,21 @@ from ..ops.reduction import reduce_max, reduce_sum
 from .distances import pairwise_distance
 from .losses import compared, real_pair, reduced
 from .operands import as_tensor, floating, floats
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 COSINE_EPSILON = 1e-12  # as ATen adds it to squared lengths
 
 # ---- two choices ----
 
 
-@spelled(primitive=Primitive("SoftMarginLoss", made_with=("reduction",)))
+@public_op(primitive=Primitive("SoftMarginLoss", made_with=("reduction",)))
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """log(1 + exp(-target * input)), reduced; `target` holds 1 and -1, and has the shape of `input`."""
     x, target = compared(input, target, ("input", "target"), of="soft_margin_loss")
     return reduced(-activation.log_sigmoid(target * x), reduction, of="soft_margin_loss")
 
 
-@spelled()
+@public_op()
 def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
     """x where the target is 1, max(0, margin - x) where it is -1, reduced; the operands broadcast."""
     x, target = real_pair(inputs, targets, ("inputs", "targets"), of="hinge_embedding_loss")
@@ -37,7 +37,7 @@ def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reducti
     return reduced(similar + dissimilar, reduction, of="hinge_embedding_loss")
 
 
-@spelled()
+@public_op()
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
     """max(0, -target * (input1 - input2) + margin), reduced; target 1 wants `input1` higher, -1 `input2`."""
     of = "margin_ranking_loss"
@@ -50,7 +50,7 @@ def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0
 # ---- distances ----
 
 
-@spelled()
+@public_op()
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
     """1 - c where the target is 1, max(0, c - margin) where it is -1, reduced; c is the cosine of the rows' angle.
 
@@ -79,7 +79,7 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
     return reduced(similar + dissimilar, reduction, of=of)
 
 
-@spelled(primitive=Primitive("TripletMarginLoss", made_with=("p", "swap", "eps", "reduction")))
+@public_op(primitive=Primitive("TripletMarginLoss", made_with=("p", "swap", "eps", "reduction")))
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -117,7 +117,7 @@ def triplet_margin_loss(
 # ---- many choices ----
 
 
-@spelled(primitive=Primitive("MultiMarginLoss", made_with=("p", "margin", "reduction")))
+@public_op(primitive=Primitive("MultiMarginLoss", made_with=("p", "margin", "reduction")))
 def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -155,7 +155,7 @@ def multi_margin_loss(
     return reduced(rows, reduction, of=of)
 
 
-@spelled()
+@public_op()
 def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """The sum over targets y and classes i that are none, of max(0, 1 - x[y] + x[i]), over C; reduced.
 
@@ -171,7 +171,7 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> 
     return _multilabel_margin_and_targets(input, target, reduction)[0]
 
 
-@spelled(primitive=Primitive("MultilabelMarginLoss", made_with=("reduction",)))
+@public_op(primitive=Primitive("MultilabelMarginLoss", made_with=("reduction",)))
 def _multilabel_margin_and_targets(x: Any, target: Any, reduction: str = "mean") -> tuple[Any, Any]:
     """`multilabel_margin_loss`, and for each class 1 if it is a target, in the dtype of `target`."""
     of = "multilabel_margin_loss"
@@ -201,7 +201,7 @@ def _multilabel_margin_and_targets(x: Any, target: Any, reduction: str = "mean")
     return reduced(shaping.reshape(losses, shape=shape[:-1]), reduction, of=of), flags
 
 
-@spelled()
+@public_op()
 def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
     """The mean over classes of `binary_cross_entropy_with_logits`, reduced.
 

@@ -12,25 +12,25 @@ from ..ops import elementwise, special, trigonometry
 from .arguments import integer
 from .arithmetic import pow
 from .operands import as_tensor, floats, numbers
-from .spelling import Primitive, also_named, spelled
+from .public_op import Primitive, also_named, public_op
 
 # ---- size and sign ----
 
 
-@spelled(method=("abs", "absolute", "__abs__"), primitive="Abs", alias="absolute")
+@public_op(method=("abs", "absolute", "__abs__"), primitive="Abs", alias="absolute")
 def abs(input: Any) -> Any:
     """Absolute value, in the dtype of `input`; its gradient at 0 is 0."""
     x = as_tensor(input, of="abs")
     return x if x.dtype == bool_ else elementwise.abs(x)
 
 
-@spelled(method=("sign", "sgn"), primitive="Sign", alias="sgn")
+@public_op(method=("sign", "sgn"), primitive="Sign", alias="sgn")
 def sign(input: Any) -> Any:
     """-1, 0 or 1, in the dtype of `input`."""
     return elementwise.sign(numbers(input, of="sign"))
 
 
-@spelled(method=("reciprocal", "inv"), primitive=("Reciprocal", "Inv"), alias="inv")
+@public_op(method=("reciprocal", "inv"), primitive=("Reciprocal", "Inv"), alias="inv")
 @also_named(x="input")
 def reciprocal(input: Any) -> Any:
     """1 / input."""
@@ -40,13 +40,13 @@ def reciprocal(input: Any) -> Any:
 # ---- roots ----
 
 
-@spelled(method="sqrt", primitive="Sqrt")
+@public_op(method="sqrt", primitive="Sqrt")
 def sqrt(x: Any) -> Any:
     """Square root."""
     return elementwise.sqrt(floats(x, "x", of="sqrt"))
 
 
-@spelled(method="rsqrt", primitive="Rsqrt")
+@public_op(method="rsqrt", primitive="Rsqrt")
 def rsqrt(input: Any) -> Any:
     """1 / sqrt(input)."""
     return elementwise.rsqrt(floats(input, of="rsqrt"))
@@ -55,19 +55,19 @@ def rsqrt(input: Any) -> Any:
 # ---- exponentials ----
 
 
-@spelled(method="exp", primitive="Exp", alias="tensor_exp")
+@public_op(method="exp", primitive="Exp", alias="tensor_exp")
 def exp(input: Any) -> Any:
     """e to the power of `input`."""
     return elementwise.exp(floats(input, of="exp"))
 
 
-@spelled(method="exp2")
+@public_op(method="exp2")
 def exp2(input: Any) -> Any:
     """2 to the power of `input`."""
     return pow(2, floats(input, of="exp2"))
 
 
-@spelled(method="expm1", primitive="Expm1", alias="tensor_expm1")
+@public_op(method="expm1", primitive="Expm1", alias="tensor_expm1")
 def expm1(input: Any) -> Any:
     """exp(input) - 1, accurate near 0."""
     return elementwise.expm1(floats(input, of="expm1"))
@@ -76,31 +76,31 @@ def expm1(input: Any) -> Any:
 # ---- logarithms ----
 
 
-@spelled(method="log", primitive="Log")
+@public_op(method="log", primitive="Log")
 def log(input: Any) -> Any:
     """Natural logarithm."""
     return elementwise.log(floats(input, of="log"))
 
 
-@spelled(method="log1p", primitive="Log1p")
+@public_op(method="log1p", primitive="Log1p")
 def log1p(input: Any) -> Any:
     """log(1 + input), accurate near 0."""
     return elementwise.log1p(floats(input, of="log1p"))
 
 
-@spelled(method="log2")
+@public_op(method="log2")
 def log2(input: Any) -> Any:
     """Logarithm to base 2."""
     return elementwise.log2(floats(input, of="log2"))
 
 
-@spelled(method="log10")
+@public_op(method="log10")
 def log10(input: Any) -> Any:
     """Logarithm to base 10."""
     return elementwise.log10(floats(input, of="log10"))
 
 
-@spelled(method="logit")
+@public_op(method="logit")
 def logit(input: Any, eps: float | None = None) -> Any:
     """log(p / (1 - p)) for a probability `input`, which is held in [eps, 1 - eps] if `eps` is given."""
     p = floats(input, of="logit")
@@ -109,7 +109,7 @@ def logit(input: Any, eps: float | None = None) -> Any:
     return elementwise.log(p / (1 - p))
 
 
-@spelled(primitive=Primitive("Logit", made_with=("eps",)))
+@public_op(primitive=Primitive("Logit", made_with=("eps",)))
 def _logit(input: Any, eps: float = -1.0) -> Any:
     """`logit`, where a negative `eps` is none."""
     return logit(input, None if eps < 0 else eps)
@@ -118,19 +118,19 @@ def _logit(input: Any, eps: float = -1.0) -> Any:
 # ---- error functions ----
 
 
-@spelled(method="erf", primitive="Erf")
+@public_op(method="erf", primitive="Erf")
 def erf(input: Any) -> Any:
     """2 / sqrt(pi) times the integral of exp(-t**2) from 0 to `input`."""
     return elementwise.erf(floats(input, of="erf"))
 
 
-@spelled(method="erfc", primitive="Erfc")
+@public_op(method="erfc", primitive="Erfc")
 def erfc(input: Any) -> Any:
     """1 - erf(input), accurate where erf(input) is close to 1."""
     return elementwise.erfc(floats(input, of="erfc"))
 
 
-@spelled(method="erfinv", primitive="Erfinv")
+@public_op(method="erfinv", primitive="Erfinv")
 def erfinv(input: Any) -> Any:
     """The number of which erf is `input`; infinite at -1 and 1, NaN outside of them."""
     return special.erfinv(floats(input, of="erfinv"))
@@ -139,25 +139,25 @@ def erfinv(input: Any) -> Any:
 # ---- others ----
 
 
-@spelled(method="lgamma", primitive="Lgamma")
+@public_op(method="lgamma", primitive="Lgamma")
 def lgamma(input: Any) -> Any:
     """log |gamma(input)|."""
     return special.lgamma(floats(input, of="lgamma"))
 
 
-@spelled(method="digamma", primitive="Digamma")
+@public_op(method="digamma", primitive="Digamma")
 def digamma(input: Any) -> Any:
     """The derivative of `lgamma`."""
     return special.polygamma(floats(input, of="digamma"), order=0)
 
 
-@spelled(primitive="Polygamma")
+@public_op(primitive="Polygamma")
 def polygamma(n: Any, input: Any) -> Any:
     """The `n`-th derivative of `digamma`; below 0, NaN from the second on."""
     return special.polygamma(floats(input, of="polygamma"), order=integer(n, "n", of="polygamma"))
 
 
-@spelled(method="sinc", primitive="Sinc")
+@public_op(method="sinc", primitive="Sinc")
 def sinc(input: Any) -> Any:
     """sin(pi * input) / (pi * input), and 1 at 0."""
     return trigonometry.sinc(floats(input, of="sinc"))

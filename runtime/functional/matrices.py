@@ -12,8 +12,8 @@ from .arguments import integer, known
 from .joining import cat
 from .operands import as_tensor, common_dtype, numbers
 from .permuting import roll
+from .public_op import Primitive, public_op, tensor_method
 from .shapes import atleast_2d
-from .spelling import Primitive, spelled, tensor_method
 
 
 def _matrices(input: Any, of: str) -> Any:
@@ -23,19 +23,19 @@ def _matrices(input: Any, of: str) -> Any:
     return x
 
 
-@spelled(method="tril", primitive=Primitive("Tril", made_with=("diagonal",)))
+@public_op(method="tril", primitive=Primitive("Tril", made_with=("diagonal",)))
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The matrices (..., n, m) with zeros above their `diagonal`-th diagonal."""
     return shaping.triangle(_matrices(input, "tril"), k=integer(diagonal, "diagonal", of="tril"), upper=False)
 
 
-@spelled(method="triu", primitive=Primitive("Triu", made_with=("diagonal",)))
+@public_op(method="triu", primitive=Primitive("Triu", made_with=("diagonal",)))
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The matrices (..., n, m) with zeros below their `diagonal`-th diagonal."""
     return shaping.triangle(_matrices(input, "triu"), k=integer(diagonal, "diagonal", of="triu"), upper=True)
 
 
-@spelled(primitive="MatrixBandPart")
+@public_op(primitive="MatrixBandPart")
 def matrix_band_part(x: Any, lower: int, upper: int) -> Any:
     """The matrices (..., n, m) with `lower` diagonals below the main one and `upper` above it, else zeros; -1: all."""
     band = _matrices(x, "matrix_band_part")
@@ -46,7 +46,7 @@ def matrix_band_part(x: Any, lower: int, upper: int) -> Any:
     return shaping.triangle(band, k=-below, upper=True) if below >= 0 else band
 
 
-@spelled(method="diagonal")
+@public_op(method="diagonal")
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """The diagonal of the axes `dim1` and `dim2`, as the last axis; `offset` above the main one, or below if negative.
 
@@ -64,7 +64,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return diagonal_of(x, first, second, integer(offset, "offset", of="diagonal"), length)
 
 
-@spelled(method="diagonal_scatter")
+@public_op(method="diagonal_scatter")
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """`input` with `src` in place of its diagonal; see `diagonal`."""
     x = _matrices(input, "diagonal_scatter")
@@ -76,7 +76,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     return with_diagonal(x, values, first, second, offset) if expected[-1] else x
 
 
-@spelled()
+@public_op()
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last axis of `input` on a diagonal, zeros elsewhere; their axes stand at `dim1` and `dim2`."""
     x = as_tensor(input, of="diag_embed")
@@ -96,7 +96,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return shaping.transpose(matrices, permutation=tuple(order))
 
 
-@spelled(method="diag", primitive="Diag")
+@public_op(method="diag", primitive="Diag")
 def diag(input: Any) -> Any:
     """Zeros of shape (*s, *s) for an `input` of shape s, with the elements of `input` where both halves of an index are
     equal: for a vector, the matrix with it on its diagonal.
@@ -108,7 +108,7 @@ def diag(input: Any) -> Any:
     return shaping.reshape(diag_embed(flat), shape=(*x.shape, *x.shape))
 
 
-@spelled(primitive="DiagPart")
+@public_op(primitive="DiagPart")
 def _diag_part(input_x: Any) -> Any:
     """What `diag` made (*s, *s) of, of shape s; of a square matrix, its diagonal."""
     x = as_tensor(input_x, "input_x", of="DiagPart")
@@ -119,14 +119,14 @@ def _diag_part(input_x: Any) -> Any:
     return shaping.reshape(diagonal(shaping.reshape(x, shape=(count, count))), shape=x.shape[:half])
 
 
-@spelled(method="diagflat")
+@public_op(method="diagflat")
 def diagflat(input: Any, offset: int = 0) -> Any:
     """The matrix with the elements of `input`, flattened, on its diagonal; `offset` above the main one, or below."""
     x = as_tensor(input, of="diagflat")
     return diag_embed(shaping.reshape(x, shape=(product(x.shape),)), offset)
 
 
-@spelled()
+@public_op()
 def block_diag(*inputs: Any) -> Any:
     """The matrix with matrices as blocks on its diagonal, zeros elsewhere; a vector is a row, a number 1x1."""
     blocks = [atleast_2d(as_tensor(x, "inputs", of="block_diag")) for x in inputs]
@@ -141,7 +141,7 @@ def block_diag(*inputs: Any) -> Any:
     return cat(rows)
 
 
-@spelled(primitive="Trace")
+@public_op(primitive="Trace")
 def trace(input: Any) -> Any:
     """Sum of the diagonal of a matrix."""
     x = as_tensor(input, of="trace")
@@ -156,7 +156,7 @@ def _trace(self: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return reduction.reduce_sum(numbers(diagonal(self, offset, axis1, axis2), of="trace"), axes=(-1,))
 
 
-@spelled(method="cross", primitive=Primitive("Cross", made_with=("dim",)))
+@public_op(method="cross", primitive=Primitive("Cross", made_with=("dim",)))
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """Vector products along the axis `dim` of size 3 (None: the first that has it); the operands broadcast."""
     a, b = as_tensor(input, of="cross"), as_tensor(other, "other", of="cross")

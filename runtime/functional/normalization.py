@@ -21,10 +21,10 @@ from ..ops.common import normalize_axis
 from ..precision import compute_dtype, computing_in
 from .arguments import integers
 from .operands import as_tensor, floating
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled()
+@public_op()
 def batch_norm(
     input_x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool = False,
     momentum: float = 0.1, eps: float = 1e-5,
@@ -54,7 +54,7 @@ def batch_norm(
     return _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, of="batch_norm")[0]
 
 
-@spelled(primitive=Primitive("BatchNorm", made_with=("is_training", "epsilon", "momentum", "data_format")))
+@public_op(primitive=Primitive("BatchNorm", made_with=("is_training", "epsilon", "momentum", "data_format")))
 def _batch_norm_object(
     input_x: Any, scale: Any, bias: Any, mean: Any, variance: Any, is_training: bool = False, epsilon: float = 1e-5,
     momentum: float = 0.1, data_format: str = "NCHW",
@@ -115,7 +115,7 @@ def instance_norm(
     return group_norm(x, gamma.shape[0], gamma, beta, eps)
 
 
-@spelled()
+@public_op()
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """The last axes with mean 0 and variance 1, then scaled and shifted (Ba et al. 2016).
 
@@ -138,7 +138,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     return normalization.layer_norm(x, weight, bias, axes_count=len(shape), eps=eps)
 
 
-@spelled(primitive=Primitive("LayerNorm", made_with=("begin_norm_axis", "begin_params_axis", "epsilon")))
+@public_op(primitive=Primitive("LayerNorm", made_with=("begin_norm_axis", "begin_params_axis", "epsilon")))
 def _layer_norm_object(
     input_x: Any, gamma: Any, beta: Any, begin_norm_axis: int = 1, begin_params_axis: int = 1, epsilon: float = 1e-7
 ) -> tuple[Any, Any, Any]:
@@ -173,7 +173,7 @@ def layer_norm_from(x: Any, gamma: Any, beta: Any, begin_norm_axis: int, begin_p
     return normalization.layer_norm(x, axes_count=x.ndim - begin, eps=epsilon) * gamma + beta
 
 
-@spelled()
+@public_op()
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """Each of `num_groups` groups of channels of each sample with mean 0 and variance 1 (Wu and He 2018).
 
@@ -194,7 +194,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     return group_normalization.group_norm(x, weight, bias, groups=num_groups, eps=eps)
 
 
-@spelled(primitive=Primitive("RmsNorm", made_with=("epsilon",)))
+@public_op(primitive=Primitive("RmsNorm", made_with=("epsilon",)))
 def rms_norm(x: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Any, Any]:
     """`x / sqrt(mean(x^2) + epsilon) * gamma` over the last axes, those of `gamma` (Zhang and Sennrich 2019).
 
@@ -208,7 +208,7 @@ def rms_norm(x: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Any, Any]:
     return y, elementwise.rsqrt(squares + epsilon)
 
 
-@spelled(primitive=Primitive("L2Normalize", made_with=("axis", "epsilon")))
+@public_op(primitive=Primitive("L2Normalize", made_with=("axis", "epsilon")))
 def l2_normalize(x: Any, axis: Any = 0, epsilon: float = 1e-4) -> Any:
     """`x / sqrt(max(sum(x^2), epsilon))`, the sum along `axis`: an int, or a tuple or list of one."""
     x = floating(x, "x", of="L2Normalize")
@@ -217,7 +217,7 @@ def l2_normalize(x: Any, axis: Any = 0, epsilon: float = 1e-4) -> Any:
     return x * elementwise.rsqrt(elementwise.clamp(squares, minimum=epsilon))
 
 
-@spelled(primitive=Primitive("LRN", made_with=("depth_radius", "bias", "alpha", "beta", "norm_region")))
+@public_op(primitive=Primitive("LRN", made_with=("depth_radius", "bias", "alpha", "beta", "norm_region")))
 def lrn(
     x: Any, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5,
     norm_region: str = "ACROSS_CHANNELS",

@@ -14,11 +14,11 @@ from ..ops.declaring import zero
 from .arguments import integers
 from .arithmetic import pow
 from .operands import as_tensor, floats
+from .public_op import Primitive, public_op
 from .reductions import axes_of
-from .spelling import Primitive, spelled
 
 
-@spelled(method="norm")
+@public_op(method="norm")
 def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:  # noqa: N803
     """The norm of vectors or matrices.
 
@@ -42,7 +42,7 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     return vector_norm(x, ord, axes, keepdim) if len(axes) == 1 else matrix_norm(x, ord, axes, keepdim)
 
 
-@spelled()
+@public_op()
 def vector_norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False, *, dtype: Any = None) -> Any:
     """`sum(|x| ** ord) ** (1 / ord)` over `axis`, an int or several, None for all.
 
@@ -74,7 +74,7 @@ def _root(total: Any, order: float) -> Any:
     return elementwise.where(nothing, total, root)
 
 
-@spelled()
+@public_op()
 def matrix_norm(
     A: Any,  # noqa: N803
     ord: Any = "fro",
@@ -112,13 +112,13 @@ def matrix_norm(
     return extreme if keepdims else reduction.reduce_sum(extreme, axes=(rows, columns))
 
 
-@spelled(primitive=Primitive("LpNorm", made_with=("axis", "p", "keep_dims", "epsilon")))
+@public_op(primitive=Primitive("LpNorm", made_with=("axis", "p", "keep_dims", "epsilon")))
 def _lp_norm(input: Any, axis: Any, p: int = 2, keep_dims: bool = False, epsilon: float = 1e-12) -> Any:
     """`vector_norm` of order `p` over `axis`, at least `epsilon`."""
     return elementwise.clamp(vector_norm(input, p, axis, keep_dims), minimum=epsilon)
 
 
-@spelled()
+@public_op()
 def dist(input: Any, other: Any, p: float = 2) -> Any:
     """The `vector_norm` of order `p` of `input - other`."""
     return vector_norm(as_tensor(input, of="dist") - other, p)

@@ -14,12 +14,12 @@ from ..ir.dims import SymbolicDim
 from ..ir.types import is_floating
 from ..ops import creation, elementwise
 from ..precision import casting
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 
 
 def as_tensor(value: Any, name: str = "input", *, of: str = "an operator") -> Any:
     """`value` as a tensor; `TypeError` names the argument and the operator that needed it."""
-    if isinstance(value, Operand):
+    if isinstance(value, TensorLike):
         return value
     if isinstance(value, (bool, int, float, np.ndarray, np.generic, list, tuple)):
         return Tensor(value)
@@ -37,13 +37,13 @@ def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
     A Python number takes the dtype of the tensor it meets; a float makes float32 of an integer tensor, an int int64 of
     a bool one. Two tensors of different dtypes meet in `common.dtype.promoted`.
     """
-    if isinstance(a, Operand) and isinstance(b, Operand):
+    if isinstance(a, TensorLike) and isinstance(b, TensorLike):
         if a.dtype == b.dtype:
             return a, b
-    elif isinstance(a, Operand) and isinstance(b, _NUMBER):
+    elif isinstance(a, TensorLike) and isinstance(b, _NUMBER):
         dtype = _beside_number(a.dtype, b)
         return _in(a, dtype), _number(b, dtype)
-    elif isinstance(b, Operand) and isinstance(a, _NUMBER):
+    elif isinstance(b, TensorLike) and isinstance(a, _NUMBER):
         dtype = _beside_number(b.dtype, a)
         return _number(a, dtype), _in(b, dtype)
     a, b = as_tensor(a, "input", of=of), as_tensor(b, "other", of=of)

@@ -11,12 +11,12 @@ from ..common.tensor import Tensor, wrapped
 from ..ops import indexing, slicing
 from .arguments import integer, integers, known
 from .operands import as_tensor
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 _MODES = ("constant", "reflect", "replicate", "edge", "circular")
 
 
-@spelled()
+@public_op()
 def pad(input_x: Any, padding: Any, mode: str = "constant", value: float | None = None) -> Any:
     """`input_x` with elements added at both ends of its last axes.
 
@@ -49,7 +49,7 @@ def _padded(x: Any, pairs: Any, mode: str, value: float = 0) -> Any:
     return slicing.pad(x, before=before, after=after, mode="replicate" if mode == "edge" else mode, value=value)
 
 
-@spelled(primitive=Primitive("PadV3", made_with=("mode", "paddings_contiguous")))
+@public_op(primitive=Primitive("PadV3", made_with=("mode", "paddings_contiguous")))
 def pad_from_last(
     input_x: Any, paddings: Any, constant_value: Any = None, mode: str = "constant", paddings_contiguous: bool = True
 ) -> Any:
@@ -62,14 +62,14 @@ def pad_from_last(
     return pad(input_x, amounts, mode, value)
 
 
-@spelled(primitive=Primitive("Pad", made_with=("paddings",)))
+@public_op(primitive=Primitive("Pad", made_with=("paddings",)))
 def pad_each_axis(input_x: Any, paddings: Any) -> Any:
     """`input_x` with zeros added; `paddings` holds the pair `(before, after)` of every axis from the first."""
     x = as_tensor(input_x, "input_x", of="Pad")
     return _padded(x, _pairs(paddings, x, of="Pad"), "constant")
 
 
-@spelled(primitive=Primitive("MirrorPad", made_with=("mode",)))
+@public_op(primitive=Primitive("MirrorPad", made_with=("mode",)))
 def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Any:
     """`input_x` mirrored at both ends; "SYMMETRIC" repeats the edge, "REFLECT" doesn't.
 

@@ -10,7 +10,7 @@ from ..common.tensor import wrapped
 from ..ops import creation, indexing, shaping, slicing
 from .arguments import integers, known
 from .operands import as_tensor
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 _Pair = tuple[int, int]
 
@@ -36,7 +36,7 @@ def _places(image: _Pair, kernel: _Pair, dilation: _Pair, stride: _Pair, *, of: 
     return grid.reshape(kernel[0] * kernel[1], -1)
 
 
-@spelled(method="unfold")
+@public_op(method="unfold")
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """The patches of images, each as a column; the same as torch's `unfold`.
 
@@ -62,7 +62,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     return shaping.reshape(columns, shape=(batch, channels * places.shape[0], places.shape[1]))
 
 
-@spelled(method="fold")
+@public_op(method="fold")
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Columns (batch, channels * kernel elements, patches) added up to images (batch, channels, *output_size).
 
@@ -87,7 +87,7 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     return _padded(shaping.reshape(summed, shape=(batch, channels, *image)), (0, 0, -top, -left))
 
 
-@spelled(primitive=Primitive("Im2Col", made_with=("ksizes", "strides", "dilations", "pads")))
+@public_op(primitive=Primitive("Im2Col", made_with=("ksizes", "strides", "dilations", "pads")))
 def _im2col(x: Any, ksizes: Any, strides: Any = 1, dilations: Any = 1, pads: Any = 0) -> Any:
     """`unfold`, with an axis for the channels and one for the kernel elements: (batch, channels, elements, patches)."""
     image = as_tensor(x, "x", of="Im2Col")
@@ -103,7 +103,7 @@ _COL2IM = Primitive(
 )
 
 
-@spelled(primitive=_COL2IM)
+@public_op(primitive=_COL2IM)
 def col2im(input_x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding_value: Any, stride: Any) -> Any:
     """`fold` of columns with an axis for the channels: (batch, channels, kernel elements, patches)."""
     x = as_tensor(input_x, "input_x", of="col2im")

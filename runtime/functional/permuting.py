@@ -9,12 +9,12 @@ from ..ops import shaping
 from ..ops.common import normalize_axes, normalize_axis
 from .arguments import integer, integers, spread
 from .operands import as_tensor
-from .spelling import Primitive, also_named, spelled, tensor_method
+from .public_op import Primitive, also_named, public_op, tensor_method
 
 # ---- axes ----
 
 
-@spelled(primitive="Transpose")
+@public_op(primitive="Transpose")
 @also_named(dims="input_perm")
 def transpose(input: Any, input_perm: Any) -> Any:
     """Axis i of the result is axis `input_perm[i]` of `input`; `ValueError` unless that is a permutation."""
@@ -23,7 +23,7 @@ def transpose(input: Any, input_perm: Any) -> Any:
     return shaping.transpose(x, permutation=tuple(normalize_axis(axis, x.ndim) for axis in axes) if x.ndim else axes)
 
 
-@spelled()
+@public_op()
 def permute(input: Any, axis: Any) -> Any:
     """`transpose`."""
     return transpose(input, axis)
@@ -47,7 +47,7 @@ def _permute(self: Any, *axis: Any) -> Any:
     return transpose(self, spread(axis))
 
 
-@spelled(method="swapaxes")
+@public_op(method="swapaxes")
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """`axis0` and `axis1` change places."""
     x = as_tensor(input, of="swapaxes")
@@ -59,13 +59,13 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     return shaping.transpose(x, permutation=tuple(order))
 
 
-@spelled(method="swapdims")
+@public_op(method="swapdims")
 def swapdims(input: Any, dim0: int, dim1: int) -> Any:
     """`swapaxes`."""
     return swapaxes(input, dim0, dim1)
 
 
-@spelled(method="moveaxis")
+@public_op(method="moveaxis")
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """The axes `source` at the places `destination`; the others keep their order.
 
@@ -83,13 +83,13 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     return shaping.transpose(x, permutation=tuple(moved[i] if i in moved else next(others) for i in range(x.ndim)))
 
 
-@spelled(method="movedim")
+@public_op(method="movedim")
 def movedim(x: Any, source: Any, destination: Any) -> Any:
     """`moveaxis`."""
     return moveaxis(x, source, destination)
 
 
-@spelled(method="t")
+@public_op(method="t")
 def t(input: Any) -> Any:
     """The transpose of a matrix; a tensor of other dimensions stays as it is."""
     x = as_tensor(input, of="t")
@@ -113,32 +113,32 @@ tensor_method("mT")(property(_transposed_matrices))
 # ---- elements along an axis ----
 
 
-@spelled(method="flip")
+@public_op(method="flip")
 def flip(input: Any, dims: Any) -> Any:
     """In reverse order along the axes `dims`."""
     x = as_tensor(input, of="flip")
     return shaping.flip(x, axes=normalize_axes(integers(dims, "dims", of="flip"), x.ndim))
 
 
-@spelled(method="reverse", primitive=Primitive("ReverseV2", made_with=("axis",)))
+@public_op(method="reverse", primitive=Primitive("ReverseV2", made_with=("axis",)))
 def reverse(x: Any, axis: Any) -> Any:
     """`flip`."""
     return flip(x, axis)
 
 
-@spelled(method="fliplr")
+@public_op(method="fliplr")
 def fliplr(input: Any) -> Any:
     """In reverse order along the second axis."""
     return flip(input, 1)
 
 
-@spelled(method="flipud")
+@public_op(method="flipud")
 def flipud(input: Any) -> Any:
     """In reverse order along the first axis."""
     return flip(input, 0)
 
 
-@spelled(method="roll", primitive=Primitive("Roll", made_with=("shifts", "dims")))
+@public_op(method="roll", primitive=Primitive("Roll", made_with=("shifts", "dims")))
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Moved by `shifts[i]` along `dims[i]`, what leaves at one end coming in at the other; flattened if `dims` is None.
 
@@ -156,7 +156,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     return shaping.roll(x, shifts=amounts, axes=tuple(normalize_axis(axis, x.ndim) for axis in axes))
 
 
-@spelled(method="rot90")
+@public_op(method="rot90")
 def rot90(input: Any, k: int, dims: Any) -> Any:
     """Turned `k` times by 90 degrees in the plane of two axes, from the first of `dims` towards the second."""
     x = as_tensor(input, of="rot90")

@@ -13,10 +13,10 @@ from ..ops import average_pooling, elementwise, max_pooling, shaping
 from ..ops.windows import Padding, Sizes
 from .geometry import both_sides, check_padding, each_side, per_axis, resolved_padding
 from .operands import as_tensor, floating
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled()
+@public_op()
 def max_pool2d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
     ceil_mode: bool = False,
@@ -39,7 +39,7 @@ def max_pool2d(
     return _max_pool(x, kernel_size, stride, padding, dilation, return_indices, ceil_mode, 2)
 
 
-@spelled()
+@public_op()
 def max_pool3d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
@@ -48,7 +48,7 @@ def max_pool3d(
     return _max_pool(x, kernel_size, stride, padding, dilation, return_indices, ceil_mode, 3)
 
 
-@spelled()
+@public_op()
 def avg_pool1d(
     input_x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -57,7 +57,7 @@ def avg_pool1d(
     return _avg_pool(input_x, kernel_size, stride, padding, ceil_mode, count_include_pad, 0, 1)
 
 
-@spelled()
+@public_op()
 def avg_pool2d(
     input_x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int = 0,
@@ -80,7 +80,7 @@ def avg_pool2d(
     return _avg_pool(input_x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2)
 
 
-@spelled()
+@public_op()
 def avg_pool3d(
     input_x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int = 0,
@@ -92,7 +92,7 @@ def avg_pool3d(
 # ---- as operator objects ----
 
 
-@spelled(primitive=Primitive("MaxPool", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
+@public_op(primitive=Primitive("MaxPool", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
 def _max_pool_object(
     x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
 ) -> Any:
@@ -104,7 +104,7 @@ def _max_pool_object(
     )[0]  # fmt: skip
 
 
-@spelled(primitive=Primitive("AvgPool", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
+@public_op(primitive=Primitive("AvgPool", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
 def _avg_pool_object(
     x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
 ) -> Any:
@@ -116,7 +116,7 @@ def _avg_pool_object(
     )  # fmt: skip
 
 
-@spelled(
+@public_op(
     primitive=Primitive("MaxPoolWithArgmaxV2", made_with=("kernel_size", "strides", "pads", "dilation", "ceil_mode"))
 )
 def _max_pool_with_argmax(
@@ -126,7 +126,7 @@ def _max_pool_with_argmax(
     return max_pool2d(x, kernel_size, strides, pads, dilation, True, ceil_mode)
 
 
-@spelled(primitive=Primitive("MaxPoolWithArgmax", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
+@public_op(primitive=Primitive("MaxPoolWithArgmax", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
 def _max_pool_with_places(
     x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
 ) -> Any:
@@ -141,7 +141,7 @@ def _max_pool_with_places(
     return values, elementwise.cast(indices + wrapped(starts), dtype=int32)
 
 
-@spelled(
+@public_op(
     primitive=Primitive(
         "MaxPool3D", made_with=("kernel_size", "strides", "pad_mode", "pad_list", "ceil_mode", "data_format")
     )
@@ -161,7 +161,7 @@ def _max_pool_3d_object(
     )[0]  # fmt: skip
 
 
-@spelled(
+@public_op(
     primitive=Primitive(
         "AvgPool3D",
         made_with=(

@@ -23,10 +23,10 @@ from ..ops import (
     sorting,
     special,
 )
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .arguments import integer, integers, spread
 from .operands import as_tensor, floats
-from .spelling import Primitive, spelled, tensor_method
+from .public_op import Primitive, public_op, tensor_method
 
 # An operator object would draw a sequence of its own from its seeds; here all draw from the one of `set_seed`.
 _SEEDS = {"seed": 0, "seed2": 0}
@@ -46,7 +46,7 @@ def _whole(dtype: Any, *, of: str) -> np.dtype[Any]:
     return kind
 
 
-def _drawn(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str, **attributes: Any) -> Any:
+def _sampled(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str, **attributes: Any) -> Any:
     """The draw of the op `name` of `ops.random`."""
     if seed is not None and (not isinstance(seed, int) or seed < 0):
         raise ValueError(f"For '{of}', 'seed' must be None or an int of at least 0, but got {seed!r}")
@@ -57,53 +57,53 @@ def _drawn(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str, *
 # ---- normal ----
 
 
-@spelled(primitive=Primitive("StandardNormal", without_effect=_SEEDS))
+@public_op(primitive=Primitive("StandardNormal", without_effect=_SEEDS))
 def standard_normal(shape: Any, seed: int | None = None) -> Any:
     """Draws from the normal distribution with mean 0 and standard deviation 1, in a shape; float32."""
-    return _drawn("normal", shape, float32, seed, of="standard_normal")
+    return _sampled("normal", shape, float32, seed, of="standard_normal")
 
 
-@spelled()
+@public_op()
 def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Any:
     """`standard_normal`, the shape given as sizes or as one tuple; a single number if there are none."""
-    return _drawn("normal", spread(size) or (1,), _floating(dtype, of="randn"), seed, of="randn")
+    return _sampled("normal", spread(size) or (1,), _floating(dtype, of="randn"), seed, of="randn")
 
 
-@spelled()
+@public_op()
 def randn_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
     """`randn` in the shape of `input`, and its dtype unless one is given."""
     x = as_tensor(input, of="randn_like")
-    return _drawn(
+    return _sampled(
         "normal", x.shape, _floating(x.dtype if dtype is None else dtype, of="randn_like"), seed, of="randn_like"
     )
 
 
-@spelled()
+@public_op()
 def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Any:
     """Draws in a shape, times `stddev` plus `mean`, numbers or tensors with which the shape broadcasts; float32."""
-    draws = _drawn("normal", shape, float32, seed, of="normal")
+    draws = _sampled("normal", shape, float32, seed, of="normal")
     return draws * floats(stddev, "stddev", of="normal") + floats(mean, "mean", of="normal")
 
 
 # ---- uniform ----
 
 
-@spelled()
+@public_op()
 def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Any:
     """Draws from [0, 1), the shape given as sizes or as one tuple; a single number if there are none."""
-    return _drawn("uniform", spread(size) or (1,), _floating(dtype, of="rand"), seed, of="rand")
+    return _sampled("uniform", spread(size) or (1,), _floating(dtype, of="rand"), seed, of="rand")
 
 
-@spelled()
+@public_op()
 def rand_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
     """`rand` in the shape of `input`, and its dtype unless one is given."""
     x = as_tensor(input, of="rand_like")
-    return _drawn(
+    return _sampled(
         "uniform", x.shape, _floating(x.dtype if dtype is None else dtype, of="rand_like"), seed, of="rand_like"
     )
 
 
-@spelled(
+@public_op(
     primitive=Primitive(
         "UniformReal", called_with=("shape",), defaults={"minval": 0.0, "maxval": 1.0}, without_effect=_SEEDS
     )
@@ -120,7 +120,7 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
         if low.ndim or high.ndim:
             raise ValueError("For 'uniform', 'minval' and 'maxval' must be numbers or 0-d where 'dtype' is an int type")
         return _integers(shape, low, high, kind, seed, of="uniform")
-    draws = _drawn("uniform", shape, _floating(dtype, of="uniform"), seed, of="uniform")
+    draws = _sampled("uniform", shape, _floating(dtype, of="uniform"), seed, of="uniform")
     low, high = elementwise.cast(low, dtype=kind), elementwise.cast(high, dtype=kind)
     return draws * (high - low) + low
 
@@ -129,10 +129,10 @@ def _integers(shape: Any, low: Any, high: Any, dtype: np.dtype[Any], seed: Any, 
     first, stop = integer(low, "low", of=of), integer(high, "high", of=of)
     if first >= stop:
         raise ValueError(f"For '{of}', the lower bound must be below the upper one, but got {first} and {stop}")
-    return _drawn("integers", shape, dtype, seed, of=of, low=first, high=stop)
+    return _sampled("integers", shape, dtype, seed, of=of, low=first, high=stop)
 
 
-@spelled(
+@public_op(
     primitive=Primitive(
         "UniformInt", called_with=("size", "low", "high"), defaults={"dtype": int32}, without_effect=_SEEDS
     ),
@@ -142,7 +142,7 @@ def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: A
     return _integers(size, low, high, _whole(dtype, of="randint"), seed, of="randint")
 
 
-@spelled()
+@public_op()
 def randint_like(input: Any, low: int, high: int, seed: int | None = None, *, dtype: Any = None) -> Any:
     """`randint` in the shape of `input`, and its dtype unless one is given."""
     x = as_tensor(input, of="randint_like")
@@ -153,24 +153,24 @@ def randint_like(input: Any, low: int, high: int, seed: int | None = None, *, dt
 # ---- choices ----
 
 
-@spelled(primitive=Primitive("RandpermV2", made_with=("seed", "offset", "dtype")))
+@public_op(primitive=Primitive("RandpermV2", made_with=("seed", "offset", "dtype")))
 def randperm(n: Any, seed: int | None = None, offset: int = 0, dtype: Any = int64) -> Any:
     """The numbers from 0 to `n` - 1 in a random order; `offset` has no meaning here."""
     count = integer(n, "n", of="randperm")
     if count < 0:
         raise ValueError(f"For 'randperm', 'n' must not be negative, but got {count}")
-    keys = _drawn("uniform", (count,), np.dtype(np.float64), seed or None, of="randperm")
+    keys = _sampled("uniform", (count,), np.dtype(np.float64), seed or None, of="randperm")
     return elementwise.cast(sorting.sort(keys, axis=0)[1], dtype=_whole(dtype, of="randperm"))
 
 
-@spelled()
+@public_op()
 def shuffle(x: Any, seed: int | None = None) -> Any:
     """The slices of `x` along its first axis in a random order."""
     tensor = as_tensor(x, "x", of="shuffle")
     return indexing.take(tensor, randperm(tensor.shape[0], seed), axis=0) if tensor.ndim else tensor
 
 
-@spelled(primitive=Primitive("Bernoulli", called_with=("input", "p"), without_effect={"seed": -1, "offset": 0}))
+@public_op(primitive=Primitive("Bernoulli", called_with=("input", "p"), without_effect={"seed": -1, "offset": 0}))
 def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
     """1 with the probability `p`, else 0, in the shape and dtype of `input`.
 
@@ -183,10 +183,10 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
         ValueError: a number `p` lies outside of [0, 1].
     """
     x = as_tensor(input, of="bernoulli")
-    if not isinstance(p, Operand):
+    if not isinstance(p, TensorLike):
         if not 0 <= p <= 1:
             raise ValueError(f"For 'bernoulli', 'p' must be in range [0, 1], but got {p}")
-        return _drawn("bernoulli", x.shape, x.dtype, seed, of="bernoulli", probability=float(p))
+        return _sampled("bernoulli", x.shape, x.dtype, seed, of="bernoulli", probability=float(p))
     with random.drawing_from(seed):
         draws = random.bernoulli_each(shaping.expand(floats(p, "p", of="bernoulli"), shape=tuple(x.shape)))
     return elementwise.cast(draws, dtype=x.dtype)
@@ -198,7 +198,7 @@ def _bernoulli(self: Any) -> Any:
     return random.bernoulli_each(floats(self, of="bernoulli"))
 
 
-@spelled(method="multinomial")
+@public_op(method="multinomial")
 def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: int | None = None) -> Any:
     """Indices drawn with probabilities proportional to `input` along its last axis: (..., num_samples), int32.
 
@@ -220,33 +220,33 @@ def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: in
         raise ValueError(f"For 'multinomial', 'num_samples' must be positive, and at most {size} without replacement, "
                          f"but got {count}")  # fmt: skip
     if not replacement:  # the largest of weight / exponential draw: as torch does
-        draws = _drawn("exponential", weights.shape, weights.dtype, seed, of="multinomial")
+        draws = _sampled("exponential", weights.shape, weights.dtype, seed, of="multinomial")
         keys = elementwise.div(weights, draws)
         return elementwise.cast(sorting.topk(keys, k=count, axis=-1)[1], dtype=int32)
     sums = scanning.cumsum(weights, axis=weights.ndim - 1)
     total = slicing.slice(sums, starts=(size - 1,), stops=(size,), steps=(1,), axes=(-1,))
-    even = _drawn("uniform", (*weights.shape[:-1], count), weights.dtype, seed, of="multinomial")
+    even = _sampled("uniform", (*weights.shape[:-1], count), weights.dtype, seed, of="multinomial")
     marks = shaping.reshape(elementwise.mul(even, total), shape=(*even.shape, 1))
     passed = comparison.less_equal(shaping.reshape(sums, shape=(*weights.shape[:-1], 1, size)), marks)
     places = reduction.reduce_sum(elementwise.cast(passed, dtype=int32), axes=(-1,))
     return elementwise.clamp(places, maximum=size - 1)
 
 
-@spelled(primitive=Primitive("Multinomial", made_with=("dtype",), without_effect=_SEEDS))
+@public_op(primitive=Primitive("Multinomial", made_with=("dtype",), without_effect=_SEEDS))
 def _multinomial(x: Any, num_samples: int, dtype: Any = int32) -> Any:
     """`multinomial` with replacement, in an integer dtype."""
     return elementwise.cast(multinomial(x, num_samples), dtype=_whole(dtype, of="Multinomial"))
 
 
-@spelled(method="random_categorical", primitive=Primitive("RandomCategorical", made_with=("dtype",)))
+@public_op(method="random_categorical", primitive=Primitive("RandomCategorical", made_with=("dtype",)))
 def random_categorical(logits: Any, num_sample: int, seed: int = 0, dtype: Any = int64) -> Any:
     """Indices drawn with probabilities softmax(logits) along the last axis: (rows, num_sample); a seed of 0 is none."""
     shares = activation.softmax(floats(logits, "logits", of="random_categorical"), axis=-1)
-    drawn = multinomial(shares, num_sample, seed=seed or None)
-    return elementwise.cast(drawn, dtype=_whole(dtype, of="random_categorical"))
+    sampled = multinomial(shares, num_sample, seed=seed or None)
+    return elementwise.cast(sampled, dtype=_whole(dtype, of="random_categorical"))
 
 
-@spelled(primitive=Primitive("RandomShuffle", without_effect=_SEEDS))
+@public_op(primitive=Primitive("RandomShuffle", without_effect=_SEEDS))
 def _random_shuffle(x: Any) -> Any:
     """`shuffle`."""
     return shuffle(x)
@@ -255,25 +255,25 @@ def _random_shuffle(x: Any) -> Any:
 # ---- other distributions, from uniform draws ----
 
 
-@spelled(primitive=Primitive("StandardLaplace", without_effect=_SEEDS))
+@public_op(primitive=Primitive("StandardLaplace", without_effect=_SEEDS))
 def standard_laplace(shape: Any, seed: int | None = None) -> Any:
     """Draws from the density exp(-|x|) / 2, in a shape; float32."""
-    even = _drawn("uniform", shape, np.dtype(np.float64), seed, of="standard_laplace") - 0.5
+    even = _sampled("uniform", shape, np.dtype(np.float64), seed, of="standard_laplace") - 0.5
     size = elementwise.neg(elementwise.log1p(elementwise.abs(even) * -2.0))
     return elementwise.cast(elementwise.sign(even) * size, dtype=float32)
 
 
-@spelled()
+@public_op()
 def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -> Any:
     """`standard_laplace` times `lambda_param`, above 0, plus `mean`; they broadcast with the shape."""
     draws = standard_laplace(shape, seed)
     return draws * floats(lambda_param, "lambda_param", of="laplace") + floats(mean, "mean", of="laplace")
 
 
-@spelled(primitive=Primitive("TruncatedNormal", made_with=("dtype",), without_effect=_SEEDS))
+@public_op(primitive=Primitive("TruncatedNormal", made_with=("dtype",), without_effect=_SEEDS))
 def _truncated_normal(shape: Any, dtype: Any = float32) -> Any:
     """Draws from the standard normal distribution that lie within two standard deviations."""
-    even = _drawn("uniform", shape, np.dtype(np.float64), None, of="TruncatedNormal")
+    even = _sampled("uniform", shape, np.dtype(np.float64), None, of="TruncatedNormal")
     share = math.erf(math.sqrt(2.0))  # of the distribution within the bounds
     draws = special.erfinv((even * 2.0 - 1.0) * share) * math.sqrt(2.0)
     return elementwise.cast(draws, dtype=_floating(dtype, of="TruncatedNormal"))

@@ -10,22 +10,22 @@ from .. import checks
 from ..ops import comparison, elementwise, random, rectifier
 from ..ops.declaring import zero
 from .operands import as_tensor, floating, pair
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled(method="relu", primitive="ReLU")
+@public_op(method="relu", primitive="ReLU")
 def relu(input: Any) -> Any:
     """max(x, 0), elementwise; x of any numbers. Its gradient at 0 is 0."""
     return rectifier.relu(as_tensor(input, of="relu"))
 
 
-@spelled(primitive="ReLU6")
+@public_op(primitive="ReLU6")
 def relu6(x: Any) -> Any:
     """min(max(x, 0), 6), elementwise; x of any numbers. Its gradient is 0 at 0 and at 6."""
     return rectifier.hardtanh(as_tensor(x, "x", of="relu6"), minimum=0.0, maximum=6.0)
 
 
-@spelled()
+@public_op()
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """x held between `min_val` and `max_val`, elementwise; x of any numbers. No gradient passes at the bounds.
 
@@ -41,7 +41,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     return rectifier.hardtanh(x, minimum=min_val, maximum=max_val)
 
 
-@spelled()
+@public_op()
 def leaky_relu(input: Any, alpha: float = 0.2) -> Any:
     """x where it is positive, `alpha` times x elsewhere; floating-point x. Its gradient at 0 is `alpha`."""
     x = floating(input, of="leaky_relu")
@@ -49,7 +49,7 @@ def leaky_relu(input: Any, alpha: float = 0.2) -> Any:
     return rectifier.leaky_relu(x, negative_slope=float(alpha))
 
 
-@spelled(method="prelu", primitive="PReLU")
+@public_op(method="prelu", primitive="PReLU")
 def prelu(input: Any, weight: Any) -> Any:
     """x where it is positive, `weight` times x elsewhere (He et al. 2015).
 
@@ -65,19 +65,19 @@ def prelu(input: Any, weight: Any) -> Any:
     return rectifier.prelu(*pair(x, slopes, of="prelu"))
 
 
-@spelled(primitive=Primitive("Elu", made_with=("alpha",)))
+@public_op(primitive=Primitive("Elu", made_with=("alpha",)))
 def elu(input_x: Any, alpha: float = 1.0) -> Any:
     """x where it is positive, alpha * (exp(x) - 1) elsewhere (Clevert et al. 2015); floating-point x."""
     return rectifier.elu(floating(input_x, "input_x", of="elu"), alpha=float(alpha))
 
 
-@spelled(primitive="SeLU")
+@public_op(primitive="SeLU")
 def selu(input_x: Any) -> Any:
     """`elu` with the constants of self-normalizing networks (Klambauer et al. 2017), scaled; floating-point x."""
     return rectifier.selu(floating(input_x, "input_x", of="selu"))
 
 
-@spelled(primitive=Primitive("CeLU", made_with=("alpha",)))
+@public_op(primitive=Primitive("CeLU", made_with=("alpha",)))
 def celu(x: Any, alpha: float = 1.0) -> Any:
     """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere (Barron 2017); floating-point x.
 
@@ -90,14 +90,14 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
     return rectifier.elu(floating(x, "x", of="celu"), alpha=float(alpha), input_scale=1.0 / alpha)
 
 
-@spelled(method="hardshrink", primitive=Primitive("HShrink", made_with=("lambd",)))
+@public_op(method="hardshrink", primitive=Primitive("HShrink", made_with=("lambd",)))
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """x where it is outside [-lambd, lambd], 0 inside; floating-point x."""
     x = floating(input, of="hardshrink")
     return elementwise.where(comparison.less_equal(elementwise.abs(x), float(lambd)), zero(x), x)
 
 
-@spelled(method="soft_shrink", primitive=Primitive("SoftShrink", made_with=("lambd",)), alias="soft_shrink")
+@public_op(method="soft_shrink", primitive=Primitive("SoftShrink", made_with=("lambd",)), alias="soft_shrink")
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """x moved towards 0 by `lambd`, and 0 where it would pass it; floating-point x.
 
@@ -112,7 +112,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     return elementwise.where(inside, zero(x), moved)
 
 
-@spelled()
+@public_op()
 def threshold(input: Any, thr: float, value: float) -> Any:
     """x where it is above `thr`, `value` elsewhere; x of any numbers."""
     x = as_tensor(input, of="threshold")
@@ -121,7 +121,7 @@ def threshold(input: Any, thr: float, value: float) -> Any:
     return elementwise.where(comparison.less_equal(x, thr), np.asarray(value).astype(x.dtype), x)
 
 
-@spelled()
+@public_op()
 def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3) -> Any:
     """x where it is positive, elsewhere x times a slope drawn evenly from [lower, upper) (Xu et al. 2015).
 

@@ -16,7 +16,7 @@ from ..ops.declaring import zero
 from .arguments import integers
 from .comparisons import truth
 from .operands import as_tensor, floats, numbers
-from .spelling import Primitive, also_named, spelled, tensor_method
+from .public_op import Primitive, also_named, public_op, tensor_method
 
 KEEP_DIMS = ("keep_dims",)
 
@@ -29,7 +29,7 @@ def axes_of(axis: Any, *, of: str) -> tuple[int, ...] | None:
 # ---- sums ----
 
 
-@spelled()
+@public_op()
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum over the axes `dim`; of integers and bools in int64 unless `dtype` says otherwise."""
     return reduction.reduce_sum(_counting(input, dtype, of="sum"), axes=axes_of(dim, of="sum"), keepdims=keepdim)
@@ -45,7 +45,7 @@ def _sum(input: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
     return total if initial is None else total + initial
 
 
-@spelled(primitive=Primitive("ReduceSum", made_with=("keep_dims", "skip_mode")))
+@public_op(primitive=Primitive("ReduceSum", made_with=("keep_dims", "skip_mode")))
 def reduce_sum(x: Any, axis: Any = (), keep_dims: bool = False, skip_mode: bool = False) -> Any:
     """Sum over `axis` in the dtype of `x`; of bools, whether any holds. With `skip_mode`, `()` stands for no axis."""
     x = as_tensor(x, "x", of="ReduceSum")
@@ -56,13 +56,13 @@ def reduce_sum(x: Any, axis: Any = (), keep_dims: bool = False, skip_mode: bool 
     return reduce(x, axes=axes, keepdims=checks.of_type(keep_dims, "keep_dims", bool, of="ReduceSum"))
 
 
-@spelled(method="nansum")
+@public_op(method="nansum")
 def nansum(input: Any, axis: Any = None, keepdims: bool = False, *, dtype: Any = None) -> Any:
     """Sum over `axis` of the elements that aren't NaN."""
     return sum(_nan_as_zero(as_tensor(input, of="nansum")), axis, keepdims, dtype=dtype)
 
 
-@spelled(method="count_nonzero", primitive=Primitive("CountNonZero", made_with={"dims": "axis"}))
+@public_op(method="count_nonzero", primitive=Primitive("CountNonZero", made_with={"dims": "axis"}))
 def count_nonzero(x: Any, axis: Any = (), keep_dims: bool = False, dtype: Any = "int32") -> Any:
     """How many elements over `axis` are anything but 0."""
     nonzero = elementwise.cast(truth(x, "x", of="count_nonzero"), dtype=to_dtype(dtype))
@@ -72,7 +72,7 @@ def count_nonzero(x: Any, axis: Any = (), keep_dims: bool = False, dtype: Any = 
 # ---- means ----
 
 
-@spelled(method="mean", primitive=Primitive("ReduceMean", made_with=KEEP_DIMS))
+@public_op(method="mean", primitive=Primitive("ReduceMean", made_with=KEEP_DIMS))
 @also_named(dim="axis", keepdim="keep_dims")
 def mean(x: Any, axis: Any = None, keep_dims: bool = False) -> Any:
     """Mean over `axis` in the dtype of `x`; of integers it is rounded towards 0, of bools in float32."""
@@ -87,13 +87,13 @@ def mean(x: Any, axis: Any = None, keep_dims: bool = False) -> Any:
     return elementwise.cast(elementwise.mul(elementwise.sign(total), quotient), dtype=x.dtype)
 
 
-@spelled()
+@public_op()
 def reduce_mean(x: Any, axis: Any = ()) -> Any:
     """Mean over `axis`; see `mean`."""
     return mean(x, axis)
 
 
-@spelled(method="nanmean")
+@public_op(method="nanmean")
 def nanmean(input: Any, axis: Any = None, keepdims: bool = False, *, dtype: Any = None) -> Any:
     """Mean over `axis` of the elements that aren't NaN; NaN where there is none."""
     x = floats(input, of="nanmean")
@@ -106,14 +106,14 @@ def nanmean(input: Any, axis: Any = None, keepdims: bool = False, *, dtype: Any 
 # ---- products ----
 
 
-@spelled(method="prod")
+@public_op(method="prod")
 @also_named(dim="axis", keepdim="keep_dims")
 def prod(input: Any, axis: Any = None, keep_dims: bool = False, dtype: Any = None) -> Any:
     """Product over `axis`; of integers and bools in int64 unless `dtype` says otherwise."""
     return products.reduce_prod(_counting(input, dtype, of="prod"), axes=axes_of(axis, of="prod"), keepdims=keep_dims)
 
 
-@spelled(primitive=Primitive("ReduceProd", made_with=KEEP_DIMS))
+@public_op(primitive=Primitive("ReduceProd", made_with=KEEP_DIMS))
 def _reduce_prod(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
     """Product over `axis` in the dtype of `x`; of bools: whether all hold."""
     x = as_tensor(x, "x", of="ReduceProd")
@@ -126,7 +126,7 @@ def _reduce_prod(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
 # ---- truth ----
 
 
-@spelled(method="all", primitive=Primitive("ReduceAll", made_with=KEEP_DIMS))
+@public_op(method="all", primitive=Primitive("ReduceAll", made_with=KEEP_DIMS))
 @also_named(dim="axis", keepdim="keep_dims")
 def all(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
     """Whether all elements over `axis` are anything but 0."""
@@ -134,7 +134,7 @@ def all(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
     return reduction.reduce_all(truth(input, of="all"), axes=axes, keepdims=keepdims)
 
 
-@spelled(method="any", primitive=Primitive("ReduceAny", made_with=KEEP_DIMS))
+@public_op(method="any", primitive=Primitive("ReduceAny", made_with=KEEP_DIMS))
 @also_named(dim="axis", keepdim="keep_dims")
 def any(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
     """Whether any element over `axis` is anything but 0."""
@@ -145,7 +145,7 @@ def any(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
 # ---- in the exponent ----
 
 
-@spelled(method="logsumexp")
+@public_op(method="logsumexp")
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """log(sum(exp(input))) over the axes `dim`, computed around the largest element."""
     return reduction.logsumexp(floats(input, of="logsumexp"), axes=axes_of(dim, of="logsumexp"), keepdims=keepdim)

@@ -13,11 +13,11 @@ from ..ops import comparison, elementwise, indexing, reduction, rounding, shapin
 from .arguments import integers, require_integers
 from .operands import floating
 from .permuting import moveaxis
+from .public_op import Primitive, public_op
 from .sampling import between
-from .spelling import Primitive, spelled
 
 
-@spelled(primitive=Primitive("CropAndResize", made_with=("method", "extrapolation_value")))
+@public_op(primitive=Primitive("CropAndResize", made_with=("method", "extrapolation_value")))
 def crop_and_resize(
     image: Any, boxes: Any, box_indices: Any, crop_size: Any, method: str = "bilinear", extrapolation_value: float = 0.0
 ) -> Any:
@@ -73,7 +73,7 @@ def crop_and_resize(
     return moveaxis(shaping.reshape(values, shape=(corners.shape[0], x.shape[3], *size)), 1, -1)
 
 
-@spelled(
+@public_op(
     primitive=Primitive(
         "ROIAlign", made_with=("pooled_height", "pooled_width", "spatial_scale", "sample_num", "roi_end_mode")
     )

@@ -12,7 +12,7 @@ from ..common.tensor import wrapped
 from ..ops import adaptive_pooling, indexing, resize
 from .arguments import integers, known
 from .operands import floating
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 _RANKS = {
     "nearest": (3, 4, 5),
@@ -28,7 +28,7 @@ _RANKS = {
 _ALIGNABLE = ("linear", "bilinear", "trilinear", "bicubic")
 
 
-@spelled(alias="upsample")
+@public_op(alias="upsample")
 def interpolate(
     input: Any,
     size: Any = None,
@@ -108,7 +108,7 @@ def _not_both(align_corners: bool, half_pixel_centers: bool, of: str) -> None:
         raise ValueError(f"For '{of}', 'align_corners' and 'half_pixel_centers' can't both be True")
 
 
-@spelled(primitive=Primitive("ResizeBilinearV2", made_with=("align_corners", "half_pixel_centers")))
+@public_op(primitive=Primitive("ResizeBilinearV2", made_with=("align_corners", "half_pixel_centers")))
 def resize_bilinear(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
     """Images (batch, channels, h, w) of another size, by linear interpolation.
 
@@ -121,7 +121,7 @@ def resize_bilinear(image: Any, size: Any, align_corners: bool = False, half_pix
     return _resized(image, size, "bilinear", align_corners, half_pixel_centers, of="ResizeBilinearV2")
 
 
-@spelled(primitive=Primitive("ResizeBicubic", made_with=("align_corners", "half_pixel_centers")))
+@public_op(primitive=Primitive("ResizeBicubic", made_with=("align_corners", "half_pixel_centers")))
 def resize_bicubic(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
     """Images (batch, channels, h, w) of another size, by cubic convolution; flags are those of `resize_bilinear`."""
     return _resized(image, size, "bicubic", align_corners, half_pixel_centers, of="ResizeBicubic")
@@ -138,7 +138,7 @@ def _resized(image: Any, size: Any, mode: str, align_corners: bool, half_pixel_c
     )
 
 
-@spelled(
+@public_op(
     primitive=(
         Primitive("ResizeNearestNeighborV2", made_with=("align_corners", "half_pixel_centers")),
         Primitive("ResizeNearestNeighbor", made_with=("size", "align_corners", "half_pixel_centers")),

@@ -9,28 +9,28 @@ from ..ir.types import is_floating
 from ..ops import elementwise, rounding
 from ..ops.registry import Op
 from .operands import as_tensor
-from .spelling import spelled
+from .public_op import public_op
 
 
-@spelled(method="floor", primitive="Floor")
+@public_op(method="floor", primitive="Floor")
 def floor(input: Any) -> Any:
     """The largest whole number not above `input`."""
     return _rounded(rounding.floor, input)
 
 
-@spelled(method="ceil", primitive="Ceil")
+@public_op(method="ceil", primitive="Ceil")
 def ceil(input: Any) -> Any:
     """The smallest whole number not below `input`."""
     return _rounded(rounding.ceil, input)
 
 
-@spelled(method="trunc", primitive="Trunc")
+@public_op(method="trunc", primitive="Trunc")
 def trunc(input: Any) -> Any:
     """The nearest whole number towards 0."""
     return _rounded(rounding.trunc, input)
 
 
-@spelled(method=("round", "__round__"), primitive=("Round", "Rint"))
+@public_op(method=("round", "__round__"), primitive=("Round", "Rint"))
 def round(input: Any, decimals: int = 0) -> Any:
     """The nearest number with `decimals` digits after the point, the even one of two equally near."""
     checks.of_type(decimals, "decimals", int, of="round")
@@ -44,7 +44,7 @@ def round(input: Any, decimals: int = 0) -> Any:
     return elementwise.cast(rounded, dtype=x.dtype)
 
 
-@spelled(method="frac")
+@public_op(method="frac")
 def frac(x: Any) -> Any:
     """What `trunc` takes away: it has the sign of `x`."""
     return x - trunc(x)

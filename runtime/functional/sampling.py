@@ -12,10 +12,10 @@ from ..ir.dims import product
 from ..ops import comparison, elementwise, indexing, linear, rounding, shaping, slicing
 from .arguments import integers
 from .operands import floating, require_one_dtype
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled(primitive=Primitive("AffineGrid", made_with=("align_corners",)))
+@public_op(primitive=Primitive("AffineGrid", made_with=("align_corners",)))
 def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Any:
     """The points to which affine maps take the pixels of images; the same as torch's `affine_grid`.
 
@@ -45,7 +45,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Any:
     return shaping.reshape(moved, shape=(sizes[0], *spatial, len(spatial)))
 
 
-@spelled()
+@public_op()
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Any:
@@ -92,7 +92,7 @@ def grid_sample(
     return shaping.reshape(values, shape=(x.shape[0], x.shape[1], *out))
 
 
-@spelled(primitive=Primitive("GridSampler2D", made_with=("interpolation_mode", "padding_mode", "align_corners")))
+@public_op(primitive=Primitive("GridSampler2D", made_with=("interpolation_mode", "padding_mode", "align_corners")))
 def _grid_sampler_2d(
     input_x: Any, grid: Any, interpolation_mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool = False,
@@ -101,7 +101,7 @@ def _grid_sampler_2d(
     return grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)
 
 
-@spelled(primitive=Primitive("GridSampler3D", made_with=("interpolation_mode", "padding_mode", "align_corners")))
+@public_op(primitive=Primitive("GridSampler3D", made_with=("interpolation_mode", "padding_mode", "align_corners")))
 def _grid_sampler_3d(
     input_x: Any, grid: Any, interpolation_mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool = False,

@@ -13,12 +13,12 @@ from ..ops.common import normalize_axis
 from ..ops.registry import Op
 from .arguments import integer
 from .operands import as_tensor, floats, numbers
-from .spelling import Primitive, also_named, spelled, tensor_method
+from .public_op import Primitive, also_named, public_op, tensor_method
 
 _EXCLUSIVE_AND_REVERSE = ("exclusive", "reverse")
 
 
-@spelled()
+@public_op()
 def cumsum(x: Any, axis: int, dtype: Any = None) -> Any:
     """Sums of the elements up to and including each, along `axis`, in the dtype of `x` or in `dtype`."""
     x = as_tensor(x, "x", of="cumsum") if dtype is None else _in(x, dtype, of="cumsum")
@@ -34,13 +34,13 @@ def _cumsum(input: Any, axis: int | None = None, dtype: Any = None) -> Any:
     return cumsum(input, axis, dtype)
 
 
-@spelled(primitive=Primitive("CumSum", made_with=_EXCLUSIVE_AND_REVERSE))
+@public_op(primitive=Primitive("CumSum", made_with=_EXCLUSIVE_AND_REVERSE))
 def _cumulative_sum(input: Any, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
     """`cumsum`; without each element itself if `exclusive`, from the end if `reverse`."""
     return _scan(scanning.cumsum, numbers(input, of="CumSum"), axis, exclusive, reverse, 0)
 
 
-@spelled(method="cumprod")
+@public_op(method="cumprod")
 @also_named(axis="dim")
 def cumprod(input: Any, dim: int, dtype: Any = None) -> Any:
     """Products of the elements up to and including each, along `dim`; of integers in int64 unless `dtype` says more."""
@@ -52,40 +52,40 @@ def cumprod(input: Any, dim: int, dtype: Any = None) -> Any:
     return scanning.cumprod(x, axis=integer(dim, "dim", of="cumprod"))
 
 
-@spelled(primitive=Primitive("CumProd", made_with=_EXCLUSIVE_AND_REVERSE))
+@public_op(primitive=Primitive("CumProd", made_with=_EXCLUSIVE_AND_REVERSE))
 def _cumulative_product(x: Any, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
     """Cumulative products in the dtype of `x`; without each element if `exclusive`, from the end if `reverse`."""
     return _scan(scanning.cumprod, numbers(x, "x", of="CumProd"), axis, exclusive, reverse, 1)
 
 
-@spelled(method="cummax", primitive=Primitive("Cummax", made_with=("axis",)))
+@public_op(method="cummax", primitive=Primitive("Cummax", made_with=("axis",)))
 def cummax(input: Any, axis: int) -> Any:
     """The largest of the elements up to each along `axis`, and its index (int64; the last of equals)."""
     return scanning.cummax(numbers(input, of="cummax"), axis=integer(axis, "axis", of="cummax"))
 
 
-@spelled(method="cummin", primitive=Primitive("Cummin", made_with=("axis",)))
+@public_op(method="cummin", primitive=Primitive("Cummin", made_with=("axis",)))
 def cummin(input: Any, axis: int) -> tuple[Any, Any]:
     """The smallest of the elements up to each along `axis`, and its index (int32; the last of equals)."""
     values, indices = scanning.cummin(numbers(input, of="cummin"), axis=integer(axis, "axis", of="cummin"))
     return values, elementwise.cast(indices, dtype=int32)
 
 
-@spelled(method="logcumsumexp")
+@public_op(method="logcumsumexp")
 def logcumsumexp(input: Any, axis: int) -> Any:
     """log of the cumulative sums of exp(input) along `axis`, in which nothing overflows."""
     x = floats(input, of="logcumsumexp")
     return scanning.logcumsumexp(x, axis=integer(axis, "axis", of="logcumsumexp"))
 
 
-@spelled(primitive=Primitive("CumulativeLogsumexp", made_with=_EXCLUSIVE_AND_REVERSE))
+@public_op(primitive=Primitive("CumulativeLogsumexp", made_with=_EXCLUSIVE_AND_REVERSE))
 def _cumulative_logsumexp(x: Any, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
     """`logcumsumexp`; without each element itself if `exclusive`, from the end if `reverse`."""
     x = floats(x, "x", of="CumulativeLogsumexp")
     return _scan(scanning.logcumsumexp, x, axis, exclusive, reverse, float("-inf"))
 
 
-@spelled(method="diff")
+@public_op(method="diff")
 def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along `axis`, taken `n` times, of `x` between `prepend` and `append` if given.
 

@@ -14,16 +14,16 @@ from ..common.tensor import wrapped
 from ..ir.dims import product
 from ..ops import creation, elementwise, indexing, shaping, slicing
 from ..ops.common import normalize_axis
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .arguments import concrete, integer, integers, known, require_integers
 from .operands import as_tensor
-from .spelling import Primitive, spelled, tensor_method
+from .public_op import Primitive, public_op, tensor_method
 from .subscripts import getitem, written
 
 
 def updates_for(updates: Any, x: Any, *, of: str) -> Any:
     """`updates` as a tensor of the dtype of `x`: numbers take it, another dtype is a `TypeError`."""
-    if isinstance(updates, Operand) and updates.dtype != x.dtype:
+    if isinstance(updates, TensorLike) and updates.dtype != x.dtype:
         raise TypeError(
             f"For '{of}', the updates must have the type of what they are written to, {shown(x.dtype)}, but got "
             f"{shown(updates.dtype)}: cast them, updates.astype(dtype)"
@@ -41,7 +41,7 @@ def _at_coordinates(input_x: Any, indices: Any, updates: Any, reduction: str, *,
     return indexing.scatter_nd(x, places, updates_for(updates, x, of=of), reduction=reduction)
 
 
-@spelled(method="tensor_scatter_update", primitive="TensorScatterUpdate")
+@public_op(method="tensor_scatter_update", primitive="TensorScatterUpdate")
 def tensor_scatter_update(input_x: Any, indices: Any, updates: Any) -> Any:
     """`input_x` with `updates` in place of the elements at coordinates `indices`.
 
@@ -53,39 +53,39 @@ def tensor_scatter_update(input_x: Any, indices: Any, updates: Any) -> Any:
     return _at_coordinates(input_x, indices, updates, "none", of="tensor_scatter_update")
 
 
-@spelled(primitive="TensorScatterAdd")
+@public_op(primitive="TensorScatterAdd")
 def tensor_scatter_add(input_x: Any, indices: Any, updates: Any) -> Any:
     """`input_x` with `updates` added at coordinates; see `tensor_scatter_update`."""
     return _at_coordinates(input_x, indices, updates, "add", of="tensor_scatter_add")
 
 
-@spelled(method="scatter_sub", primitive="TensorScatterSub")
+@public_op(method="scatter_sub", primitive="TensorScatterSub")
 def tensor_scatter_sub(input_x: Any, indices: Any, updates: Any) -> Any:
     """`input_x` with `updates` subtracted at coordinates; see `tensor_scatter_update`."""
     u = elementwise.neg(updates_for(updates, as_tensor(input_x, "input_x"), of="tensor_scatter_sub"))
     return _at_coordinates(input_x, indices, u, "add", of="tensor_scatter_sub")
 
 
-@spelled(method="scatter_mul", primitive="TensorScatterMul")
+@public_op(method="scatter_mul", primitive="TensorScatterMul")
 def tensor_scatter_mul(input_x: Any, indices: Any, updates: Any) -> Any:
     """`input_x` multiplied by `updates` at coordinates; see `tensor_scatter_update`."""
     return _at_coordinates(input_x, indices, updates, "mul", of="tensor_scatter_mul")
 
 
-@spelled(method="scatter_div", primitive="TensorScatterDiv")
+@public_op(method="scatter_div", primitive="TensorScatterDiv")
 def tensor_scatter_div(input_x: Any, indices: Any, updates: Any) -> Any:
     """`input_x`, of floating-point numbers, divided by `updates` at coordinates; see `tensor_scatter_update`."""
     u = elementwise.reciprocal(updates_for(updates, as_tensor(input_x, "input_x"), of="tensor_scatter_div"))
     return _at_coordinates(input_x, indices, u, "mul", of="tensor_scatter_div")
 
 
-@spelled(method="scatter_max", primitive="TensorScatterMax")
+@public_op(method="scatter_max", primitive="TensorScatterMax")
 def tensor_scatter_max(input_x: Any, indices: Any, updates: Any) -> Any:
     """The larger of `input_x` and `updates` at coordinates; see `tensor_scatter_update`."""
     return _at_coordinates(input_x, indices, updates, "max", of="tensor_scatter_max")
 
 
-@spelled(method="scatter_min", primitive="TensorScatterMin")
+@public_op(method="scatter_min", primitive="TensorScatterMin")
 def tensor_scatter_min(input_x: Any, indices: Any, updates: Any) -> Any:
     """The smaller of `input_x` and `updates` at coordinates; see `tensor_scatter_update`."""
     return _at_coordinates(input_x, indices, updates, "min", of="tensor_scatter_min")
@@ -99,7 +99,7 @@ def _scatter_add(self: Any, indices: Any, updates: Any, src: Any = None) -> Any:
     return tensor_scatter_add(self, indices, updates)
 
 
-@spelled(primitive="ScatterNd")
+@public_op(primitive="ScatterNd")
 def scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
     """Zeros of `shape` with `updates` added at coordinates `indices`; see `tensor_scatter_update`."""
     u = as_tensor(updates, "updates", of="scatter_nd")
@@ -113,7 +113,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
-@spelled(primitive=Primitive("TensorScatterElements", made_with=("axis", "reduction")))
+@public_op(primitive=Primitive("TensorScatterElements", made_with=("axis", "reduction")))
 def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int = 0, reduction: str = "none") -> Any:
     """y[i][indices[i][j][k]][k] = updates[i][j][k] for `axis` 1, and so on.
 
@@ -138,7 +138,7 @@ def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int 
     )
 
 
-@spelled(method="scatter")
+@public_op(method="scatter")
 def scatter(input: Any, axis: int, index: Any, src: Any) -> Any:
     """`tensor_scatter_elements` that replaces; `src` may be a number."""
     places = require_integers(index, "index", of="scatter")
@@ -147,7 +147,7 @@ def scatter(input: Any, axis: int, index: Any, src: Any) -> Any:
     return tensor_scatter_elements(x, places, shaping.expand(u, shape=tuple(places.shape)) if not u.ndim else u, axis)
 
 
-@spelled(method="index_fill", primitive="IndexFill", alias="index_fill_")
+@public_op(method="index_fill", primitive="IndexFill", alias="index_fill_")
 def index_fill(x: Any, axis: int, index: Any, value: Any) -> Any:
     """`x` with `value`, a number or 0-d tensor, in the slices at the vector `index` along `axis`."""
     x = as_tensor(x, "x", of="index_fill")
@@ -156,7 +156,7 @@ def index_fill(x: Any, axis: int, index: Any, value: Any) -> Any:
     return written(x, (*(slice(None),) * at, places), elementwise.cast(as_tensor(value), dtype=x.dtype))
 
 
-@spelled(method="slice_scatter")
+@public_op(method="slice_scatter")
 def slice_scatter(
     input: Any, src: Any, axis: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:
@@ -170,7 +170,7 @@ def slice_scatter(
     return indexing.slice_scatter(x, values, axis=at, start=first, stop=max(first, stop), step=step)
 
 
-@spelled(method="select_scatter")
+@public_op(method="select_scatter")
 def select_scatter(input: Any, src: Any, axis: int, index: int) -> Any:
     """`input` with its slice at `index` along `axis` replaced by `src`."""
     x = as_tensor(input, of="select_scatter")
@@ -204,28 +204,28 @@ def _rows(x: Any, v: Any, indices: Any, of: str) -> tuple[Any, tuple[int, ...], 
     return tensor, integers(indices, "indices", of=of), updates_for(v, tensor, of=of)
 
 
-@spelled(method="inplace_update", primitive=Primitive("InplaceUpdate", made_with=("indices",)))
+@public_op(method="inplace_update", primitive=Primitive("InplaceUpdate", made_with=("indices",)))
 def inplace_update(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_update")
     return written(tensor, list(rows), values)
 
 
-@spelled(primitive=Primitive("InplaceAdd", made_with=("indices",)))
+@public_op(primitive=Primitive("InplaceAdd", made_with=("indices",)))
 def inplace_add(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` added at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_add")
     return written(tensor, list(rows), getitem(tensor, list(rows)) + values)
 
 
-@spelled(primitive=Primitive("InplaceSub", made_with=("indices",)))
+@public_op(primitive=Primitive("InplaceSub", made_with=("indices",)))
 def inplace_sub(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` subtracted at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_sub")
     return written(tensor, list(rows), getitem(tensor, list(rows)) - values)
 
 
-@spelled(method="masked_scatter", primitive="MaskedScatter")
+@public_op(method="masked_scatter", primitive="MaskedScatter")
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """`input` with the elements of `source`, one after the other, where `mask` is true.
 

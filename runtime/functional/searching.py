@@ -15,11 +15,11 @@ from .arguments import concrete, integer, require_integers
 from .indexing import unique
 from .operands import as_tensor, common_dtype
 from .permuting import moveaxis
+from .public_op import Primitive, public_op
 from .sorting import sort
-from .spelling import Primitive, spelled
 
 
-@spelled(method="searchsorted")
+@public_op(method="searchsorted")
 def searchsorted(
     sorted_sequence: Any,
     values: Any,
@@ -68,7 +68,7 @@ def _places(sequence: Any, values: Any, right: bool, dtype: np.dtype[Any]) -> An
     return reduction.reduce_sum(elementwise.cast(before, dtype=dtype), axes=(before.ndim - 1,))
 
 
-@spelled(primitive=Primitive("SearchSorted", made_with=("dtype", "right")))
+@public_op(primitive=Primitive("SearchSorted", made_with=("dtype", "right")))
 def _search_sorted(
     sorted_sequence: Any, values: Any, sorter: Any = None, dtype: Any = int64, right: bool = False
 ) -> Any:
@@ -77,19 +77,19 @@ def _search_sorted(
     return elementwise.cast(found, dtype=to_dtype(dtype))
 
 
-@spelled(primitive=Primitive("LowerBound", made_with=("out_type",)))
+@public_op(primitive=Primitive("LowerBound", made_with=("out_type",)))
 def _lower_bound(sorted_x: Any, values: Any, out_type: Any = int32) -> Any:
     """How many elements of each row are smaller than each value of that row."""
     return elementwise.cast(searchsorted(sorted_x, values), dtype=to_dtype(out_type))
 
 
-@spelled(primitive=Primitive("UpperBound", made_with=("out_type",)))
+@public_op(primitive=Primitive("UpperBound", made_with=("out_type",)))
 def _upper_bound(sorted_x: Any, values: Any, out_type: Any = int32) -> Any:
     """How many elements of each row are at most each value of that row."""
     return elementwise.cast(searchsorted(sorted_x, values, right=True), dtype=to_dtype(out_type))
 
 
-@spelled(primitive=Primitive("Bucketize", made_with=("boundaries",), defaults={"right": True}))
+@public_op(primitive=Primitive("Bucketize", made_with=("boundaries",), defaults={"right": True}))
 def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Any:
     """The index (int32) of the interval between ascending `boundaries` that holds each element.
 
@@ -99,7 +99,7 @@ def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Any:
     return _places(as_tensor(boundaries, "boundaries", of="bucketize"), x, right, int32)
 
 
-@spelled(method="unique_consecutive")
+@public_op(method="unique_consecutive")
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -133,7 +133,7 @@ def unique_consecutive(
     return results[0] if len(results) == 1 else tuple(results)
 
 
-@spelled(primitive=Primitive("UniqueConsecutive", made_with=("return_inverse", "return_counts", "dim")))
+@public_op(primitive=Primitive("UniqueConsecutive", made_with=("return_inverse", "return_counts", "dim")))
 def _unique_consecutive(
     x: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[Any, Any, Any]:
@@ -143,7 +143,7 @@ def _unique_consecutive(
     return values, runs if return_inverse else nothing, lengths if return_counts else nothing
 
 
-@spelled(method="unique_with_pad", primitive="UniqueWithPad")
+@public_op(method="unique_with_pad", primitive="UniqueWithPad")
 def unique_with_pad(x: Any, pad_num: Any) -> tuple[Any, Any]:
     """The different elements of a vector, as `unique` gives them, followed by `pad_num` up to the size of `x`."""
     tensor = as_tensor(x, "x", of="unique_with_pad")
@@ -155,7 +155,7 @@ def unique_with_pad(x: Any, pad_num: Any) -> tuple[Any, Any]:
 # ---- quantiles ----
 
 
-@spelled(method="quantile")
+@public_op(method="quantile")
 def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """The value below which a share `q` of the elements along `axis` lies, between neighbours by linear interpolation.
 
@@ -175,7 +175,7 @@ def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False
     return _quantile(input, q, axis, keepdims, leave_out_nan=False, of="quantile")
 
 
-@spelled(method="nanquantile")
+@public_op(method="nanquantile")
 def nanquantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """`quantile` of the elements that aren't NaN; NaN where there is none."""
     return _quantile(input, q, axis, keepdims, leave_out_nan=True, of="nanquantile")

@@ -14,7 +14,7 @@ from ..ops import creation, elementwise, indexing, shaping
 from .arguments import integer, require_integers
 from .joining import part
 from .operands import as_tensor
-from .spelling import spelled
+from .public_op import public_op
 
 
 def _combined(x: Any, segment_ids: Any, num_segments: Any, reduction: str, start: Any, *, of: str) -> Any:
@@ -55,7 +55,7 @@ def _combined(x: Any, segment_ids: Any, num_segments: Any, reduction: str, start
     return part(combined, 0, 1, count + 1)
 
 
-@spelled(method="unsorted_segment_sum", primitive="UnsortedSegmentSum")
+@public_op(method="unsorted_segment_sum", primitive="UnsortedSegmentSum")
 def unsorted_segment_sum(input_x: Any, segment_ids: Any, num_segments: int) -> Any:
     """Sum of the slices of each segment; zeros for one that is empty.
 
@@ -70,13 +70,13 @@ def unsorted_segment_sum(input_x: Any, segment_ids: Any, num_segments: int) -> A
     return _combined(input_x, segment_ids, num_segments, "add", 0, of="unsorted_segment_sum")
 
 
-@spelled(method="unsorted_segment_prod", primitive="UnsortedSegmentProd")
+@public_op(method="unsorted_segment_prod", primitive="UnsortedSegmentProd")
 def unsorted_segment_prod(x: Any, segment_ids: Any, num_segments: int) -> Any:
     """Product of the slices of each segment; ones for one that is empty. See `unsorted_segment_sum`."""
     return _combined(x, segment_ids, num_segments, "mul", 1, of="unsorted_segment_prod")
 
 
-@spelled(method="unsorted_segment_max", primitive="UnsortedSegmentMax")
+@public_op(method="unsorted_segment_max", primitive="UnsortedSegmentMax")
 def unsorted_segment_max(x: Any, segment_ids: Any, num_segments: int) -> Any:
     """Largest elements of the slices of each segment; the least number for one that is empty.
 
@@ -86,7 +86,7 @@ def unsorted_segment_max(x: Any, segment_ids: Any, num_segments: int) -> Any:
     return _combined(x, segment_ids, num_segments, "max", start, of="unsorted_segment_max")
 
 
-@spelled(method="unsorted_segment_min", primitive="UnsortedSegmentMin")
+@public_op(method="unsorted_segment_min", primitive="UnsortedSegmentMin")
 def unsorted_segment_min(x: Any, segment_ids: Any, num_segments: int) -> Any:
     """Smallest elements of the slices of each segment; the greatest number for one that is empty.
 

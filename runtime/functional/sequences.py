@@ -13,10 +13,10 @@ from ..ops import reduction as reduction_ops
 from ..ops.common import normalize_axis
 from .arguments import concrete, integer, require_integers
 from .operands import as_tensor, floating
-from .spelling import Primitive, spelled
+from .public_op import Primitive, public_op
 
 
-@spelled(method="reverse_sequence", primitive=Primitive("ReverseSequence", made_with=("seq_dim", "batch_dim")))
+@public_op(method="reverse_sequence", primitive=Primitive("ReverseSequence", made_with=("seq_dim", "batch_dim")))
 def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0) -> Any:
     """Each item of a batch with its first `seq_lengths[i]` slices along `seq_dim` reversed.
 
@@ -58,7 +58,7 @@ def _lengths(given: Any, name: str, count: int, most: int, *, of: str) -> np.nda
     return lengths
 
 
-@spelled(primitive=Primitive("CTCGreedyDecoder", made_with=("merge_repeated",)))
+@public_op(primitive=Primitive("CTCGreedyDecoder", made_with=("merge_repeated",)))
 def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool = True) -> tuple[Any, Any, Any, Any]:
     """The likeliest class of each step, without the last class, which is the blank.
 

@@ -11,12 +11,12 @@ from ..ops import shaping
 from ..ops.common import normalize_axes, normalize_axis
 from .arguments import integer, integers, spread
 from .operands import as_tensor
-from .spelling import Primitive, spelled, tensor_method
+from .public_op import Primitive, public_op, tensor_method
 
 # ---- reshaping ----
 
 
-@spelled(primitive="Reshape")
+@public_op(primitive="Reshape")
 def reshape(input: Any, shape: Any) -> Any:
     """The elements of `input`, in row-major order, as a tensor of `shape`, in which one size may be -1.
 
@@ -45,19 +45,19 @@ def _reshape(self: Any, *shape: Any) -> Any:
     return reshape(self, spread(shape))
 
 
-@spelled(method=("view_as", "reshape_as"))
+@public_op(method=("view_as", "reshape_as"))
 def view_as(input: Any, other: Any) -> Any:
     """The elements of `input` in the shape of `other`."""
     return shaping.reshape(as_tensor(input, of="view_as"), shape=tuple(as_tensor(other, "other", of="view_as").shape))
 
 
-@spelled(method="ravel")
+@public_op(method="ravel")
 def ravel(input: Any) -> Any:
     """All elements as a vector."""
     return reshape(input, (-1,))
 
 
-@spelled()
+@public_op()
 def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Any:
     """The axes from `start_dim` to `end_dim` as one; in Fortran's order of elements if `order` is "F".
 
@@ -85,7 +85,7 @@ def _flatten(self: Any, order: str = "C", *, start_dim: int = 0, end_dim: int = 
     return flatten(self, order, start_dim=start_dim, end_dim=end_dim)
 
 
-@spelled(primitive="Flatten")
+@public_op(primitive="Flatten")
 def flatten_rows(input_x: Any) -> Any:
     """(n, ...) as (n, m): a matrix whose rows are the elements of the batch."""
     x = as_tensor(input_x, "input_x", of="Flatten")
@@ -97,7 +97,7 @@ def flatten_rows(input_x: Any) -> Any:
 # ---- axes of size 1 ----
 
 
-@spelled(method="squeeze", primitive=Primitive("Squeeze", made_with=("axis",), defaults={"axis": ()}))
+@public_op(method="squeeze", primitive=Primitive("Squeeze", made_with=("axis",), defaults={"axis": ()}))
 def squeeze(input: Any, axis: Any = None) -> Any:
     """Without the axes of size 1 among `axis` (None or (): among all); other axes stay."""
     x = as_tensor(input, of="squeeze")
@@ -105,7 +105,7 @@ def squeeze(input: Any, axis: Any = None) -> Any:
     return shaping.reshape(x, shape=tuple(size for i, size in enumerate(x.shape) if i not in axes or size != 1))
 
 
-@spelled(method="expand_dims", primitive="ExpandDims")
+@public_op(method="expand_dims", primitive="ExpandDims")
 def expand_dims(input_x: Any, axis: int) -> Any:
     """With an axis of size 1 at `axis`; `ValueError` unless it is within the new dimensions."""
     x = as_tensor(input_x, "input_x", of="expand_dims")
@@ -113,7 +113,7 @@ def expand_dims(input_x: Any, axis: int) -> Any:
     return shaping.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:]))
 
 
-@spelled(method="unsqueeze")
+@public_op(method="unsqueeze")
 def unsqueeze(input: Any, dim: int) -> Any:
     """`expand_dims`."""
     return expand_dims(input, dim)
@@ -129,19 +129,19 @@ def _at_least(rank: int, inputs: Any) -> Any:
     return x if x.ndim >= rank else shaping.reshape(x, shape=(1,) * (rank - len(sizes)) + sizes)
 
 
-@spelled()
+@public_op()
 def atleast_1d(inputs: Any) -> Any:
     """A number as a vector; each of a tuple."""
     return _at_least(1, inputs)
 
 
-@spelled()
+@public_op()
 def atleast_2d(inputs: Any) -> Any:
     """Tensors of fewer dimensions as matrices, a vector as a row; each of a tuple."""
     return _at_least(2, inputs)
 
 
-@spelled()
+@public_op()
 def atleast_3d(inputs: Any) -> Any:
     """Tensors of fewer dimensions with three: (n) as (1, n, 1), (n, m) as (n, m, 1); each of a tuple."""
     return _at_least(3, inputs)
@@ -150,7 +150,7 @@ def atleast_3d(inputs: Any) -> Any:
 # ---- broadcasting ----
 
 
-@spelled(method="broadcast_to", primitive=Primitive("BroadcastTo", made_with=("shape",)))
+@public_op(method="broadcast_to", primitive=Primitive("BroadcastTo", made_with=("shape",)))
 def broadcast_to(input: Any, shape: Any) -> Any:
     """`input` broadcast to `shape`, in which -1 keeps a size; `ValueError` if it doesn't broadcast."""
     x = as_tensor(input, of="broadcast_to")
@@ -162,7 +162,7 @@ def broadcast_to(input: Any, shape: Any) -> Any:
     return shaping.expand(x, shape=kept)
 
 
-@spelled()
+@public_op()
 def expand(input_x: Any, size: Any) -> Any:
     """`broadcast_to`."""
     return broadcast_to(input_x, size)
@@ -174,7 +174,7 @@ def _expand(self: Any, *size: Any) -> Any:
     return broadcast_to(self, spread(size))
 
 
-@spelled(method="expand_as")
+@public_op(method="expand_as")
 def expand_as(input: Any, other: Any) -> Any:
     """`input` broadcast to the shape of `other`."""
     return broadcast_to(input, tuple(as_tensor(other, "other", of="expand_as").shape))
@@ -183,31 +183,31 @@ def expand_as(input: Any, other: Any) -> Any:
 # ---- what the shape is ----
 
 
-@spelled(primitive="Shape")
+@public_op(primitive="Shape")
 def shape(input_x: Any) -> Any:
     """The shape, as a tuple of ints."""
     return tuple(as_tensor(input_x, "input_x", of="shape").shape)
 
 
-@spelled(primitive="Rank")
+@public_op(primitive="Rank")
 def rank(input_x: Any) -> int:
     """The number of dimensions."""
     return int(as_tensor(input_x, "input_x", of="rank").ndim)
 
 
-@spelled(primitive="Size")
+@public_op(primitive="Size")
 def size(input_x: Any) -> Any:
     """The number of elements."""
     return product(as_tensor(input_x, "input_x", of="size").shape)
 
 
-@spelled(primitive=("DynamicShape", "TensorShape"))
+@public_op(primitive=("DynamicShape", "TensorShape"))
 def dyn_shape(input_x: Any) -> Any:
     """The shape, as an int64 vector."""
     return Tensor(list(shape(input_x)), "int64")
 
 
-@spelled()
+@public_op()
 def is_tensor(obj: Any) -> bool:
     """Whether it is a Tensor."""
     return isinstance(obj, Tensor)

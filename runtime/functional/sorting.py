@@ -15,10 +15,10 @@ from ..ops import comparison, elementwise, indexing, reduction, shaping, slicing
 from ..ops.common import normalize_axis
 from .arguments import integer, is_symbolic, require_integers, size_of_run
 from .operands import as_tensor, numbers
-from .spelling import Primitive, also_named, spelled
+from .public_op import Primitive, also_named, public_op
 
 
-@spelled(method="sort", primitive=Primitive("Sort", made_with=("axis", "descending")))
+@public_op(method="sort", primitive=Primitive("Sort", made_with=("axis", "descending")))
 @also_named(dim="axis")
 def sort(input_x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, Any]:
     """The elements in order along `axis`, and their indices; equal ones keep their order."""
@@ -28,20 +28,20 @@ def sort(input_x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, A
     return values, elementwise.cast(indices, dtype=int32)
 
 
-@spelled(method="argsort")
+@public_op(method="argsort")
 @also_named(dim="axis")
 def argsort(input: Any, axis: int = -1, descending: bool = False) -> Any:
     """The indices that put the elements in order along `axis`."""
     return sort(input, axis, descending)[1]
 
 
-@spelled(method="msort")
+@public_op(method="msort")
 def msort(input: Any) -> Any:
     """The elements in order along the first axis."""
     return sort(input, 0)[0]
 
 
-@spelled(method="topk")
+@public_op(method="topk")
 def topk(input: Any, k: Any, dim: int | None = None, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
     """The `k` largest (or smallest) elements along `dim`, and their indices.
 
@@ -67,13 +67,13 @@ def topk(input: Any, k: Any, dim: int | None = None, largest: bool = True, sorte
     return values, elementwise.cast(indices, dtype=int32)
 
 
-@spelled(method="top_k", primitive=Primitive("TopK", made_with=("sorted",)))
+@public_op(method="top_k", primitive=Primitive("TopK", made_with=("sorted",)))
 def top_k(input_x: Any, k: Any, sorted: bool = True) -> Any:
     """The `k` largest elements along the last axis, and their indices; see `topk`."""
     return topk(input_x, k, sorted=sorted)
 
 
-@spelled(method="kthvalue")
+@public_op(method="kthvalue")
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
     """The `k`-th smallest element along `dim`, counted from 1, and its index."""
     x = numbers(input, of="kthvalue")
@@ -94,7 +94,7 @@ def nth_smallest(x: Any, n: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
     return shaping.reshape(value, shape=shape), shaping.reshape(index, shape=shape)
 
 
-@spelled(primitive=Primitive("NthElement", made_with=("reverse",)))
+@public_op(primitive=Primitive("NthElement", made_with=("reverse",)))
 def _nth_element(input: Any, n: Any, reverse: bool = False) -> Any:
     """The element at place `n`, counted from 0, of those along the last axis in ascending (or descending) order."""
     x = numbers(input, of="NthElement")
@@ -104,7 +104,7 @@ def _nth_element(input: Any, n: Any, reverse: bool = False) -> Any:
     return nth_smallest(x, x.shape[-1] - 1 - place if reverse else place, -1, False)[0]
 
 
-@spelled(primitive=Primitive("InTopK", made_with=("k",)))
+@public_op(primitive=Primitive("InTopK", made_with=("k",)))
 def intopk(x1: Any, x2: Any, k: int) -> Any:
     """Whether the element of each row of `x1` (batch, classes) that `x2` (batch) names is among the `k` largest.
 

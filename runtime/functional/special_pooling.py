@@ -18,13 +18,13 @@ from .geometry import per_axis
 from .joining import part
 from .operands import as_tensor, floating
 from .pooling import avg_pool1d, avg_pool2d, with_batch
+from .public_op import public_op
 from .random import rand
-from .spelling import spelled
 
 # ---- by powers ----
 
 
-@spelled()
+@public_op()
 def lp_pool1d(x: Any, norm_type: float, kernel_size: int, stride: int | None = None, ceil_mode: bool = False) -> Any:
     """`(sum of x**p)**(1 / p)` of each window, p = `norm_type` (ATen `lp_pool1d`).
 
@@ -43,7 +43,7 @@ def lp_pool1d(x: Any, norm_type: float, kernel_size: int, stride: int | None = N
     return _lp_pool(avg_pool1d, x, norm_type, (kernel_size,), stride, ceil_mode, of="lp_pool1d")
 
 
-@spelled()
+@public_op()
 def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
     """`lp_pool1d` of (N, C, H, W) or (C, H, W); `kernel_size` and `stride` are an int or one for each axis."""
     kernel = per_axis(kernel_size, "kernel_size", 2, of="lp_pool2d")
@@ -62,7 +62,7 @@ def _lp_pool(mean: Any, x: Any, norm_type: float, kernel: Sizes, stride: Any, ce
 # ---- over windows of random places ----
 
 
-@spelled()
+@public_op()
 def fractional_max_pool2d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
@@ -86,7 +86,7 @@ def fractional_max_pool2d(
     return _fractional(input, kernel_size, output_size, output_ratio, return_indices, _random_samples, 2)
 
 
-@spelled()
+@public_op()
 def fractional_max_pool3d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
@@ -107,16 +107,16 @@ def _fractional(
     windows = _window_counts(sizes, output_size, output_ratio, of=of)
     if any(n + k - 1 > size for n, k, size in zip(windows, kernel, sizes, strict=True)):
         raise ValueError(f"For '{of}', {windows} windows of {kernel} elements don't fit into {sizes}")
-    drawn = rand(batch, channels, count) if samples is None else as_tensor(samples, "_random_samples", of=of)
-    if tuple(drawn.shape) != (batch, channels, count):
+    sampled = rand(batch, channels, count) if samples is None else as_tensor(samples, "_random_samples", of=of)
+    if tuple(sampled.shape) != (batch, channels, count):
         raise ValueError(
-            f"For '{of}', '_random_samples' must have shape {(batch, channels, count)}, but got {tuple(drawn.shape)}"
+            f"For '{of}', '_random_samples' must have shape {(batch, channels, count)}, but got {tuple(sampled.shape)}"
         )
     order = (1, 0) if count == 2 else range(count)  # in two dimensions, ATen has the width first
     rows = columns = 1  # (batch, channels, rows, columns): the places of the elements of each window
     places: Any = wrapped(np.zeros((1, 1, 1, 1, 1, 1), np.int64))
     for axis, size, k, n in zip(order, sizes, kernel, windows, strict=True):
-        starts = _starts(part(drawn, 2, axis, axis + 1), size, k, n)  # (batch, channels, n)
+        starts = _starts(part(sampled, 2, axis, axis + 1), size, k, n)  # (batch, channels, n)
         taps = shaping.reshape(starts, shape=(batch, channels, 1, n, 1, 1)) + wrapped(np.arange(k))
         rows, columns = rows * n, columns * k
         places = shaping.reshape(places * size + taps, shape=(batch, channels, rows, 1, columns, 1))
@@ -157,7 +157,7 @@ def _starts(samples: Any, size: int, kernel: int, windows: int) -> Any:
 # ---- back to where maxima were ----
 
 
-@spelled()
+@public_op()
 def max_unpool1d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Any:
@@ -178,7 +178,7 @@ def max_unpool1d(
     return _unpool(x, indices, kernel_size, stride, padding, output_size, 1)
 
 
-@spelled()
+@public_op()
 def max_unpool2d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Any:
@@ -186,7 +186,7 @@ def max_unpool2d(
     return _unpool(x, indices, kernel_size, stride, padding, output_size, 2)
 
 
-@spelled()
+@public_op()
 def max_unpool3d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Any:

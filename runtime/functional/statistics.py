@@ -14,14 +14,14 @@ from ..ops import comparison, elementwise, indexing, reduction, shaping, sorting
 from ..ops.common import normalize_axis
 from .arguments import integer
 from .operands import as_tensor, floats, numbers
+from .public_op import Primitive, also_named, public_op
 from .reductions import axes_of, mean
 from .sorting import nth_smallest
-from .spelling import Primitive, also_named, spelled
 
 # ---- variances ----
 
 
-@spelled(method="var")
+@public_op(method="var")
 @also_named(dim="axis", correction="ddof", keepdim="keepdims")
 def var(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
     """Variance over `axis`: squared deviations from the mean, summed and divided by n - ddof."""
@@ -29,28 +29,28 @@ def var(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> 
     return reduction.variance(floats(input, of="var"), axes=axes, correction=correction, keepdims=keepdims)
 
 
-@spelled(method="std")
+@public_op(method="std")
 @also_named(dim="axis", correction="ddof", keepdim="keepdims")
 def std(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
     """Standard deviation over `axis`, the square root of `var`."""
     return elementwise.sqrt(var(input, axis, ddof, keepdims))
 
 
-@spelled()
+@public_op()
 def var_mean(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> tuple[Any, Any]:
     """Variance and mean over `axis`."""
     x = floats(input, of="var_mean")
     return var(x, axis, ddof, keepdims), mean(x, axis, keepdims)
 
 
-@spelled()
+@public_op()
 def std_mean(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> tuple[Any, Any]:
     """Standard deviation and mean over `axis`."""
     x = floats(input, of="std_mean")
     return std(x, axis, ddof, keepdims), mean(x, axis, keepdims)
 
 
-@spelled(primitive=Primitive("ReduceStd", made_with=("axis", "unbiased", "keep_dims")))
+@public_op(primitive=Primitive("ReduceStd", made_with=("axis", "unbiased", "keep_dims")))
 def _reduce_std(x: Any, axis: Any = (), unbiased: bool = True, keep_dims: bool = False) -> Any:
     """Standard deviation (divided by n - 1 if `unbiased`) and mean over `axis`."""
     return std_mean(x, axis, int(unbiased), keep_dims)
@@ -63,7 +63,7 @@ def _degrees(ddof: int, *, of: str) -> int:
 # ---- medians ----
 
 
-@spelled(method="median")
+@public_op(method="median")
 @also_named(dim="axis", keepdim="keepdims")
 def median(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
     """The middle element along `axis`, the smaller of two, and its index (int64)."""
@@ -72,7 +72,7 @@ def median(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any
     return nth_smallest(x, (x.shape[axis] - 1) // 2 if x.ndim else 0, axis, keepdims)
 
 
-@spelled(method="nanmedian")
+@public_op(method="nanmedian")
 @also_named(dim="axis", keepdim="keepdims")
 def nanmedian(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
     """`median` of the elements that aren't NaN; NaN where there is none."""
@@ -93,7 +93,7 @@ def nanmedian(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, 
     return shaping.reshape(value, shape=shape), shaping.reshape(index, shape=shape)
 
 
-@spelled(primitive=Primitive("Median", made_with=("global_median", "axis", "keep_dims")))
+@public_op(primitive=Primitive("Median", made_with=("global_median", "axis", "keep_dims")))
 def _median(x: Any, global_median: bool = False, axis: int = 0, keep_dims: bool = False) -> Any:
     """`median` along `axis`, or of all elements."""
     if not global_median:

@@ -15,12 +15,12 @@ from ..ir.types import is_floating
 from ..ops import comparison, creation, elementwise, reduction, shaping
 from .arguments import concrete
 from .operands import as_tensor, floating
-from .spelling import Primitive, operator_object, spelled, tensor_method
+from .public_op import Primitive, operator_object, public_op, tensor_method
 
 # ---- sizes and kinds ----
 
 
-@spelled()
+@public_op()
 def numel(input: Any) -> Any:
     """Number of elements."""
     return product(as_tensor(input, of="numel").shape)
@@ -32,7 +32,7 @@ def _contains(self: Any, value: Any) -> bool:
     return bool((self == value).any())
 
 
-@spelled()
+@public_op()
 def is_nonzero(input: Any) -> bool:
     """Whether the only element is anything but 0; `ValueError` if there are several."""
     x = as_tensor(input, of="is_nonzero")
@@ -41,13 +41,13 @@ def is_nonzero(input: Any) -> bool:
     return bool(x)
 
 
-@spelled(method="isreal")
+@public_op(method="isreal")
 def isreal(input: Any) -> Any:
     """Whether elements are real numbers: all are, since there are no complex dtypes."""
     return as_tensor(creation.full_like(elementwise.cast(as_tensor(input, of="isreal"), dtype=np.dtype(bool)), True))
 
 
-@spelled(method="is_complex")
+@public_op(method="is_complex")
 def is_complex(input: Any) -> bool:
     """Whether the dtype is complex: none is."""
     as_tensor(input, of="is_complex")
@@ -62,7 +62,7 @@ def _has_init(self: Any) -> bool:
 tensor_method("has_init")(property(_has_init))
 
 
-@spelled(primitive="Eps")
+@public_op(primitive="Eps")
 def eps(x: Any) -> Any:
     """The distance of 1 to the next number of the dtype of `x`, in the shape of `x`."""
     tensor = floating(x, "x", of="eps")
@@ -75,7 +75,7 @@ _FRACTION_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 # ---- finite or not ----
 
 
-@spelled(primitive="FloatStatus")
+@public_op(primitive="FloatStatus")
 def _float_status(x: Any) -> Any:
     """1 if an element isn't finite, else 0: float32 (1)."""
     tensor = floating(x, "x", of="FloatStatus")
@@ -83,7 +83,7 @@ def _float_status(x: Any) -> Any:
     return shaping.reshape(elementwise.cast(broken, dtype=float32), shape=(1,))
 
 
-@spelled(primitive="CheckNumerics")
+@public_op(primitive="CheckNumerics")
 def _check_numerics(x: Any) -> Any:
     """`x`, if all its elements are finite; else `RuntimeError`."""
     values = concrete(floating(x, "x", of="CheckNumerics"), "the operand of CheckNumerics")
@@ -146,7 +146,7 @@ class NPUClearFloatStatus(_DeviceStatus):
 # ---- counts ----
 
 
-@spelled(primitive="EqualCount")
+@public_op(primitive="EqualCount")
 def _equal_count(x: Any, y: Any) -> Any:
     """How many elements of two tensors are equal, in their dtype: (1)."""
     a, b = as_tensor(x, "x", of="EqualCount"), as_tensor(y, "y", of="EqualCount")
@@ -159,7 +159,7 @@ def _equal_count(x: Any, y: Any) -> Any:
     return shaping.reshape(reduction.reduce_sum(equal), shape=(1,))
 
 
-@spelled(method="fill_diagonal", primitive=Primitive("FillDiagonal", made_with=("fill_value", "wrap")))
+@public_op(method="fill_diagonal", primitive=Primitive("FillDiagonal", made_with=("fill_value", "wrap")))
 def fill_diagonal(input: Any, fill_value: float, wrap: bool = False) -> Any:
     """`input` with a number on its main diagonal.
 

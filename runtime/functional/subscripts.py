@@ -14,11 +14,11 @@ from ..common.tensor import Tensor, wrapped
 from ..ir.dims import product
 from ..ops import elementwise, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .arguments import concrete, coordinates, integer, integers, is_symbolic, known
 from .joining import part
 from .operands import as_tensor
-from .spelling import Primitive, spelled, tensor_method
+from .public_op import Primitive, public_op, tensor_method
 
 # ---- x[index] ----
 
@@ -33,7 +33,7 @@ def getitem(self: Any, index: Any) -> Any:
     if isinstance(self._data, Open):
         self._data.refuse("an index")
     items = _items(index, self.ndim)
-    if any(isinstance(item, Operand) for item in items):
+    if any(isinstance(item, TensorLike) for item in items):
         # An int beside tensors is one of them, as in NumPy.
         items = [_places(item) if isinstance(item, int) else item for item in items]
     x, advanced, gap = _sliced(self, items)
@@ -69,11 +69,11 @@ def _item(item: Any) -> list[Any]:
         return [int(item)]
     if isinstance(item, (list, np.ndarray, range)):
         item = Tensor(np.zeros(0, np.int64) if len(item) == 0 else list(item) if isinstance(item, range) else item)
-    if isinstance(item, Operand) and item.dtype == bool_:
+    if isinstance(item, TensorLike) and item.dtype == bool_:
         return list(_true_places(item))
-    if isinstance(item, Operand) and item.dtype.kind in "iu":
+    if isinstance(item, TensorLike) and item.dtype.kind in "iu":
         return [item]
-    given = f"dtype {item.dtype}" if isinstance(item, Operand) else f"{type(item).__name__}: {item!r}"
+    given = f"dtype {item.dtype}" if isinstance(item, TensorLike) else f"{type(item).__name__}: {item!r}"
     raise IndexError(f"an index is an int, slice, '...', None, or tensor or list of ints or bools, but got {given}")
 
 
@@ -109,7 +109,7 @@ def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]], int]:
         if item is None:
             shape.append(None)
             continue
-        if isinstance(item, Operand):
+        if isinstance(item, TensorLike):
             advanced.append((len(shape), item))
         elif isinstance(item, int):
             at = _within(item, x.shape[axis], axis)
@@ -190,7 +190,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
 
     The tensor takes over the written values: gradients flow to `value`, and to what the other elements were before.
     """
-    self._adopt(written(self, index, value))
+    self._rebind(written(self, index, value))
 
 
 def written(x: Any, index: Any, value: Any) -> Any:
@@ -205,7 +205,7 @@ def written(x: Any, index: Any, value: Any) -> Any:
     if any(map(is_symbolic, items)):
         places = getitem(wrapped(numbered), tuple(items))
     else:
-        places = wrapped(numbered[tuple(concrete(i, "an index") if isinstance(i, Operand) else i for i in items)])
+        places = wrapped(numbered[tuple(concrete(i, "an index") if isinstance(i, TensorLike) else i for i in items)])
     count = product(places.shape)
     surplus = v.ndim - places.ndim
     if surplus > 0 and v.shape[:surplus] == (1,) * surplus:
@@ -218,7 +218,7 @@ def written(x: Any, index: Any, value: Any) -> Any:
     )
 
 
-@spelled(
+@public_op(
     method="index_put",
     primitive=Primitive("IndexPut", made_with=("accumulate",), called_with=("input", "values", "indices")),
 )
@@ -238,7 +238,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 # ---- slices as functions ----
 
 
-@spelled(method="narrow")
+@public_op(method="narrow")
 def narrow(input: Any, axis: int, start: int, length: int) -> Any:
     """`length` elements along `axis`, from `start` on; `ValueError` if they don't lie within it."""
     x = as_tensor(input, of="narrow")
@@ -251,7 +251,7 @@ def narrow(input: Any, axis: int, start: int, length: int) -> Any:
     return part(x, at, first, first + count)
 
 
-@spelled(primitive="Slice")
+@public_op(primitive="Slice")
 def slice(input_x: Any, begin: Any, size: Any) -> Any:
     """`size[i]` elements (-1: all that follow) from `begin[i]` on along axis i, for every axis.
 
@@ -268,7 +268,7 @@ def slice(input_x: Any, begin: Any, size: Any) -> Any:
     return slicing.slice(x, starts=starts, stops=stops, steps=(1,) * x.ndim, axes=tuple(range(x.ndim)))
 
 
-@spelled(
+@public_op(
     primitive=Primitive(
         "StridedSlice",
         made_with=("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),

@@ -14,20 +14,20 @@ from ..current_trace import current
 from ..eager import tape
 from ..ir.types import is_floating
 from ..ops import boundary, elementwise
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .operands import as_tensor
-from .spelling import operator_object, spelled, tensor_method
+from .public_op import operator_object, public_op, tensor_method
 
 # ---- gradients ----
 
 
-@spelled(primitive="StopGradient")
+@public_op(primitive="StopGradient")
 def stop_gradient(value: Any) -> Any:
     """`value`, to which no gradient flows: a tensor, or nested tuples, lists and dicts of what may hold some."""
-    return mapped(value, lambda leaf: boundary.stop_gradient(leaf) if isinstance(leaf, Operand) else leaf)
+    return mapped(value, lambda leaf: boundary.stop_gradient(leaf) if isinstance(leaf, TensorLike) else leaf)
 
 
-@spelled(primitive="Identity")
+@public_op(primitive="Identity")
 def identity(input_x: Any) -> Any:
     """`input_x` itself."""
     return as_tensor(input_x, "input_x", of="identity")
@@ -67,11 +67,11 @@ class HookBackward:
         if not inputs:
             raise TypeError("For 'HookBackward', needed at least one Tensor, but got none")
         for x in inputs:
-            if not isinstance(x, Operand):
+            if not isinstance(x, TensorLike):
                 raise TypeError(f"For 'HookBackward', each input must be a Tensor, but got {type(x).__name__}: {x!r}")
 
-        def shown_to_hook(arrived: list[Any]) -> tuple[Any, ...]:
-            gradients = tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, arrived, strict=True))
+        def shown_to_hook(output_cotangents: list[Any]) -> tuple[Any, ...]:
+            gradients = tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, output_cotangents, strict=True))
             return self._replaced(gradients)
 
         passed = identity_entry(inputs, shown_to_hook)
@@ -118,7 +118,8 @@ class InsertGradientOf:
             )
             return passed
         (passed,) = identity_entry(
-            (tensor,), lambda arrived: (replaced_gradient(self.f, self.f(arrived[0]), arrived[0]),)
+            (tensor,),
+            lambda output_cotangents: (replaced_gradient(self.f, self.f(output_cotangents[0]), output_cotangents[0]),),
         )
         return passed
 
@@ -131,13 +132,13 @@ def adopted(variable: Any, value: Any) -> Any:
     if not isinstance(variable, Tensor):
         raise TypeError(f"needed a Parameter to write to, but got {type(variable).__name__}: {variable!r}")
     new = value if value.dtype == variable.dtype else elementwise.cast(value, dtype=variable.dtype)
-    variable._adopt(new)
+    variable._rebind(new)
     return new
 
 
 def _to_assign(variable: Any, value: Any, *, of: str) -> Any:
     """`value` as a tensor that may be written to `variable`."""
-    if not isinstance(variable, Operand):
+    if not isinstance(variable, TensorLike):
         raise TypeError(f"For '{of}', 'variable' must be a Parameter, but got {type(variable).__name__}: {variable!r}")
     v = as_tensor(value, "value", of=of)
     if tuple(v.shape) != tuple(variable.shape):
@@ -152,7 +153,7 @@ def _to_assign(variable: Any, value: Any, *, of: str) -> Any:
     return v if v.dtype == variable.dtype else elementwise.cast(v, dtype=variable.dtype)
 
 
-@spelled(primitive="Assign")
+@public_op(primitive="Assign")
 def assign(variable: Any, value: Any) -> Any:
     """Give the Parameter `variable` a new value; its dtype stays. Returns the new value.
 
@@ -165,21 +166,21 @@ def assign(variable: Any, value: Any) -> Any:
     return adopted(variable, _to_assign(variable, value, of="assign"))
 
 
-@spelled(primitive="AssignAdd")
+@public_op(primitive="AssignAdd")
 def assign_add(variable: Any, value: Any) -> Any:
     """Add `value` to the Parameter `variable`; returns the new value. Errors are those of `assign`."""
     v = _to_assign(variable, value, of="assign_add")
     return adopted(variable, elementwise.add(variable, v))
 
 
-@spelled(primitive="AssignSub")
+@public_op(primitive="AssignSub")
 def assign_sub(variable: Any, value: Any) -> Any:
     """Subtract `value` from the Parameter `variable`; returns the new value. Errors are those of `assign`."""
     v = _to_assign(variable, value, of="assign_sub")
     return adopted(variable, elementwise.sub(variable, v))
 
 
-@spelled(primitive="Depend")
+@public_op(primitive="Depend")
 def depend(value: Any, expr: Any) -> Any:
     """`value`; `expr` has been computed by then."""
     return value
@@ -188,7 +189,7 @@ def depend(value: Any, expr: Any) -> Any:
 # ---- printing ----
 
 
-@spelled(primitive="Print")
+@public_op(primitive="Print")
 def print_(*input_x: Any) -> None:
     """Print each argument on a line of its own: text as it is, tensors as `Tensor(shape=..., dtype=..., value=...)`.
 

@@ -10,90 +10,90 @@ from typing import Any
 
 from ..ops import trigonometry
 from .operands import floats, pair
-from .spelling import also_named, spelled
+from .public_op import also_named, public_op
 
 
-@spelled(method="sin", primitive="Sin")
+@public_op(method="sin", primitive="Sin")
 def sin(input: Any) -> Any:
     """Sine."""
     return trigonometry.sin(floats(input, of="sin"))
 
 
-@spelled(method="cos", primitive="Cos")
+@public_op(method="cos", primitive="Cos")
 def cos(input: Any) -> Any:
     """Cosine."""
     return trigonometry.cos(floats(input, of="cos"))
 
 
-@spelled(method="tan", primitive="Tan")
+@public_op(method="tan", primitive="Tan")
 def tan(input: Any) -> Any:
     """Tangent."""
     return trigonometry.tan(floats(input, of="tan"))
 
 
-@spelled(method=("asin", "arcsin"), primitive="Asin", alias="arcsin")
+@public_op(method=("asin", "arcsin"), primitive="Asin", alias="arcsin")
 @also_named(x="input")
 def asin(input: Any) -> Any:
     """Arcsine; NaN outside [-1, 1]."""
     return trigonometry.asin(floats(input, of="asin"))
 
 
-@spelled(method=("acos", "arccos"), primitive="ACos", alias="arccos")
+@public_op(method=("acos", "arccos"), primitive="ACos", alias="arccos")
 def acos(input: Any) -> Any:
     """Arccosine; NaN outside [-1, 1]."""
     return trigonometry.acos(floats(input, of="acos"))
 
 
-@spelled(method=("atan", "arctan"), primitive="Atan", alias="arctan")
+@public_op(method=("atan", "arctan"), primitive="Atan", alias="arctan")
 def atan(input: Any) -> Any:
     """Arctangent."""
     return trigonometry.atan(floats(input, of="atan"))
 
 
-@spelled(method=("atan2", "arctan2"), primitive="Atan2", alias="arctan2")
+@public_op(method=("atan2", "arctan2"), primitive="Atan2", alias="arctan2")
 def atan2(input: Any, other: Any) -> Any:
     """The angle of the point with abscissa `other` and ordinate `input`, between -pi and pi."""
     y, x = pair(input, other, of="atan2")
     return trigonometry.atan2(floats(y, of="atan2"), floats(x, "other", of="atan2"))
 
 
-@spelled(method="sinh", primitive="Sinh")
+@public_op(method="sinh", primitive="Sinh")
 def sinh(input: Any) -> Any:
     """Hyperbolic sine."""
     return trigonometry.sinh(floats(input, of="sinh"))
 
 
-@spelled(method="cosh", primitive="Cosh")
+@public_op(method="cosh", primitive="Cosh")
 def cosh(input: Any) -> Any:
     """Hyperbolic cosine."""
     return trigonometry.cosh(floats(input, of="cosh"))
 
 
-@spelled(method=("asinh", "arcsinh"), primitive="Asinh", alias="arcsinh")
+@public_op(method=("asinh", "arcsinh"), primitive="Asinh", alias="arcsinh")
 def asinh(input: Any) -> Any:
     """Inverse hyperbolic sine."""
     return trigonometry.asinh(floats(input, of="asinh"))
 
 
-@spelled(method=("acosh", "arccosh"), primitive="Acosh", alias="arccosh")
+@public_op(method=("acosh", "arccosh"), primitive="Acosh", alias="arccosh")
 def acosh(input: Any) -> Any:
     """Inverse hyperbolic cosine; NaN below 1."""
     return trigonometry.acosh(floats(input, of="acosh"))
 
 
-@spelled(method=("atanh", "arctanh"), primitive="Atanh", alias="arctanh")
+@public_op(method=("atanh", "arctanh"), primitive="Atanh", alias="arctanh")
 def atanh(input: Any) -> Any:
     """Inverse hyperbolic tangent; NaN outside [-1, 1]."""
     return trigonometry.atanh(floats(input, of="atanh"))
 
 
-@spelled(method="deg2rad")
+@public_op(method="deg2rad")
 def deg2rad(x: Any) -> Any:
     """Degrees as radians."""
     return floats(x, "x", of="deg2rad") * (math.pi / 180)
 
 
-@spelled(method="rad2deg")
+@public_op(method="rad2deg")
 def rad2deg(x: Any) -> Any:
     """Radians as degrees."""
     return floats(x, "x", of="rad2deg") * (180 / math.pi)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..ops import elementwise, indexing, shaping
 from .arguments import require_integers
+from .public_op import Primitive, public_op
 from .scattering import (
     index_added,
     tensor_scatter_add,
@@ -17,7 +18,6 @@ from .scattering import (
     tensor_scatter_update,
     updates_for,
 )
-from .spelling import Primitive, spelled
 from .tracking import adopted
 
 LOCKING = {"use_locking": False}  # nothing else writes at the same time
@@ -33,7 +33,7 @@ def _slices(x: Any, indices: Any, updates: Any, reduction: str, *, of: str) -> A
     return indexing.scatter_nd(x, shaping.reshape(places, shape=(*places.shape, 1)), u, reduction=reduction)
 
 
-@spelled(primitive=Primitive("ScatterUpdate", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterUpdate", without_effect=LOCKING))
 def scatter_update(input_x: Any, indices: Any, updates: Any) -> Any:
     """Replace the slices of the Parameter `input_x` at `indices` along its first axis; returns its new value.
 
@@ -42,87 +42,87 @@ def scatter_update(input_x: Any, indices: Any, updates: Any) -> Any:
     return adopted(input_x, _slices(input_x, indices, updates, "none", of="scatter_update"))
 
 
-@spelled(primitive=Primitive("ScatterAdd", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterAdd", without_effect=LOCKING))
 def scatter_add(input_x: Any, indices: Any, updates: Any) -> Any:
     """Add to the slices of a Parameter; see `scatter_update`."""
     return adopted(input_x, _slices(input_x, indices, updates, "add", of="scatter_add"))
 
 
-@spelled(primitive=Primitive("ScatterSub", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterSub", without_effect=LOCKING))
 def scatter_sub(input_x: Any, indices: Any, updates: Any) -> Any:
     """Subtract from the slices of a Parameter; see `scatter_update`."""
     u = elementwise.neg(updates_for(updates, input_x, of="scatter_sub"))
     return adopted(input_x, _slices(input_x, indices, u, "add", of="scatter_sub"))
 
 
-@spelled(primitive=Primitive("ScatterMul", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterMul", without_effect=LOCKING))
 def scatter_mul(input_x: Any, indices: Any, updates: Any) -> Any:
     """Multiply the slices of a Parameter; see `scatter_update`."""
     return adopted(input_x, _slices(input_x, indices, updates, "mul", of="scatter_mul"))
 
 
-@spelled(primitive=Primitive("ScatterDiv", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterDiv", without_effect=LOCKING))
 def scatter_div(input_x: Any, indices: Any, updates: Any) -> Any:
     """Divide the slices of a Parameter of floating-point numbers; see `scatter_update`."""
     u = elementwise.reciprocal(updates_for(updates, input_x, of="scatter_div"))
     return adopted(input_x, _slices(input_x, indices, u, "mul", of="scatter_div"))
 
 
-@spelled(primitive=Primitive("ScatterMax", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterMax", without_effect=LOCKING))
 def scatter_max(input_x: Any, indices: Any, updates: Any) -> Any:
     """The larger of what is there and the updates, in the slices of a Parameter; see `scatter_update`."""
     return adopted(input_x, _slices(input_x, indices, updates, "max", of="scatter_max"))
 
 
-@spelled(primitive=Primitive("ScatterMin", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterMin", without_effect=LOCKING))
 def scatter_min(input_x: Any, indices: Any, updates: Any) -> Any:
     """The smaller of what is there and the updates, in the slices of a Parameter; see `scatter_update`."""
     return adopted(input_x, _slices(input_x, indices, updates, "min", of="scatter_min"))
 
 
-@spelled(primitive=Primitive("ScatterNdUpdate", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterNdUpdate", without_effect=LOCKING))
 def scatter_nd_update(input_x: Any, indices: Any, updates: Any) -> Any:
     """Replace elements of a Parameter at coordinates; returns its new value. See `tensor_scatter_update`."""
     return adopted(input_x, tensor_scatter_update(input_x, indices, updates))
 
 
-@spelled(primitive=Primitive("ScatterNdAdd", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterNdAdd", without_effect=LOCKING))
 def scatter_nd_add(input_x: Any, indices: Any, updates: Any, use_locking: bool = False) -> Any:
     """Add to elements of a Parameter at coordinates; see `scatter_nd_update`."""
     return adopted(input_x, tensor_scatter_add(input_x, indices, updates))
 
 
-@spelled(primitive=Primitive("ScatterNdSub", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterNdSub", without_effect=LOCKING))
 def scatter_nd_sub(input_x: Any, indices: Any, updates: Any, use_locking: bool = False) -> Any:
     """Subtract from elements of a Parameter at coordinates; see `scatter_nd_update`."""
     return adopted(input_x, tensor_scatter_sub(input_x, indices, updates))
 
 
-@spelled(primitive=Primitive("ScatterNdMul", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterNdMul", without_effect=LOCKING))
 def scatter_nd_mul(input_x: Any, indices: Any, updates: Any, use_locking: bool = False) -> Any:
     """Multiply elements of a Parameter at coordinates; see `scatter_nd_update`."""
     return adopted(input_x, tensor_scatter_mul(input_x, indices, updates))
 
 
-@spelled(primitive=Primitive("ScatterNdDiv", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterNdDiv", without_effect=LOCKING))
 def scatter_nd_div(input_x: Any, indices: Any, updates: Any, use_locking: bool = False) -> Any:
     """Divide elements of a Parameter at coordinates; see `scatter_nd_update`."""
     return adopted(input_x, tensor_scatter_div(input_x, indices, updates))
 
 
-@spelled(primitive=Primitive("ScatterNdMax", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterNdMax", without_effect=LOCKING))
 def scatter_nd_max(input_x: Any, indices: Any, updates: Any, use_locking: bool = False) -> Any:
     """The larger of elements of a Parameter and updates at coordinates; see `scatter_nd_update`."""
     return adopted(input_x, tensor_scatter_max(input_x, indices, updates))
 
 
-@spelled(primitive=Primitive("ScatterNdMin", without_effect=LOCKING))
+@public_op(primitive=Primitive("ScatterNdMin", without_effect=LOCKING))
 def scatter_nd_min(input_x: Any, indices: Any, updates: Any, use_locking: bool = False) -> Any:
     """The smaller of elements of a Parameter and updates at coordinates; see `scatter_nd_update`."""
     return adopted(input_x, tensor_scatter_min(input_x, indices, updates))
 
 
-@spelled(
+@public_op(
     primitive=Primitive("IndexAdd", made_with=("axis",), without_effect={"use_lock": True, "check_index_bound": True})
 )
 def index_add(x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, check_index_bound: bool = True) -> Any:

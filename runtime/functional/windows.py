@@ -12,7 +12,7 @@ from ..common.dtype import float32, float64, to_dtype
 from ..common.tensor import wrapped
 from ..ir.types import is_floating
 from .arguments import integer
-from .spelling import spelled
+from .public_op import public_op
 
 Array = np.ndarray[Any, Any]
 
@@ -31,13 +31,13 @@ def _window(window_length: Any, periodic: bool, dtype: Any, form: Callable[[Arra
     return wrapped(form(np.arange(length) / intervals).astype(kind))
 
 
-@spelled()
+@public_op()
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Any:
     """1/2 - 1/2 cos(2 pi t), t from 0 to 1; float64 unless `dtype` is given."""
     return hamming_window(window_length, periodic, 0.5, 0.5, dtype=float64 if dtype is None else dtype)
 
 
-@spelled()
+@public_op()
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None
 ) -> Any:
@@ -47,7 +47,7 @@ def hamming_window(
     )
 
 
-@spelled()
+@public_op()
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Any:
     """0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t), t from 0 to 1."""
 
@@ -57,13 +57,13 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     return _window(window_length, periodic, dtype, form, of="blackman_window")
 
 
-@spelled()
+@public_op()
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Any:
     """1 - |2t - 1|, t from 0 to 1."""
     return _window(window_length, periodic, dtype, lambda t: 1 - np.abs(2 * t - 1), of="bartlett_window")
 
 
-@spelled()
+@public_op()
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None) -> Any:
     """I0(beta sqrt(1 - (2t - 1)^2)) / I0(beta), t from 0 to 1, where I0 is the modified Bessel function; float64."""
 

@@ -14,13 +14,13 @@ from ..eager import tape
 from ..errors import ConversionError
 from ..programs.call import result_of
 from .declared import Declared
-from .running import Running
+from .program_runner import ProgramRunner
 from .signature import Shapes, Signature, Sizes, fit, generalized, is_symbolic
 from .sizes import Argument, tensor_arguments
 from .traced import TracedProgram, run_trace
 from .tracking import Tracking
 
-MOST_KEPT = 64
+MAX_PROGRAMS = 64
 """Programs of one function: what was compiled longest ago is dropped."""
 
 MUST_BE_NUMBERS = (ValueError, TypeError, ConversionError)
@@ -41,41 +41,41 @@ class CacheInfo(NamedTuple):
 
 
 @dataclass(eq=False)
-class Compiled:
+class CachedProgram:
     """A program of a function, and what it depends on.
 
     Attributes:
         signature: the arguments that it was traced with.
         shapes: the shapes that it takes.
-        running: the program, ready to run.
+        runner: the program, ready to run.
     """
 
     signature: Signature
     shapes: Shapes
-    running: Running
+    runner: ProgramRunner
 
     def is_for(self, signature: Signature) -> bool:
         """Whether it is what the function does, with the arguments of a call, as long as sizes fit."""
-        return signature.key == self.signature.key and self.running.traced.dependencies.hold()
+        return signature.key == self.signature.key and self.runner.traced.dependencies.hold()
 
     @cached_property
     def tracking(self) -> Tracking:
         """For gradients that are asked for outside."""
-        return Tracking(self.running)
+        return Tracking(self.runner)
 
     def call(self, signature: Signature) -> Any:
         """What the function returns."""
         recording = tape.current()
         arrays = signature.arrays
-        parameters = self.running.traced.parameters.values()
+        parameters = self.runner.traced.parameters.values()
         tensors = [x for x in (*signature.tensors, *parameters) if isinstance(x, Tensor)]
         if recording is not None and any(x.number_on(recording) is not None for x in tensors):
-            self.running.traced.require_gradient()
+            self.runner.traced.require_gradient()
             outputs = self.tracking.run(recording, signature.tensors, arrays)
         else:
-            outputs = [wrapped(array) for array in self.running.run(arrays)]
-        result = result_of(self.running.traced.program, arrays, outputs)
-        traced = self.running.traced
+            outputs = [wrapped(array) for array in self.runner.run(arrays)]
+        result = result_of(self.runner.traced.program, arrays, outputs)
+        traced = self.runner.traced
         if not traced.written and not traced.printed:
             return result
         result, written, _ = result
@@ -87,7 +87,7 @@ class Compiled:
 def _write(given: Any, value: Tensor) -> None:
     """Let an argument, a Tensor or an array, hold what was written to it."""
     if isinstance(given, Tensor):
-        given._adopt(value)
+        given._rebind(value)
     else:
         np.copyto(given, value._data)
 
@@ -102,7 +102,7 @@ class Cache:
     """
 
     def __init__(self) -> None:
-        self._kept: list[Compiled] = []
+        self._kept: list[CachedProgram] = []
         self._refused: set[tuple[Any, Shapes]] = set()
         self._traces = 0
         self._runs = 0
@@ -121,7 +121,7 @@ class Cache:
     @property
     def programs(self) -> tuple[TracedProgram, ...]:
         """The programs that are kept, the latest last."""
-        return tuple(compiled.running.traced for compiled in self._kept)
+        return tuple(compiled.runner.traced for compiled in self._kept)
 
     def call(
         self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], declared: Declared | None = None
@@ -148,7 +148,7 @@ class Cache:
 
     def _first(
         self, function: Function, args: Any, kwargs: Any, signature: Signature, wanted: Iterable[Shapes]
-    ) -> Compiled | None:
+    ) -> CachedProgram | None:
         """A program for the first of the wanted shapes for which there is one."""
         for shapes in wanted:
             if (signature.key, shapes) in self._refused:
@@ -161,18 +161,18 @@ class Cache:
 
     def _compiled(
         self, function: Function, args: Any, kwargs: Any, signature: Signature, shapes: Shapes | Sizes
-    ) -> Compiled:
+    ) -> CachedProgram:
         names = tensor_arguments(function, args, kwargs, None)
         tensors = iter(shapes)
         arguments = [a if a.is_parameter else Argument(a.name, tuple(next(tensors))) for a in names]
         self._traces += 1
         traced = run_trace(function, args, kwargs, arguments, gives_all=True)
-        compiled = Compiled(signature, tuple(shapes), Running(traced))
-        self._kept = [*self._kept, compiled][-MOST_KEPT:]
+        compiled = CachedProgram(signature, tuple(shapes), ProgramRunner(traced))
+        self._kept = [*self._kept, compiled][-MAX_PROGRAMS:]
         return compiled
 
 
-def _widened(signature: Signature, usable: Sequence[Compiled]) -> Iterator[Shapes]:
+def _widened(signature: Signature, usable: Sequence[CachedProgram]) -> Iterator[Shapes]:
     """Shapes for the sizes of a call and those of another one."""
     for other in usable:
         shapes = None if is_symbolic(other.shapes) else generalized(other.signature.sizes, signature.sizes)

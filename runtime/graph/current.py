@@ -11,11 +11,11 @@ from typing import Any, Protocol, cast
 from .. import current_trace
 from ..common.parameter import Parameter
 from ..ir.types import CellCall, Value
-from ..tracing import Builder, Traced
+from ..tracing import Builder, SymbolicTensor
 
 
 @dataclass
-class TracedParameter:
+class SymbolicParameter:
     """A Parameter that was met: its value at the beginning of the program, and now.
 
     It was tracked as `tracked` says before the trace, and as `began` says when it was met.
@@ -23,8 +23,8 @@ class TracedParameter:
 
     parameter: Parameter
     names: tuple[str, ...]
-    first: Traced
-    now: Traced
+    first: SymbolicTensor
+    now: SymbolicTensor
     tracked: tuple[Any, int]
     began: tuple[Any, int | None]
 
@@ -64,7 +64,7 @@ class Recording(ABC):
 
     builder: Builder
     calls: list[CellCall]
-    held: dict[int, TracedParameter]
+    held: dict[int, SymbolicParameter]
     guard: current_trace.Guard
     region: Enclosing | None
     inputs: list[Value]
@@ -74,7 +74,7 @@ class Recording(ABC):
     printed: list[Any]
 
     @abstractmethod
-    def constant(self, array: Any) -> Traced:
+    def constant(self, array: Any) -> SymbolicTensor:
         """An array as a constant of the program, the same for the same array."""
 
     @abstractmethod

@@ -18,8 +18,8 @@ from ..common.elements import AS_CHOICE
 from ..common.tensor import Tensor
 from ..eager import tape
 from ..errors import TracingError, UnknownSize, UnsupportedPython
-from ..ir.dims import SymbolicDim, Use
-from ..tracing import Traced
+from ..ir.dims import DimUsage, SymbolicDim
+from ..tracing import SymbolicTensor
 from .control.source import Unfollowed, can_follow
 from .current import Recording
 from .objects import OURS, Objects, is_same
@@ -104,9 +104,9 @@ class Guard:
             statement, place = found
             what = f"Unsupported {statement}: a program has no such thing"
             raise self.refusal(UnsupportedPython, what, _WITHOUT[statement], place)
-        before = _drawn()
+        before = _sampled()
         yield
-        if _drawn() != before:
+        if _sampled() != before:
             raise self._draws("with NumPy or Python's `random`", function)
 
     def _draws(self, how: str, function: Callable[..., Any]) -> TracingError:
@@ -207,7 +207,7 @@ class Guard:
             place,
         ) from error
 
-    def uses_enclosed(self, data: Traced) -> Exception:
+    def uses_enclosed(self, data: SymbolicTensor) -> Exception:
         """The error to raise where a tensor of a branch or loop is used outside of it."""
         return self.refusal(
             UnsupportedPython,
@@ -220,7 +220,7 @@ class Guard:
         """Tracing a function is done: refuse what was changed unseen, by whatever line of it."""
         if self._refused is not None:
             raise self._refused  # something of the user's caught it
-        generator = self.objects.drawn()
+        generator = self.objects.sampled()
         if generator is not None:
             raise self._draws(f"from {generator}", function)
         changed = list(dict.fromkeys(self.objects.changes()))
@@ -244,7 +244,7 @@ class Guard:
 
     def compares(self, dim: SymbolicDim, other: object) -> None:
         """A symbolic size is compared with what it doesn't equal for sure, or written out as a symbol."""
-        if isinstance(other, Use):
+        if isinstance(other, DimUsage):
             what = str(other)
         elif isinstance(other, (int, float, SymbolicDim)):
             what = f"the comparison with {other}"
@@ -266,7 +266,7 @@ def _definition(function: Callable[..., Any]) -> str:
     return name if code is None else f"{code.co_filename}:{code.co_firstlineno}: {name}"
 
 
-def _drawn() -> tuple[Any, ...]:
+def _sampled() -> tuple[Any, ...]:
     """The state of NumPy's and Python's generators."""
     _, keys, position, *_ = np.random.get_state(legacy=True)
     return np.asarray(keys).tobytes(), position, random.getstate()

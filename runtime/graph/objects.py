@@ -22,8 +22,8 @@ from ..nn.cell import Cell
 from .sources import ROOM, is_of_a_package
 from .variables import Variables
 
-DEEPEST = 4  # containers and objects within each other that are looked at
-LARGEST = 10_000  # elements of a container or array that is looked at
+MAX_DEPTH = 4  # containers and objects within each other that are looked at
+MAX_ELEMENTS = 10_000  # elements of a container or array that is looked at
 
 OURS = frozenset({"_cells", "_compiled", "_forward_run", "_params"})
 """Attributes that are ours to change; what `_cells` and `_params` hold is noted apart."""
@@ -166,7 +166,7 @@ class Objects:
                     getattr(item, "fget", None) or getattr(item, "__func__", None) or getattr(item, "func", item)
                 )
 
-    def drawn(self) -> str | None:
+    def sampled(self) -> str | None:
         """A generator of random numbers that was drawn from; None if none was."""
         return next((name for name, generator, before in self._generators if _state(generator) != before), None)
 
@@ -231,13 +231,13 @@ class Objects:
             if id(value) not in self.tensors:
                 self.tensors[id(value)] = name
                 self.data.append((value, value._data))
-        elif depth > DEEPEST or id(value) in self._noted:
+        elif depth > MAX_DEPTH or id(value) in self._noted:
             return
         elif isinstance(value, np.ndarray):
-            if value.size <= LARGEST and not value.dtype.hasobject:
+            if value.size <= MAX_ELEMENTS and not value.dtype.hasobject:
                 self._noted[id(value)] = Noted(name, value, value.copy())
         elif isinstance(value, _CONTAINERS):
-            if len(value) <= LARGEST:
+            if len(value) <= MAX_ELEMENTS:
                 self._noted[id(value)] = Noted(name, value, value.copy())
                 for item in value.values() if isinstance(value, dict) else value:
                     self._note(item, name, depth + 1)
@@ -286,7 +286,7 @@ class Objects:
 
 def contents_of(value: Any, depth: int = 0) -> Iterator[Any]:
     """What an object of the user's holds in its attributes, and in containers and objects among them."""
-    if depth > DEEPEST or isinstance(value, _WITHOUT_STATE):
+    if depth > MAX_DEPTH or isinstance(value, _WITHOUT_STATE):
         return
     if isinstance(value, dict):
         held = list(value.values())

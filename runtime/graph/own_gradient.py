@@ -13,7 +13,7 @@ from ..ir.types import Type, Value, is_floating
 from ..ops.higher_order.own_gradient import own_gradient
 from ..precision import computing_in
 from ..programs.subprograms import finished
-from ..tracing import Traced
+from ..tracing import SymbolicTensor
 from .control.source import Unfollowed
 from .current import Recording
 
@@ -60,7 +60,7 @@ def _traced(
     counted = given[:operands], given[operands : operands + outputs], given[operands + outputs :]
     with run.running():
         gradients = run.within("", name, pull, pull, counted, {})
-        found = [x._data if isinstance(x._data, Traced) else run.constant(x._data) for x in gradients]
+        found = [x._data if isinstance(x._data, SymbolicTensor) else run.constant(x._data) for x in gradients]
         floating = [g for g, kind in zip(found, types, strict=False) if is_floating(kind.dtype)]
     held = list(run.held.values())
     for item in held:

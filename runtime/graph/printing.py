@@ -23,7 +23,7 @@ from ..common.tensor import Tensor, created, wrapped
 from ..current_trace import current
 from ..functional.tracking import line
 from ..ops import creation
-from ..tracing import Traced
+from ..tracing import SymbolicTensor
 from .current import current_recording
 
 
@@ -142,7 +142,7 @@ def _note(items: Sequence[Any], options: Mapping[str, Any] | None, exception: Ba
     def slot(leaf: Any) -> Any:
         if isinstance(leaf, Text):
             return Text(*(piece if isinstance(piece, str) else mapped(piece, slot) for piece in leaf.pieces))
-        if not isinstance(leaf, Tensor) or not isinstance(leaf._data, Traced):
+        if not isinstance(leaf, Tensor) or not isinstance(leaf._data, SymbolicTensor):
             return leaf
         values.append(wrapped((leaf.copy() if isinstance(leaf, Parameter) else leaf)._data))
         return _Slot(len(values) - 1)

@@ -22,10 +22,10 @@ from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
 from ..tensor_like import Operator
-from ..tracing import Builder, Traced
+from ..tracing import Builder, SymbolicTensor
 from .boundaries import crossing_in, crossing_out
 from .control.source import Unfollowed
-from .current import Enclosing, Recording, TracedParameter
+from .current import Enclosing, Recording, SymbolicParameter
 from .guard import Guard
 from .names import Names
 from .own_gradient import Pull, with_own_gradient
@@ -68,8 +68,8 @@ class Trace(Recording):
         self._of_cell = hasattr(root, "cells_and_names")
         self._root = root
         self.calls: list[CellCall] = []
-        self.held: dict[int, TracedParameter] = {}
-        self._constants: dict[int, tuple[Array, Traced]] = {}
+        self.held: dict[int, SymbolicParameter] = {}
+        self._constants: dict[int, tuple[Array, SymbolicTensor]] = {}
         self.guard: Guard = Guard(self, variables)
         for name, argument in arguments.items():
             self.guard.objects.note_argument(name, argument)
@@ -90,19 +90,19 @@ class Trace(Recording):
     def records(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
         """Whether an operator on arrays and symbolic data is recorded; otherwise it is computed at once."""
         return (
-            any(isinstance(x, Traced) for x in operands)
+            any(isinstance(x, SymbolicTensor) for x in operands)
             or self._replaying
             or op is boundary.boundary
             or (op.name in RANDOM_OPS and not is_seeded())
             or bool(symbols_in(*attributes.values()))
         )
 
-    def record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Traced, ...]:
+    def record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[SymbolicTensor, ...]:
         """Append a node; arrays become constants."""
         for x in operands:
-            if isinstance(x, Traced) and x.builder is not self.builder:
+            if isinstance(x, SymbolicTensor) and x.builder is not self.builder:
                 raise unknown_elements(x, op.name, "")
-            if isinstance(x, Traced) and x.value in self.enclosed:
+            if isinstance(x, SymbolicTensor) and x.value in self.enclosed:
                 raise self.guard.uses_enclosed(x)
         values = tuple(self.constant(x) if isinstance(x, np.ndarray) else x for x in operands)
         appended = self.builder.append(op, values, attributes)
@@ -115,13 +115,13 @@ class Trace(Recording):
         """The Tensor (a tuple of several) of an operator without operands that are Tensors."""
         return tensor.apply(op, inputs, attributes)
 
-    def given(self, stem: str, type: Type) -> Traced:
+    def given(self, stem: str, type: Type) -> SymbolicTensor:
         """A value that the program is given: an input, or what a Parameter holds."""
         made = self.builder.new_value(stem, type)
         self.inputs.append(made.value)
         return made
 
-    def constant(self, array: Array) -> Traced:
+    def constant(self, array: Array) -> SymbolicTensor:
         """An array as a constant of the program, the same for the same array."""
         if id(array) not in self._constants:
             self._constants[id(array)] = array, self.builder.constant(array)
@@ -137,7 +137,7 @@ class Trace(Recording):
         So that two `x[x > 0]` have one size. What is made in a branch or loop stays there.
         """
         producers = {value: node for node in self.builder.nodes for value in node.outputs}
-        same = what, _meaning(x._data.value, producers, _DEEPEST_MEANING)
+        same = what, _meaning(x._data.value, producers, _MAX_MEANING_DEPTH)
         region = self.region
         while (*same, region) not in self.made and region is not None:
             region = region.outer
@@ -205,11 +205,11 @@ class Trace(Recording):
         with self._in_call(number), self.guard.around(getattr(signed, "construct", signed)):
             if getattr(signed, "marks_itself", False):
                 return runs(*args, **kwargs)
-            arrived: list[tuple[Tensor, str, Tensor, Any]] = []
+            crossings: list[tuple[Tensor, str, Tensor, Any]] = []
 
             def arrives(x: Tensor, slot: str) -> Tensor:
                 crossed: Tensor = self._cross(x, number, "input", slot)
-                arrived.append((x, slot, crossed, crossed._data))
+                crossings.append((x, slot, crossed, crossed._data))
                 return crossed
 
             args, kwargs = crossing_in(signed, args, kwargs, arrives)
@@ -217,10 +217,10 @@ class Trace(Recording):
             result = runs(*args, **kwargs)
             if not is_alike((args, kwargs), before):
                 raise self.guard.changed_argument(getattr(signed, "construct", signed))
-            for x, slot, crossed, data in arrived:
+            for x, slot, crossed, data in crossings:
                 if crossed._data is not data:  # written to, and so is what the caller has
-                    self.guard.writes_argument(signed, [name for given, name, *_ in arrived if given is x])
-                    x._adopt(self._cross(crossed, number, "output", slot))
+                    self.guard.writes_argument(signed, [name for given, name, *_ in crossings if given is x])
+                    x._rebind(self._cross(crossed, number, "output", slot))
             return crossing_out(result, lambda x, slot: self._cross(x, number, "output", slot))
 
     @contextlib.contextmanager
@@ -237,7 +237,7 @@ class Trace(Recording):
 
     # ---- Parameters ----
 
-    def value_of(self, parameter: Parameter) -> Traced:
+    def value_of(self, parameter: Parameter) -> SymbolicTensor:
         """What a Parameter holds at this place of the program."""
         found = self.held.get(id(parameter))
         return (found or self._hold(parameter)).now
@@ -245,7 +245,7 @@ class Trace(Recording):
     def assign(self, parameter: Parameter, data: Any) -> None:
         """Let a Parameter hold an array or symbolic data from here on."""
         held = self.held.get(id(parameter)) or self._hold(parameter)
-        held.now = data if isinstance(data, Traced) else self.constant(data)
+        held.now = data if isinstance(data, SymbolicTensor) else self.constant(data)
 
     def with_own_gradient(self, name: str, outputs: Sequence[Tensor], operands: Sequence[Tensor], pull: Pull) -> Any:
         """Tensors with a backward pass written by hand; see `own_gradient`."""
@@ -260,7 +260,7 @@ class Trace(Recording):
             if held.now is not old:
                 held.now = elementwise.where(skip._data, old, held.now)
 
-    def _hold(self, parameter: Parameter) -> TracedParameter:
+    def _hold(self, parameter: Parameter) -> SymbolicParameter:
         array = parameter._array
         names = self.names.of_parameter(parameter)
         first = self.given(names[0], Type(array.dtype, array.shape))
@@ -268,7 +268,7 @@ class Trace(Recording):
         outside = self._outside is not None and parameter._tape is self._outside
         tracked = (parameter._tape, parameter._number) if outside else (None, 0)
         began = parameter._tape, None if parameter._tape is None else parameter._number
-        held = TracedParameter(parameter, names, first, first, tracked, began)
+        held = SymbolicParameter(parameter, names, first, first, tracked, began)
         self.held[id(parameter)] = held
         return held
 
@@ -297,14 +297,14 @@ class Trace(Recording):
         for held in self.held.values():
             held.parameter._tape, held.parameter._number = held.tracked
 
-    def stored(self) -> tuple[dict[str, types.Parameter], dict[str, types.Buffer], dict[str, Parameter]]:
+    def stored(self) -> tuple[dict[str, types.ProgramParameter], dict[str, types.Buffer], dict[str, Parameter]]:
         """The parameters and buffers of the program, and the live Parameters, by name.
 
         What was given a new value is a buffer with an update; state such as moving statistics is always a buffer. A
         Cell's Parameters are all there; otherwise those that were used.
         """
         used = {value for node in self.builder.nodes for value in node.inputs}
-        parameters: dict[str, types.Parameter] = {}
+        parameters: dict[str, types.ProgramParameter] = {}
         buffers: dict[str, types.Buffer] = {}
         live: dict[str, Parameter] = {}
         for parameter in self.names.parameters:
@@ -318,11 +318,13 @@ class Trace(Recording):
             elif parameter._is_buffer and not parameter.requires_grad:
                 buffers[name] = types.Buffer(held.first.value, array)
             else:
-                parameters[name] = types.Parameter(held.first.value, array, parameter.requires_grad, held.names[1:])
+                parameters[name] = types.ProgramParameter(
+                    held.first.value, array, parameter.requires_grad, held.names[1:]
+                )
         return parameters, buffers, live
 
 
-_DEEPEST_MEANING = 8
+_MAX_MEANING_DEPTH = 8
 """Nodes one after the other in which a value is looked for that is computed in the same way."""
 
 

@@ -32,7 +32,7 @@ def running_line(operator: str) -> Source | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if code is Tape.pull_back.__code__:
+        if code is Tape.backward.__code__:
             return None
         if not is_ours(code):
             return _source(code, frame.f_lineno, operator)

@@ -24,7 +24,7 @@ from ..nn.cell import Cell
 from ..ops import boundary
 from ..programs.call import as_array
 from ..programs.verify import verify
-from ..tracing import Traced
+from ..tracing import SymbolicTensor
 from .boundaries import parameter_names
 from .control.source import Unfollowed, follow, following
 from .current import current_recording
@@ -34,7 +34,7 @@ from .printing import Entry, outputs_of, prints, write_as_traced
 from .recording import Trace
 from .sizes import Argument, is_input, tensor_arguments
 
-_MOST_TRIES = 2
+_MAX_TRIES = 2
 """How often one function is found anew: it may be made by another one, which is followed from then on."""
 
 
@@ -131,7 +131,7 @@ def run_trace(
                 return _traced_once(function, args, keywords, arguments, gives_all=gives_all)
         except Unfollowed as met:
             tried[met.code] += 1
-            if tried[met.code] > _MOST_TRIES or not follow(met.code):
+            if tried[met.code] > _MAX_TRIES or not follow(met.code):
                 raise
 
 
@@ -146,7 +146,7 @@ def _traced_once(
     names, _ = parameter_names(function, len(args))
     run = Trace(function, {**dict(zip(names, args, strict=True)), **keywords})
     tensors = iter(arguments)
-    inputs: list[Traced] = []
+    inputs: list[SymbolicTensor] = []
     taken: list[Tensor] = []
     given_as: list[Any] = []
 
@@ -222,7 +222,7 @@ def _as_output(leaf: Any) -> Any:
     """What a program can give: a tensor that crossed the boundary, as a value of the program."""
     trace = current_recording()
     if not tree.is_tensor(leaf):
-        holds = any(isinstance(x, Tensor) and isinstance(x._data, Traced) for x in contents_of(leaf))
+        holds = any(isinstance(x, Tensor) and isinstance(x._data, SymbolicTensor) for x in contents_of(leaf))
         if holds or isinstance(leaf, (Iterator, MappingView)):  # `map`, `zip`, `values()` and their like
             inside = " with tensors in it" if holds else ""
             raise trace.guard.refusal(
@@ -235,4 +235,4 @@ def _as_output(leaf: Any) -> Any:
     if isinstance(leaf, Parameter):  # what a program gives, it computes
         leaf = boundary.boundary(leaf, call=0, kind="output", slot="result")
     data = leaf._data if isinstance(leaf, Tensor) else as_array(leaf)
-    return wrapped(data if isinstance(data, Traced) else trace.constant(data))
+    return wrapped(data if isinstance(data, SymbolicTensor) else trace.constant(data))

@@ -19,7 +19,7 @@ from ..ops.random import RANDOM_OPS
 from ..programs.gradient_program import GradientProgram, differentiate
 from ..programs.subprograms import evaluated
 from ..tree import positional
-from .running import Computation, Running
+from .program_runner import Computation, ProgramRunner
 
 Array = np.ndarray[Any, Any]
 
@@ -27,30 +27,30 @@ Array = np.ndarray[Any, Any]
 class Tracking:
     """Runs a program so that a gradient can be asked for; what the backward pass needs of the forward one is kept."""
 
-    def __init__(self, running: Running) -> None:
-        self.running = running
-        self.gradients: GradientProgram = differentiate(running.program)
+    def __init__(self, runner: ProgramRunner) -> None:
+        self.runner = runner
+        self.gradients: GradientProgram = differentiate(runner.program)
         whole = self.gradients.program
-        count = len(running.program.nodes)
+        count = len(runner.program.nodes)
         made = {value for node in whole.nodes[:count] for value in node.outputs}
         found = (*self.gradients.input_gradients, *self.gradients.parameter_gradients.values())
         wanted = [value for value in found if value is not None]
         used = [value for node in whole.nodes[count:] for value in node.inputs if value is not None]
-        drawn = [value for node in whole.nodes if node.op in RANDOM_OPS for value in node.outputs]
-        kept = [value for value in dict.fromkeys((*used, *wanted, *drawn)) if value in made]
+        sampled = [value for node in whole.nodes if node.op in RANDOM_OPS for value in node.outputs]
+        kept = [value for value in dict.fromkeys((*used, *wanted, *sampled)) if value in made]
         self._kept = [*kept, *_telling(whole, count, kept)]
-        self._seeds = whole.inputs[len(running.program.inputs) :]
+        self._seeds = whole.inputs[len(runner.program.inputs) :]
         self._wanted = wanted
         self._backward_program = _backward(whole, count, self._kept)
 
     @cached_property
     def _forward(self) -> Computation:
-        program = self.running.program
-        return self.running.computing((*program.outputs, *program.updates.values(), *self._kept))
+        program = self.runner.program
+        return self.runner.computing((*program.outputs, *program.updates.values(), *self._kept))
 
     @cached_property
     def _backward(self) -> Computation:
-        return Computation(self._backward_program, self._wanted, interpreted=self.running.interpreted)
+        return Computation(self._backward_program, self._wanted, interpreted=self.runner.interpreted)
 
     def run(self, recording: tape.Tape, tensors: Sequence[Any], inputs: Sequence[Array]) -> list[Tensor]:
         """Run the program on `inputs`, the arrays of `tensors`, and record it; the outputs.
@@ -59,14 +59,17 @@ class Tracking:
             UsageError: a Parameter that is differentiated is given a new value by the program.
         """
         operands, values = self._operands(recording, tensors)
-        given = self.running.given(inputs)
+        given = self.runner.given(inputs)
         results = given | self._forward.run(given)
-        outputs = self.running.keep(results)
+        outputs = self.runner.keep(results)
         numbers = tuple(recording.number() if is_floating(array.dtype) else None for array in outputs)
         floating = [i for i, array in enumerate(outputs) if is_floating(array.dtype)]
 
-        def pull(arrived: list[Any]) -> list[Any]:
-            seeds = [zeros_like(wrapped(outputs[i])) if arrived[i] is None else arrived[i] for i in floating]
+        def pull(output_cotangents: list[Any]) -> list[Any]:
+            seeds = [
+                zeros_like(wrapped(outputs[i])) if output_cotangents[i] is None else output_cotangents[i]
+                for i in floating
+            ]
             now = tape.current()
             if now is not None:
                 return self._again(now, results, dict(zip(values, operands, strict=True)), seeds)
@@ -80,12 +83,12 @@ class Tracking:
     def _operands(self, recording: tape.Tape, tensors: Sequence[Any]) -> tuple[tuple[int, ...], list[Value]]:
         """Numbers and values of what is tracked among the tensors and the Parameters."""
         found: dict[Value, int] = {}
-        for value, tensor in zip(self.running.traced.program.inputs, tensors, strict=True):
+        for value, tensor in zip(self.runner.traced.program.inputs, tensors, strict=True):
             number = tensor.number_on(recording) if isinstance(tensor, Tensor) else None
             if number is not None:
                 found[value] = number
-        updated = {id(self.running.traced.parameters[name]) for name in self.running.program.updates}
-        for value, parameter in self.running.parameters.items():
+        updated = {id(self.runner.traced.parameters[name]) for name in self.runner.program.updates}
+        for value, parameter in self.runner.parameters.items():
             number = parameter.number_on(recording)
             if number is not None:
                 _require_kept(parameter, updated)
@@ -93,7 +96,7 @@ class Tracking:
         return tuple(found.values()), list(found)
 
     def _gradient_of(self, value: Value) -> Value | None:
-        program = self.running.program
+        program = self.runner.program
         by_value = dict(zip(program.inputs, self.gradients.input_gradients, strict=True))
         named = self.gradients.parameter_gradients
         by_value |= {program.parameters[name].value: gradient for name, gradient in named.items()}
@@ -105,10 +108,10 @@ class Tracking:
         """The gradients as tensors that are tracked in turn, for a gradient of the gradient: computed node by node."""
         whole = self.gradients.program
         given: dict[Value, Any] = dict(zip(self._seeds, seeds, strict=True))
-        for value in (*self.running.program.inputs, *self.running.parameters):
+        for value in (*self.runner.program.inputs, *self.runner.parameters):
             given[value] = wrapped(results[value], now, numbers.get(value))
-        drawn = {value for node in whole.nodes if node.op in RANDOM_OPS for value in node.outputs}
-        values = evaluated(whole, given, {value: wrapped(results[value]) for value in drawn})
+        sampled = {value for node in whole.nodes if node.op in RANDOM_OPS for value in node.outputs}
+        values = evaluated(whole, given, {value: wrapped(results[value]) for value in sampled})
         found = (None if g is None else values[g] for g in map(self._gradient_of, numbers))
         return [x if x is None or isinstance(x, Tensor) else wrapped(x) for x in found]
 

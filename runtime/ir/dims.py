@@ -18,10 +18,10 @@ Dim = Union[int, "SymbolicDim"]
 Factor = str | tuple[str, "SymbolicDim", "SymbolicDim"]
 Monomial = tuple[Factor, ...]
 
-LARGEST = 1000  # symbols, numbers and operators in one dimension
-LARGEST_NUMBER = 2**127  # among them
-DEEPEST = 40  # `//`, `%`, `max` and `min` within each other
-LONGEST_TEXT = 20_000  # characters that `parse` reads
+MAX_TERMS = 1000  # symbols, numbers and operators in one dimension
+MAX_NUMBER = 2**127  # among them
+MAX_DEPTH = 40  # `//`, `%`, `max` and `min` within each other
+MAX_TEXT_LENGTH = 20_000  # characters that `parse` reads
 
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "//": lambda a, b: a // b,
@@ -52,12 +52,12 @@ class SymbolicDim:
         opaque = [factor for monomial, _ in self.terms for factor in monomial if not isinstance(factor, str)]
         self.size: int = sum(1 + len(m) for m, _ in self.terms) + sum(a.size + b.size for _, a, b in opaque)
         self.depth: int = 1 + max((max(a.depth, b.depth) for _, a, b in opaque), default=0)
-        if any(abs(c) >= LARGEST_NUMBER for _, c in self.terms):
+        if any(abs(c) >= MAX_NUMBER for _, c in self.terms):
             raise ShapeError("a symbolic dimension got a coefficient of 128 bits or more")
-        if self.size > LARGEST or self.depth > DEEPEST:
+        if self.size > MAX_TERMS or self.depth > MAX_DEPTH:
             raise ShapeError(
-                f"a symbolic dimension became an expression of {self.size} parts, {self.depth} deep; at most {LARGEST} "
-                f"and {DEEPEST} are kept. Declare fewer of the dimensions that it is made of as symbolic"
+                f"a symbolic dimension became an expression of {self.size} parts, {self.depth} deep; at most "
+                f"{MAX_TERMS} and {MAX_DEPTH} are kept. Declare fewer of the dimensions that it is made of as symbolic"
             )
 
     def __add__(self, other: Dim) -> Dim:
@@ -73,7 +73,7 @@ class SymbolicDim:
             return NotImplemented
         terms: dict[Monomial, int] = {}
         factor = _symbolic(other)
-        if len(self.terms) * len(factor.terms) > LARGEST:
+        if len(self.terms) * len(factor.terms) > MAX_TERMS:
             raise ShapeError(
                 f"the product of symbolic dimensions of {len(self.terms)} and {len(factor.terms)} terms is too long"
             )
@@ -215,13 +215,13 @@ class SymbolicDim:
         return found
 
 
-class Use(str):
+class DimUsage(str):
     """In place of what a dimension is compared with: as what else Python uses it."""
 
 
-AS_KEY = Use("a key of a dict or set")
-AS_TEXT = Use("a text")
-AS_CLASS = Use("a decision by `isinstance`")
+AS_KEY = DimUsage("a key of a dict or set")
+AS_TEXT = DimUsage("a text")
+AS_CLASS = DimUsage("a decision by `isinstance`")
 
 
 class _Asked(threading.local):
@@ -242,7 +242,7 @@ def answering(
 
     Args:
         number: called with the dimension and what needs it; it raises.
-        comparing: called with the dimension and what it doesn't equal, or a `Use` of it; it may raise.
+        comparing: called with the dimension and what it doesn't equal, or a `DimUsage` of it; it may raise.
     """
     before = _asked.number, _asked.comparing
     _asked.number, _asked.comparing = number, comparing
@@ -332,7 +332,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 def parse(text: str) -> Dim:
     """The dimension that `str` wrote, e.g. `"2*batch + 1"`, `"(s0 + 1)//2"`; `ValueError` for anything else."""
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_LENGTH:
         raise ValueError(f"not a dimension: {text[:40]!r}... of {len(text)} characters")
     try:
         dim = _from_ast(ast.parse(text, mode="eval").body)
@@ -344,7 +344,7 @@ def parse(text: str) -> Dim:
         MemoryError,
     ) as error:
         raise ValueError(f"not a dimension: {text[:200]!r}") from error
-    if isinstance(dim, int) and abs(dim) >= LARGEST_NUMBER:
+    if isinstance(dim, int) and abs(dim) >= MAX_NUMBER:
         raise ValueError(f"not a dimension: {text[:200]!r}")
     return dim
 

@@ -14,7 +14,7 @@ from ..lazy import provided
 from ..tree import Structure, positional, sequence
 from ..visible import visible_name
 from .sizes import Reading, input_symbols, readings
-from .types import Buffer, CellCall, Constant, DTypeLike, Node, Parameter, Value
+from .types import Buffer, CellCall, Constant, DTypeLike, Node, ProgramParameter, Value
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -56,7 +56,7 @@ class Program:
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     nodes: tuple[Node, ...]
-    parameters: dict[str, Parameter]
+    parameters: dict[str, ProgramParameter]
     buffers: dict[str, Buffer]
     constants: tuple[Constant, ...]
     calls: tuple[CellCall, ...]
@@ -80,9 +80,9 @@ class Program:
         def save(self, path: str | PathLike[str]) -> None:
             """Write to a file that `runtime.load` reads."""
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[ProgramCell]:
         """The Cells, one per call, parents before children; each can be cut out and run alone."""
-        return [Cell(self, number) for number in range(len(self.calls))]
+        return [ProgramCell(self, number) for number in range(len(self.calls))]
 
     def __repr__(self) -> str:
         root = visible_name(self.calls[0].class_name) if self.calls else "?"
@@ -108,7 +108,7 @@ class Program:
     @cached_property
     def constant_data(self) -> dict[Value, Array]:
         """Data of constants, parameters and buffers, each in its value's dtype."""
-        stored: list[Constant | Parameter | Buffer] = [
+        stored: list[Constant | ProgramParameter | Buffer] = [
             *self.constants,
             *self.parameters.values(),
             *self.buffers.values(),
@@ -137,7 +137,7 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class ProgramCell:
     """One call of one Cell of a program.
 
     Attributes:

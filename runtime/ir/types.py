@@ -24,7 +24,7 @@ INT32: np.dtype[Any] = np.dtype(np.int32)
 INT64: np.dtype[Any] = np.dtype(np.int64)
 BOOL: np.dtype[Any] = np.dtype(np.bool_)
 
-MOST_DIMENSIONS = 64  # NumPy has no arrays of more
+MAX_RANK = 64  # NumPy has no arrays of more
 
 DTypeLike = Any  # a name such as "bfloat16", a NumPy dtype or scalar type
 Attributes = Mapping[str, Any]  # bool, int, float, str, None, dtype, Dim, or tuples of these
@@ -63,8 +63,8 @@ class Type:
     shape: tuple[Dim, ...]
 
     def __post_init__(self) -> None:
-        if len(self.shape) > MOST_DIMENSIONS:
-            raise ShapeError(f"there are tensors of at most {MOST_DIMENSIONS} dimensions, not of {len(self.shape)}")
+        if len(self.shape) > MAX_RANK:
+            raise ShapeError(f"there are tensors of at most {MAX_RANK} dimensions, not of {len(self.shape)}")
 
     @property
     def rank(self) -> int:
@@ -160,7 +160,7 @@ class CellCall:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Parameter:
+class ProgramParameter:
     """A trainable (or frozen) tensor of a program, by its qualified name.
 
     `aliases` are the other qualified names of a parameter that several modules share.

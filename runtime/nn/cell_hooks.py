@@ -176,13 +176,13 @@ def _begin(cell: Hookable, args: Args, hooks: dict[int, Any], arrived_at_outputs
     recording = tape.current()
     tracked = [recording is not None and x.number_on(recording) is not None for x in tensors]
 
-    def pull(arrived: list[Any]) -> Sequence[Any]:
+    def pull(output_cotangents: list[Any]) -> Sequence[Any]:
         if not arrived_at_outputs:  # no gradient reached this Cell
-            return arrived
+            return output_cotangents
         grad_output = arrived_at_outputs.pop()
         gradients: Args = tuple(
             zeros_like(x) if g is None and of_interest else g
-            for x, g, of_interest in zip(tensors, arrived, tracked, strict=True)
+            for x, g, of_interest in zip(tensors, output_cotangents, tracked, strict=True)
         )
         for key, hook in hooks.items():
             if key in cell._backward_hooks:
@@ -199,8 +199,8 @@ def _at_outputs(output: Any, see: Any) -> Any:
     """Let `see` replace the gradients that arrive at the output tensors."""
     tensors = tuple(tensors_in(output))
 
-    def pull(arrived: list[Any]) -> Sequence[Any]:
-        gradients = tuple(zeros_like(x) if g is None else g for x, g in zip(tensors, arrived, strict=True))
+    def pull(output_cotangents: list[Any]) -> Sequence[Any]:
+        gradients = tuple(zeros_like(x) if g is None else g for x, g in zip(tensors, output_cotangents, strict=True))
         replaced: Sequence[Any] = see(gradients)
         return replaced
 

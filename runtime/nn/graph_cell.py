@@ -19,12 +19,12 @@ from ..ir.program import Program
 from ..ir.types import Node, Value, is_floating
 from ..ops import elementwise
 from ..ops.registry import get
-from ..precision import casting, overruled_dtype
+from ..precision import casting, overridden_dtype
 from ..programs.call import as_array
 from ..programs.evaluation import Evaluation
 from ..programs.interpreter import FAILURES, bind, failure
 from ..programs.plan import Step, plan
-from ..tensor_like import Operand
+from ..tensor_like import TensorLike
 from .cell import Cell
 
 
@@ -100,7 +100,7 @@ class GraphCell(Cell):
         program = self._graph.program
         given = tree.match_call(program.arguments, args, kwargs)
         inputs = [
-            _in_dtype_of(value, x if isinstance(x, Operand) else wrapped(as_array(x)))
+            _in_dtype_of(value, x if isinstance(x, TensorLike) else wrapped(as_array(x)))
             for value, x in zip(program.inputs, given, strict=True)
         ]
         run = _Run(self._graph, bind(program, inputs))
@@ -188,8 +188,8 @@ class _Graph:
         trace = current()
         if trace is not None:
             return {c.value: wrapped(trace.builder.constant(c.data, c.value.dtype)) for c in self.program.constants}
-        exact = [c for c in self.program.constants if overruled_dtype(c.value.dtype) != c.value.dtype]
-        return self._constants | {c.value: wrapped(c.data.astype(overruled_dtype(c.value.dtype))) for c in exact}
+        exact = [c for c in self.program.constants if overridden_dtype(c.value.dtype) != c.value.dtype]
+        return self._constants | {c.value: wrapped(c.data.astype(overridden_dtype(c.value.dtype))) for c in exact}
 
     def cell(self, path: str) -> Cell:
         """The Cell that is at a path now; `UsageError` if there is none any more."""

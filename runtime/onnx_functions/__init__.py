@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from . import broadcasting, creating, images, reducing, resizing, selecting, shaping, signals, texts
-from .registry import Recipe, get_recipe, recipe
+from . import broadcasting, creating, images, reducing, resizing, selecting, shaping, signals, tfidf
+from .registry import OnnxFunction, get_onnx_function, onnx_function
 
 __all__ = [
-    "Recipe",
+    "OnnxFunction",
     "broadcasting",
     "creating",
-    "get_recipe",
+    "get_onnx_function",
     "images",
-    "recipe",
+    "onnx_function",
     "reducing",
     "resizing",
     "selecting",
     "shaping",
     "signals",
-    "texts",
+    "tfidf",
 ]

@@ -9,11 +9,11 @@ import numpy as np
 from ..ir.types import is_floating
 from ..ops import comparison, elementwise, linear, rounding, slicing
 from ..ops.registry import Op, Tensor
-from .registry import recipe
+from .registry import onnx_function
 
 
 def _enter(name: str, op: Op) -> None:
-    @recipe(name)
+    @onnx_function(name)
     def apply(A: Tensor, B: Tensor) -> Any:
         return op(A, B)
 
@@ -41,7 +41,7 @@ for _name, _op in {
     _enter(_name, _op)
 
 
-@recipe("Div")
+@onnx_function("Div")
 def div(A: Tensor, B: Tensor) -> Any:
     """Div-14: of integers, the quotient rounded towards zero."""
     if is_floating(A.dtype):
@@ -49,13 +49,13 @@ def div(A: Tensor, B: Tensor) -> Any:
     return rounding.floor_divide(elementwise.sub(A, rounding.fmod(A, B)), B)
 
 
-@recipe("Mod")
+@onnx_function("Mod")
 def mod(A: Tensor, B: Tensor, *, fmod: int = 0) -> Any:
     """Mod-13: with the sign of the divisor, or with `fmod` of the dividend."""
     return rounding.fmod(A, B) if fmod else rounding.remainder(A, B)
 
 
-@recipe("Pow")
+@onnx_function("Pow")
 def pow(X: Tensor, Y: Tensor) -> Any:
     """Pow-15: of the dtype of X."""
     if X.dtype == Y.dtype:
@@ -67,19 +67,19 @@ def pow(X: Tensor, Y: Tensor) -> Any:
     return elementwise.cast(power, dtype=X.dtype)
 
 
-@recipe("MatMul")
+@onnx_function("MatMul")
 def matmul(A: Tensor, B: Tensor) -> Any:
     """MatMul-13."""
     return linear.matmul(A, B)
 
 
-@recipe("Concat")
+@onnx_function("Concat")
 def concat(*inputs: Tensor, axis: int) -> Any:
     """Concat-13."""
     return slicing.concat(*inputs, axis=axis)
 
 
-@recipe("Where")
+@onnx_function("Where")
 def where(condition: Tensor, X: Tensor, Y: Tensor) -> Any:
     """Where-16."""
     return elementwise.where(condition, X, Y)

@@ -13,24 +13,24 @@ import numpy as np
 from ..ops import comparison, creation, elementwise, shaping, slicing
 from ..ops.common import normalize_axis
 from ..ops.registry import Tensor
-from ..tracing import Traced
-from .registry import recipe
+from ..tracing import SymbolicTensor
+from .registry import onnx_function
 from .shaping import scalar
 
 
-@recipe("Range", "start", "limit", "delta")
+@onnx_function("Range", "start", "limit", "delta")
 def range(start: Any, limit: Any, delta: Any, *, dtype: np.dtype[Any]) -> Any:
     """Range-11."""
     return creation.arange(start=scalar(start), stop=scalar(limit), step=scalar(delta), dtype=dtype)
 
 
-@recipe("ConstantOfShape", "input")
+@onnx_function("ConstantOfShape", "input")
 def constant_of_shape(input: tuple[int, ...], *, value: Any, dtype: np.dtype[Any]) -> Any:
     """ConstantOfShape-9."""
     return creation.full(shape=input, value=value, dtype=dtype)
 
 
-@recipe("OneHot", "depth")
+@onnx_function("OneHot", "depth")
 def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> Any:
     """OneHot-11: `values` are (off, on); negative indices count from the end, those out of range are off."""
     count = scalar(depth)
@@ -59,6 +59,8 @@ def builtin_range(stop: int) -> Any:
 
 def _counting(like: Tensor, count: Any, shape: tuple[Any, ...]) -> Any:
     attributes = {"start": 0, "stop": count, "step": 1, "dtype": like.dtype}
-    make = functools.partial(like.builder.create, creation.arange) if isinstance(like, Traced) else creation.arange
+    make = (
+        functools.partial(like.builder.create, creation.arange) if isinstance(like, SymbolicTensor) else creation.arange
+    )
     counted = make(**attributes)
     return shaping.reshape(counted, shape=shape)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import INT64
-from ..memory import require_table
+from ..memory import check_table_size
 from ..ops import creation, elementwise, indexing, linear, reduction, shaping, slicing
 from ..ops.registry import Array, Tensor, require
-from .registry import recipe
+from .registry import onnx_function
 from .shaping import scalar
 
 
-@recipe("RoiAlign", "rois", "batch_indices", symbolic=False)
+@onnx_function("RoiAlign", "rois", "batch_indices", symbolic=False)
 def roi_align(
     X: Tensor, rois: Any, batch_indices: Any, *, coordinate_transformation_mode: str = "half_pixel",
     mode: str = "avg", output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0,
@@ -49,7 +49,7 @@ def _samples(
     first, last = start * scale - offset, end * scale - offset
     length = last - first if aligned else max(last - first, 1.0)
     count = ratio if ratio > 0 else max(math.ceil(length / bins), 1)
-    require_table(bins * count, size)
+    check_table_size(bins * count, size)
     step = length / bins
     places = first + (np.arange(bins)[:, None] + (np.arange(count) + 0.5) / count) * step
     places = places.reshape(-1)
@@ -87,7 +87,7 @@ def _corners(weights: Array) -> tuple[Array, Array]:
     return first, weights - first
 
 
-@recipe(
+@onnx_function(
     "NonMaxSuppression", "boxes", "scores", "max_output_boxes_per_class", "iou_threshold", "score_threshold",
     symbolic=False,
 )  # fmt: skip
@@ -133,7 +133,7 @@ def _overlaps(box: Array, area: Any, others: Array, areas: Array) -> Array:
     return ratio
 
 
-@recipe("Col2Im", "image_shape", "block_shape", symbolic=False)
+@onnx_function("Col2Im", "image_shape", "block_shape", symbolic=False)
 def col2im(
     input: Tensor, image_shape: Any, block_shape: Any, *, dilations: Any = None, pads: Any = None, strides: Any = None
 ) -> Any:
@@ -143,7 +143,7 @@ def col2im(
     dilations, strides = dilations or ones, strides or ones
     pads = pads or (0,) * (2 * rank)
     padded = [size + pads[i] + pads[i + rank] for i, size in enumerate(image_shape)]
-    require_table(*padded, *block_shape)
+    check_table_size(*padded, *block_shape)
     flat = np.zeros((), np.int64)
     taps, starts = [], []
     for size, block, dilation, stride in zip(padded, block_shape, dilations, strides, strict=True):
@@ -163,11 +163,11 @@ def col2im(
     return slicing.slice(image, starts=tuple(pads[:rank]), stops=stops, steps=ones, axes=tuple(range(2, 2 + rank)))
 
 
-@recipe("AffineGrid", "size", symbolic=False)
+@onnx_function("AffineGrid", "size", symbolic=False)
 def affine_grid(theta: Tensor, size: Any, *, align_corners: int = 0) -> Any:
     """AffineGrid-20: where an affine map (batch, 2, 3) or (batch, 3, 4) takes the points of an image."""
     spatial = size[2:]
-    require_table(*spatial)
+    check_table_size(*spatial)
     axes = []
     for count in spatial:
         n = np.arange(count)
@@ -181,7 +181,7 @@ def affine_grid(theta: Tensor, size: Any, *, align_corners: int = 0) -> Any:
     return shaping.reshape(grid, shape=(theta.shape[0], *spatial, len(spatial)))
 
 
-@recipe("MaxUnpool", "output_shape")
+@onnx_function("MaxUnpool", "output_shape")
 def max_unpool(
     X: Tensor, I: Tensor, output_shape: Any = None, *, kernel_shape: Any, pads: Any = None, strides: Any = None
 ) -> Any:

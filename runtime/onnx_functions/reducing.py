@@ -12,13 +12,13 @@ from ..ir.types import BOOL, FLOAT32, INT32, is_floating
 from ..ops import creation, elementwise, products, reduction
 from ..ops.common import normalize_axes
 from ..ops.registry import Tensor
-from .registry import recipe
+from .registry import onnx_function
 
 
 def _reduce(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
     """Enter the recipe of a reduction; `body` gets the tensor, its axes and `keepdims`."""
 
-    @recipe(name, "axes")
+    @onnx_function(name, "axes")
     def reduce(data: Tensor, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
         if not axes and noop_with_empty_axes:
             return body(data, (), False)

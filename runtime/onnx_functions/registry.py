@@ -1,8 +1,9 @@
-"""The table of recipes: ONNX operators whose result has a shape that values of their operands decide.
+"""The table of functions: ONNX operators whose result has a shape that values of their operands decide.
 
 A recipe is a plain function of tensors and of contents (Python numbers, or tuples of them), written with ops, with the
 operands of the operator's newest version in order as positional parameters and its attributes as keyword-only ones.
-An importer calls it with contents that it knows, symbolic sizes included; the op `by_value` calls it when the program
+An importer calls it with contents that it knows, symbolic sizes included; the op `runtime_shaped` calls it when the
+program
 runs.
 """
 
@@ -19,7 +20,7 @@ Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class OnnxFunction:
     """An entry of the table.
 
     Attributes:
@@ -37,25 +38,25 @@ class Recipe:
         return [self.structural[min(i, len(self.structural) - 1)] for i in range(count)]
 
 
-_RECIPES: dict[str, Recipe] = {}
+_FUNCTIONS: dict[str, OnnxFunction] = {}
 
 
-def recipe(operator: str, *contents: str, symbolic: bool = True) -> Callable[[Function], Function]:
+def onnx_function(operator: str, *contents: str, symbolic: bool = True) -> Callable[[Function], Function]:
     """Enter a recipe for an ONNX operator, whose operands named in `contents` are structural."""
 
     def enter(function: Function) -> Function:
         parameters = inspect.signature(function).parameters.values()
         names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
-        if operator in _RECIPES or not set(contents) <= set(names):
+        if operator in _FUNCTIONS or not set(contents) <= set(names):
             raise ValueError(f"recipe {operator!r} is taken, or has not all operands {contents}")
-        _RECIPES[operator] = Recipe(function, tuple(name in contents for name in names), symbolic)
+        _FUNCTIONS[operator] = OnnxFunction(function, tuple(name in contents for name in names), symbolic)
         return function
 
     return enter
 
 
-def get_recipe(operator: str) -> Recipe:
+def get_onnx_function(operator: str) -> OnnxFunction:
     """The recipe for an ONNX operator; `ProgramError` if there is none."""
-    if operator not in _RECIPES:
+    if operator not in _FUNCTIONS:
         raise ProgramError(f"there is no recipe for {operator!r}")
-    return _RECIPES[operator]
+    return _FUNCTIONS[operator]

@@ -1,4 +1,4 @@
-"""Recipe for ONNX Resize: interpolation as a product with one matrix per axis."""
+"""OnnxFunction for ONNX Resize: interpolation as a product with one matrix per axis."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..ir.types import FLOAT64, is_floating
-from ..memory import require_table
+from ..memory import check_table_size
 from ..ops import elementwise, indexing, linear, shaping
 from ..ops.registry import Array, Tensor, require
-from .registry import recipe
+from .registry import onnx_function
 from .shaping import normalized
 
 
-@recipe("Resize", "roi", "scales", "sizes")
+@onnx_function("Resize", "roi", "scales", "sizes")
 def resize(
     x: Tensor,
     roi: Any = None,
@@ -81,7 +81,7 @@ def _scales_and_sizes(old: list[Any], scales: Any, sizes: Any, policy: str) -> t
 
 def _positions(old: int, new: int, scale: float, mode: str, crop: tuple[float, float] | None) -> Array:
     """Where each result lies in the source, by `coordinate_transformation_mode`."""
-    require_table(new)
+    check_table_size(new)
     i = np.arange(new, dtype=np.float64)
     match mode:
         case "half_pixel":
@@ -125,7 +125,7 @@ def _weights(
     places: Array, old: int, scale: float, mode: str, nearest_mode: str, a: float, antialias: int, exclude: int
 ) -> Array:
     """The weights `(results, old)` of the source elements; positions beyond the ends count as those at the ends."""
-    require_table(len(places), old)
+    check_table_size(len(places), old)
     weights = np.zeros((len(places), old))
     rows = np.arange(len(places))
     if mode == "nearest":

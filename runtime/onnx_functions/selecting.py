@@ -10,11 +10,11 @@ from ..ir.dims import product
 from ..ops import indexing, shaping, sorting
 from ..ops.common import normalize_axis
 from ..ops.registry import Tensor, require
-from .registry import recipe
+from .registry import onnx_function
 from .shaping import scalar
 
 
-@recipe("TopK", "k")
+@onnx_function("TopK", "k")
 def topk(x: Tensor, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
     """TopK-11: values and their indices; a sort where it takes all elements, as equal ones keep their order there."""
     count, axis = scalar(k), normalize_axis(axis, x.ndim)
@@ -23,7 +23,7 @@ def topk(x: Tensor, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1
     return sorting.topk(x, k=count, axis=axis, largest=bool(largest), sorted=bool(sorted))
 
 
-@recipe("Compress", "condition")
+@onnx_function("Compress", "condition")
 def compress(input: Tensor, condition: Any, *, axis: int | None = None) -> Any:
     """Compress-11: the slices (without `axis`: the elements) where the condition holds."""
     if axis is None:

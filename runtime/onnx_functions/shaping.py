@@ -10,15 +10,15 @@ from ..ops import scanning, slicing
 from ..ops import shaping as ops
 from ..ops.common import broadcast_shapes, normalize_axes, normalize_axis
 from ..ops.registry import Tensor, require
-from .registry import recipe
+from .registry import onnx_function
 
-MOST_PIECES = 2**16  # of a split
+MAX_PIECES = 2**16  # of a split
 
 Dims = tuple[Dim, ...]
 END = 2**31 - 1  # what exporters write for "to the end", at least
 
 
-@recipe("Reshape", "shape")
+@onnx_function("Reshape", "shape")
 def reshape(data: Tensor, shape: Dims, *, allowzero: int = 0) -> Any:
     """Reshape-25: 0 keeps a size (unless `allowzero`), -1 takes what is left."""
     target = list(shape)
@@ -37,7 +37,7 @@ def reshape(data: Tensor, shape: Dims, *, allowzero: int = 0) -> Any:
     return ops.reshape(data, shape=tuple(target))
 
 
-@recipe("Slice", "starts", "ends", "axes", "steps")
+@onnx_function("Slice", "starts", "ends", "axes", "steps")
 def slice(data: Tensor, starts: Dims, ends: Dims, axes: Any = None, steps: Any = None) -> Any:
     """Slice-13: negative bounds count from the end, those beyond it are moved there; a negative step goes backwards."""
     axes = tuple(range(len(starts))) if axes is None else axes
@@ -99,21 +99,21 @@ def normalized(axes: Any, rank: int) -> tuple[int, ...]:
     return found
 
 
-@recipe("Expand", "shape")
+@onnx_function("Expand", "shape")
 def expand(input: Tensor, shape: Dims) -> Any:
     """Expand-13: broadcasting in both directions."""
     target = broadcast_shapes(tuple(input.shape), shape)
     return input if target == tuple(input.shape) else ops.expand(input, shape=target)
 
 
-@recipe("Tile", "repeats")
+@onnx_function("Tile", "repeats")
 def tile(input: Tensor, repeats: Dims) -> Any:
     """Tile-13."""
     require(len(repeats) == input.ndim, f"needed {input.ndim} repeats, given {len(repeats)}")
     return slicing.tile(input, repeats=repeats)
 
 
-@recipe("Squeeze", "axes")
+@onnx_function("Squeeze", "axes")
 def squeeze(data: Tensor, axes: Any = None) -> Any:
     """Squeeze-13: all axes of size 1 without `axes`."""
     if axes is None:
@@ -128,7 +128,7 @@ def squeeze(data: Tensor, axes: Any = None) -> Any:
     return ops.reshape(data, shape=tuple(size for axis, size in enumerate(data.shape) if axis not in drop))
 
 
-@recipe("Unsqueeze", "axes")
+@onnx_function("Unsqueeze", "axes")
 def unsqueeze(data: Tensor, axes: Any) -> Any:
     """Unsqueeze-13: the axes are those of the result."""
     axes = (axes,) if isinstance(axes, int) else axes
@@ -141,7 +141,7 @@ def unsqueeze(data: Tensor, axes: Any) -> Any:
 _PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 
-@recipe("Pad", "pads", "constant_value", "axes")
+@onnx_function("Pad", "pads", "constant_value", "axes")
 def pad(data: Tensor, pads: Dims, constant_value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
     """Pad-19: `pads` hold what is added before each of the axes, then what is added after; negative ones crop."""
     require(mode in _PAD_MODES, f"mode {mode!r} is none of {', '.join(_PAD_MODES)}")
@@ -180,7 +180,7 @@ def _at_most(padding: Dim, limit: Dim) -> Dim:
     return min(padding, limit) if isinstance(padding, int) and isinstance(limit, int) else padding
 
 
-@recipe("CenterCropPad", "shape")
+@onnx_function("CenterCropPad", "shape")
 def center_crop_pad(input_data: Tensor, shape: Dims, *, axes: Any = None) -> Any:
     """CenterCropPad-18: cropped or padded with zeros about the centre."""
     axes = tuple(range(input_data.ndim)) if axes is None else normalized(axes, input_data.ndim)
@@ -197,13 +197,13 @@ def center_crop_pad(input_data: Tensor, shape: Dims, *, axes: Any = None) -> Any
     return slicing.pad(input_data, before=tuple(before), after=tuple(after))
 
 
-@recipe("Split", "split")
+@onnx_function("Split", "split")
 def split(input: Tensor, split: Any = None, *, axis: int = 0, num_outputs: int = 0) -> Any:
     """Split-18: into pieces of given sizes, or into `num_outputs` of one size, the last of which may be smaller."""
     at = normalize_axis(axis, input.ndim)
     size = input.shape[at]
     if split is None:
-        require(0 < num_outputs <= MOST_PIECES, f"needed sizes, or 1 to {MOST_PIECES} outputs, given {num_outputs}")
+        require(0 < num_outputs <= MAX_PIECES, f"needed sizes, or 1 to {MAX_PIECES} outputs, given {num_outputs}")
         piece = (size + num_outputs - 1) // num_outputs
         split = (*(piece,) * (num_outputs - 1), size - piece * (num_outputs - 1))
     parts, start = [], 0
@@ -216,7 +216,7 @@ def split(input: Tensor, split: Any = None, *, axis: int = 0, num_outputs: int =
     return tuple(parts)
 
 
-@recipe("Trilu", "k")
+@onnx_function("Trilu", "k")
 def trilu(input: Tensor, k: Any = None, *, upper: int = 1) -> Any:
     """Trilu-14."""
     limit = 2**30  # further than any diagonal lies
@@ -231,13 +231,13 @@ def scalar(contents: Any, default: Any = None) -> Any:
     return default if contents is None else contents
 
 
-@recipe("CumSum", "axis")
+@onnx_function("CumSum", "axis")
 def cumsum(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
     """CumSum-14: from the other end if `reverse`, without the element itself if `exclusive`."""
     return _cumulative(x, axis, exclusive, reverse, scanning.cumsum, 0)
 
 
-@recipe("CumProd", "axis")
+@onnx_function("CumProd", "axis")
 def cumprod(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
     """CumProd-26: as CumSum, of products."""
     return _cumulative(x, axis, exclusive, reverse, scanning.cumprod, 1)

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
-from ..memory import require_table
+from ..memory import check_table_size
 from ..ops import elementwise, indexing, linear, shaping, slicing
 from ..ops.common import normalize_axis
 from ..ops.registry import Array, Tensor, require
-from .registry import recipe
+from .registry import onnx_function
 from .shaping import scalar
 
 
-@recipe("DFT", "dft_length", "axis", symbolic=False)
+@onnx_function("DFT", "dft_length", "axis", symbolic=False)
 def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0) -> Any:
     """DFT-20: over an axis of real numbers (..., 1) or pairs (..., 2); a product with a matrix of roots of unity."""
     at = normalize_axis(scalar(axis, -2), input.ndim)
@@ -28,7 +28,7 @@ def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int
     taken = length // 2 + 1 if inverse and onesided else length
     x = _resized(input, at, taken)
     given = length // 2 + 1 if onesided and not inverse else length
-    require_table(given, taken)
+    check_table_size(given, taken)
     angles = 2 * math.pi * (np.outer(np.arange(given), np.arange(taken)) % length) / length
     cos, sin = np.cos(angles), np.sin(angles)
     if inverse:
@@ -70,7 +70,7 @@ def _applied(x: Tensor, axis: int, matrix: Array) -> Any:
     return shaping.transpose(y, permutation=tuple(order.index(i) for i in range(x.ndim)))
 
 
-@recipe("STFT", "frame_step", "frame_length", symbolic=False)
+@onnx_function("STFT", "frame_step", "frame_length", symbolic=False)
 def stft(
     signal: Tensor, frame_step: Any, window: Tensor | None = None, frame_length: Any = None, *, onesided: int = 1
 ) -> Any:
@@ -81,7 +81,7 @@ def stft(
     size = signal.shape[1]
     require(isinstance(size, int), f"needed a known length, given {tuple(signal.shape)}")
     count = (size - length) // step + 1
-    require_table(count, length)
+    check_table_size(count, length)
     places = np.arange(count)[:, None] * step + np.arange(length)
     frames = indexing.take(signal, places, axis=1)
     if window is not None:
@@ -92,10 +92,10 @@ def stft(
 def _enter_window(name: str, coefficients: tuple[float, ...]) -> None:
     """A sum of cosines a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N) - ..."""
 
-    @recipe(name, "size", symbolic=False)
+    @onnx_function(name, "size", symbolic=False)
     def window(size: Any, *, dtype: np.dtype[Any], periodic: int = 1) -> Any:
         count = scalar(size)
-        require_table(count)
+        check_table_size(count)
         n = np.arange(count) / max(count if periodic else count - 1, 1)
         waves = [(-1) ** k * a * np.cos(2 * math.pi * k * n) for k, a in enumerate(coefficients)]
         return np.sum(waves, axis=0).astype(dtype)
@@ -108,7 +108,7 @@ _enter_window("HammingWindow", (25 / 46, 21 / 46))
 _enter_window("BlackmanWindow", (0.42, 0.5, 0.08))
 
 
-@recipe(
+@onnx_function(
     "MelWeightMatrix", "num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz",
     symbolic=False,
 )  # fmt: skip
@@ -119,7 +119,7 @@ def mel_weight_matrix(
     """MelWeightMatrix-17: triangles, evenly spaced in mels, over the bins of a spectrum."""
     bins, length = scalar(num_mel_bins), scalar(dft_length)
     low, high = (2595 * math.log10(1 + scalar(edge) / 700) for edge in (lower_edge_hertz, upper_edge_hertz))
-    require_table(bins, length)
+    check_table_size(bins, length)
     mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
     edges = ((length + 1) * (700 * (10 ** (mels / 2595) - 1)) // scalar(sample_rate)).astype(np.int64)
     places = np.arange(length // 2 + 1)[:, None]

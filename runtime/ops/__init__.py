@@ -62,7 +62,7 @@ from . import (
     traced_methods,
     trigonometry,
 )
-from .higher_order import by_value, control_flow, loops, onnx_function, own_gradient
+from .higher_order import control_flow, loops, onnx_function, own_gradient, runtime_shaped
 from .linear_algebra import matrix, matrix_functions, orthogonal, spectral, symmetric, triangular
 from .registry import Op, all_ops, get
 
@@ -76,7 +76,6 @@ __all__ = [
     "batch_normalization",
     "bits",
     "boundary",
-    "by_value",
     "comparison",
     "complex_numbers",
     "contraction",
@@ -117,6 +116,7 @@ __all__ = [
     "resize",
     "rnn",
     "rounding",
+    "runtime_shaped",
     "scanning",
     "self_gated",
     "shaping",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..ir.dims import Dim, SymbolicDim
-from ..tracing import Traced
+from ..tracing import SymbolicTensor
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 Number = bool | int | float | SymbolicDim
@@ -79,7 +79,7 @@ def _(graph: OnnxGraph, *, start: Number, stop: Number, step: int | float, dtype
 def full_like(x: Tensor, value: Number, shape: tuple[Dim, ...] | None = None) -> Any:
     """A tensor of the dtype and shape of `x` (or of `shape`) with `value` everywhere, traced if `x` is."""
     attributes = {"shape": tuple(x.shape) if shape is None else shape, "value": value, "dtype": x.dtype}
-    return x.builder.create(full, **attributes) if isinstance(x, Traced) else full(**attributes)
+    return x.builder.create(full, **attributes) if isinstance(x, SymbolicTensor) else full(**attributes)
 
 
 def _length(start: Number, stop: Number, step: int | float) -> Dim:

@@ -19,7 +19,7 @@ Array = Any  # an array, or what stands for one: see `onnx_arrays`
 SHIFT = 10
 """Where the series are used: smaller arguments are brought above it by recurrence."""
 
-MOST_TERMS = 1_000_000
+MAX_TERMS = 1_000_000
 """Of the zeta function, below 0."""
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
@@ -95,7 +95,7 @@ def zeta(s: Array, q: Array) -> Array:
     def add(k: Any, total: Array, s: Array, q: Array, steps: Array) -> tuple[Array, ...]:
         return k < steps, total + np.where(k <= steps, (q + (k - 1.0)) ** -s, 0.0)
 
-    (total,) = repeated(add, (0.0 * steps,), (s, q, steps), MOST_TERMS)  # up to the first term that isn't below 0
+    (total,) = repeated(add, (0.0 * steps,), (s, q, steps), MAX_TERMS)  # up to the first term that isn't below 0
     total = total + _zeta_above_zero(s, q + steps)
     total = np.where((q <= 0.0) & ~whole, np.nan, total)
     total = np.where((q <= 0.0) & (q == np.floor(q)), np.inf, total)

@@ -96,8 +96,8 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
     recurrent, below = walk.apart(weight_hh)
 
     def step(w: Writer, valid: str, g_h: str, *slices: str) -> tuple[tuple[str], tuple[str, str]]:
-        r, z, n, state_n, before, *arrived = slices
-        of_step = w("Add", g_h, arrived[0]) if arrived else g_h
+        r, z, n, state_n, before, *output_cotangents = slices
+        of_step = w("Add", g_h, output_cotangents[0]) if output_cotangents else g_h
         of_step = w("Where", valid, of_step, 0.0) if valid else of_step
         by_z, not_z = w("Mul", of_step, z), w("Sub", 1.0, z)
         g_n = w("Mul", w("Mul", of_step, not_z), w("Sub", 1.0, w("Mul", n, n)))

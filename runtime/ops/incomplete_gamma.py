@@ -17,7 +17,7 @@ from .onnx_arrays import repeated
 Array = Any  # an array, or what stands for one: see `onnx_arrays`
 
 EPSILON = 2.0**-54
-MOST_TERMS = 100_000  # enough for a up to 1e8
+MAX_TERMS = 100_000  # enough for a up to 1e8
 TINY = 1e-300
 
 
@@ -57,7 +57,7 @@ def _series(a: Array, x: Array) -> Array:
         return term > EPSILON * total, total, term
 
     one = 1.0 + 0.0 * x
-    total, _ = repeated(add, (one, one), (a, x), MOST_TERMS)
+    total, _ = repeated(add, (one, one), (a, x), MAX_TERMS)
     return total * _factor(a, x) / a
 
 
@@ -84,7 +84,7 @@ def _fraction(a: Array, x: Array) -> Array:
         return np.absolute(change - 1.0) > EPSILON * 4.0, value * change, c, d
 
     first = 1.0 / (x + 1.0 - a)
-    value, _, _ = repeated(refine, (first, 1.0 / TINY + 0.0 * x, first), (a, x), MOST_TERMS)
+    value, _, _ = repeated(refine, (first, 1.0 / TINY + 0.0 * x, first), (a, x), MAX_TERMS)
     return value * _factor(a, x)
 
 

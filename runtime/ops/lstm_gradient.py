@@ -121,8 +121,8 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
     (recurrent, below), projection = walk.apart(weight_hh), transposed(graph, weight_hr) if weight_hr else ""
 
     def step(w: Writer, valid: str, g_h: str, g_c: str, *slices: str) -> tuple[tuple[str, str], tuple[str, ...]]:
-        i, f, g, o, before, squashed, *arrived = slices
-        of_step = w("Add", g_h, arrived[0]) if arrived else g_h
+        i, f, g, o, before, squashed, *output_cotangents = slices
+        of_step = w("Add", g_h, output_cotangents[0]) if output_cotangents else g_h
         of_step = w("Where", valid, of_step, 0.0) if valid else of_step
         of_hidden = w("MatMul", projection, of_step) if projection else of_step
         by_o = w("Mul", of_hidden, o)

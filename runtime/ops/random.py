@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, as_dtype, is_floating
-from ..tracing import Traced
+from ..tracing import SymbolicTensor
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
@@ -48,7 +48,7 @@ def observed(observer: Callable[[str, Array], Array]) -> Iterator[None]:
         _observed.by = before
 
 
-def drawn(op: str, array: Array) -> Array:
+def sampled(op: str, array: Array) -> Array:
     """What was drawn for an op, or what an observer puts in its place."""
     return array if _observed.by is None else _observed.by(op, array)
 
@@ -110,7 +110,7 @@ def _(*, shape: Shape, probability: float, dtype: DType) -> Type:
 
 @bernoulli.kernel
 def _(*, shape: tuple[int, ...], probability: float, dtype: DType) -> Array:
-    return drawn("bernoulli", np.asarray(_generator.random(shape) < probability).astype(dtype))
+    return sampled("bernoulli", np.asarray(_generator.random(shape) < probability).astype(dtype))
 
 
 bernoulli.no_vjp(NO_OPERAND)
@@ -163,7 +163,7 @@ def _(*, shape: tuple[int, ...], low: float, high: float, dtype: DType) -> Array
     # As many random bits as the dtype holds: a draw of more bits could be rounded to 1.
     steps = 2 ** _PRECISION[as_dtype(dtype)]
     draws = _generator.integers(0, steps, size=shape) / steps
-    return drawn("uniform", np.asarray(draws * (high - low) + low).astype(dtype))
+    return sampled("uniform", np.asarray(draws * (high - low) + low).astype(dtype))
 
 
 uniform.no_vjp(NO_OPERAND)
@@ -187,7 +187,7 @@ def _(*, shape: Shape, mean: float, deviation: float, dtype: DType) -> Type:
 
 @normal.kernel
 def _(*, shape: tuple[int, ...], mean: float, deviation: float, dtype: DType) -> Array:
-    return drawn("normal", np.asarray(_generator.normal(mean, deviation, size=shape)).astype(dtype))
+    return sampled("normal", np.asarray(_generator.normal(mean, deviation, size=shape)).astype(dtype))
 
 
 normal.no_vjp(NO_OPERAND)
@@ -212,7 +212,7 @@ def _(*, shape: Shape, rate: float, dtype: DType) -> Type:
 @exponential.kernel
 def _(*, shape: tuple[int, ...], rate: float, dtype: DType) -> Array:
     draws = _generator.exponential(1.0 / rate, size=shape).astype(dtype)
-    return drawn("exponential", np.asarray(np.maximum(draws, np.asarray(_SMALLEST[as_dtype(dtype)], dtype))))
+    return sampled("exponential", np.asarray(np.maximum(draws, np.asarray(_SMALLEST[as_dtype(dtype)], dtype))))
 
 
 exponential.no_vjp(NO_OPERAND)
@@ -238,7 +238,7 @@ def _(*, shape: Shape, low: int, high: int, dtype: DType) -> Type:
 
 @integers.kernel
 def _(*, shape: tuple[int, ...], low: int, high: int, dtype: DType) -> Array:
-    return drawn("integers", np.asarray(_generator.integers(low, high, size=shape)).astype(dtype))
+    return sampled("integers", np.asarray(_generator.integers(low, high, size=shape)).astype(dtype))
 
 
 integers.no_vjp(NO_OPERAND)
@@ -265,7 +265,7 @@ def _(probability: Type) -> Type:
 @bernoulli_each.kernel
 def _(probability: Array) -> Array:
     mask = np.asarray(_generator.random(probability.shape) < probability).astype(probability.dtype)
-    return drawn("bernoulli_each", mask)
+    return sampled("bernoulli_each", mask)
 
 
 @bernoulli_each.vjp
@@ -282,7 +282,7 @@ def _(graph: OnnxGraph, probability: str) -> str:
 def drawn_like(x: Tensor, draw: Op, shape: Shape | None = None, **attributes: Any) -> Any:
     """What `draw` (`bernoulli`, `uniform`, ...) gives for the dtype and shape of `x` (or `shape`), traced if `x` is."""
     complete = {"shape": tuple(x.shape) if shape is None else shape, "dtype": x.dtype, **attributes}
-    return x.builder.create(draw, **complete) if isinstance(x, Traced) else draw(**complete)
+    return x.builder.create(draw, **complete) if isinstance(x, SymbolicTensor) else draw(**complete)
 
 
 RANDOM_OPS = frozenset(

@@ -15,7 +15,7 @@ from ..ir.types import FLOAT32, FLOAT64, INT64, as_dtype, is_floating
 from . import random
 from .declaring import broadcast
 from .float64_forms import Writer
-from .random import NO_OPERAND, DType, Shape, drawn
+from .random import NO_OPERAND, DType, Shape, sampled
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
 _TINY = 1e-300
@@ -60,7 +60,7 @@ def _distribution(op: Op, draw: Callable[..., Array], onnx: Callable[..., str]) 
     @op.kernel
     def _(*, shape: tuple[int, ...], dtype: DType, **parameters: float) -> Array:
         numbers = draw(random.generator(), shape, **parameters)
-        return drawn(op.name, np.asarray(numbers).astype(dtype))
+        return sampled(op.name, np.asarray(numbers).astype(dtype))
 
     @op.onnx
     def _(graph: OnnxGraph, *, shape: Shape, dtype: DType, **parameters: float) -> str:
@@ -111,7 +111,7 @@ normal_each.vjp(_no_flow)
 @normal_each.kernel
 def _(mean: Array, deviation: Array) -> Array:
     numbers = random.generator().standard_normal(np.broadcast_shapes(mean.shape, deviation.shape))
-    return drawn("normal_each", np.asarray(mean + deviation * numbers).astype(mean.dtype))
+    return sampled("normal_each", np.asarray(mean + deviation * numbers).astype(mean.dtype))
 
 
 @normal_each.onnx
@@ -134,7 +134,7 @@ poisson.no_onnx("ONNX draws no numbers of the Poisson distribution")
 
 @poisson.kernel
 def _(rate: Array) -> Array:
-    return drawn("poisson", np.asarray(random.generator().poisson(rate)).astype(rate.dtype))
+    return sampled("poisson", np.asarray(random.generator().poisson(rate)).astype(rate.dtype))
 
 
 @operator
@@ -150,7 +150,7 @@ binomial.no_onnx("ONNX draws no numbers of the binomial distribution")
 @binomial.kernel
 def _(count: Array, probability: Array) -> Array:
     numbers = random.generator().binomial(count.astype(np.int64), probability.astype(np.float64))
-    return drawn("binomial", np.asarray(numbers).astype(count.dtype))
+    return sampled("binomial", np.asarray(numbers).astype(count.dtype))
 
 
 @operator
@@ -179,7 +179,7 @@ def _(weights: Array, *, count: int, replacement: bool) -> Array:
     else:  # Gumbel's trick: the largest of log(weight) + noise are drawn by weight
         noise = random.generator().gumbel(size=rows.shape)
         found = np.argsort(-(np.log(rows) + noise), axis=1)[:, :count]
-    return drawn("multinomial", found.reshape((*weights.shape[:-1], count)).astype(np.int64))
+    return sampled("multinomial", found.reshape((*weights.shape[:-1], count)).astype(np.int64))
 
 
 multinomial.no_vjp("an index has no gradient")
@@ -211,7 +211,7 @@ def _(*, size: Dim, dtype: DType) -> Type:
 
 @random_permutation.kernel
 def _(*, size: int, dtype: DType) -> Array:
-    return drawn("random_permutation", random.generator().permutation(size).astype(dtype))
+    return sampled("random_permutation", random.generator().permutation(size).astype(dtype))
 
 
 random_permutation.no_vjp(NO_OPERAND)

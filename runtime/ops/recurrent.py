@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import is_floating
-from ..tracing import Traced
+from ..tracing import SymbolicTensor
 from . import comparison, creation, elementwise, reduction, shaping, slicing
 from .common import same_dtype
 from .registry import Array, Type, require
@@ -122,7 +122,7 @@ def previous_outputs(ys: Any, h0: Any, lengths: Any, reverse: bool) -> Any:
     if lengths is None:
         return shifted
     attributes: dict[str, Any] = {"start": 1, "stop": time + 1, "dtype": lengths.dtype}
-    traced = isinstance(lengths, Traced)
+    traced = isinstance(lengths, SymbolicTensor)
     following = lengths.builder.create(creation.arange, **attributes) if traced else creation.arange(**attributes)
     follows = comparison.less(shaping.reshape(following, shape=(time, 1)), lengths)
     return elementwise.where(shaping.reshape(follows, shape=(*follows.shape, 1)), shifted, first)

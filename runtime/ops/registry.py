@@ -41,14 +41,14 @@ from ..ir.dims import Dim, SymbolicDim
 from ..ir.printer import attribute_text
 from ..ir.program import Program
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Type, is_half
-from ..memory import require_room
-from ..precision import overruled
-from ..tensor_like import Operand, Tensor
+from ..memory import check_memory
+from ..precision import with_dtype_override
+from ..tensor_like import Tensor, TensorLike
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[..., Any]
 
-LONGEST_TEXT = 2000  # characters of an operand list or a reason in an error
+MAX_TEXT_LENGTH = 2000  # characters of an operand list or a reason in an error
 
 _REGISTRY: dict[str, Op] = {}
 
@@ -166,7 +166,7 @@ class Op:
         self.no_onnx_reason = reason
 
     def extends(self, op: Op) -> None:
-        """State that the first outputs are those of `op` on the same operands; see `forward_once`."""
+        """State that the first outputs are those of `op` on the same operands; see `share_forward`."""
         self.extended = op
 
     def _set(self, concern: str, rule: Rule) -> Rule:
@@ -201,7 +201,7 @@ class Op:
             outputs = inferred if isinstance(inferred, tuple) else (inferred,)
             for output in outputs:
                 if (sizes := output.sizes) is not None:
-                    require_room(sizes, output.dtype)
+                    check_memory(sizes, output.dtype)
         except ShapeError as error:
             operands = ", ".join(f"{n} {t}" for n, t in zip(self._names(len(types)), types, strict=True))
             shown = ", ".join(f"{k}={attribute_text(v)}" for k, v in attributes.items())
@@ -222,9 +222,9 @@ class Op:
             raise TypeError(f"op {self.name}{self.signature} takes other operands: {len(inputs)} given")
         if not self.variadic:  # rules are given all operands, None for an absent one
             inputs += (None,) * (len(self.input_names) - len(inputs))
-        complete = overruled(self.attributes(attributes))
+        complete = with_dtype_override(self.attributes(attributes))
         for operand in inputs:
-            if isinstance(operand, Operand):
+            if isinstance(operand, TensorLike):
                 return operand.apply(self, inputs, complete)
         trace = current()
         if trace is not None and trace.records(self, inputs, complete):
@@ -232,9 +232,9 @@ class Op:
         outputs = evaluate(self, _as_arrays(inputs), complete)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def pull_back(
+    def apply_vjp(
         self,
-        arrived: Sequence[Any],
+        output_cotangents: Sequence[Any],
         outputs: Sequence[Any],
         inputs: Sequence[Any],
         attributes: Mapping[str, Any],
@@ -251,7 +251,10 @@ class Op:
             raise ProgramError(f"op {self.name} has no gradient: {self.no_vjp_reason}")
         single = len(outputs) == 1
         result = self.vjp_rule(
-            arrived[0] if single else tuple(arrived), outputs[0] if single else tuple(outputs), *inputs, **attributes
+            output_cotangents[0] if single else tuple(output_cotangents),
+            outputs[0] if single else tuple(outputs),
+            *inputs,
+            **attributes,
         )
         cotangents = result if isinstance(result, tuple) else (result,)
         asked = [True] * len(cotangents) if wanted is None else wanted
@@ -284,7 +287,11 @@ def all_ops() -> dict[str, Op]:
 
 def _shortened(text: str) -> str:
     """`text` without its middle if nobody would read it all: attributes may hold a million numbers."""
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT // 2]} [...] {text[-LONGEST_TEXT // 2 :]}"
+    return (
+        text
+        if len(text) <= MAX_TEXT_LENGTH
+        else f"{text[: MAX_TEXT_LENGTH // 2]} [...] {text[-MAX_TEXT_LENGTH // 2 :]}"
+    )
 
 
 def require(condition: bool, message: str) -> None:

@@ -215,8 +215,8 @@ def _(
     walk = Steps(graph, graph.type(ys), time, batch, lengths)
     recurrent = transposed(graph, weight_hh)
 
-    def step(w: Writer, valid: str, g_h: str, y: str, *arrived: str) -> tuple[tuple[str], tuple[str]]:
-        of_step = w("Add", g_h, arrived[0]) if arrived else g_h
+    def step(w: Writer, valid: str, g_h: str, y: str, *output_cotangents: str) -> tuple[tuple[str], tuple[str]]:
+        of_step = w("Add", g_h, output_cotangents[0]) if output_cotangents else g_h
         if nonlinearity == "tanh":
             gates = w("Mul", of_step, w("Sub", 1.0, w("Mul", y, y)))
         else:

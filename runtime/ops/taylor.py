@@ -99,7 +99,7 @@ POLYNOMIALS: tuple[tuple[float, Polynomial], ...] = (
     (4.991228871115323e-02, degree_8), (2.996158913811580e-01, degree_12),
 )  # fmt: skip
 """The largest 1-norm for which each is exact to float64's rounding: table 3 there."""
-LARGEST_NORM = 1.090863719290036e00  # for the last
+MAX_NORM = 1.090863719290036e00  # for the last
 
 
 def _combined(weights: Sequence[float], matrices: Sequence[Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..tensor_like import Compound
-from ..tracing import Traced
+from ..tracing import SymbolicTensor
 from . import elementwise, linear
 from .registry import Op
 
@@ -22,25 +22,25 @@ BINARY = {
 REFLECTED = ("add", "sub", "mul", "truediv")
 
 
-def astype(self: Traced, dtype: np.dtype[Any], copy: bool = True) -> Traced:
+def astype(self: SymbolicTensor, dtype: np.dtype[Any], copy: bool = True) -> SymbolicTensor:
     """The value in another dtype; the value itself if it has that."""
-    cast: Traced = self if dtype == self.dtype else elementwise.cast(self, dtype=dtype)
+    cast: SymbolicTensor = self if dtype == self.dtype else elementwise.cast(self, dtype=dtype)
     return cast
 
 
 def _attach(name: str, op: Op) -> None:
-    def method(self: Traced, other: Any) -> Any:
+    def method(self: SymbolicTensor, other: Any) -> Any:
         return NotImplemented if isinstance(other, Compound) else op(self, other)
 
-    def reflected(self: Traced, other: Any) -> Any:
+    def reflected(self: SymbolicTensor, other: Any) -> Any:
         return op(other, self)
 
-    setattr(Traced, f"__{name}__", method)
+    setattr(SymbolicTensor, f"__{name}__", method)
     if name in REFLECTED:
-        setattr(Traced, f"__r{name}__", reflected)
+        setattr(SymbolicTensor, f"__r{name}__", reflected)
 
 
 for _name, _op in BINARY.items():
     _attach(_name, _op)
-Traced.astype = astype  # type: ignore[method-assign]
-Traced.__neg__ = lambda self: elementwise.neg(self)  # type: ignore[method-assign]
+SymbolicTensor.astype = astype  # type: ignore[method-assign]
+SymbolicTensor.__neg__ = lambda self: elementwise.neg(self)  # type: ignore[method-assign]

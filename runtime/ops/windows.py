@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from ..ir.dims import Dim
 from .registry import Array, require
 
-MOST_TAPS = 2**18
+MAX_TAPS = 2**18
 
 Sizes = tuple[int, ...]
 Padding = tuple[tuple[int, int], ...]
@@ -68,7 +68,7 @@ def onnx_pads(padding: Padding) -> Sizes:
 def taps(kernel: Sizes) -> Iterator[Sizes]:
     """All positions inside a window, in row-major order; `ShapeError` for too many, each of which is a step."""
     shape = " x ".join(map(str, kernel))
-    require(prod(kernel) <= MOST_TAPS, f"a window of {shape} elements is too large: at most {MOST_TAPS} are computed")
+    require(prod(kernel) <= MAX_TAPS, f"a window of {shape} elements is too large: at most {MAX_TAPS} are computed")
     return product(*map(range, kernel))
 
 

@@ -10,7 +10,7 @@ from ..ir.program import Program
 from ..ir.types import Node, Value, is_floating
 from ..ops import creation, elementwise
 from ..ops.registry import get
-from ..tracing import Builder, Traced
+from ..tracing import Builder, SymbolicTensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +56,21 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
         if not active.intersection(value for value in node.inputs if value is not None):
             continue
         with builder.at(node.cell, node.source):
-            arrived = [cotangents.pop(value, None) for value in node.outputs]
-            if every_boundary and node.op == "boundary" and node.attributes["kind"] == "output" and arrived[0] is None:
+            output_cotangents = [cotangents.pop(value, None) for value in node.outputs]
+            if (
+                every_boundary
+                and node.op == "boundary"
+                and node.attributes["kind"] == "output"
+                and output_cotangents[0] is None
+            ):
                 output = node.outputs[0]
-                arrived = [builder.create(creation.full, shape=output.shape, value=0.0, dtype=output.dtype)]
-            if all(g is None for g in arrived):
+                output_cotangents = [builder.create(creation.full, shape=output.shape, value=0.0, dtype=output.dtype)]
+            if all(g is None for g in output_cotangents):
                 continue
             wanted = [value in active for value in node.inputs]
-            for value, g in zip(node.inputs, _pull_back(builder, program, node, arrived, wanted), strict=True):
+            for value, g in zip(
+                node.inputs, _apply_vjp(builder, program, node, output_cotangents, wanted), strict=True
+            ):
                 if value is not None and g is not None:
                     accumulate(value, g)
 
@@ -88,8 +95,8 @@ def _active(program: Program) -> set[Value]:
     return active
 
 
-def _pull_back(
-    builder: Builder, program: Program, node: Node, arrived: list[Any], wanted: list[bool]
+def _apply_vjp(
+    builder: Builder, program: Program, node: Node, output_cotangents: list[Any], wanted: list[bool]
 ) -> tuple[Any, ...]:
     """Cotangents of the node's inputs, by the `vjp` rule of its op."""
     op = get(node.op)
@@ -98,6 +105,6 @@ def _pull_back(
             f"op {node.op} in Cell {program.calls[node.cell]} has no gradient: {op.no_vjp_reason}"
             + (f"\n  at {node.source}" if node.source else "")
         )
-    inputs = [None if value is None else Traced(builder, value) for value in node.inputs]
-    outputs = [Traced(builder, value) for value in node.outputs]
-    return op.pull_back(arrived, outputs, inputs, node.attributes, wanted)
+    inputs = [None if value is None else SymbolicTensor(builder, value) for value in node.inputs]
+    outputs = [SymbolicTensor(builder, value) for value in node.outputs]
+    return op.apply_vjp(output_cotangents, outputs, inputs, node.attributes, wanted)

@@ -11,9 +11,9 @@ from ..errors import CellbridgeError, ProgramError, ShapeError, UsageError
 from ..ir.dims import Dim, SymbolicDim, substitute, symbols_in
 from ..ir.program import Program
 from ..ir.types import Node, Value
-from ..memory import require_room
+from ..memory import check_memory
 from ..ops.registry import evaluate as evaluate_op
-from ..precision import overruled_dtype
+from ..precision import overridden_dtype
 from ..tree import argument_paths
 from .evaluation import Evaluation
 from .plan import Step, plan
@@ -89,7 +89,7 @@ class _Interpretation(Evaluation):
         try:
             for value in step.sized:
                 if (shape := self._known_shape(value)) is not None:
-                    require_room(shape, value.dtype)
+                    check_memory(shape, value.dtype)
             types = tuple(value.type for value in step.node.outputs)
             return evaluate_op(step.op, operands, self.attributes(step), types)
         except ProgramError:
@@ -114,7 +114,7 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     expressions: list[tuple[int, int, Dim, int]] = []
     for i, (value, array) in enumerate(zip(program.inputs, inputs, strict=True)):
-        if array.dtype != overruled_dtype(value.dtype) or array.ndim != len(value.shape):
+        if array.dtype != overridden_dtype(value.dtype) or array.ndim != len(value.shape):
             given = f"{array.dtype.name}{list(array.shape)}"
             raise UsageError(f"{_input_label(program, i)}: needed {value.type}, given {given}")
         for axis, (dim, size) in enumerate(zip(value.shape, array.shape, strict=True)):

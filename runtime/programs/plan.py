@@ -11,7 +11,7 @@ from ..ir.program import Program
 from ..ir.sizes import Reading, symbols_used
 from ..ir.types import Node, Type, Value
 from ..ops.registry import Op, get
-from .share_forward import forward_once
+from .share_forward import share_forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> li
     used_later = set(wanted)
     steps: list[Step] = []
     kept = set(program.constant_data) | set(program.inputs)
-    for node in reversed(forward_once(_needed(program, wanted, every_boundary), wanted)):
+    for node in reversed(share_forward(_needed(program, wanted, every_boundary), wanted)):
         operands = {value for value in node.inputs if value is not None}
         last_uses = {value for value in operands | set(node.outputs) if value not in used_later} - kept
         told = tuple(program.symbol_readings.get(node, ()))

@@ -1,4 +1,4 @@
-"""`forward_once`: what a gradient computes again, with more outputs, is computed once."""
+"""`share_forward`: what a gradient computes again, with more outputs, is computed once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..ir.types import Node, Value
 from ..ops.registry import get
 
 
-def forward_once(nodes: list[Node], wanted: Iterable[Value]) -> list[Node]:
+def share_forward(nodes: list[Node], wanted: Iterable[Value]) -> list[Node]:
     """Nodes whose op extends that of another node, on the same operands, take its place and give its outputs.
 
     So a `vjp` rule asks for what the forward pass knows and doesn't hand out: it calls the op that extends its own and

@@ -14,7 +14,7 @@ from ..ir.dims import Dim, SymbolicDim, substitute, symbol
 from ..ir.program import Program
 from ..ir.types import CellCall, Type, Value, is_floating
 from ..ops import creation
-from ..tracing import Builder, Traced
+from ..tracing import Builder, SymbolicTensor
 from ..tree import positional, sequence
 from .call import as_array
 from .evaluation import Evaluation
@@ -27,11 +27,13 @@ def traced(function: Callable[..., Iterable[Any]], types: Sequence[Type], name: 
     """The sub-program that `function` records, of traced inputs of these types; it gives what the function gives."""
     builder = Builder()
     inputs = [builder.new_value(f"input_{i}", type) for i, type in enumerate(types)]
-    outputs = [x if isinstance(x, Traced) else builder.constant(x) for x in function(*inputs)]
+    outputs = [x if isinstance(x, SymbolicTensor) else builder.constant(x) for x in function(*inputs)]
     return finished(builder, inputs, outputs, name)
 
 
-def finished(builder: Builder, inputs: Sequence[Traced], outputs: Sequence[Traced], name: str) -> Program:
+def finished(
+    builder: Builder, inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor], name: str
+) -> Program:
     """The sub-program of what `builder` has collected."""
     return Program(
         inputs=tuple(x.value for x in inputs),
@@ -46,7 +48,7 @@ def finished(builder: Builder, inputs: Sequence[Traced], outputs: Sequence[Trace
     )
 
 
-def inlined(builder: Builder, program: Program, operands: Sequence[Traced]) -> list[Traced]:
+def inlined(builder: Builder, program: Program, operands: Sequence[SymbolicTensor]) -> list[SymbolicTensor]:
     """Append the nodes of `program`, run on `operands`, to another program; its outputs there.
 
     Sizes that nodes find when they run get new names.
@@ -95,7 +97,7 @@ def with_definitions(program: Program) -> Program:
             continue
         begin = len(builder.nodes)
         with builder.at(node.cell, node.source):
-            operands = [Traced(builder, value) for value in node.inputs if value is not None]
+            operands = [SymbolicTensor(builder, value) for value in node.inputs if value is not None]
             results = inlined(builder, programs["body"], operands)
         names = {x.value: value for x, value in zip(results, node.outputs, strict=True)}
         builder.nodes[begin:] = [
@@ -112,9 +114,11 @@ def with_definitions(program: Program) -> Program:
 
 def called(program: Program, operands: Sequence[Any]) -> list[Any]:
     """What `program` gives, by its ops on tensors of any kind: traced, recorded on a tape, or arrays."""
-    builder = next((x.builder for x in operands if isinstance(x, Traced)), None)
+    builder = next((x.builder for x in operands if isinstance(x, SymbolicTensor)), None)
     if builder is not None:
-        return list(inlined(builder, program, [x if isinstance(x, Traced) else builder.constant(x) for x in operands]))
+        return list(
+            inlined(builder, program, [x if isinstance(x, SymbolicTensor) else builder.constant(x) for x in operands])
+        )
     values = evaluated(program, dict(zip(program.inputs, operands, strict=True)))
     return [values[value] for value in program.outputs]
 
@@ -193,13 +197,13 @@ def gradient(program: Program) -> Program:
     """
     found = differentiate(program)
     builder = Builder.continuing(found.program)
-    outputs: list[Traced] = []
+    outputs: list[SymbolicTensor] = []
     for value, cotangent in zip(program.inputs, found.input_gradients, strict=True):
         if not is_floating(value.dtype):
             continue
         if cotangent is None:
             outputs.append(builder.create(creation.full, shape=value.shape, value=0.0, dtype=value.dtype))
         else:
-            outputs.append(Traced(builder, cotangent))
-    inputs = [Traced(builder, value) for value in found.program.inputs]
+            outputs.append(SymbolicTensor(builder, cotangent))
+    inputs = [SymbolicTensor(builder, value) for value in found.program.inputs]
     return finished(builder, inputs, outputs, f"{program.calls[0].class_name}_gradient")

@@ -9,7 +9,7 @@ from ..errors import CellbridgeError, ProgramError, ShapeError
 from ..ir.program import Program
 from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Node, Value
-from ..memory import require_room
+from ..memory import check_memory
 from ..ops.registry import get
 
 
@@ -79,7 +79,7 @@ def _verify_subprogram(program: Program, where: Callable[[], str], name: str) ->
 def _verify_room(value: Value) -> None:
     try:
         if (sizes := value.type.sizes) is not None:
-            require_room(sizes, value.dtype)
+            check_memory(sizes, value.dtype)
     except ShapeError as error:
         raise ProgramError(f"input {value}: {error}") from error
 

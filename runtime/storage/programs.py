@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import ProgramError, ShapeError, UsageError
 from ..ir.dims import Dim, SymbolicDim, parse
 from ..ir.program import Program
-from ..ir.types import Buffer, CellCall, Constant, Node, Parameter, Source, Type, Value, as_dtype
+from ..ir.types import Buffer, CellCall, Constant, Node, ProgramParameter, Source, Type, Value, as_dtype
 from ..programs.verify import verify
 from ..tree import Structure
 from .files import whole_file
@@ -176,7 +176,9 @@ def _from_json(written: dict[str, Any], tensors: Tensors, place: str = "") -> Pr
 
     inputs = tuple(new(item) for item in written["inputs"])
     parameters = {
-        n: Parameter(new(p["value"]), tensors[f"{place}parameter:{n}"], bool(p["trainable"]), tuple(p["aliases"]))
+        n: ProgramParameter(
+            new(p["value"]), tensors[f"{place}parameter:{n}"], bool(p["trainable"]), tuple(p["aliases"])
+        )
         for n, p in written["parameters"].items()
     }
     buffer_values = {n: new(b["value"]) for n, b in written["buffers"].items()}

@@ -28,7 +28,7 @@ from ..storage.files import whole_file
 from ..storage.safetensors_bytes import from_bytes, to_bytes
 from .arguments import training_step
 from .compiled_step import CompiledStep
-from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, held_by
+from .training_program import LEARNING_RATE, NETWORK, OPTIMIZER, state_tensors
 
 Array = np.ndarray[Any, Any]
 
@@ -90,8 +90,10 @@ class TrainStep:
         self.step = step
         self.provider = provider
         self.overflowed = False
-        self._held = held_by(step)
-        self._rates = {n: np.array(h.parameter._array) for n, h in self._held.items() if h.role == LEARNING_RATE}
+        self._state_tensors = state_tensors(step)
+        self._rates = {
+            n: np.array(h.parameter._array) for n, h in self._state_tensors.items() if h.role == LEARNING_RATE
+        }
         self._loaded: dict[str, Array] = {}
         self._seen = self._outside()
         self._changing: set[str] = set()
@@ -145,7 +147,7 @@ class TrainStep:
         self._require_fitting(batch)
         state = self.state()
         self._compiled = CompiledStep(self.step, batch, state, self._compiled, self._changing, self.provider)
-        others = self._held.keys() - {*self._compiled.resident.names, *self._rates}
+        others = self._state_tensors.keys() - {*self._compiled.resident.names, *self._rates}
         # what a file gave, and not what the network has
         self._loaded = {name: state[name] for name in others if not np.array_equal(state[name], self._seen[name])}
 
@@ -170,7 +172,9 @@ class TrainStep:
         Not every call makes a step, so that the device is asked only once as many calls were made as rates were left.
         """
         if self._listed and self._rates_left == 0:
-            (name,) = (n for n, held in self._held.items() if held.parameter is self.step.optimizer.global_step)
+            (name,) = (
+                n for n, kept in self._state_tensors.items() if kept.parameter is self.step.optimizer.global_step
+            )
             made = int(self.state()[name][0])
             for rates in self._listed:
                 rates.require(made)
@@ -195,7 +199,7 @@ class TrainStep:
 
     def _outside(self) -> dict[str, Array]:
         """What the network and the optimizer have, by name: the arrays themselves."""
-        return {name: held.parameter._array for name, held in self._held.items()}
+        return {name: kept.parameter._array for name, kept in self._state_tensors.items()}
 
     @property
     def program(self) -> Program:
@@ -241,15 +245,15 @@ class TrainStep:
         return self._of(OPTIMIZER)
 
     def _of(self, role: str) -> dict[str, Array]:
-        return {name: array for name, array in self.state().items() if self._held[name].role == role}
+        return {name: array for name, array in self.state().items() if self._state_tensors[name].role == role}
 
     def write_back(self) -> None:
         """Give the network and the optimizer what they have been trained to; a program stays as it is."""
         resident = self._compiled.resident.names if self._compiled else ()
         state = self.state()
         for name in {*self._loaded, *self._rates, *resident}:
-            self._held[name].parameter.set_data(wrapped(state[name]))
-            self._seen[name] = self._held[name].parameter._array
+            self._state_tensors[name].parameter.set_data(wrapped(state[name]))
+            self._seen[name] = self._state_tensors[name].parameter._array
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all that is kept to a file in the safetensors format, whole or not at all.

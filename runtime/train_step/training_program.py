@@ -23,7 +23,7 @@ LOSS, LOSS_SCALE, ACCUMULATION = "loss", "loss scale", "accumulation"
 
 
 @dataclass(frozen=True)
-class Held:
+class StateTensor:
     """A tensor that a training step keeps from call to call.
 
     Attributes:
@@ -37,9 +37,9 @@ class Held:
     parameter: Parameter
 
 
-def held_by(step: TrainingStep) -> dict[str, Held]:
+def state_tensors(step: TrainingStep) -> dict[str, StateTensor]:
     """What a training step keeps, by name."""
-    found: dict[str, Held] = {}
+    found: dict[str, StateTensor] = {}
     known: set[int] = set()
     names = Namespace()
     for role, name, parameter in _parameters(step):
@@ -47,7 +47,7 @@ def held_by(step: TrainingStep) -> dict[str, Held]:
             continue
         known.add(id(parameter))
         free = names.free(name)
-        found[free] = Held(free, role, parameter)
+        found[free] = StateTensor(free, role, parameter)
     return found
 
 
@@ -78,14 +78,14 @@ class TrainingProgram:
 
     Attributes:
         program: takes a batch; gives what `TrainingStep` does; what it keeps and changes are its buffers.
-        held: what it keeps, by name.
+        state_tensors: what it keeps, by name.
         dependencies: what it takes for granted.
         printed: what it prints.
         printed_values: the values of the program that are printed.
     """
 
     program: Program
-    held: dict[str, Held]
+    state_tensors: dict[str, StateTensor]
     dependencies: Dependencies
     printed: tuple[Entry, ...]
     printed_values: tuple[Value, ...]
@@ -118,7 +118,7 @@ class TrainingProgram:
         return {
             name: parameter.value
             for name, parameter in self.program.parameters.items()
-            if name in self.held and self.held[name].role == LEARNING_RATE
+            if name in self.state_tensors and self.state_tensors[name].role == LEARNING_RATE
         }
 
     def holding(self, state: Mapping[str, Any]) -> TrainingProgram:
@@ -141,8 +141,8 @@ def training_program(step: TrainingStep, batch: tuple[Any, ...], dynamic_shapes:
         batch: tensors, whose dtypes and shapes count.
         dynamic_shapes: for each tensor of the batch a dict from axes to names, or None; None: all sizes are fixed.
     """
-    held = held_by(step)
-    by_parameter = {id(item.parameter): item.name for item in held.values()}
+    kept = state_tensors(step)
+    by_parameter = {id(item.parameter): item.name for item in kept.values()}
     specs = None if dynamic_shapes is None else {"batch": tuple(dynamic_shapes)}
     traced = run_trace(step, batch, {}, tensor_arguments(step, batch, {}, specs), gives_all=True)
     program, values = traced.program, traced.program.outputs[:0]
@@ -154,7 +154,7 @@ def training_program(step: TrainingStep, batch: tuple[Any, ...], dynamic_shapes:
         warn_of_writing([program.inputs[i].name for i in traced.written], stacklevel=2)
     names = {name: by_parameter.get(id(parameter), name) for name, parameter in traced.parameters.items()}
     program = program.replace(parameters=_renamed(program.parameters, names), buffers=_renamed(program.buffers, names))
-    return TrainingProgram(program, held, traced.dependencies, traced.printed, values)
+    return TrainingProgram(program, kept, traced.dependencies, traced.printed, values)
 
 
 def _renamed(stored: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -107,8 +107,8 @@ def assert_matches_torch(
     recorded = [without_leading_ones(a, len(n.outputs[0].shape)) for n, a in zip(nodes, draws.recorded, strict=True)]
     replayed = {node.outputs[0].name: array for node, array in zip(nodes, recorded, strict=True)}
     for node, array in zip(nodes, recorded, strict=True):
-        drawn, replay = node.outputs[0].type, Type(array.dtype, array.shape)
-        assert dynamic_shapes or drawn == replay, f"torch drew {replay}, the program {drawn}"
+        sampled, replay = node.outputs[0].type, Type(array.dtype, array.shape)
+        assert dynamic_shapes or sampled == replay, f"torch drew {replay}, the program {sampled}"
 
     buffers = dict(module.named_buffers())
     updates = {name: buffer.update for name, buffer in program.buffers.items() if buffer.update is not None}

@@ -9,9 +9,9 @@ import onnx
 
 from cellbridge.runtime import Program, ops, tree
 from cellbridge.runtime.ir.dims import symbol
-from cellbridge.runtime.ir.types import FLOAT32, CellCall, Parameter, Source, Type, Value
+from cellbridge.runtime.ir.types import FLOAT32, CellCall, ProgramParameter, Source, Type, Value
 from cellbridge.runtime.ops import boundary, linear
-from cellbridge.runtime.tracing import Builder, Traced
+from cellbridge.runtime.tracing import Builder, SymbolicTensor
 
 Array = np.ndarray[Any, Any]
 
@@ -25,12 +25,12 @@ def floats(*shape: int) -> Array:
 
 
 def value_of(traced: Any) -> Value:
-    assert isinstance(traced, Traced)
+    assert isinstance(traced, SymbolicTensor)
     return traced.value
 
 
-def finish(builder: Builder, args: Any, kwargs: dict[str, Traced], result: Any, **fields: Any) -> Program:
-    """The program with these arguments and this result, `Traced` where tensors stand."""
+def finish(builder: Builder, args: Any, kwargs: dict[str, SymbolicTensor], result: Any, **fields: Any) -> Program:
+    """The program with these arguments and this result, `SymbolicTensor` where tensors stand."""
     arguments, result = _split((tuple(args), kwargs)), _split(result)
     given = {"parameters": {}, "buffers": {}, "calls": (ROOT,)} | fields
     return Program(
@@ -46,7 +46,7 @@ def finish(builder: Builder, args: Any, kwargs: dict[str, Traced], result: Any, 
 
 def _split(nested: Any) -> tuple[tuple[Value, ...], tree.Structure]:
     """The values in order, and the structure around them."""
-    if isinstance(nested, Traced):
+    if isinstance(nested, SymbolicTensor):
         return (nested.value,), tree.TENSOR
     items = list(nested.values() if isinstance(nested, dict) else nested)
     parts = [_split(item) for item in items]
@@ -77,7 +77,7 @@ def two_cells() -> Program:
         [x],
         {},
         y,
-        parameters={name: Parameter(value_of(weights[name]), array) for name, array in data.items()},
+        parameters={name: ProgramParameter(value_of(weights[name]), array) for name, array in data.items()},
         calls=(ROOT, CellCall("body.0", "Linear", parent=0), CellCall("head", "Linear", 1, parent=0)),
     )
 

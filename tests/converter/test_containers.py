@@ -118,8 +118,8 @@ class DropsLayers(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
-            drawn = random.uniform(0, 1)
-            if not (self.training and drawn < self.share):
+            sampled = random.uniform(0, 1)
+            if not (self.training and sampled < self.share):
                 x = layer(x)
         return x
 

@@ -14,7 +14,7 @@ import pytest
 from onnx import AttributeProto, ModelProto, TensorProto, helper
 
 from cellbridge.converter import from_onnx
-from cellbridge.converter.onnx_in import walk
+from cellbridge.converter.onnx_in import importer
 from cellbridge.converter.onnx_in.model import protos, schemas
 from cellbridge.runtime import CellbridgeError, ConversionError
 from cellbridge.runtime.programs.interpreter import execute
@@ -509,7 +509,7 @@ def test_sub_graphs_nested_without_end(tmp_path: Path, depth: int) -> None:
 
 def test_loops_in_loops_that_are_put_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
     hostile = model(LOOPS, m=np.array(200), n=np.array(0))
-    monkeypatch.setattr(walk, "MOST", 2000)
+    monkeypatch.setattr(importer, "MAX_NODES", 2000)
     with limited(), pytest.raises(ConversionError, match="put in line, the model has more than 2000 nodes"):
         from_onnx(hostile)
 
@@ -662,7 +662,7 @@ def test_external_data_cut_off_after_it_was_read(tmp_path: Path) -> None:
 def test_external_data_cut_off_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "w.bin").write_bytes(FLOATS.tobytes())
     onnx.save(external("w.bin"), tmp_path / "model.onnx")
-    monkeypatch.setattr(protos, "require_room", lambda *_: (tmp_path / "w.bin").write_bytes(b"1234"))
+    monkeypatch.setattr(protos, "check_memory", lambda *_: (tmp_path / "w.bin").write_bytes(b"1234"))
     with pytest.raises(ConversionError, match="was cut off while it was read"):
         from_onnx(tmp_path / "model.onnx")
 

@@ -13,7 +13,7 @@ import pytest
 from cellbridge.converter.onnx_out.export import to_onnx
 from cellbridge.runtime import ConversionError, UsageError, execute
 from cellbridge.runtime.compiled.session import run_model
-from cellbridge.runtime.ir.types import FLOAT32, Parameter, Type
+from cellbridge.runtime.ir.types import FLOAT32, ProgramParameter, Type
 from cellbridge.runtime.lowering import writing
 from cellbridge.runtime.ops import linear
 from cellbridge.runtime.tracing import Builder
@@ -51,7 +51,7 @@ def test_tensors_of_a_large_model_are_beside_it(tmp_path: Path, monkeypatch: pyt
     data = {"a.weight": floats(30, 40), "b.weight": floats(30, 40), "b.bias": floats(30)}
     values = {name: b.new_value(name, Type(FLOAT32, array.shape)) for name, array in data.items()}
     y = linear.linear(x, values["a.weight"]) + linear.linear(x, values["b.weight"], values["b.bias"])
-    parameters = {name: Parameter(value_of(values[name]), array) for name, array in data.items()}
+    parameters = {name: ProgramParameter(value_of(values[name]), array) for name, array in data.items()}
     program = finish(b, [x], {}, y, parameters=parameters)
     monkeypatch.setattr(writing, "MODEL_LIMIT", 5000)
     with pytest.raises(ConversionError, match="give a path"):
@@ -72,7 +72,7 @@ def wide_program() -> Any:
     x = b.new_value("x", Type(FLOAT32, (3, 40)))
     weight = b.new_value("weight", Type(FLOAT32, (30, 40)))
     return finish(
-        b, [x], {}, linear.linear(x, weight), parameters={"weight": Parameter(value_of(weight), floats(30, 40))}
+        b, [x], {}, linear.linear(x, weight), parameters={"weight": ProgramParameter(value_of(weight), floats(30, 40))}
     )
 
 
@@ -132,7 +132,7 @@ def test_tensors_are_written_one_at_a_time(tmp_path: Path) -> None:
     parameters = {}
     for i in range(12):
         weight = b.new_value(f"w{i}", Type(FLOAT32, (512, 512)))
-        parameters[f"w{i}"] = Parameter(value_of(weight), floats(512, 512))
+        parameters[f"w{i}"] = ProgramParameter(value_of(weight), floats(512, 512))
         y = linear.linear(y, weight)
     program = finish(b, [x], {}, y, parameters=parameters)
     to_onnx(program, tmp_path / "warm.onnx", external_data=True)

@@ -18,7 +18,7 @@ from cellbridge.runtime import ConversionError, UnsupportedOperators, UsageError
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.ir import dims
 from cellbridge.runtime.ir.dims import Dim, symbol
-from cellbridge.runtime.ir.types import FLOAT32, INT64, Buffer, Parameter, Type
+from cellbridge.runtime.ir.types import FLOAT32, INT64, Buffer, ProgramParameter, Type
 from cellbridge.runtime.lowering import opsets
 from cellbridge.runtime.ops import boundary, elementwise, random, shaping, slicing
 from cellbridge.runtime.programs.gradient_program import differentiate
@@ -75,7 +75,9 @@ def test_names_that_meet_are_told_apart() -> None:
     b = Builder()
     weight, x = b.new_value("p_weight", Type(FLOAT32, (2,))), b.new_value("weight", Type(FLOAT32, (2,)))
     data = floats(2)
-    program = finish(b, [x], {}, {"weight": x * weight}, parameters={"weight": Parameter(value_of(weight), data)})
+    program = finish(
+        b, [x], {}, {"weight": x * weight}, parameters={"weight": ProgramParameter(value_of(weight), data)}
+    )
     model = checked(to_onnx(program))
     assert names(model.graph.initializer) == ["weight"]
     assert names(model.graph.input) == ["weight_1"]
@@ -127,10 +129,10 @@ def test_draws_can_be_replayed() -> None:
     b.create(random.bernoulli, shape=(3, 4), probability=0.5, dtype=FLOAT32)  # dead
     program = finish(b, [x], {}, x * keep)
     model = checked(to_onnx(program, draws_as_inputs=True))
-    drawn = value_of(keep).name
-    assert names(model.graph.input) == ["x", drawn]
+    sampled = value_of(keep).name
+    assert names(model.graph.input) == ["x", sampled]
     data, mask = floats(3, 4), np.float32(RNG.integers(0, 2, (3, 4)))
-    np.testing.assert_array_equal(run_model(model, {"x": data, drawn: mask})["output"], data * mask)
+    np.testing.assert_array_equal(run_model(model, {"x": data, sampled: mask})["output"], data * mask)
     assert names(to_onnx(program).graph.input) == ["x"]
 
 

@@ -92,7 +92,7 @@ def test_a_model_computes_so_many_elements_while_it_is_read(monkeypatch: pytest.
     constants = {"c": np.arange(100)}
     programs = []
     for most, adds in ((1000, 1), (250, 2), (10, 4)):
-        monkeypatch.setattr(folding, "MOST_ELEMENTS", most)
+        monkeypatch.setattr(folding, "MAX_TOTAL_ELEMENTS", most)
         program = from_onnx(model(text, **constants))
         assert sum(node.op == "add" for node in program.nodes) == adds
         programs.append(program)

@@ -94,11 +94,11 @@ def test_agrees_with_torch_in_train_mode(dtype: torch.dtype) -> None:
     program = assert_matches_torch(
         Each(modules), {name: args for name, (_, args, _) in TRAINED.items()}, train=True, dtype=dtype
     )
-    drawn = dict.fromkeys(TRAINED, 0)
+    sampled = dict.fromkeys(TRAINED, 0)
     for node in program.nodes:
         if node.op in RANDOM_OPS:
-            drawn[program.calls[node.cell].path.split(".")[1]] += 1
-    assert drawn == {name: count for name, (_, _, count) in TRAINED.items()}
+            sampled[program.calls[node.cell].path.split(".")[1]] += 1
+    assert sampled == {name: count for name, (_, _, count) in TRAINED.items()}
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])

@@ -181,8 +181,8 @@ DRAWN = {
 def test_draws_have_their_distribution(name):
     function, (statistic, expected) = DRAWN[name]
     x = torch.zeros(4000)
-    drawn = torch.from_numpy(from_torch(Function(function), (x,))(x).copy())
-    assert float(statistic(drawn)) == pytest.approx(expected, rel=0.15)
+    sampled = torch.from_numpy(from_torch(Function(function), (x,))(x).copy())
+    assert float(statistic(sampled)) == pytest.approx(expected, rel=0.15)
 
 
 def test_lookups_that_scale(check):

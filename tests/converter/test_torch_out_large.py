@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from torch import Tensor, nn
 
 from cellbridge.converter import from_onnx, from_torch, to_onnx, to_torch
-from cellbridge.converter.structure.depth import DEEPEST, depth_of
+from cellbridge.converter.structure.depth import MAX_DEPTH, depth_of
 from cellbridge.converter.structure.interfaces import interfaces
 from cellbridge.converter.torch_out.network import TorchNetwork
 from cellbridge.runtime.errors import ConversionError
@@ -116,7 +116,7 @@ def test_modules_within_each_other(depth: int) -> None:
 
 
 def test_modules_nested_too_deep_are_refused_clearly() -> None:
-    program, _, _ = nested(DEEPEST + 1)
+    program, _, _ = nested(MAX_DEPTH + 1)
     with pytest.raises(ConversionError, match=r"has 1001 modules within each other; .* at most 1000 are allowed"):
         to_torch(program)
 

@@ -58,8 +58,8 @@ class Replaying:
         nodes = [node for node in program.nodes if node.op in RANDOM_OPS]
         self.draws: dict[str, Array] = {}
         if len(nodes) == len(self.recorded):
-            for node, drawn in zip(nodes, self.recorded, strict=True):
-                self.draws[node.outputs[0].name] = without_leading_ones(as_array(drawn), len(node.outputs[0].shape))
+            for node, sampled in zip(nodes, self.recorded, strict=True):
+                self.draws[node.outputs[0].name] = without_leading_ones(as_array(sampled), len(node.outputs[0].shape))
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
         return execute(self.program, [real(t) for t in tensors], draws=self.draws)

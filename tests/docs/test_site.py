@@ -174,7 +174,7 @@ def test_floors_of_a_small_room(tmp_path: Path) -> None:
 
 
 def test_pictures_show_the_program() -> None:
-    drawn = pictures.program("A program")
-    assert drawn.count("<rect") == 12 + 4  # ops and boundaries, and the boxes of the Cells
-    assert "block.fc Linear" in drawn
+    sampled = pictures.program("A program")
+    assert sampled.count("<rect") == 12 + 4  # ops and boundaries, and the boxes of the Cells
+    assert "block.fc Linear" in sampled
     assert "stroke-dasharray" in pictures.gradient("A gradient")

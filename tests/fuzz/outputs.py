@@ -25,8 +25,8 @@ from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ops.higher_order.trips import at_most
 from tests.fuzz.models import NAMES, backend_models, bases, changed_model
 
-LARGEST_RUN = 2**24  # bytes of a program that is run
-MOST_TRIPS = 50
+MAX_RUN_BYTES = 2**24  # bytes of a program that is run
+MAX_TRIPS = 50
 SHARE_OF_PAIRS = 1 / 4
 
 
@@ -45,7 +45,7 @@ def torch_module(random: Random, folder: Path) -> None:
         return
     inputs = tuple(torch.from_numpy(np.array(x)) for x in generated_inputs(program, 0) if x.dtype.isbuiltin == 1)
     if len(inputs) == len(program.inputs):
-        with at_most(MOST_TRIPS):
+        with at_most(MAX_TRIPS):
             TorchSide("torch", module, inputs, {}).run(Run("float32", grads=random.random() < 0.5))
 
 
@@ -75,7 +75,7 @@ def is_small(program: Program) -> bool:
     """Whether a program may be run on generated inputs, in float64 and in float32."""
     if any(isinstance(dim, int) and dim > 2**16 for value in program.inputs for dim in value.shape):
         return False
-    return memory_needed(program, generated_inputs(program, 0))[0] <= LARGEST_RUN
+    return memory_needed(program, generated_inputs(program, 0))[0] <= MAX_RUN_BYTES
 
 
 def require_readable(made: Report, folder: Path) -> None:

@@ -28,8 +28,8 @@ from tests.fuzz.outputs import report, torch_module
 from tests.mutation import TEXTS, changed_bytes, changed_json
 from tests.runtime.test_hostile_programs import example, pack, written
 
-LARGEST_RUN = 2**26  # bytes of a program that is run
-MOST_TRIPS = 200
+MAX_RUN_BYTES = 2**26  # bytes of a program that is run
+MAX_TRIPS = 200
 SHARE_OF_SESSIONS = 1 / 400  # a process each
 
 Target = Callable[[Random, Path], None]
@@ -55,8 +55,8 @@ def _run(program: Program) -> list[Any] | None:
     if any(isinstance(dim, int) and dim > 2**16 for value in program.inputs for dim in value.shape):
         return None
     inputs = generated_inputs(program, 0)
-    if memory_needed(program, inputs)[0] <= LARGEST_RUN:
-        with at_most(MOST_TRIPS):
+    if memory_needed(program, inputs)[0] <= MAX_RUN_BYTES:
+        with at_most(MAX_TRIPS):
             execute(program, inputs)
     return inputs
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from cellbridge import converter, runtime
 from cellbridge.parity.cli import main
 from cellbridge.runtime.errors import CellbridgeError
-from cellbridge.runtime.visible import LONGEST, encodable_name, shortened_names, visible_name, visible_text
+from cellbridge.runtime.visible import MAX_LENGTH, encodable_name, shortened_names, visible_name, visible_text
 from tests.converter.programs import two_cells
 from tests.parity.hostile import FORGED, LONE, OWNED, PAYLOADS, names, onnx_model, renamed_program
 
@@ -45,11 +45,11 @@ def different(data: st.DataObject) -> Callable[[], str]:
     seen: set[str] = set()
 
     def name() -> str:
-        drawn = data.draw(names)
-        while drawn in seen:
-            drawn += "_"
-        seen.add(drawn)
-        return drawn
+        sampled = data.draw(names)
+        while sampled in seen:
+            sampled += "_"
+        seen.add(sampled)
+        return sampled
 
     return name
 
@@ -258,7 +258,7 @@ def test_long_names_are_shortened_for_people_alone(folder: Path) -> None:
     assert result.exit_code == 3
     assert max(map(len, result.output.splitlines())) < 1000
     assert " more characters)…" in result.output
-    assert shortened_names("a" * LONGEST + " b") == "a" * LONGEST + " b"
+    assert shortened_names("a" * MAX_LENGTH + " b") == "a" * MAX_LENGTH + " b"
 
 
 def test_the_check_finds_what_breaks_out() -> None:

@@ -16,7 +16,7 @@ from cellbridge import parity
 from cellbridge.parity.assertions import PortTrainingKeywords, TrainingKeywords
 from cellbridge.parity.dtypes import dtype_name
 from cellbridge.parity.options import OptionKeywords, Options
-from cellbridge.parity.training.recipe import Recipe, RecipeKeywords
+from cellbridge.parity.training.training_config import TrainingConfig, TrainingConfigKeywords
 from cellbridge.runtime.errors import UsageError
 
 X = (torch.ones(2, 4),)
@@ -48,7 +48,7 @@ def test_a_tolerance_is_a_finite_number_of_at_least_0(wrong: float) -> None:
 
 @pytest.mark.parametrize("name", ["adamw", "AdamW", "ADAMW"])
 def test_optimizers_as_torch_writes_them(name: str) -> None:
-    assert Recipe(optimizer=name) == Recipe(optimizer="adamw")
+    assert TrainingConfig(optimizer=name) == TrainingConfig(optimizer="adamw")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_an_unknown_keyword_is_named_with_the_one_that_may_be_meant(call: Any, m
         assert "__init__" not in str(raised.value)
 
 
-@pytest.mark.parametrize(("keywords", "options"), [(OptionKeywords, Options), (RecipeKeywords, Recipe)])
+@pytest.mark.parametrize(("keywords", "options"), [(OptionKeywords, Options), (TrainingConfigKeywords, TrainingConfig)])
 def test_the_keywords_that_editors_complete_are_the_fields(keywords: Any, options: Any) -> None:
     assert list(keywords.__annotations__) == [field.name for field in dataclasses.fields(options)]
 
@@ -87,7 +87,7 @@ def test_the_keywords_that_editors_complete_are_the_fields(keywords: Any, option
 def test_the_keywords_of_assert_training_parity_are_those_of_what_it_calls(keywords: Any, function: Any) -> None:
     parameters = inspect.signature(function).parameters.values()
     own = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    inherited = set(RecipeKeywords.__annotations__) if any(p.kind is p.VAR_KEYWORD for p in parameters) else set()
+    inherited = set(TrainingKeywords.__annotations__) if any(p.kind is p.VAR_KEYWORD for p in parameters) else set()
     assert keywords.__optional_keys__ == own | inherited
 
 

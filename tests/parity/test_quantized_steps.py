@@ -59,20 +59,20 @@ def test_codes_that_differ_by_more_than_a_step_are_a_misfit() -> None:
     model = chain(False)
     cut = CodesOfFloat64(model, "cpu")
     assert cut.run({"x": ties(False)}) is not None
-    assert not [each for each in cut.misfits if "steps" in each.reason]
+    assert not [each for each in cut.mismatches if "steps" in each.reason]
     wrong = CodesOfFloat64(model, "cpu")
     right = wrong._in_float64
     wrong._in_float64 = lambda inputs: {n: np.clip(a, -100, 100) + 2 * (n == "r") for n, a in right(inputs).items()}  # type: ignore[method-assign]
     wrong.run({"x": ties(False)})
-    assert any(each.tensor == "codes r" and "steps" in each.reason for each in wrong.misfits)
+    assert any(each.tensor == "codes r" and "steps" in each.reason for each in wrong.mismatches)
 
 
 def test_many_single_steps_are_a_misfit() -> None:
     cut = CodesOfFloat64(chain(False), "cpu")
     cut._require_few("r", np.zeros(1000, np.int8), np.arange(1000).astype(np.int8) % 2)
-    assert len(cut.misfits) == 1
+    assert len(cut.mismatches) == 1
     cut._require_few("r", np.zeros(1000, np.int8), (np.arange(1000) < 5).astype(np.int8))
-    assert len(cut.misfits) == 1
+    assert len(cut.mismatches) == 1
 
 
 def test_steps_are_counted_by_channel() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from cellbridge import parity
 from cellbridge.parity.inputs import model_file
-from cellbridge.parity.training.recipe import OPTIMIZERS
+from cellbridge.parity.training.training_config import OPTIMIZERS
 from cellbridge.runtime.amp import DynamicLossScaler
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -264,18 +264,19 @@ def seen(there: np.ndarray, here: np.ndarray, kind: str = "parameter") -> list[s
     return causes(Training(*truth), Training(*run), [failed])
 
 
-MOVED = np.array([0.1, -0.2, 0.3])
+PERTURBATION = np.array([0.1, -0.2, 0.3])
 
 
 def test_a_factor_is_told_where_it_explains_the_difference_and_not_where_the_difference_is_small() -> None:
     """Adam's first step is as long whatever the gradient's length, but for eps: that is no factor."""
-    assert "moves 1 + 1e-08 times" in seen(MOVED, MOVED * (1 + 1e-8))[0]
-    assert seen(MOVED, MOVED + np.array([1e-8, 3e-8, 2e-8])) == []
+    assert "moves 1 + 1e-08 times" in seen(PERTURBATION, PERTURBATION * (1 + 1e-8))[0]
+    assert seen(PERTURBATION, PERTURBATION + np.array([1e-8, 3e-8, 2e-8])) == []
 
 
 @pytest.mark.parametrize(
-    ("here", "told"), [(0 * MOVED, "eval mode here"), (9 * MOVED, "the momentum of a statistic"), (MOVED**2, "")]
+    ("here", "told"),
+    [(0 * PERTURBATION, "eval mode here"), (9 * PERTURBATION, "the momentum of a statistic"), (PERTURBATION**2, "")],
 )
 def test_a_buffer_is_given_to_no_optimizer(here: np.ndarray, told: str) -> None:
-    assert told in " ".join(seen(MOVED, here, "buffer"))
-    assert "eval mode there" in seen(0 * MOVED, MOVED, "buffer")[0]
+    assert told in " ".join(seen(PERTURBATION, here, "buffer"))
+    assert "eval mode there" in seen(0 * PERTURBATION, PERTURBATION, "buffer")[0]

@@ -21,7 +21,7 @@ from cellbridge.parity.cli import main
 from cellbridge.parity.training import check as training_steps
 from cellbridge.parity.training import program_steps
 from cellbridge.parity.training.batches import example_batches
-from cellbridge.parity.training.recipe import OPTIMIZERS
+from cellbridge.parity.training.training_config import OPTIMIZERS
 from cellbridge.runtime import optim
 from cellbridge.runtime.amp import DynamicLossScaler, StaticLossScaler
 from cellbridge.runtime.errors import ParityError, UsageError
@@ -494,8 +494,8 @@ def test_a_momentum_of_statistics_from_the_other_end_is_told(monkeypatch: pytest
 
 
 def test_a_frozen_parameter_that_moves_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = training_steps.Recipe.step_arguments
-    monkeypatch.setattr(training_steps.Recipe, "step_arguments", lambda self: {**right(self), "frozen": ()})
+    right = training_steps.TrainingConfig.step_arguments
+    monkeypatch.setattr(training_steps.TrainingConfig, "step_arguments", lambda self: {**right(self), "frozen": ()})
     report = check(frozen=["first.*"], optimizer="sgd")
     assert_told(report, "parameter", 1, "first.weight")
     assert "first.weight: trained here, frozen in torch" in report.problems
@@ -563,8 +563,10 @@ def test_a_shared_parameter_is_frozen_by_any_of_its_names() -> None:
 
 
 def test_a_trained_parameter_that_is_frozen_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = training_steps.Recipe.step_arguments
-    monkeypatch.setattr(training_steps.Recipe, "step_arguments", lambda self: {**right(self), "frozen": ["last.*"]})
+    right = training_steps.TrainingConfig.step_arguments
+    monkeypatch.setattr(
+        training_steps.TrainingConfig, "step_arguments", lambda self: {**right(self), "frozen": ["last.*"]}
+    )
     report = check(optimizer="sgd")
     assert_told(report, "parameter", 1, "last.weight", "last.bias")
     assert "last.weight: frozen here, trained in torch" in report.problems

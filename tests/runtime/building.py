@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cellbridge.runtime.ir.program import Program
-from cellbridge.runtime.ir.types import CellCall, Parameter, Type, as_dtype
+from cellbridge.runtime.ir.types import CellCall, ProgramParameter, Type, as_dtype
 from cellbridge.runtime.tracing import Builder
 from cellbridge.runtime.tree import TENSOR, Structure
 
@@ -24,7 +24,7 @@ def build(
     builder = Builder()
     inputs = [builder.new_value("x", Type(as_dtype(dtype), shape)) for shape in shapes]
     held = {
-        name: Parameter(builder.new_value(name, Type(data.dtype, data.shape)).value, data)
+        name: ProgramParameter(builder.new_value(name, Type(data.dtype, data.shape)).value, data)
         for name, data in (parameters or {}).items()
     }
     result = function(*inputs, *(type(inputs[0])(builder, p.value) for p in held.values()))

@@ -15,7 +15,7 @@ from cellbridge.runtime import CellbridgeError, Program, ProgramError, load
 from cellbridge.runtime.errors import ShapeError
 from cellbridge.runtime.ir.dims import parse, symbol
 from cellbridge.runtime.ir.types import BOOL, FLOAT32, INT64, Type
-from cellbridge.runtime.memory import memory_size, require_room
+from cellbridge.runtime.memory import check_memory, memory_size
 from cellbridge.runtime.ops import (
     comparison,
     creation,
@@ -249,11 +249,11 @@ def test_ops_on_arrays_are_checked_too(op: Callable[[], Any]) -> None:
 
 
 def test_what_fits_is_allowed() -> None:
-    require_room((2**26,), FLOAT32)
-    require_room((0, HUGE, HUGE), FLOAT32)
-    require_room((memory_size() // 2,), BOOL)
+    check_memory((2**26,), FLOAT32)
+    check_memory((0, HUGE, HUGE), FLOAT32)
+    check_memory((memory_size() // 2,), BOOL)
     with pytest.raises(ShapeError, match="may take half"):
-        require_room((memory_size() // 2 + 1,), BOOL)
+        check_memory((memory_size() // 2 + 1,), BOOL)
 
 
 @pytest.mark.parametrize(

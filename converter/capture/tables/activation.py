@@ -7,14 +7,14 @@ from typing import Any
 from ....runtime.ops import activation as ops
 from ....runtime.ops import comparison, elementwise, random, rectifier, reduction, self_gated, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast, operands
 
 
 def _unary(target: str, op: Any, schema: str) -> None:
     """Enter an operator whose parameters beside the tensor are none."""
 
-    def translation(context: Context, self: Traced) -> Any:
+    def translation(context: Context, self: SymbolicTensor) -> Any:
         return op(self)
 
     translation.__doc__ = schema
@@ -31,37 +31,37 @@ _unary("aten.log_sigmoid.default", ops.log_sigmoid, "log_sigmoid(Tensor self) ->
 
 
 @aten("aten.log_sigmoid_forward.default")
-def log_sigmoid_forward(context: Context, self: Traced) -> tuple[Traced, None]:
+def log_sigmoid_forward(context: Context, self: SymbolicTensor) -> tuple[SymbolicTensor, None]:
     """log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)"""
     return ops.log_sigmoid(self), None
 
 
 @aten("aten.gelu.default")
-def gelu(context: Context, self: Traced, *, approximate: str = "none") -> Any:
+def gelu(context: Context, self: SymbolicTensor, *, approximate: str = "none") -> Any:
     """gelu(Tensor self, *, str approximate="none") -> Tensor"""
     return self_gated.gelu(self, approximate=approximate)
 
 
 @aten("aten.elu.default")
-def elu(context: Context, self: Traced, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+def elu(context: Context, self: SymbolicTensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
     """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
     return rectifier.elu(self, alpha=float(alpha), scale=float(scale), input_scale=float(input_scale))
 
 
 @aten("aten.celu.default")
-def celu(context: Context, self: Traced, alpha: float = 1.0) -> Any:
+def celu(context: Context, self: SymbolicTensor, alpha: float = 1.0) -> Any:
     """celu(Tensor self, Scalar alpha=1.) -> Tensor"""
     return rectifier.elu(self, alpha=float(alpha), scale=1.0, input_scale=1.0 / alpha)
 
 
 @aten("aten.leaky_relu.default")
-def leaky_relu(context: Context, self: Traced, negative_slope: float = 0.01) -> Any:
+def leaky_relu(context: Context, self: SymbolicTensor, negative_slope: float = 0.01) -> Any:
     """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
     return rectifier.leaky_relu(self, negative_slope=float(negative_slope))
 
 
 @aten("aten.prelu.default")
-def prelu(context: Context, self: Traced, weight: Traced) -> Any:
+def prelu(context: Context, self: SymbolicTensor, weight: SymbolicTensor) -> Any:
     """prelu(Tensor self, Tensor weight) -> Tensor"""
     x = self if self.ndim else shaping.reshape(self, shape=(1,))
     y = rectifier.prelu(x, weight if weight.ndim else shaping.reshape(weight, shape=(1,)))
@@ -69,22 +69,29 @@ def prelu(context: Context, self: Traced, weight: Traced) -> Any:
 
 
 @aten("aten.rrelu.default")
-def rrelu(context: Context, self: Traced, lower: float = 0.125, upper: float = 1 / 3, training: bool = False) -> Any:
+def rrelu(
+    context: Context, self: SymbolicTensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False
+) -> Any:
     """rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator?
     generator=None) -> Tensor
     """
     if training:  # eager torch draws a slope for each element that is negative or 0, and takes 1 for the others
-        drawn = context.builder.create(
+        sampled = context.builder.create(
             random.uniform, shape=self.shape, low=float(lower), high=float(upper), dtype=self.dtype
         )
-        return elementwise.where(comparison.less_equal(self, 0.0), self * drawn, self)
+        return elementwise.where(comparison.less_equal(self, 0.0), self * sampled, self)
     return rectifier.leaky_relu(self, negative_slope=(lower + upper) / 2)
 
 
 @aten("aten.rrelu_with_noise_functional.default")
 def rrelu_with_noise(
-    context: Context, self: Traced, noise: Traced, lower: float = 0.125, upper: float = 1 / 3, training: bool = False
-) -> tuple[Any, Traced]:
+    context: Context,
+    self: SymbolicTensor,
+    noise: SymbolicTensor,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+) -> tuple[Any, SymbolicTensor]:
     """rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool
     training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)
     """
@@ -92,32 +99,32 @@ def rrelu_with_noise(
 
 
 @aten("aten.hardtanh.default")
-def hardtanh(context: Context, self: Traced, min_val: float = -1, max_val: float = 1) -> Any:
+def hardtanh(context: Context, self: SymbolicTensor, min_val: float = -1, max_val: float = 1) -> Any:
     """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
     return rectifier.hardtanh(self, minimum=min_val, maximum=max_val)
 
 
 @aten("aten.relu6.default")
-def relu6(context: Context, self: Traced) -> Any:
+def relu6(context: Context, self: SymbolicTensor) -> Any:
     """relu6(Tensor self) -> Tensor"""
     return rectifier.hardtanh(self, minimum=0.0, maximum=6.0)
 
 
 @aten("aten.softplus.default")
-def softplus(context: Context, self: Traced, beta: float = 1, threshold: float = 20) -> Any:
+def softplus(context: Context, self: SymbolicTensor, beta: float = 1, threshold: float = 20) -> Any:
     """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
     return rectifier.softplus(self, beta=float(beta), threshold=float(threshold))
 
 
 @aten("aten.threshold.default")
-def threshold(context: Context, self: Traced, threshold: float, value: float) -> Any:
+def threshold(context: Context, self: SymbolicTensor, threshold: float, value: float) -> Any:
     """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
     below = comparison.less_equal(self, threshold)
     return elementwise.where(below, context.builder.constant(value, self.dtype), self)
 
 
 @aten("aten.glu.default")
-def glu(context: Context, self: Traced, dim: int = -1) -> Any:
+def glu(context: Context, self: SymbolicTensor, dim: int = -1) -> Any:
     """glu(Tensor self, int dim=-1) -> Tensor"""
     axis = normalize_axis(dim, self.ndim)
     half, whole = self.shape[axis] // 2, self.shape[axis]
@@ -127,19 +134,19 @@ def glu(context: Context, self: Traced, dim: int = -1) -> Any:
 
 
 @aten("aten.softmax.int", "aten._softmax.default")
-def softmax(context: Context, self: Traced, dim: int, dtype: Any = None) -> Any:
+def softmax(context: Context, self: SymbolicTensor, dim: int, dtype: Any = None) -> Any:
     """softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     return _along(context, ops.softmax, self, dim)
 
 
 @aten("aten.log_softmax.int", "aten._log_softmax.default")
-def log_softmax(context: Context, self: Traced, dim: int, dtype: Any = None) -> Any:
+def log_softmax(context: Context, self: SymbolicTensor, dim: int, dtype: Any = None) -> Any:
     """log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     return _along(context, ops.log_softmax, self, dim)
 
 
 @aten("aten._safe_softmax.default")
-def safe_softmax(context: Context, self: Traced, dim: int, dtype: Any = None) -> Any:
+def safe_softmax(context: Context, self: SymbolicTensor, dim: int, dtype: Any = None) -> Any:
     """_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor: 0 where all along the axis is -infinite"""
     x = cast(self, context.dtype)
     axis = normalize_axis(dim, x.ndim)
@@ -148,5 +155,5 @@ def safe_softmax(context: Context, self: Traced, dim: int, dtype: Any = None) ->
     return elementwise.where(some, ops.softmax(elementwise.where(some, x, zero), axis=axis), zero)
 
 
-def _along(context: Context, op: Any, x: Traced, dim: int) -> Any:
+def _along(context: Context, op: Any, x: SymbolicTensor, dim: int) -> Any:
     return op(cast(x, context.dtype), axis=normalize_axis(dim, x.ndim))

@@ -8,16 +8,17 @@ from ....runtime.ir.types import BOOL
 from ....runtime.ops import attention as ops
 from ....runtime.ops import shaping
 from ....runtime.ops.common import broadcast_shapes
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .random import kept
 from .table import Context, aten, cast
 
 
 @aten("aten.scaled_dot_product_attention.default")
 def scaled_dot_product_attention(
-    context: Context, query: Traced, key: Traced, value: Traced, attn_mask: Any = None, dropout_p: float = 0.0,
+    context: Context, query: SymbolicTensor, key: SymbolicTensor, value: SymbolicTensor, attn_mask: Any = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
-) -> Traced:  # fmt: skip
+) -> SymbolicTensor:  # fmt: skip
     """scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.,
     bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
     """
@@ -27,13 +28,13 @@ def scaled_dot_product_attention(
         attn_mask = cast(attn_mask, query.dtype)
     weights = (*broadcast_shapes(query.shape[:-2], key.shape[:-2]), query.shape[-2], key.shape[-2])
     draws = kept(context, weights, query.dtype, dropout_p)
-    y: Traced = ops.scaled_dot_product_attention(
+    y: SymbolicTensor = ops.scaled_dot_product_attention(
         query, key, value, attn_mask, draws, causal=is_causal, scale=scale, dropout=0.0 if draws is None else dropout_p
     )
     return y * 0.0 if dropout_p == 1.0 else y
 
 
-def _repeated(x: Traced, query: Traced) -> Traced:
+def _repeated(x: SymbolicTensor, query: SymbolicTensor) -> SymbolicTensor:
     """Keys or values, (..., heads, length, features), each head repeated to serve a group of the query's heads."""
     *batch, heads, length, features = x.shape
     times = query.shape[-3] // heads
@@ -41,5 +42,5 @@ def _repeated(x: Traced, query: Traced) -> Traced:
         return x
     single = shaping.reshape(x, shape=(*batch, heads, 1, length, features))
     repeated = shaping.expand(single, shape=(*batch, heads, times, length, features))
-    result: Traced = shaping.reshape(repeated, shape=(*batch, heads * times, length, features))
+    result: SymbolicTensor = shaping.reshape(repeated, shape=(*batch, heads * times, length, features))
     return result

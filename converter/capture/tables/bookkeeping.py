@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ops import boundary, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast
 
 
@@ -18,13 +18,13 @@ from .table import Context, aten, cast
     "aten.lift_fresh_copy.default",
     "aten.positive.default",
 )
-def identity(context: Context, self: Traced) -> Any:
+def identity(context: Context, self: SymbolicTensor) -> Any:
     """clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
     return self
 
 
 @aten("aten.detach.default", "aten.detach_copy.default")
-def detach(context: Context, self: Traced) -> Any:
+def detach(context: Context, self: SymbolicTensor) -> Any:
     """detach(Tensor(a) self) -> Tensor(a)"""
     return boundary.stop_gradient(self)
 
@@ -40,13 +40,13 @@ def detach(context: Context, self: Traced) -> Any:
     "aten.to.prim_other",
     "aten.type_as.default",
 )
-def to_dtype(context: Context, self: Traced, *options: Any, **_: Any) -> Any:
+def to_dtype(context: Context, self: SymbolicTensor, *options: Any, **_: Any) -> Any:
     """_to_copy(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
     return cast(self, context.dtype)
 
 
 @aten("aten.copy.default")
-def copy(context: Context, self: Traced, src: Traced, non_blocking: bool = False) -> Any:
+def copy(context: Context, self: SymbolicTensor, src: SymbolicTensor, non_blocking: bool = False) -> Any:
     """copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
     converted = cast(src, context.dtype)
     return converted if converted.shape == context.shape else shaping.expand(converted, shape=context.shape)

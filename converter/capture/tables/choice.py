@@ -9,7 +9,7 @@ import torch
 from ....runtime.ir.dims import SymbolicDim
 from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison, elementwise
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...dtypes import torch_dtype
 from ...torch_version import torch_is
 from .table import Context, aten, cast, operands
@@ -19,24 +19,24 @@ TIES_ARE_SHARED = torch_is(2, 14)
 
 
 @aten("aten.clamp.default", "aten.clip.default")
-def clamp(context: Context, self: Traced, min: Any = None, max: Any = None) -> Any:
+def clamp(context: Context, self: SymbolicTensor, min: Any = None, max: Any = None) -> Any:
     """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
     return _clamped(context, self, min, max)
 
 
 @aten("aten.clamp_min.default")
-def clamp_min(context: Context, self: Traced, min: Any) -> Any:
+def clamp_min(context: Context, self: SymbolicTensor, min: Any) -> Any:
     """clamp_min(Tensor self, Scalar min) -> Tensor"""
     return _clamped(context, self, min, None)
 
 
 @aten("aten.clamp_max.default")
-def clamp_max(context: Context, self: Traced, max: Any) -> Any:
+def clamp_max(context: Context, self: SymbolicTensor, max: Any) -> Any:
     """clamp_max(Tensor self, Scalar max) -> Tensor"""
     return _clamped(context, self, None, max)
 
 
-def _clamped(context: Context, self: Traced, low: Any, high: Any) -> Any:
+def _clamped(context: Context, self: SymbolicTensor, low: Any, high: Any) -> Any:
     x = cast(self, context.dtype)
     if isinstance(low, SymbolicDim) or isinstance(high, SymbolicDim):
         return _between(context, x, low, high)
@@ -44,19 +44,19 @@ def _clamped(context: Context, self: Traced, low: Any, high: Any) -> Any:
 
 
 @aten("aten.clamp.Tensor", "aten.clip.Tensor")
-def clamp_tensor(context: Context, self: Traced, min: Any = None, max: Any = None) -> Any:
+def clamp_tensor(context: Context, self: SymbolicTensor, min: Any = None, max: Any = None) -> Any:
     """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
     return _between(context, cast(self, context.dtype), min, max)
 
 
 @aten("aten.clamp_min.Tensor")
-def clamp_min_tensor(context: Context, self: Traced, min: Any) -> Any:
+def clamp_min_tensor(context: Context, self: SymbolicTensor, min: Any) -> Any:
     """clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"""
     return _between(context, cast(self, context.dtype), min, None)
 
 
 @aten("aten.clamp_max.Tensor")
-def clamp_max_tensor(context: Context, self: Traced, max: Any) -> Any:
+def clamp_max_tensor(context: Context, self: SymbolicTensor, max: Any) -> Any:
     """clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"""
     return _between(context, cast(self, context.dtype), None, max)
 
@@ -89,14 +89,14 @@ def _within(x: Any, low: Any, high: Any) -> Any:
 
 
 @aten("aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.Scalar")
-def where(context: Context, condition: Traced, self: Any, other: Any) -> Any:
+def where(context: Context, condition: SymbolicTensor, self: Any, other: Any) -> Any:
     """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
     a, b = operands(context, context.dtype, self, other)
     return elementwise.where(cast(condition, BOOL), a, b)
 
 
 @aten("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
-def masked_fill(context: Context, self: Traced, mask: Traced, value: Any) -> Any:
+def masked_fill(context: Context, self: SymbolicTensor, mask: SymbolicTensor, value: Any) -> Any:
     """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
     x, value = operands(context, context.dtype, self, value)
     return elementwise.where(mask, value, x)
@@ -104,7 +104,11 @@ def masked_fill(context: Context, self: Traced, mask: Traced, value: Any) -> Any
 
 @aten("aten.nan_to_num.default")
 def nan_to_num(
-    context: Context, self: Traced, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+    context: Context,
+    self: SymbolicTensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
 ) -> Any:
     """nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
     if not is_floating(self.dtype):

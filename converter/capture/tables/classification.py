@@ -6,7 +6,7 @@ from typing import Any
 
 from ....runtime.ir.types import INT64, is_floating
 from ....runtime.ops import activation, boundary, comparison, elementwise, indexing, linear, reduction, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .loss import MEAN, NONE, SUM, reduced
 from .table import Context, aten, cast
@@ -14,7 +14,7 @@ from .table import Context, aten, cast
 
 @aten("aten.cross_entropy_loss.default")
 def cross_entropy_loss(
-    context: Context, self: Traced, target: Traced, weight: Any = None, reduction: int = MEAN,
+    context: Context, self: SymbolicTensor, target: SymbolicTensor, weight: Any = None, reduction: int = MEAN,
     ignore_index: int = -100, label_smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
     """cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt
@@ -30,7 +30,12 @@ def cross_entropy_loss(
 
 @aten("aten.nll_loss_nd.default", "aten.nll_loss.default", "aten.nll_loss2d.default")
 def nll_loss(
-    context: Context, self: Traced, target: Traced, weight: Any = None, reduction: int = MEAN, ignore_index: int = -100
+    context: Context,
+    self: SymbolicTensor,
+    target: SymbolicTensor,
+    weight: Any = None,
+    reduction: int = MEAN,
+    ignore_index: int = -100,
 ) -> Any:
     """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) ->
     Tensor
@@ -40,7 +45,7 @@ def nll_loss(
 
 @aten("aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default")
 def nll_loss_forward(
-    context: Context, self: Traced, target: Traced, weight: Any, reduction: int, ignore_index: int
+    context: Context, self: SymbolicTensor, target: SymbolicTensor, weight: Any, reduction: int, ignore_index: int
 ) -> tuple[Any, Any]:
     """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor
     output, Tensor total_weight)
@@ -50,7 +55,8 @@ def nll_loss_forward(
 
 @aten("torch_nn._linear_cross_entropy_batch_chunked.default")
 def linear_cross_entropy(
-    context: Context, input: Traced, linear_weight: Traced, target: Traced, linear_bias: Any, weight: Any,
+    context: Context, input: SymbolicTensor, linear_weight: SymbolicTensor, target: SymbolicTensor, linear_bias: Any,
+    weight: Any,
     reduction: str, ignore_index: int, label_smoothing: float, batch_chunk_size: int, acc_policy: str, acc_dtype: Any,
     *computed: bool,
 ) -> Any:  # fmt: skip
@@ -72,7 +78,8 @@ def linear_cross_entropy(
 
 @aten("torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default")
 def linear_cross_entropy_of_each(
-    context: Context, input: Traced, linear_weight: Traced, target: Traced, linear_bias: Any, weight: Any,
+    context: Context, input: SymbolicTensor, linear_weight: SymbolicTensor, target: SymbolicTensor, linear_bias: Any,
+    weight: Any,
     ignore_index: int, batch_chunk_size: int, acc_policy: str, acc_dtype: Any,
 ) -> Any:  # fmt: skip
     """_linear_cross_entropy_batch_chunked_no_reduction(Tensor input, Tensor linear_weight, Tensor target, Tensor?
@@ -83,7 +90,8 @@ def linear_cross_entropy_of_each(
 
 
 def _of_linear(
-    context: Context, x: Traced, linear_weight: Traced, target: Traced, bias: Any, weight: Any, how: int, ignored: int,
+    context: Context, x: SymbolicTensor, linear_weight: SymbolicTensor, target: SymbolicTensor, bias: Any, weight: Any,
+    how: int, ignored: int,
     dtype: Any,
 ) -> Any:  # fmt: skip
     """The cross entropy of a linear layer's results, computed in `dtype`; torch has no gradient of the weights."""
@@ -93,11 +101,11 @@ def _of_linear(
     return cast(_hard(context, log_p, target, weight, how, ignored, 0.0)[0], context.dtype)
 
 
-def _class_axis(x: Traced) -> int:
+def _class_axis(x: SymbolicTensor) -> int:
     return 1 if x.ndim > 1 else 0
 
 
-def _soft(log_p: Any, target: Traced, weight: Any, how: int, smoothing: float) -> Any:
+def _soft(log_p: Any, target: SymbolicTensor, weight: Any, how: int, smoothing: float) -> Any:
     """Against probabilities; smoothing mixes them with the same probability for every class."""
     axis = _class_axis(log_p)
     weighted = log_p if weight is None else log_p * _along(weight, log_p, axis)
@@ -108,7 +116,7 @@ def _soft(log_p: Any, target: Traced, weight: Any, how: int, smoothing: float) -
 
 
 def _hard(
-    context: Context, log_p: Any, target: Traced, weight: Any, how: int, ignored: int, smoothing: float
+    context: Context, log_p: Any, target: SymbolicTensor, weight: Any, how: int, ignored: int, smoothing: float
 ) -> tuple[Any, Any]:
     """Against class indices: the loss, and for a mean the sum of weights that it is divided by."""
     axis = _class_axis(log_p)
@@ -134,6 +142,6 @@ def _hard(
     return total / total_weight, total_weight
 
 
-def _along(weight: Traced, x: Traced, axis: int) -> Any:
+def _along(weight: SymbolicTensor, x: SymbolicTensor, axis: int) -> Any:
     """(classes,) shaped to multiply `x` along its class axis."""
     return shaping.reshape(weight, shape=(weight.shape[0], *(1,) * (x.ndim - axis - 1)))

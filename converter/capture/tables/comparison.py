@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime import ops
 from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast, operands, promoted
 
 COMPARISONS = {
@@ -43,7 +43,7 @@ def _logical(name: str) -> None:
     op = ops.get(name)
 
     @aten(f"aten.{name}.default")
-    def translation(context: Context, self: Traced, other: Traced) -> Any:
+    def translation(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
         return op(cast(self, BOOL), cast(other, BOOL))
 
     translation.__name__ = name
@@ -72,30 +72,30 @@ for _name, _aliases in BITWISE.items():
 
 
 @aten("aten.logical_not.default")
-def logical_not(context: Context, self: Traced) -> Any:
+def logical_not(context: Context, self: SymbolicTensor) -> Any:
     """logical_not(Tensor self) -> Tensor"""
     return comparison.logical_not(cast(self, BOOL))
 
 
 @aten("aten.bitwise_not.default")
-def bitwise_not(context: Context, self: Traced) -> Any:
+def bitwise_not(context: Context, self: SymbolicTensor) -> Any:
     """bitwise_not(Tensor self) -> Tensor"""
     return comparison.logical_not(self) if self.dtype == BOOL else comparison.bitwise_not(self)
 
 
 @aten("aten.isnan.default")
-def isnan(context: Context, self: Traced) -> Any:
+def isnan(context: Context, self: SymbolicTensor) -> Any:
     """isnan(Tensor self) -> Tensor"""
     return comparison.isnan(self) if is_floating(self.dtype) else comparison.not_equal(self, self)
 
 
 @aten("aten.isinf.default")
-def isinf(context: Context, self: Traced) -> Any:
+def isinf(context: Context, self: SymbolicTensor) -> Any:
     """isinf(Tensor self) -> Tensor"""
     return comparison.isinf(self) if is_floating(self.dtype) else comparison.not_equal(self, self)
 
 
 @aten("aten.isfinite.default")
-def isfinite(context: Context, self: Traced) -> Any:
+def isfinite(context: Context, self: SymbolicTensor) -> Any:
     """isfinite(Tensor self) -> Tensor"""
     return comparison.isfinite(self) if is_floating(self.dtype) else comparison.equal(self, self)

@@ -9,7 +9,7 @@ from ....runtime.ops import comparison, creation, reduction, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.complex_numbers import Complex, magnitude
 from ....runtime.ops.matrices import joined
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .complex_moves import truth
 from .complex_table import multilinear, numbers, of_complex
@@ -152,7 +152,7 @@ def eq(context: Context, self: Any, other: Any) -> Any:
     """eq.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = promoted(self, other)
     a, b = (
-        Complex.of_real(x if isinstance(x, (Complex, Traced)) else context.builder.constant(x.real, dtype))
+        Complex.of_real(x if isinstance(x, (Complex, SymbolicTensor)) else context.builder.constant(x.real, dtype))
         if not isinstance(x, complex)
         else Complex(context.builder.constant(x.real, dtype), context.builder.constant(x.imag, dtype))
         for x in (self, other)
@@ -172,7 +172,7 @@ def _on_truth(name: str) -> None:
 
     @of_complex(f"aten.{name}")
     def translation(context: Context, *operands: Any, **options: Any) -> Any:
-        truths = (truth(x) if isinstance(x, (Complex, Traced)) else x for x in operands)
+        truths = (truth(x) if isinstance(x, (Complex, SymbolicTensor)) else x for x in operands)
         return TABLE[f"aten.{name}"](context, *truths, **options)
 
 

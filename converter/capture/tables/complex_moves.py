@@ -10,7 +10,7 @@ from ....runtime.ir.types import BOOL
 from ....runtime.ops import comparison, elementwise, shaping, trigonometry
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.ops.complex_numbers import Complex, magnitude
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from . import bookkeeping, creation
 from .complex_table import numbers, of_complex, of_parts, on_pair
 from .indexing import index, index_put
@@ -21,20 +21,20 @@ from .table import TABLE, Context, aten, cast, operands
 
 
 @of_complex("aten.complex.default")
-def complex_(context: Context, real: Traced, imag: Traced) -> Any:
+def complex_(context: Context, real: SymbolicTensor, imag: SymbolicTensor) -> Any:
     """complex(Tensor real, Tensor imag) -> Tensor"""
     a, b = (expand(context, x) for x in operands(context, context.dtype, real, imag))
     return Complex(a, b)
 
 
 @of_complex("aten.polar.default")
-def polar(context: Context, abs: Traced, angle: Traced) -> Any:
+def polar(context: Context, abs: SymbolicTensor, angle: SymbolicTensor) -> Any:
     """polar(Tensor abs, Tensor angle) -> Tensor"""
     return Complex(abs * trigonometry.cos(angle), abs * trigonometry.sin(angle))
 
 
 @of_complex("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
-def view_as_complex(context: Context, self: Traced) -> Any:
+def view_as_complex(context: Context, self: SymbolicTensor) -> Any:
     """view_as_complex(Tensor(a) self) -> Tensor(a)"""
     return Complex.of_pair(self)
 
@@ -70,7 +70,7 @@ def angle(context: Context, self: Complex) -> Any:
 
 
 @aten("aten.angle.default")
-def angle_of_reals(context: Context, self: Traced) -> Any:
+def angle_of_reals(context: Context, self: SymbolicTensor) -> Any:
     """angle(Tensor self) -> Tensor: pi for negative numbers, 0 for others"""
     x = cast(self, context.dtype)
     zero, half_turn = operands(context, x.dtype, 0.0, math.pi)
@@ -87,7 +87,7 @@ def conj(context: Context, self: Complex) -> Any:
 
 @aten("aten.conj.default", "aten._conj.default", "aten.conj_physical.default", "aten._conj_physical.default")
 @aten("aten.resolve_conj.default", "aten.resolve_neg.default", "aten.real.default")
-def itself(context: Context, self: Traced) -> Any:
+def itself(context: Context, self: SymbolicTensor) -> Any:
     """real(Tensor(a) self) -> Tensor(a)"""
     return self
 
@@ -189,14 +189,14 @@ def _of_reals(x: Any, context: Context) -> Any:
 
 
 @of_complex("aten.index.Tensor", "aten._unsafe_index.Tensor")
-def index_(context: Context, self: Complex, indices: list[Traced | None]) -> Any:
+def index_(context: Context, self: Complex, indices: list[SymbolicTensor | None]) -> Any:
     """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
     return Complex.of_pair(index(on_pair(context), self.pair(), indices))
 
 
 @of_complex("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put_(
-    context: Context, self: Complex, indices: list[Traced | None], values: Any, accumulate: bool = False
+    context: Context, self: Complex, indices: list[SymbolicTensor | None], values: Any, accumulate: bool = False
 ) -> Any:
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     return Complex.of_pair(
@@ -205,7 +205,7 @@ def index_put_(
 
 
 @of_complex("aten.masked_select.default")
-def masked_select(context: Context, self: Complex, mask: Traced) -> Any:
+def masked_select(context: Context, self: Complex, mask: SymbolicTensor) -> Any:
     """masked_select(Tensor self, Tensor mask) -> Tensor"""
     shape = broadcast_shapes(self.shape, mask.shape)
     flat = (product(shape),)

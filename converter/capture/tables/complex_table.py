@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from ....runtime.entering import entering
 from ....runtime.ops.complex_numbers import Complex
-from ....runtime.tracing import Traced
+from ....runtime.registration import registering
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import TABLE, Context, Number, Translation, cast, scalar
 
@@ -25,7 +25,7 @@ COMPLEX: dict[str, Translation] = {}
 
 def of_complex(*targets: str) -> Callable[[Translation], Translation]:
     """As `aten`, for operators on complex tensors; a name taken raises."""
-    return entering(COMPLEX, targets)
+    return registering(COMPLEX, targets)
 
 
 def of_parts(data: str, *names: str) -> None:
@@ -76,7 +76,7 @@ def part(context: Context, value: Any, imaginary: bool) -> Any:
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Traced) and not isinstance(value, Number)
+    return isinstance(value, SymbolicTensor) and not isinstance(value, Number)
 
 
 def multilinear(data: str, *names: str) -> None:

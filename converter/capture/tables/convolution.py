@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ir.dims import Dim, SymbolicDim
 from ....runtime.ops import convolution as ops
 from ....runtime.ops import shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from . import counted_groups
 from .spatial import batched, both_sides, per_dimension, unbatched
 from .table import Context, aten
@@ -15,7 +15,7 @@ from .table import Context, aten
 
 @aten("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")
 def conv(
-    context: Context, input: Traced, weight: Traced, bias: Any = None,
+    context: Context, input: SymbolicTensor, weight: SymbolicTensor, bias: Any = None,
     stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: Dim = 1,
 ) -> Any:  # fmt: skip
     """conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0],
@@ -26,7 +26,7 @@ def conv(
 
 @aten("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding")
 def conv_padding(
-    context: Context, input: Traced, weight: Traced, bias: Any = None,
+    context: Context, input: SymbolicTensor, weight: SymbolicTensor, bias: Any = None,
     stride: Any = 1, padding: str = "valid", dilation: Any = 1, groups: Dim = 1,
 ) -> Any:  # fmt: skip
     """conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding="valid",
@@ -42,7 +42,7 @@ def conv_padding(
 
 @aten("aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input")
 def conv_transpose(
-    context: Context, input: Traced, weight: Traced, bias: Any = None,
+    context: Context, input: SymbolicTensor, weight: SymbolicTensor, bias: Any = None,
     stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: Dim = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
     """conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2]
@@ -67,7 +67,8 @@ def conv_transpose(
 
 @aten("aten.convolution.default")
 def convolution(
-    context: Context, input: Traced, weight: Traced, bias: Any, stride: Any, padding: Any, dilation: Any,
+    context: Context, input: SymbolicTensor, weight: SymbolicTensor, bias: Any, stride: Any, padding: Any,
+    dilation: Any,
     transposed: bool, output_padding: Any, groups: Dim,
 ) -> Any:  # fmt: skip
     """convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation,
@@ -79,7 +80,9 @@ def convolution(
 
 
 @aten("aten.conv_tbc.default")
-def conv_tbc(context: Context, input: Traced, weight: Traced, bias: Traced, pad: Dim = 0) -> Any:
+def conv_tbc(
+    context: Context, input: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor, pad: Dim = 0
+) -> Any:
     """conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor: (time, batch, channels) all along"""
     rows = shaping.transpose(input, permutation=(1, 2, 0))
     kernel = shaping.transpose(weight, permutation=(2, 1, 0))
@@ -87,7 +90,9 @@ def conv_tbc(context: Context, input: Traced, weight: Traced, bias: Traced, pad:
     return shaping.transpose(y, permutation=(2, 0, 1))
 
 
-def _conv(input: Traced, weight: Traced, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Dim) -> Any:
+def _conv(
+    input: SymbolicTensor, weight: SymbolicTensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Dim
+) -> Any:
     count = weight.ndim - 2
     if isinstance(groups, SymbolicDim):
         steps, apart = per_dimension(stride, count), per_dimension(dilation, count)

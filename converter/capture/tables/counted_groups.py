@@ -11,7 +11,7 @@ from typing import Any
 
 from ....runtime.ir.dims import Dim, product
 from ....runtime.ops import linear, shaping, slicing
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 
 Sizes = Sequence[Any]
 Pairs = Sequence[tuple[Any, Any]]
@@ -43,7 +43,7 @@ def conv_transpose(
 
 
 def _products(
-    x: Traced, by_group: Traced, bias: Any, kernel: Sizes, stride: Sizes, pads: Pairs, dilation: Sizes
+    x: SymbolicTensor, by_group: SymbolicTensor, bias: Any, kernel: Sizes, stride: Sizes, pads: Pairs, dilation: Sizes
 ) -> Any:
     """The windows of each group, as columns, multiplied by its weight (groups, D, kernel elements, C)."""
     before, after = zip((0, 0), (0, 0), *pads, strict=True)
@@ -66,7 +66,7 @@ def _products(
     return y if bias is None else y + shaping.reshape(bias, shape=(1, groups * count, *(1 for _ in sizes)))
 
 
-def _spread(x: Traced, axis: int, step: int) -> Any:
+def _spread(x: SymbolicTensor, axis: int, step: int) -> Any:
     """`step - 1` zeros between the elements along an axis."""
     if step == 1:
         return x

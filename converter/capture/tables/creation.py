@@ -8,7 +8,7 @@ import numpy as np
 
 from ....runtime.ir.dims import Dim, SymbolicDim
 from ....runtime.ops import creation, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten, cast
 
@@ -46,7 +46,7 @@ def full(context: Context, size: Any, fill_value: Any, **_: Any) -> Any:
 
 
 @aten("aten.new_full.default")
-def new_full(context: Context, self: Traced, size: Any, fill_value: Any, **_: Any) -> Any:
+def new_full(context: Context, self: SymbolicTensor, size: Any, fill_value: Any, **_: Any) -> Any:
     """new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None) -> Tensor"""
     return _filled(context, fill_value)
 
@@ -58,13 +58,13 @@ def scalar_tensor(context: Context, s: Any, **_: Any) -> Any:
 
 
 @aten("aten.fill.Tensor")
-def fill(context: Context, self: Traced, value: Traced) -> Any:
+def fill(context: Context, self: SymbolicTensor, value: SymbolicTensor) -> Any:
     """fill.Tensor(Tensor self, Tensor value) -> Tensor"""
     return shaping.expand(cast(value, context.dtype), shape=context.shape)
 
 
 def _filled(context: Context, value: Any) -> Any:
-    if isinstance(value, Traced):  # a number that the model computes
+    if isinstance(value, SymbolicTensor):  # a number that the model computes
         return shaping.expand(cast(value, context.dtype), shape=context.shape)
     return context.builder.create(creation.full, shape=context.shape, value=value, dtype=context.dtype)
 
@@ -100,13 +100,13 @@ def eye(context: Context, *_: Any, **__: Any) -> Any:
 
 
 @aten("aten.tril.default")
-def tril(context: Context, self: Traced, diagonal: int = 0) -> Any:
+def tril(context: Context, self: SymbolicTensor, diagonal: int = 0) -> Any:
     """tril(Tensor self, SymInt diagonal=0) -> Tensor"""
     return shaping.triangle(self, k=diagonal, upper=False)
 
 
 @aten("aten.triu.default")
-def triu(context: Context, self: Traced, diagonal: int = 0) -> Any:
+def triu(context: Context, self: SymbolicTensor, diagonal: int = 0) -> Any:
     """triu(Tensor self, SymInt diagonal=0) -> Tensor"""
     return shaping.triangle(self, k=diagonal, upper=True)
 

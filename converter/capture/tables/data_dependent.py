@@ -9,7 +9,7 @@ from ....runtime.ir.dims import Dim, SymbolicDim, product, symbol
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, creation, data_dependent, indexing, reduction, scanning, shaping, slicing
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .slicing import part
 from .table import Context, aten, cast
 
@@ -26,12 +26,12 @@ def symbol_of(context: Context, count: Dim) -> str:
     return str(count) if is_counted(count) else context.builder.new_symbol()
 
 
-def sized(x: Traced, count: Dim, axis: int = 0) -> Any:
+def sized(x: SymbolicTensor, count: Dim, axis: int = 0) -> Any:
     """What was found, with the size that torch knows along `axis`: the model makes a shape of it (`view`), say."""
     return x if x.shape[axis] == count else shaping.reshape(x, shape=(*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
-def places_of(context: Context, mask: Traced, count: Dim | None) -> list[Any]:
+def places_of(context: Context, mask: SymbolicTensor, count: Dim | None) -> list[Any]:
     """Where a mask holds, for each of its axes: indices, int64 (count,); None where torch has no size for the count."""
     if count is None:
         count = symbol(context.builder.new_symbol())
@@ -41,12 +41,12 @@ def places_of(context: Context, mask: Traced, count: Dim | None) -> list[Any]:
     return [shaping.reshape(part(found, 1, axis, axis + 1), shape=(count,)) for axis in range(mask.ndim)]
 
 
-def _nonzero(context: Context, x: Traced, count: Dim) -> Any:
+def _nonzero(context: Context, x: SymbolicTensor, count: Dim) -> Any:
     return sized(data_dependent.nonzero(x, symbols=(symbol_of(context, count),)), count)
 
 
 @aten("aten.nonzero.default")
-def nonzero(context: Context, self: Traced) -> Any:
+def nonzero(context: Context, self: SymbolicTensor) -> Any:
     """nonzero(Tensor self) -> Tensor"""
     if context.shape[0] == 0:
         return context.builder.create(creation.full, shape=context.shape, value=0, dtype=INT64)
@@ -54,7 +54,7 @@ def nonzero(context: Context, self: Traced) -> Any:
 
 
 @aten("aten.nonzero_static.default")
-def nonzero_static(context: Context, self: Traced, *, size: int, fill_value: int = -1) -> Any:
+def nonzero_static(context: Context, self: SymbolicTensor, *, size: int, fill_value: int = -1) -> Any:
     """nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
     if self.ndim == 0 or size == 0:
         return context.builder.create(creation.full, shape=context.shape, value=0, dtype=INT64)
@@ -66,20 +66,20 @@ def nonzero_static(context: Context, self: Traced, *, size: int, fill_value: int
 
 
 @aten("aten.argwhere.default")
-def argwhere(context: Context, self: Traced) -> Any:
+def argwhere(context: Context, self: SymbolicTensor) -> Any:
     """argwhere(Tensor self) -> Tensor"""
     return nonzero(context, self)
 
 
 @aten("aten.nonzero_numpy.default")
-def nonzero_numpy(context: Context, self: Traced) -> Any:
+def nonzero_numpy(context: Context, self: SymbolicTensor) -> Any:
     """nonzero_numpy(Tensor self) -> Tensor[]"""
     x = self if self.ndim else shaping.reshape(self, shape=(1,))
     return places_of(context, x, context.shape[0])
 
 
 @aten("aten.masked_select.default")
-def masked_select(context: Context, self: Traced, mask: Traced) -> Any:
+def masked_select(context: Context, self: SymbolicTensor, mask: SymbolicTensor) -> Any:
     """masked_select(Tensor self, Tensor mask) -> Tensor"""
     shape = broadcast_shapes(self.shape, mask.shape)
     flat = (product(shape),)
@@ -90,7 +90,11 @@ def masked_select(context: Context, self: Traced, mask: Traced) -> Any:
 
 @aten("aten._unique2.default")
 def unique2(
-    context: Context, self: Traced, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+    context: Context,
+    self: SymbolicTensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
 ) -> Any:
     """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, ...)"""
     values, inverse, counts = _unique(context, self, context.shape[0], None)  # torch's are sorted always
@@ -101,7 +105,7 @@ def unique2(
 @aten("aten.unique_dim.default")
 def unique_dim(
     context: Context,
-    self: Traced,
+    self: SymbolicTensor,
     dim: int,
     sorted: bool = True,
     return_inverse: bool = False,
@@ -112,14 +116,18 @@ def unique_dim(
     return _unique(context, self, context.shape[axis], axis)
 
 
-def _unique(context: Context, x: Traced, count: Dim, axis: int | None) -> tuple[Any, Any, Any]:
+def _unique(context: Context, x: SymbolicTensor, count: Dim, axis: int | None) -> tuple[Any, Any, Any]:
     values, _, inverse, counts = data_dependent.unique(x, symbols=(symbol_of(context, count),), axis=axis)
     return sized(values, count, axis or 0), inverse, sized(counts, count)
 
 
 @aten("aten.unique_consecutive.default")
 def unique_consecutive(
-    context: Context, self: Traced, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    context: Context,
+    self: SymbolicTensor,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Any:
     """unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> ..."""
     axis = 0 if dim is None else normalize_axis(dim, self.ndim)
@@ -147,7 +155,7 @@ def _empty(context: Context) -> Any:
 
 
 @aten("aten.repeat_interleave.Tensor")
-def repeat_interleave(context: Context, repeats: Traced, *, output_size: Any = None) -> Any:
+def repeat_interleave(context: Context, repeats: SymbolicTensor, *, output_size: Any = None) -> Any:
     """repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor: index i, repeats[i] times"""
     ends = scanning.cumsum(cast(repeats, INT64), axis=0)
     total = context.shape[0]

@@ -10,7 +10,7 @@ from ....runtime.ops import boundary, comparison, reduction, shaping
 from ....runtime.ops.complex_numbers import Complex
 from ....runtime.ops.linear_algebra import matrix_functions, orthogonal, spectral
 from ....runtime.ops.matrices import adjoint, each, identity_like, lower, matmul, on_numbers, squares
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .complex_table import of_complex
 from .linear_algebra import of_any, zeros
@@ -97,7 +97,12 @@ def svd(
 
 @of_any("aten.linalg_pinv.atol_rtol_tensor")
 def pinv(
-    context: Context, self: Any, *, atol: Traced | None = None, rtol: Traced | None = None, hermitian: bool = False
+    context: Context,
+    self: Any,
+    *,
+    atol: SymbolicTensor | None = None,
+    rtol: SymbolicTensor | None = None,
+    hermitian: bool = False,
 ) -> Any:
     """linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"""
     bounds = [None if bound is None else cast(bound, context.dtype) for bound in (atol, rtol)]
@@ -148,7 +153,7 @@ def lstsq(context: Context, self: Any, b: Any, rcond: float | None = None, *, dr
     return tuple(results)
 
 
-def _pseudo_inverse(x: Any, *bounds: Traced | None) -> Any:
+def _pseudo_inverse(x: Any, *bounds: SymbolicTensor | None) -> Any:
     if isinstance(x, Complex):
         return Complex.of_pair(matrix_functions.pseudo_inverse(x.pair(), *bounds, paired=True))
     return matrix_functions.pseudo_inverse(x, *bounds)

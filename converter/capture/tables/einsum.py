@@ -6,13 +6,13 @@ from typing import Any
 
 from ....runtime.errors import ShapeError
 from ....runtime.ops.contraction import einsum as composed
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten
 
 
 @aten("aten.einsum.default")
-def einsum(context: Context, equation: str, tensors: list[Traced], *, path: Any = None) -> Any:
+def einsum(context: Context, equation: str, tensors: list[SymbolicTensor], *, path: Any = None) -> Any:
     """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
     try:
         return composed(equation, tensors)  # from left to right, which is torch's default path too

@@ -10,7 +10,7 @@ from typing import Any
 from ....runtime import ops
 from ....runtime.ir.types import FLOAT64, at_least_float32, is_floating
 from ....runtime.ops import comparison, elementwise, float_parts, rounding, trigonometry
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .choice import TIES_ARE_SHARED
 from .table import Context, aten, cast, dtype_beside, operands
 
@@ -29,7 +29,7 @@ def _function(name: str) -> None:
     op = ops.get(name)
 
     @aten(f"aten.{name}.default")
-    def translation(context: Context, self: Traced) -> Any:
+    def translation(context: Context, self: SymbolicTensor) -> Any:
         x = cast(self, context.dtype)
         return x if name in WHOLE and not is_floating(x.dtype) else op(x)
 
@@ -42,38 +42,38 @@ for _name in FUNCTIONS:
 
 
 @aten("aten.sign.default", "aten.sgn.default")
-def sign(context: Context, self: Traced) -> Any:
+def sign(context: Context, self: SymbolicTensor) -> Any:
     """sign(Tensor self) -> Tensor; sgn(Tensor self) -> Tensor"""
     return self if self.dtype.kind == "b" else elementwise.sign(self)
 
 
 @aten("aten.square.default")
-def square(context: Context, self: Traced) -> Any:
+def square(context: Context, self: SymbolicTensor) -> Any:
     """square(Tensor self) -> Tensor"""
     return elementwise.mul(self, self)
 
 
 @aten("aten.exp2.default")
-def exp2(context: Context, self: Traced) -> Any:
+def exp2(context: Context, self: SymbolicTensor) -> Any:
     """exp2(Tensor self) -> Tensor"""
     x = cast(self, context.dtype)
     return elementwise.pow(*operands(context, x.dtype, 2.0, x))
 
 
 @aten("aten.signbit.default")
-def signbit(context: Context, self: Traced) -> Any:
+def signbit(context: Context, self: SymbolicTensor) -> Any:
     """signbit(Tensor self) -> Tensor"""
     return self if self.dtype.kind == "b" else float_parts.signbit(self)
 
 
 @aten("aten.frexp.Tensor")
-def frexp(context: Context, self: Traced) -> Any:
+def frexp(context: Context, self: SymbolicTensor) -> Any:
     """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
     return float_parts.frexp(self)
 
 
 @aten("aten.copysign.Tensor", "aten.copysign.Scalar")
-def copysign(context: Context, self: Traced, other: Any) -> Any:
+def copysign(context: Context, self: SymbolicTensor, other: Any) -> Any:
     """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
     x, like = operands(context, context.dtype, self, other)
     size = elementwise.abs(x)
@@ -81,20 +81,20 @@ def copysign(context: Context, self: Traced, other: Any) -> Any:
 
 
 @aten("aten.nextafter.default")
-def nextafter(context: Context, self: Traced, other: Traced) -> Any:
+def nextafter(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """nextafter(Tensor self, Tensor other) -> Tensor"""
     return float_parts.nextafter(*operands(context, context.dtype, self, other))
 
 
 @aten("aten.round.decimals")
-def round_decimals(context: Context, self: Traced, *, decimals: int) -> Any:
+def round_decimals(context: Context, self: SymbolicTensor, *, decimals: int) -> Any:
     """round.decimals(Tensor self, *, int decimals) -> Tensor"""
     ten = 10.0 ** abs(decimals)
     return rounding.round(self * ten) / ten if decimals >= 0 else rounding.round(self / ten) * ten
 
 
 @aten("aten.sinc.default", "aten.special_sinc.default")
-def sinc(context: Context, self: Traced) -> Any:
+def sinc(context: Context, self: SymbolicTensor) -> Any:
     """sinc(Tensor self) -> Tensor: sin(pi x) / (pi x), and 1 at 0, with the gradient 0 there"""
     return cast(trigonometry.sinc(cast(self, at_least_float32(context.dtype))), context.dtype)
 
@@ -102,7 +102,7 @@ def sinc(context: Context, self: Traced) -> Any:
 # ---- arithmetic ----
 
 
-def _scaled(context: Context, x: Traced, alpha: Any) -> Any:
+def _scaled(context: Context, x: SymbolicTensor, alpha: Any) -> Any:
     return x if alpha == 1 else elementwise.mul(*operands(context, x.dtype, x, alpha))
 
 
@@ -174,30 +174,30 @@ def remainder(context: Context, self: Any, other: Any) -> Any:
 
 
 @aten("aten.maximum.default", "aten.max.other")
-def maximum(context: Context, self: Traced, other: Traced) -> Any:
+def maximum(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """maximum(Tensor self, Tensor other) -> Tensor"""
     return elementwise.maximum(*operands(context, context.dtype, self, other))
 
 
 @aten("aten.minimum.default", "aten.min.other")
-def minimum(context: Context, self: Traced, other: Traced) -> Any:
+def minimum(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """minimum(Tensor self, Tensor other) -> Tensor"""
     return elementwise.minimum(*operands(context, context.dtype, self, other))
 
 
 @aten("aten.fmax.default")
-def fmax(context: Context, self: Traced, other: Traced) -> Any:
+def fmax(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """fmax(Tensor self, Tensor other) -> Tensor"""
     return _first_if(context, comparison.greater_equal, self, other)
 
 
 @aten("aten.fmin.default")
-def fmin(context: Context, self: Traced, other: Traced) -> Any:
+def fmin(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """fmin(Tensor self, Tensor other) -> Tensor"""
     return _first_if(context, comparison.less_equal, self, other)
 
 
-def _first_if(context: Context, holds: ops.Op, self: Traced, other: Traced) -> Any:
+def _first_if(context: Context, holds: ops.Op, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """The first operand where that holds or the second is NaN, which gets the whole gradient then; else the second.
 
     Since torch 2.14, equal operands share the gradient.
@@ -213,27 +213,31 @@ def _first_if(context: Context, holds: ops.Op, self: Traced, other: Traced) -> A
 
 
 @aten("aten.atan2.default")
-def atan2(context: Context, self: Traced, other: Traced) -> Any:
+def atan2(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """atan2(Tensor self, Tensor other) -> Tensor"""
     return ops.get("atan2")(*operands(context, context.dtype, self, other))
 
 
 @aten("aten.addcmul.default")
-def addcmul(context: Context, self: Traced, tensor1: Traced, tensor2: Traced, *, value: Any = 1) -> Any:
+def addcmul(
+    context: Context, self: SymbolicTensor, tensor1: SymbolicTensor, tensor2: SymbolicTensor, *, value: Any = 1
+) -> Any:
     """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     x, a, b = operands(context, at_least_float32(context.dtype), self, tensor1, tensor2)
     return cast(x + _scaled(context, a * b, value), context.dtype)
 
 
 @aten("aten.addcdiv.default")
-def addcdiv(context: Context, self: Traced, tensor1: Traced, tensor2: Traced, *, value: Any = 1) -> Any:
+def addcdiv(
+    context: Context, self: SymbolicTensor, tensor1: SymbolicTensor, tensor2: SymbolicTensor, *, value: Any = 1
+) -> Any:
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     x, a, b = operands(context, at_least_float32(context.dtype), self, tensor1, tensor2)
     return cast(x + _scaled(context, a / b, value), context.dtype)
 
 
 @aten("aten.lerp.Tensor", "aten.lerp.Scalar")
-def lerp(context: Context, self: Traced, end: Traced, weight: Any) -> Any:
+def lerp(context: Context, self: SymbolicTensor, end: SymbolicTensor, weight: Any) -> Any:
     """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     x, end, weight = operands(context, at_least_float32(context.dtype), self, end, weight)
     return cast(x + weight * (end - x), context.dtype)
@@ -243,7 +247,7 @@ def lerp(context: Context, self: Traced, end: Traced, weight: Any) -> Any:
 
 
 @aten("aten.pow.Tensor_Scalar")
-def pow_scalar(context: Context, self: Traced, exponent: Any) -> Any:
+def pow_scalar(context: Context, self: SymbolicTensor, exponent: Any) -> Any:
     """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     x = cast(self, context.dtype)
     if exponent == 1:
@@ -259,13 +263,13 @@ _ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 
 @aten("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
-def pow(context: Context, self: Any, exponent: Traced) -> Any:
+def pow(context: Context, self: Any, exponent: SymbolicTensor) -> Any:
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor; pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     return elementwise.pow(*operands(context, context.dtype, self, exponent))
 
 
 @aten("aten.logaddexp.default")
-def logaddexp(context: Context, self: Traced, other: Traced) -> Any:
+def logaddexp(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """logaddexp(Tensor self, Tensor other) -> Tensor"""
     a, b = operands(context, at_least_float32(context.dtype), self, other)
     # equal infinities: their difference would be NaN
@@ -284,7 +288,7 @@ def xlogy(context: Context, self: Any, other: Any) -> Any:
 
 
 @aten("aten.hypot.default")
-def hypot(context: Context, self: Traced, other: Traced) -> Any:
+def hypot(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """hypot(Tensor self, Tensor other) -> Tensor"""
     # in float64, so that the squares of no float32 number overflow or vanish
     a, b = operands(context, FLOAT64, self, other)

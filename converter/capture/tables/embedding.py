@@ -8,7 +8,7 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
 from ....runtime.ops import boundary, comparison, creation, elementwise, indexing, linear, reduction, shaping, slicing
 from ....runtime.ops import embeddings as ops
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .reduction import norm_of
 from .table import Context, aten, cast, operands
@@ -18,7 +18,8 @@ SUM, MEAN, MAXIMUM = 0, 1, 2
 
 @aten("aten.embedding.default")
 def embedding(
-    context: Context, weight: Traced, indices: Traced, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+    context: Context, weight: SymbolicTensor, indices: SymbolicTensor, padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:  # fmt: skip
     """embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool
@@ -28,7 +29,7 @@ def embedding(
     return _shared_gradient(weight, indices, rows) if scale_grad_by_freq else rows
 
 
-def _shared_gradient(weight: Traced, indices: Traced, rows: Any) -> Any:
+def _shared_gradient(weight: SymbolicTensor, indices: SymbolicTensor, rows: Any) -> Any:
     """Rows that pass on their gradient divided by how often they are looked up."""
     flat = shaping.reshape(cast(indices, INT64), shape=(product(indices.shape),))
     zeros = creation.full_like(weight, 0.0, weight.shape[:1])
@@ -40,7 +41,8 @@ def _shared_gradient(weight: Traced, indices: Traced, rows: Any) -> Any:
 
 @aten("aten.embedding_bag.default", "aten.embedding_bag.padding_idx")
 def embedding_bag(
-    context: Context, weight: Traced, indices: Traced, offsets: Traced, scale_grad_by_freq: bool = False,
+    context: Context, weight: SymbolicTensor, indices: SymbolicTensor, offsets: SymbolicTensor,
+    scale_grad_by_freq: bool = False,
     mode: int = SUM, sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
     padding_idx: Any = None,
 ) -> tuple[Any, None, None, None]:  # fmt: skip
@@ -91,7 +93,9 @@ def _largest(context: Context, rows: Any, share: Any, bag: Any) -> Any:
 
 
 @aten("aten.embedding_renorm.default")
-def embedding_renorm(context: Context, self: Traced, indices: Traced, max_norm: float, norm_type: float) -> Any:
+def embedding_renorm(
+    context: Context, self: SymbolicTensor, indices: SymbolicTensor, max_norm: float, norm_type: float
+) -> Any:
     """embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor
 
     The rows that are looked up, scaled down to the norm where theirs is greater.
@@ -108,7 +112,9 @@ def embedding_renorm(context: Context, self: Traced, indices: Traced, max_norm: 
 
 
 @aten("aten.bilinear.default")
-def bilinear(context: Context, input1: Traced, input2: Traced, weight: Traced, bias: Any = None) -> Any:
+def bilinear(
+    context: Context, input1: SymbolicTensor, input2: SymbolicTensor, weight: SymbolicTensor, bias: Any = None
+) -> Any:
     """bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor
 
     y_o = sum over i, j of x1_i * weight_oij * x2_j, plus bias_o.

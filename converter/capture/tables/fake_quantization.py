@@ -11,12 +11,14 @@ from ....runtime.ops import comparison, elementwise, rounding, shaping
 from ....runtime.ops.boundary import stop_gradient
 from ....runtime.ops.higher_order.own_gradient import own_gradient
 from ....runtime.programs.subprograms import traced
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast
 
 
 @aten("aten.fake_quantize_per_tensor_affine.default")
-def per_tensor(context: Context, self: Traced, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:
+def per_tensor(
+    context: Context, self: SymbolicTensor, scale: float, zero_point: int, quant_min: int, quant_max: int
+) -> Any:
     """fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor
 
     ATen has the scale and its inverse in float32, whatever the dtype of the tensor.
@@ -27,7 +29,12 @@ def per_tensor(context: Context, self: Traced, scale: float, zero_point: int, qu
 
 @aten("aten.fake_quantize_per_tensor_affine.tensor_qparams")
 def per_tensor_of_tensors(
-    context: Context, self: Traced, scale: Traced, zero_point: Traced, quant_min: int, quant_max: int
+    context: Context,
+    self: SymbolicTensor,
+    scale: SymbolicTensor,
+    zero_point: SymbolicTensor,
+    quant_min: int,
+    quant_max: int,
 ) -> Any:
     """fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min,
     int quant_max) -> Tensor
@@ -38,7 +45,13 @@ def per_tensor_of_tensors(
 
 @aten("aten.fake_quantize_per_channel_affine.default")
 def per_channel(
-    context: Context, self: Traced, scale: Traced, zero_point: Traced, axis: int, quant_min: int, quant_max: int
+    context: Context,
+    self: SymbolicTensor,
+    scale: SymbolicTensor,
+    zero_point: SymbolicTensor,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
 ) -> Any:
     """fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min,
     int quant_max) -> Tensor
@@ -51,7 +64,8 @@ def per_channel(
 
 @aten("aten._fake_quantize_learnable_per_tensor_affine.default")
 def learnable_per_tensor(
-    context: Context, self: Traced, scale: Traced, zero_point: Traced, quant_min: int, quant_max: int,
+    context: Context, self: SymbolicTensor, scale: SymbolicTensor, zero_point: SymbolicTensor, quant_min: int,
+    quant_max: int,
     grad_factor: float = 1.0,
 ) -> Any:  # fmt: skip
     """_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor zero_point, int quant_min,
@@ -63,7 +77,8 @@ def learnable_per_tensor(
 
 @aten("aten._fake_quantize_learnable_per_channel_affine.default")
 def learnable_per_channel(
-    context: Context, self: Traced, scale: Traced, zero_point: Traced, axis: int, quant_min: int, quant_max: int,
+    context: Context, self: SymbolicTensor, scale: SymbolicTensor, zero_point: SymbolicTensor, axis: int,
+    quant_min: int, quant_max: int,
     grad_factor: float = 1.0,
 ) -> Any:  # fmt: skip
     """_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis,
@@ -93,13 +108,13 @@ def _learnable(x: Any, scale: Any, zero_point: Any, least: int, most: int, facto
     return held(result) + (tracked - held(tracked))
 
 
-def _quantized(x: Traced, scale: Any, inverse: Any, zero_point: Any, least: int, most: int) -> Any:
+def _quantized(x: SymbolicTensor, scale: Any, inverse: Any, zero_point: Any, least: int, most: int) -> Any:
     steps = elementwise.add(rounding.round(elementwise.mul(x, inverse)), zero_point)
     held = elementwise.minimum(elementwise.maximum(steps, float(least)), float(most))
     result = elementwise.mul(elementwise.sub(held, zero_point), scale)
     inside = comparison.equal(steps, held)
 
-    def backward(x: Traced, inside: Traced, result: Traced, g: Traced) -> list[Any]:
+    def backward(x: SymbolicTensor, inside: SymbolicTensor, result: SymbolicTensor, g: SymbolicTensor) -> list[Any]:
         return [elementwise.mul(g, cast(inside, g.dtype))]
 
     types = [value.value.type for value in (x, inside, result, result)]

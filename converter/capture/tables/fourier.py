@@ -9,7 +9,7 @@ from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, creation, elementwise, fourier, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.complex_numbers import Complex
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .complex_table import of_complex
 from .slicing import part
 from .table import Context, operands, scalar
@@ -24,7 +24,7 @@ def fft_c2c(context: Context, self: Complex, dim: list[int], normalization: int,
 
 
 @of_complex("aten._fft_r2c.default")
-def fft_r2c(context: Context, self: Traced, dim: list[int], normalization: int, onesided: bool) -> Any:
+def fft_r2c(context: Context, self: SymbolicTensor, dim: list[int], normalization: int, onesided: bool) -> Any:
     """_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"""
     numbers = shaping.reshape(self, shape=(*self.shape, 1))
     axes = _axes(self, dim)

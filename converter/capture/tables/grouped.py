@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ops import grouped, linear, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten, cast
 
 
 @aten("aten._grouped_mm.default")
 def grouped_mm(
-    context: Context, self: Traced, mat2: Traced, offs: Traced | None = None, bias: Any = None, out_dtype: Any = None
+    context: Context,
+    self: SymbolicTensor,
+    mat2: SymbolicTensor,
+    offs: SymbolicTensor | None = None,
+    bias: Any = None,
+    out_dtype: Any = None,
 ) -> Any:
     """_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor
 
@@ -25,12 +30,12 @@ def grouped_mm(
 
 
 @aten("transformers.grouped_mm_fallback.default")
-def grouped_mm_fallback(context: Context, input: Traced, weight: Traced, offs: Traced) -> Any:
+def grouped_mm_fallback(context: Context, input: SymbolicTensor, weight: SymbolicTensor, offs: SymbolicTensor) -> Any:
     """grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor"""
     return grouped.grouped_matmul(input, weight, offs)
 
 
-def _product(a: Traced, b: Traced, ends: Traced | None) -> Any:
+def _product(a: SymbolicTensor, b: SymbolicTensor, ends: SymbolicTensor | None) -> Any:
     if ends is None:
         return linear.matmul(a, b)
     if b.ndim == 3:
@@ -40,5 +45,5 @@ def _product(a: Traced, b: Traced, ends: Traced | None) -> Any:
     return grouped.grouped_outer(_transposed(a), b, ends)
 
 
-def _transposed(x: Traced) -> Any:
+def _transposed(x: SymbolicTensor) -> Any:
     return shaping.transpose(x, permutation=(1, 0))

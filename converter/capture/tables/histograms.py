@@ -10,7 +10,7 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import comparison, creation, data_dependent, elementwise, indexing, reduction, shaping, slicing
 from ....runtime.ops import sorting as ops
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .data_dependent import is_counted
 from .slicing import part
@@ -21,8 +21,8 @@ from .table import Context, aten, cast, operands, promoted
 
 @aten("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
 def searchsorted(
-    context: Context, sorted_sequence: Traced, self: Any, *, out_int32: bool = False, right: bool = False,
-    side: str | None = None, sorter: Traced | None = None,
+    context: Context, sorted_sequence: SymbolicTensor, self: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: SymbolicTensor | None = None,
 ) -> Any:  # fmt: skip
     """searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str?
     side=None, Tensor? sorter=None) -> Tensor
@@ -33,12 +33,14 @@ def searchsorted(
 
 
 @aten("aten.bucketize.Tensor", "aten.bucketize.Scalar")
-def bucketize(context: Context, self: Any, boundaries: Traced, *, out_int32: bool = False, right: bool = False) -> Any:
+def bucketize(
+    context: Context, self: Any, boundaries: SymbolicTensor, *, out_int32: bool = False, right: bool = False
+) -> Any:
     """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
     return _searched(context, boundaries, self, right)
 
 
-def _searched(context: Context, boundaries: Traced, values: Any, right: bool) -> Any:
+def _searched(context: Context, boundaries: SymbolicTensor, values: Any, right: bool) -> Any:
     boundaries, x = operands(context, promoted(boundaries, values), boundaries, values)
     shape = x.shape if x.ndim else (1,) * boundaries.ndim
     found = ops.searchsorted(boundaries, shaping.reshape(x, shape=shape), right=right)
@@ -49,7 +51,7 @@ def _searched(context: Context, boundaries: Traced, values: Any, right: bool) ->
 
 
 @aten("aten.histc.default")
-def histc(context: Context, self: Traced, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
+def histc(context: Context, self: SymbolicTensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
     """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"""
     x = shaping.reshape(cast(self, context.dtype), shape=(product(self.shape),))
     if x.shape[0] == 0 and min == max:
@@ -59,7 +61,7 @@ def histc(context: Context, self: Traced, bins: int = 100, min: Any = 0, max: An
     return _counted(context, x, place, low, high, bins, None)
 
 
-def _limits(context: Context, x: Traced) -> tuple[Any, Any]:
+def _limits(context: Context, x: SymbolicTensor) -> tuple[Any, Any]:
     """The bounds of the data where those given are equal, one apart on either side if the data are all alike."""
     lowest, highest = reduction.reduce_min(x), reduction.reduce_max(x)
     alike = comparison.equal(lowest, highest)
@@ -68,11 +70,13 @@ def _limits(context: Context, x: Traced) -> tuple[Any, Any]:
     return lowest - apart, highest + apart
 
 
-def _whole(x: Traced) -> Any:
+def _whole(x: SymbolicTensor) -> Any:
     return cast(x, INT64)
 
 
-def _counted(context: Context, x: Traced, place: Any, low: Any, high: Any, bins: int, weight: Traced | None) -> Any:
+def _counted(
+    context: Context, x: SymbolicTensor, place: Any, low: Any, high: Any, bins: int, weight: SymbolicTensor | None
+) -> Any:
     """How many elements (or how much of the weight) lie in each bin; the last one has its right bound."""
     last, nothing = operands(context, INT64, bins - 1, 0)
     inside = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
@@ -85,7 +89,7 @@ def _counted(context: Context, x: Traced, place: Any, low: Any, high: Any, bins:
 
 @aten("aten.histogram.bin_ct")
 def histogram(
-    context: Context, self: Traced, bins: int = 100, *, range: Any = None, weight: Traced | None = None,
+    context: Context, self: SymbolicTensor, bins: int = 100, *, range: Any = None, weight: SymbolicTensor | None = None,
     density: bool = False,
 ) -> Any:  # fmt: skip
     """histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) ->
@@ -96,7 +100,7 @@ def histogram(
     return _histogram(context, x, _edges(context, low, high, bins), weight, density)
 
 
-def _bounds(context: Context, x: Traced, range: Any) -> tuple[Any, Any]:
+def _bounds(context: Context, x: SymbolicTensor, range: Any) -> tuple[Any, Any]:
     if range is not None:
         low, high = range
         return tuple(operands(context, x.dtype, *((low - 0.5, high + 0.5) if low == high else (low, high))))
@@ -117,7 +121,9 @@ def _edges(context: Context, low: Any, high: Any, bins: int) -> Any:
     return elementwise.where(nearer, low + step * number, high - step * (count - number))
 
 
-def _histogram(context: Context, x: Traced, edges: Any, weight: Traced | None, density: bool) -> tuple[Any, Any]:
+def _histogram(
+    context: Context, x: SymbolicTensor, edges: Any, weight: SymbolicTensor | None, density: bool
+) -> tuple[Any, Any]:
     bins = edges.shape[0] - 1
     (one,) = operands(context, INT64, 1)
     place = ops.searchsorted(edges, x, right=True) - one
@@ -131,7 +137,12 @@ def _histogram(context: Context, x: Traced, edges: Any, weight: Traced | None, d
 
 @aten("aten.histogram.bins_tensor")
 def histogram_of_edges(
-    context: Context, self: Traced, bins: Traced, *, weight: Traced | None = None, density: bool = False
+    context: Context,
+    self: SymbolicTensor,
+    bins: SymbolicTensor,
+    *,
+    weight: SymbolicTensor | None = None,
+    density: bool = False,
 ) -> Any:
     """histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist,
     Tensor bin_edges)
@@ -141,7 +152,13 @@ def histogram_of_edges(
 
 @aten("aten._histogramdd_bin_edges.default")
 def histogramdd_edges(
-    context: Context, self: Traced, bins: Any, *, range: Any = None, weight: Traced | None = None, density: bool = False
+    context: Context,
+    self: SymbolicTensor,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: SymbolicTensor | None = None,
+    density: bool = False,
 ) -> Any:
     """_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False)
     -> Tensor[]
@@ -154,7 +171,13 @@ def histogramdd_edges(
 
 @aten("aten._histogramdd_from_bin_cts.default")
 def histogramdd(
-    context: Context, self: Traced, bins: Any, *, range: Any = None, weight: Traced | None = None, density: bool = False
+    context: Context,
+    self: SymbolicTensor,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: SymbolicTensor | None = None,
+    density: bool = False,
 ) -> Any:
     """_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool
     density=False) -> Tensor
@@ -165,7 +188,7 @@ def histogramdd(
 
 @aten("aten._histogramdd_from_bin_tensors.default")
 def histogramdd_of_edges(
-    context: Context, self: Traced, bins: Any, *, weight: Traced | None = None, density: bool = False
+    context: Context, self: SymbolicTensor, bins: Any, *, weight: SymbolicTensor | None = None, density: bool = False
 ) -> Any:
     """_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor
 
@@ -199,7 +222,7 @@ def histogramdd_of_edges(
     return counts
 
 
-def _columns(x: Traced) -> list[Any]:
+def _columns(x: SymbolicTensor) -> list[Any]:
     """The coordinates along each of the dimensions of the last axis."""
     count = x.shape[-1]
     if not isinstance(count, int):
@@ -210,7 +233,7 @@ def _columns(x: Traced) -> list[Any]:
 
 
 @aten("aten.bincount.default")
-def bincount(context: Context, self: Traced, weights: Traced | None = None, minlength: int = 0) -> Any:
+def bincount(context: Context, self: SymbolicTensor, weights: SymbolicTensor | None = None, minlength: int = 0) -> Any:
     """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
     x, count = cast(self, INT64), context.shape[0]
     if is_counted(count):

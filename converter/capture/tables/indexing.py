@@ -10,7 +10,7 @@ from ....runtime.ir.dims import Dim, product
 from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import creation, elementwise, indexing, shaping, slicing
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .data_dependent import places_of
 from .table import Context, aten, cast
 
@@ -18,7 +18,7 @@ from .table import Context, aten, cast
 
 
 @aten("aten.index_select.default")
-def index_select(context: Context, self: Traced, dim: int, index: Traced) -> Any:
+def index_select(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor) -> Any:
     """index_select(Tensor self, int dim, Tensor index) -> Tensor"""
     if self.ndim == 0:
         return self
@@ -27,13 +27,15 @@ def index_select(context: Context, self: Traced, dim: int, index: Traced) -> Any
 
 
 @aten("aten.take.default")
-def take(context: Context, self: Traced, index: Traced) -> Any:
+def take(context: Context, self: SymbolicTensor, index: SymbolicTensor) -> Any:
     """take(Tensor self, Tensor index) -> Tensor"""
     return indexing.take(shaping.reshape(self, shape=(product(self.shape),)), index, axis=0)
 
 
 @aten("aten.gather.default")
-def gather(context: Context, self: Traced, dim: int, index: Traced, *, sparse_grad: bool = False) -> Any:
+def gather(
+    context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, *, sparse_grad: bool = False
+) -> Any:
     """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
     if 0 in index.shape:  # of any rank
         return creation.full_like(self, 0, shape=index.shape)
@@ -44,7 +46,7 @@ def gather(context: Context, self: Traced, dim: int, index: Traced, *, sparse_gr
 
 
 @aten("aten.take_along_dim.default")
-def take_along_dim(context: Context, self: Traced, indices: Traced, dim: int | None = None) -> Any:
+def take_along_dim(context: Context, self: SymbolicTensor, indices: SymbolicTensor, dim: int | None = None) -> Any:
     """take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
     if dim is None:
         flat = (shaping.reshape(x, shape=(product(x.shape),)) for x in (self, indices))
@@ -59,7 +61,7 @@ def take_along_dim(context: Context, self: Traced, indices: Traced, dim: int | N
 
 
 @aten("aten.index.Tensor", "aten._unsafe_index.Tensor")
-def index(context: Context, self: Traced, indices: list[Traced | None]) -> Any:
+def index(context: Context, self: SymbolicTensor, indices: list[SymbolicTensor | None]) -> Any:
     """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
     if any(map(_is_mask, indices)):
         indices = _without_masks(context, indices, context.shape[_last_indexed(indices)])
@@ -73,7 +75,11 @@ def index(context: Context, self: Traced, indices: list[Traced | None]) -> Any:
 
 @aten("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put(
-    context: Context, self: Traced, indices: list[Traced | None], values: Traced, accumulate: bool = False
+    context: Context,
+    self: SymbolicTensor,
+    indices: list[SymbolicTensor | None],
+    values: SymbolicTensor,
+    accumulate: bool = False,
 ) -> Any:
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     if accumulate and self.dtype == BOOL:  # a sum is "or"
@@ -96,19 +102,21 @@ def index_put(
     return _transposed(written, _inverse(order))
 
 
-def _is_mask(index: Traced | None) -> bool:
+def _is_mask(index: SymbolicTensor | None) -> bool:
     return index is not None and index.dtype in (BOOL, np.uint8)
 
 
-def _without_masks(context: Context, indices: list[Traced | None], count: Dim | None) -> list[Traced | None]:
+def _without_masks(
+    context: Context, indices: list[SymbolicTensor | None], count: Dim | None
+) -> list[SymbolicTensor | None]:
     """The indices with the places where a mask holds, one tensor for each of its axes, in its stead."""
-    found: list[Traced | None] = []
+    found: list[SymbolicTensor | None] = []
     for index in indices:
         found += places_of(context, index, count) if index is not None and _is_mask(index) else [index]
     return found
 
 
-def _last_indexed(indices: list[Traced | None]) -> int:
+def _last_indexed(indices: list[SymbolicTensor | None]) -> int:
     """The axis of `x[indices]` along which what a mask chooses lies: the last of those that the indices make."""
     axes: list[int] = []
     axis, rank = 0, 1
@@ -122,12 +130,12 @@ def _last_indexed(indices: list[Traced | None]) -> int:
     return (axes[0] if adjacent else 0) + rank - 1
 
 
-def _same_everywhere(values: Traced, rest: int) -> bool:
+def _same_everywhere(values: SymbolicTensor, rest: int) -> bool:
     """Whether what is written doesn't depend on the place along the mask; `rest` axes follow it."""
     return values.ndim <= rest or (values.ndim == rest + 1 and values.shape[0] == 1)
 
 
-def _put_by_mask(x: Traced, mask: Traced, values: Traced, accumulate: bool) -> Any:
+def _put_by_mask(x: SymbolicTensor, mask: SymbolicTensor, values: SymbolicTensor, accumulate: bool) -> Any:
     """`x[mask] = values` for values that are the same wherever the mask holds."""
     rest = x.ndim - mask.ndim
     if values.ndim > rest:
@@ -137,8 +145,8 @@ def _put_by_mask(x: Traced, mask: Traced, values: Traced, accumulate: bool) -> A
 
 
 def _by_places(
-    context: Context, x: Traced, indices: list[Traced | None], values: Traced
-) -> tuple[list[Traced | None], Traced]:
+    context: Context, x: SymbolicTensor, indices: list[SymbolicTensor | None], values: SymbolicTensor
+) -> tuple[list[SymbolicTensor | None], SymbolicTensor]:
     """Indices without masks, and values with as many along the masks as they choose."""
     masked = sum(i.ndim - 1 for i in indices if i is not None and _is_mask(i))
     # the shape of x[indices] ends with the axes that no index takes; counted from there, values may lack the first ones
@@ -148,11 +156,11 @@ def _by_places(
     return _without_masks(context, indices, None if size == 1 else size), values
 
 
-def _broadcast(indices: list[Traced | None]) -> tuple[Dim, ...]:
+def _broadcast(indices: list[SymbolicTensor | None]) -> tuple[Dim, ...]:
     return broadcast_shapes(*(i.shape for i in indices if i is not None))
 
 
-def _coordinates(indices: list[Traced | None]) -> Any:
+def _coordinates(indices: list[SymbolicTensor | None]) -> Any:
     """Index tensors as one tensor of coordinates: (..., number of indexed axes)."""
     shape = _broadcast(indices)
     expanded = (shaping.expand(cast(i, INT64), shape=shape) for i in indices if i is not None)
@@ -177,7 +185,7 @@ def _indexed_first(axes: list[int], rank: int, index_rank: int) -> tuple[list[in
     return order, result
 
 
-def _transposed(x: Traced, order: list[int]) -> Any:
+def _transposed(x: SymbolicTensor, order: list[int]) -> Any:
     return x if order == list(range(x.ndim)) else shaping.transpose(x, permutation=tuple(order))
 
 

@@ -9,13 +9,13 @@ import numpy as np
 from ....runtime.ir.dims import Dim, product
 from ....runtime.ops import indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten, cast
 
 
 @aten("aten.cat.default", "aten.concat.default", "aten.concatenate.default")
-def cat(context: Context, tensors: list[Traced], dim: int = 0) -> Any:
+def cat(context: Context, tensors: list[SymbolicTensor], dim: int = 0) -> Any:
     """cat(Tensor[] tensors, int dim=0) -> Tensor"""
     rank = len(context.shape)
     # torch lets an empty vector be joined to tensors of any rank
@@ -24,7 +24,7 @@ def cat(context: Context, tensors: list[Traced], dim: int = 0) -> Any:
 
 
 @aten("aten.stack.default")
-def stack(context: Context, tensors: list[Traced], dim: int = 0) -> Any:
+def stack(context: Context, tensors: list[SymbolicTensor], dim: int = 0) -> Any:
     """stack(Tensor[] tensors, int dim=0) -> Tensor"""
     axis = normalize_axis(dim, len(context.shape))
     parts = [shaping.reshape(cast(x, context.dtype), shape=(*x.shape[:axis], 1, *x.shape[axis:])) for x in tensors]
@@ -32,7 +32,7 @@ def stack(context: Context, tensors: list[Traced], dim: int = 0) -> Any:
 
 
 @aten("aten.repeat.default", "aten.tile.default")
-def repeat(context: Context, self: Traced, repeats: list[Dim]) -> Any:
+def repeat(context: Context, self: SymbolicTensor, repeats: list[Dim]) -> Any:
     """repeat(Tensor self, SymInt[] repeats) -> Tensor"""
     rank = max(len(repeats), self.ndim)
     x = self if self.ndim == rank else shaping.reshape(self, shape=(*[1] * (rank - self.ndim), *self.shape))
@@ -41,7 +41,7 @@ def repeat(context: Context, self: Traced, repeats: list[Dim]) -> Any:
 
 @aten("aten.repeat_interleave.self_int")
 def repeat_interleave(
-    context: Context, self: Traced, repeats: Dim, dim: int | None = None, *, output_size: Any = None
+    context: Context, self: SymbolicTensor, repeats: Dim, dim: int | None = None, *, output_size: Any = None
 ) -> Any:
     """repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
     x = shaping.reshape(self, shape=(product(self.shape),)) if dim is None or self.ndim == 0 else self
@@ -52,7 +52,7 @@ def repeat_interleave(
 
 
 @aten("aten.meshgrid.default", "aten.meshgrid.indexing")
-def meshgrid(context: Context, tensors: list[Traced], *, indexing: str = "ij") -> Any:
+def meshgrid(context: Context, tensors: list[SymbolicTensor], *, indexing: str = "ij") -> Any:
     """meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
     order = list(range(len(tensors)))
     if indexing == "xy" and len(tensors) > 1:
@@ -66,36 +66,36 @@ def meshgrid(context: Context, tensors: list[Traced], *, indexing: str = "ij") -
 
 
 @aten("aten.pad.default")
-def pad(context: Context, self: Traced, pad: list[Dim], mode: str = "constant", value: Any = None) -> Any:
+def pad(context: Context, self: SymbolicTensor, pad: list[Dim], mode: str = "constant", value: Any = None) -> Any:
     """pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor"""
     return _padded(self, pad, mode, value or 0)
 
 
 @aten("aten.constant_pad_nd.default")
-def constant_pad_nd(context: Context, self: Traced, pad: list[Dim], value: Any = 0) -> Any:
+def constant_pad_nd(context: Context, self: SymbolicTensor, pad: list[Dim], value: Any = 0) -> Any:
     """constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
     return _padded(self, pad, "constant", value)
 
 
 @aten("aten.reflection_pad1d.default", "aten.reflection_pad2d.default", "aten.reflection_pad3d.default")
-def reflection_pad(context: Context, self: Traced, padding: list[Dim]) -> Any:
+def reflection_pad(context: Context, self: SymbolicTensor, padding: list[Dim]) -> Any:
     """reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
     return _padded(self, padding, "reflect")
 
 
 @aten("aten.replication_pad1d.default", "aten.replication_pad2d.default", "aten.replication_pad3d.default")
-def replication_pad(context: Context, self: Traced, padding: list[Dim]) -> Any:
+def replication_pad(context: Context, self: SymbolicTensor, padding: list[Dim]) -> Any:
     """replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
     return _padded(self, padding, "replicate")
 
 
 @aten("aten._pad_circular.default")
-def pad_circular(context: Context, self: Traced, pad: list[Dim]) -> Any:
+def pad_circular(context: Context, self: SymbolicTensor, pad: list[Dim]) -> Any:
     """_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
     return _padded(self, pad, "circular")
 
 
-def _padded(x: Traced, amounts: list[Dim], mode: str, value: Any = 0) -> Any:
+def _padded(x: SymbolicTensor, amounts: list[Dim], mode: str, value: Any = 0) -> Any:
     """Amounts come in pairs (before, after), those of the last axis first."""
     untouched = [0] * (x.ndim - len(amounts) // 2)
     before, after = ((*untouched, *reversed(amounts[side::2])) for side in (0, 1))
@@ -104,7 +104,7 @@ def _padded(x: Traced, amounts: list[Dim], mode: str, value: Any = 0) -> Any:
     return slicing.pad(x, before=before, after=after, mode=mode, value=value)
 
 
-def _held(x: Traced, before: tuple[Dim, ...], after: tuple[Dim, ...]) -> Any:
+def _held(x: SymbolicTensor, before: tuple[Dim, ...], after: tuple[Dim, ...]) -> Any:
     """Replicating where edges are cropped: each place reads the nearest one that there is in the whole tensor."""
     for axis, (b, a) in enumerate(zip(before, after, strict=True)):
         size = x.shape[axis]

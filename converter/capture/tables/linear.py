@@ -6,12 +6,12 @@ from typing import Any
 
 from ....runtime.ir.types import at_least_float32
 from ....runtime.ops import linear, reduction, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast, operands
 
 
 @aten("aten.linear.default")
-def linear_(context: Context, input: Traced, weight: Traced, bias: Traced | None = None) -> Any:
+def linear_(context: Context, input: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor | None = None) -> Any:
     """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     return linear.linear(input, weight, bias)
 
@@ -25,20 +25,22 @@ def linear_(context: Context, input: Traced, weight: Traced, bias: Traced | None
     "aten.dot.default",
     "aten.vdot.default",
 )
-def matmul(context: Context, self: Traced, other: Traced) -> Any:
+def matmul(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """matmul(Tensor self, Tensor other) -> Tensor"""
     return linear.matmul(self, other)
 
 
 @aten("aten.outer.default", "aten.ger.default")
-def outer(context: Context, self: Traced, vec2: Traced) -> Any:
+def outer(context: Context, self: SymbolicTensor, vec2: SymbolicTensor) -> Any:
     """outer(Tensor self, Tensor vec2) -> Tensor"""
     a, b = operands(context, context.dtype, self, vec2)
     return shaping.reshape(a, shape=(a.shape[0], 1)) * b
 
 
 @aten("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default")
-def addmm(context: Context, self: Traced, mat1: Traced, mat2: Traced, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmm(
+    context: Context, self: SymbolicTensor, mat1: SymbolicTensor, mat2: SymbolicTensor, *, beta: Any = 1, alpha: Any = 1
+) -> Any:
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha != 1 or beta != 1:
         self, mat1, mat2 = operands(context, at_least_float32(context.dtype), self, mat1, mat2)
@@ -46,18 +48,28 @@ def addmm(context: Context, self: Traced, mat1: Traced, mat2: Traced, *, beta: A
 
 
 @aten("aten.addbmm.default")
-def addbmm(context: Context, self: Traced, batch1: Traced, batch2: Traced, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addbmm(
+    context: Context,
+    self: SymbolicTensor,
+    batch1: SymbolicTensor,
+    batch2: SymbolicTensor,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+) -> Any:
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     return _added(self, reduction.reduce_sum(linear.matmul(batch1, batch2), axes=(0,)), beta, alpha)
 
 
 @aten("aten.addr.default")
-def addr(context: Context, self: Traced, vec1: Traced, vec2: Traced, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addr(
+    context: Context, self: SymbolicTensor, vec1: SymbolicTensor, vec2: SymbolicTensor, *, beta: Any = 1, alpha: Any = 1
+) -> Any:
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     return _added(self, outer(context, vec1, vec2), beta, alpha)
 
 
-def _added(x: Traced, y: Any, beta: Any, alpha: Any) -> Any:
+def _added(x: SymbolicTensor, y: Any, beta: Any, alpha: Any) -> Any:
     """beta * x + alpha * y; for beta = 0, `x` counts for nothing, not even its NaN."""
     scaled = y if alpha == 1 else y * alpha
     if beta == 0:

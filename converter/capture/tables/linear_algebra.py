@@ -27,7 +27,7 @@ from ....runtime.ops.matrices import (
     transposed,
     upper,
 )  # fmt: skip
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .complex_table import of_complex
 from .table import Context, Translation, aten, cast
 
@@ -149,7 +149,7 @@ def lu(context: Context, a: Any, *, pivot: bool = True) -> Any:
     return _permutation(packed, pivots, a.shape[-2]), *_triangles(packed)
 
 
-def _permutation(packed: Any, pivots: Traced, size: Any) -> Any:
+def _permutation(packed: Any, pivots: SymbolicTensor, size: Any) -> Any:
     p = triangular.permutation(pivots, real(packed), size=size)
     return Complex.of_real(p) if isinstance(packed, Complex) else p
 
@@ -164,7 +164,7 @@ def _triangles(packed: Any) -> tuple[Any, Any]:
 
 @of_any("aten.lu_unpack.default")
 def lu_unpack(
-    context: Context, packed: Any, pivots: Traced, unpack_data: bool = True, unpack_pivots: bool = True
+    context: Context, packed: Any, pivots: SymbolicTensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Any:
     """lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (P, L, U)"""
     types = [t for t in context.types if t is not None]
@@ -174,7 +174,9 @@ def lu_unpack(
 
 
 @of_any("aten.linalg_lu_solve.default")
-def lu_solve(context: Context, packed: Any, pivots: Traced, b: Any, *, left: bool = True, **options: bool) -> Any:
+def lu_solve(
+    context: Context, packed: Any, pivots: SymbolicTensor, b: Any, *, left: bool = True, **options: bool
+) -> Any:
     """linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor"""
     of_adjoint = options.get("adjoint", False)
     if left:
@@ -182,7 +184,7 @@ def lu_solve(context: Context, packed: Any, pivots: Traced, b: Any, *, left: boo
     return adjoint(_solved_by_factors(packed, pivots, adjoint(b), not of_adjoint))
 
 
-def _solved_by_factors(packed: Any, pivots: Traced, b: Any, of_adjoint: bool) -> Any:
+def _solved_by_factors(packed: Any, pivots: SymbolicTensor, b: Any, of_adjoint: bool) -> Any:
     """The X with P @ L @ U @ X = b, or with the adjoint of that product."""
     p = triangular.permutation(pivots, real(packed), size=packed.shape[-2])
     if of_adjoint:
@@ -246,7 +248,7 @@ def _ldl(x: Any, hermitian: bool) -> tuple[Any, Any]:
     return factors, pivots
 
 
-def _first_zero(context: Context, factors: Any, pivots: Traced) -> Any:
+def _first_zero(context: Context, factors: Any, pivots: SymbolicTensor) -> Any:
     """The place, counted from 1, of the first block of size 1 that is 0; 0 if there is none."""
     size = factors.shape[-1]
     if size == 0:
@@ -258,7 +260,7 @@ def _first_zero(context: Context, factors: Any, pivots: Traced) -> Any:
 
 
 @of_any("aten.linalg_ldl_solve.default")
-def ldl_solve(context: Context, factors: Any, pivots: Traced, b: Any, *, hermitian: bool = False) -> Any:
+def ldl_solve(context: Context, factors: Any, pivots: SymbolicTensor, b: Any, *, hermitian: bool = False) -> Any:
     """linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"""
     if isinstance(b, Complex):
         pairs = (factors.pair(), pivots, b.pair())

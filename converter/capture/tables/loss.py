@@ -9,7 +9,7 @@ from ....runtime.ops import activation, comparison, creation, elementwise, index
 from ....runtime.ops import loss as ops
 from ....runtime.ops import reduction as reduction_ops
 from ....runtime.ops.common import broadcast_shapes
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .choice import clamped
 from .table import Context, aten, cast, operands
 
@@ -17,20 +17,22 @@ NONE, MEAN, SUM = 0, 1, 2
 
 
 @aten("aten.mse_loss.default")
-def mse_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN) -> Any:
+def mse_loss(context: Context, self: SymbolicTensor, target: SymbolicTensor, reduction: int = MEAN) -> Any:
     """mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
     difference = _difference(context, self, target)
     return reduced(difference * difference, reduction)
 
 
 @aten("aten.l1_loss.default")
-def l1_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN) -> Any:
+def l1_loss(context: Context, self: SymbolicTensor, target: SymbolicTensor, reduction: int = MEAN) -> Any:
     """l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
     return reduced(elementwise.abs(_difference(context, self, target)), reduction)
 
 
 @aten("aten.smooth_l1_loss.default")
-def smooth_l1_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN, beta: float = 1.0) -> Any:
+def smooth_l1_loss(
+    context: Context, self: SymbolicTensor, target: SymbolicTensor, reduction: int = MEAN, beta: float = 1.0
+) -> Any:
     """smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.) -> Tensor"""
     if beta == 0.0:
         return l1_loss(context, self, target, reduction)
@@ -41,7 +43,9 @@ def smooth_l1_loss(context: Context, self: Traced, target: Traced, reduction: in
 
 
 @aten("aten.huber_loss.default")
-def huber_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN, delta: float = 1.0) -> Any:
+def huber_loss(
+    context: Context, self: SymbolicTensor, target: SymbolicTensor, reduction: int = MEAN, delta: float = 1.0
+) -> Any:
     """huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.) -> Tensor"""
     difference = _difference(context, self, target)
     distance = elementwise.abs(difference)
@@ -51,7 +55,7 @@ def huber_loss(context: Context, self: Traced, target: Traced, reduction: int = 
 
 @aten("aten.binary_cross_entropy.default")
 def binary_cross_entropy(
-    context: Context, self: Traced, target: Traced, weight: Any = None, reduction: int = MEAN
+    context: Context, self: SymbolicTensor, target: SymbolicTensor, weight: Any = None, reduction: int = MEAN
 ) -> Any:
     """binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor"""
     loss = ops.binary_cross_entropy(self, target)
@@ -60,7 +64,12 @@ def binary_cross_entropy(
 
 @aten("aten.binary_cross_entropy_with_logits.default")
 def binary_cross_entropy_with_logits(
-    context: Context, self: Traced, target: Traced, weight: Any = None, pos_weight: Any = None, reduction: int = MEAN
+    context: Context,
+    self: SymbolicTensor,
+    target: SymbolicTensor,
+    weight: Any = None,
+    pos_weight: Any = None,
+    reduction: int = MEAN,
 ) -> Any:
     """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int
     reduction=Mean) -> Tensor
@@ -74,7 +83,9 @@ def binary_cross_entropy_with_logits(
 
 
 @aten("aten.kl_div.default")
-def kl_div(context: Context, self: Traced, target: Traced, reduction: int = MEAN, *, log_target: bool = False) -> Any:
+def kl_div(
+    context: Context, self: SymbolicTensor, target: SymbolicTensor, reduction: int = MEAN, *, log_target: bool = False
+) -> Any:
     """kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor"""
     self, target = operands(context, context.dtype, self, target)
     if log_target:
@@ -86,7 +97,7 @@ def kl_div(context: Context, self: Traced, target: Traced, reduction: int = MEAN
 
 
 @aten("aten.soft_margin_loss.default")
-def soft_margin_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN) -> Any:
+def soft_margin_loss(context: Context, self: SymbolicTensor, target: SymbolicTensor, reduction: int = MEAN) -> Any:
     """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
     self, target = operands(context, context.dtype, self, target)
     return reduced(elementwise.log1p(elementwise.exp(-target * self)), reduction)
@@ -94,7 +105,12 @@ def soft_margin_loss(context: Context, self: Traced, target: Traced, reduction: 
 
 @aten("aten.margin_ranking_loss.default")
 def margin_ranking_loss(
-    context: Context, input1: Traced, input2: Traced, target: Traced, margin: float = 0.0, reduction: int = MEAN
+    context: Context,
+    input1: SymbolicTensor,
+    input2: SymbolicTensor,
+    target: SymbolicTensor,
+    margin: float = 0.0,
+    reduction: int = MEAN,
 ) -> Any:
     """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""
     input1, input2, target = operands(context, context.dtype, input1, input2, target)
@@ -103,7 +119,7 @@ def margin_ranking_loss(
 
 @aten("aten.hinge_embedding_loss.default")
 def hinge_embedding_loss(
-    context: Context, self: Traced, target: Traced, margin: float = 1.0, reduction: int = MEAN
+    context: Context, self: SymbolicTensor, target: SymbolicTensor, margin: float = 1.0, reduction: int = MEAN
 ) -> Any:
     """hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=Mean) -> Tensor"""
     self, target = operands(context, context.dtype, self, target)
@@ -115,7 +131,9 @@ def hinge_embedding_loss(
 
 
 @aten("aten.multilabel_margin_loss.default")
-def multilabel_margin_loss(context: Context, self: Traced, target: Traced, reduction: int = MEAN) -> Any:
+def multilabel_margin_loss(
+    context: Context, self: SymbolicTensor, target: SymbolicTensor, reduction: int = MEAN
+) -> Any:
     """multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
     The sum over classes y that are targets and classes i that aren't, of max(0, 1 - (x_y - x_i)) / number of classes.
@@ -136,7 +154,7 @@ def multilabel_margin_loss(context: Context, self: Traced, target: Traced, reduc
 
 
 @aten("aten.cosine_similarity.default")
-def cosine_similarity(context: Context, x1: Traced, x2: Traced, dim: int = 1, eps: float = 1e-8) -> Any:
+def cosine_similarity(context: Context, x1: SymbolicTensor, x2: SymbolicTensor, dim: int = 1, eps: float = 1e-8) -> Any:
     """cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"""
     x1, x2 = operands(context, at_least_float32(context.dtype), x1, x2)
     if x1.shape != x2.shape:  # lengths are those after broadcasting: what is repeated along `dim` is longer
@@ -146,12 +164,12 @@ def cosine_similarity(context: Context, x1: Traced, x2: Traced, dim: int = 1, ep
     return cast(reduction_ops.reduce_sum(directions[0] * directions[1], axes=(dim,)), context.dtype)
 
 
-def _held_square(x: Traced, dim: int, eps: float) -> Any:
+def _held_square(x: SymbolicTensor, dim: int, eps: float) -> Any:
     """The squared length along `dim`, at least `eps` squared."""
     return elementwise.clamp(reduction_ops.reduce_sum(x * x, axes=(dim,), keepdims=True), minimum=eps * eps)
 
 
-def _difference(context: Context, a: Traced, b: Traced) -> Any:
+def _difference(context: Context, a: SymbolicTensor, b: SymbolicTensor) -> Any:
     a, b = operands(context, context.dtype, a, b)
     return a - b
 

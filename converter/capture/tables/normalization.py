@@ -24,18 +24,18 @@ from ....runtime.ops import (
     standardization,
 )
 from ....runtime.ops import normalization as ops
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten, cast, promoted
 
-Result = tuple[Traced | None, ...]
+Result = tuple[SymbolicTensor | None, ...]
 
 
 @aten("aten.layer_norm.default")
 def layer_norm(
-    context: Context, input: Traced, normalized_shape: Any, weight: Any = None, bias: Any = None,
+    context: Context, input: SymbolicTensor, normalized_shape: Any, weight: Any = None, bias: Any = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
-) -> Traced:  # fmt: skip
+) -> SymbolicTensor:  # fmt: skip
     """layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05,
     bool cudnn_enable=True) -> Tensor
     """
@@ -45,7 +45,7 @@ def layer_norm(
 
 @aten("aten.native_layer_norm.default")
 def native_layer_norm(
-    context: Context, input: Traced, normalized_shape: Any, weight: Any, bias: Any, eps: float
+    context: Context, input: SymbolicTensor, normalized_shape: Any, weight: Any, bias: Any, eps: float
 ) -> Result:
     """native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor,
     Tensor, Tensor)
@@ -59,8 +59,8 @@ def native_layer_norm(
 
 @aten("aten.rms_norm.default")
 def rms_norm(
-    context: Context, input: Traced, normalized_shape: Any, weight: Any = None, eps: float | None = None
-) -> Traced:
+    context: Context, input: SymbolicTensor, normalized_shape: Any, weight: Any = None, eps: float | None = None
+) -> SymbolicTensor:
     """rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
     if eps is None:  # the machine epsilon of the dtype it is computed in
         eps = float(np.finfo(np.float64 if input.dtype == FLOAT64 else np.float32).eps)
@@ -70,9 +70,9 @@ def rms_norm(
 
 @aten("aten.group_norm.default")
 def group_norm(
-    context: Context, input: Traced, num_groups: int, weight: Any = None, bias: Any = None,
+    context: Context, input: SymbolicTensor, num_groups: int, weight: Any = None, bias: Any = None,
     eps: float = 1e-5, cudnn_enabled: bool = True,
-) -> Traced:  # fmt: skip
+) -> SymbolicTensor:  # fmt: skip
     """group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool
     cudnn_enabled=True) -> Tensor
     """
@@ -82,7 +82,7 @@ def group_norm(
 
 @aten("aten.native_group_norm.default")
 def native_group_norm(
-    context: Context, input: Traced, weight: Any, bias: Any, n: Any, c: Any, hxw: Any, group: int, eps: float
+    context: Context, input: SymbolicTensor, weight: Any, bias: Any, n: Any, c: Any, hxw: Any, group: int, eps: float
 ) -> Result:
     """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float
     eps) -> (Tensor, Tensor, Tensor)
@@ -94,7 +94,7 @@ def native_group_norm(
 
 @aten("aten.instance_norm.default")
 def instance_norm(
-    context: Context, input: Traced, weight: Any, bias: Any, running_mean: Any, running_var: Any,
+    context: Context, input: SymbolicTensor, weight: Any, bias: Any, running_mean: Any, running_var: Any,
     use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Any:  # fmt: skip
     """instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool
@@ -112,7 +112,8 @@ def instance_norm(
 
 @aten("aten._native_batch_norm_legit_no_training.default")
 def batch_norm(
-    context: Context, input: Traced, weight: Any, bias: Any, running_mean: Traced, running_var: Traced,
+    context: Context, input: SymbolicTensor, weight: Any, bias: Any, running_mean: SymbolicTensor,
+    running_var: SymbolicTensor,
     momentum: float, eps: float,
 ) -> Result:  # fmt: skip
     """_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
@@ -128,7 +129,7 @@ def batch_norm(
 
 @aten("aten._native_batch_norm_legit.no_stats")
 def batch_norm_without_statistics(
-    context: Context, input: Traced, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+    context: Context, input: SymbolicTensor, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Result:
     """_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,
     float eps) -> (Tensor, Tensor, Tensor)
@@ -139,7 +140,8 @@ def batch_norm_without_statistics(
 
 @aten("aten._native_batch_norm_legit_functional.default")
 def batch_norm_train(
-    context: Context, input: Traced, weight: Any, bias: Any, running_mean: Traced, running_var: Traced,
+    context: Context, input: SymbolicTensor, weight: Any, bias: Any, running_mean: SymbolicTensor,
+    running_var: SymbolicTensor,
     training: bool, momentum: float, eps: float,
 ) -> Result:  # fmt: skip
     """_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
@@ -165,7 +167,8 @@ def batch_norm_train(
 
 @aten("aten._batch_norm_with_update_functional.default")
 def batch_norm_with_update(
-    context: Context, input: Traced, weight: Any, bias: Any, running_mean: Traced, running_var: Traced,
+    context: Context, input: SymbolicTensor, weight: Any, bias: Any, running_mean: SymbolicTensor,
+    running_var: SymbolicTensor,
     momentum: float, eps: float,
 ) -> Result:  # fmt: skip
     """_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
@@ -183,7 +186,7 @@ def batch_norm_with_update(
     return y, mean, deviation, reserve, *updated
 
 
-def _with_own_statistics(x: Traced, weight: Any, bias: Any, eps: float) -> Any:
+def _with_own_statistics(x: SymbolicTensor, weight: Any, bias: Any, eps: float) -> Any:
     """Batch norm with the statistics of `x`; in float32 for half precision, so that they aren't rounded."""
     operands = _in_one_dtype(x, weight, bias)
     if is_half(operands[0].dtype):
@@ -191,7 +194,7 @@ def _with_own_statistics(x: Traced, weight: Any, bias: Any, eps: float) -> Any:
     return batch_normalization.batch_norm_train(*operands, eps=eps)
 
 
-def _bessel(context: Context, x: Traced, dtype: Any) -> Any:
+def _bessel(context: Context, x: SymbolicTensor, dtype: Any) -> Any:
     """n / (n - 1) for the n values that each channel has."""
     count = product(x.shape[:1] + x.shape[2:])
     if isinstance(count, int):
@@ -214,7 +217,7 @@ def _in_one_dtype(*operands: Any) -> list[Any]:
     return [None if x is None else cast(x, dtype) for x in operands]
 
 
-def _statistics(context: Context, x: Traced, axes_count: int, eps: float) -> Result:
+def _statistics(context: Context, x: SymbolicTensor, axes_count: int, eps: float) -> Result:
     """Mean and reciprocal deviation over the last axes, in the shapes that torch gives them, where they are used."""
     _, mean_type, deviation_type = context.types
     _, mean_used, deviation_used = context.used

@@ -9,7 +9,7 @@ import numpy as np
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
 from ....runtime.ops import adaptive_pooling, average_pooling, indexing, max_pooling, shaping, slicing, sorting
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .slicing import part
 from .spatial import batched, both_sides, per_dimension, unbatched
@@ -18,9 +18,9 @@ from .table import Context, aten, cast, operands
 
 def _enter_max_pool(count: int) -> None:
     def with_indices(
-        context: Context, self: Traced, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
+        context: Context, self: SymbolicTensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False,
-    ) -> tuple[Traced, Traced]:  # fmt: skip
+    ) -> tuple[SymbolicTensor, SymbolicTensor]:  # fmt: skip
         """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2]
         dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
         """
@@ -34,7 +34,7 @@ def _enter_max_pool(count: int) -> None:
         )
         return unbatched(values, self), unbatched(indices, self)
 
-    def max_pool(context: Context, *args: Any, **kwargs: Any) -> Traced:
+    def max_pool(context: Context, *args: Any, **kwargs: Any) -> SymbolicTensor:
         """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool
         ceil_mode=False) -> Tensor
         """
@@ -46,9 +46,10 @@ def _enter_max_pool(count: int) -> None:
 
 def _enter_avg_pool(count: int) -> None:
     def avg_pool(
-        context: Context, self: Traced, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+        context: Context, self: SymbolicTensor, kernel_size: Any, stride: Any = (), padding: Any = 0,
+        ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
-    ) -> Traced:  # fmt: skip
+    ) -> SymbolicTensor:  # fmt: skip
         """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool
         count_include_pad=True, int? divisor_override=None) -> Tensor
         """
@@ -67,12 +68,12 @@ def _enter_avg_pool(count: int) -> None:
 
 
 def _enter_adaptive(count: int) -> None:
-    def avg_pool(context: Context, self: Traced, output_size: Any) -> Traced:
+    def avg_pool(context: Context, self: SymbolicTensor, output_size: Any) -> SymbolicTensor:
         """adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
         y = adaptive_pooling.adaptive_avg_pool(batched(self, count), output_size=per_dimension(output_size, count))
         return unbatched(y, self)
 
-    def max_pool(context: Context, self: Traced, output_size: Any) -> tuple[Traced, Traced]:
+    def max_pool(context: Context, self: SymbolicTensor, output_size: Any) -> tuple[SymbolicTensor, SymbolicTensor]:
         """adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
         size = per_dimension(output_size, count)
         values, indices = adaptive_pooling.adaptive_max_pool(batched(self, count), output_size=size)
@@ -86,9 +87,10 @@ def _enter_adaptive(count: int) -> None:
 
 def _enter_max_pool_backward(count: int) -> None:
     def backward(
-        context: Context, grad_output: Traced, self: Traced, kernel_size: Any, stride: Any, padding: Any,
-        dilation: Any, ceil_mode: bool, indices: Traced,
-    ) -> Traced:  # fmt: skip
+        context: Context, grad_output: SymbolicTensor, self: SymbolicTensor, kernel_size: Any, stride: Any,
+        padding: Any,
+        dilation: Any, ceil_mode: bool, indices: SymbolicTensor,
+    ) -> SymbolicTensor:  # fmt: skip
         """max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2]
         padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor
         """
@@ -100,8 +102,8 @@ def _enter_max_pool_backward(count: int) -> None:
 
 def _enter_fractional_max_pool(count: int) -> None:
     def fractional(
-        context: Context, self: Traced, kernel_size: Any, output_size: Any, random_samples: Traced
-    ) -> tuple[Traced, Traced]:
+        context: Context, self: SymbolicTensor, kernel_size: Any, output_size: Any, random_samples: SymbolicTensor
+    ) -> tuple[SymbolicTensor, SymbolicTensor]:
         """fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor,
         Tensor)
 

@@ -22,32 +22,34 @@ from ....runtime.ops import random as ops
 from ....runtime.ops import random_distributions as distributions
 from ....runtime.ops import shaping
 from ....runtime.ops.common import broadcast_shapes
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten, cast, operands
 
 LONG = 4  # torch's number for int64, the default of the schema; the dtype itself is that of `context`
 
 
-def kept(context: Context, shape: tuple[Dim, ...], dtype: Any, p: float) -> Traced | None:
+def kept(context: Context, shape: tuple[Dim, ...], dtype: Any, p: float) -> SymbolicTensor | None:
     """Draws of which elements a dropout with probability `p` keeps (1) and drops (0); None where nothing is drawn."""
     if p in (0.0, 1.0) or 0 in shape:
         return None
-    draws: Traced = context.builder.create(ops.bernoulli, shape=shape, probability=1.0 - p, dtype=dtype)
+    draws: SymbolicTensor = context.builder.create(ops.bernoulli, shape=shape, probability=1.0 - p, dtype=dtype)
     return draws
 
 
-def dropout(context: Context, x: Traced, p: float) -> Traced:
+def dropout(context: Context, x: SymbolicTensor, p: float) -> SymbolicTensor:
     """Dropout in train mode: elements are zeroed with probability `p`, the others divided by `1 - p`."""
     draws = kept(context, x.shape, x.dtype, p)
     if draws is None:
         return x * 0.0 if p == 1.0 else x
-    result: Traced = x * (draws / (1.0 - p))
+    result: SymbolicTensor = x * (draws / (1.0 - p))
     return result
 
 
 @aten("aten.native_dropout.default")
-def native_dropout(context: Context, input: Traced, p: float, train: bool | None) -> tuple[Traced, Traced | None]:
+def native_dropout(
+    context: Context, input: SymbolicTensor, p: float, train: bool | None
+) -> tuple[SymbolicTensor, SymbolicTensor | None]:
     """native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
     if context.used[1]:
         raise Unsupported("its mask as a result")
@@ -55,26 +57,28 @@ def native_dropout(context: Context, input: Traced, p: float, train: bool | None
 
 
 @aten("aten.bernoulli.p")
-def bernoulli(context: Context, self: Traced, p: float) -> Traced:
+def bernoulli(context: Context, self: SymbolicTensor, p: float) -> SymbolicTensor:
     """bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
-    draws: Traced = context.builder.create(ops.bernoulli, shape=context.shape, probability=p, dtype=context.dtype)
+    draws: SymbolicTensor = context.builder.create(
+        ops.bernoulli, shape=context.shape, probability=p, dtype=context.dtype
+    )
     return draws
 
 
 @aten("aten.bernoulli.default")
-def bernoulli_each(context: Context, self: Traced) -> Any:
+def bernoulli_each(context: Context, self: SymbolicTensor) -> Any:
     """bernoulli(Tensor self, *, Generator? generator=None) -> Tensor"""
     return ops.bernoulli_each(self)
 
 
 @aten("aten.bernoulli.Tensor")
-def bernoulli_tensor(context: Context, self: Traced, p: Traced) -> Any:
+def bernoulli_tensor(context: Context, self: SymbolicTensor, p: SymbolicTensor) -> Any:
     """bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor"""
     return ops.bernoulli_each(shaping.expand(cast(p, context.dtype), shape=context.shape))
 
 
 @aten("aten.rand.default", "aten.rand.generator", "aten.rand_like.default", "aten.rand_like.generator")
-def rand(context: Context, *operands: Any, dtype: Any = None) -> Traced:
+def rand(context: Context, *operands: Any, dtype: Any = None) -> SymbolicTensor:
     """rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None)
     -> Tensor
     """
@@ -82,13 +86,13 @@ def rand(context: Context, *operands: Any, dtype: Any = None) -> Traced:
 
 
 @aten("aten.uniform.default")
-def uniform(context: Context, self: Traced, low: float = 0.0, high: float = 1.0) -> Traced:
+def uniform(context: Context, self: SymbolicTensor, low: float = 0.0, high: float = 1.0) -> SymbolicTensor:
     """uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor"""
     return _uniform(context, low, high)
 
 
 @aten("aten.randn.default", "aten.randn.generator", "aten.randn_like.default", "aten.randn_like.generator")
-def randn(context: Context, *operands: Any, dtype: Any = None) -> Traced:
+def randn(context: Context, *operands: Any, dtype: Any = None) -> SymbolicTensor:
     """randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None)
     -> Tensor
     """
@@ -96,7 +100,7 @@ def randn(context: Context, *operands: Any, dtype: Any = None) -> Traced:
 
 
 @aten("aten.normal.float_float")
-def normal(context: Context, mean: float, std: float, size: Any, *, dtype: Any = None) -> Traced:
+def normal(context: Context, mean: float, std: float, size: Any, *, dtype: Any = None) -> SymbolicTensor:
     """normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None,
     Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
     """
@@ -104,38 +108,42 @@ def normal(context: Context, mean: float, std: float, size: Any, *, dtype: Any =
 
 
 @aten("aten.normal_functional.default")
-def normal_functional(context: Context, self: Traced, mean: float = 0.0, std: float = 1.0) -> Traced:
+def normal_functional(context: Context, self: SymbolicTensor, mean: float = 0.0, std: float = 1.0) -> SymbolicTensor:
     """normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor"""
     return _normal(context, mean, std)
 
 
 @aten("aten.exponential.default")
-def exponential(context: Context, self: Traced, lambd: float = 1.0) -> Traced:
+def exponential(context: Context, self: SymbolicTensor, lambd: float = 1.0) -> SymbolicTensor:
     """exponential(Tensor self, float lambd=1., *, Generator? generator=None) -> Tensor"""
-    draws: Traced = context.builder.create(ops.exponential, shape=context.shape, rate=lambd, dtype=context.dtype)
+    draws: SymbolicTensor = context.builder.create(
+        ops.exponential, shape=context.shape, rate=lambd, dtype=context.dtype
+    )
     return draws
 
 
 @aten("aten.randint.default", "aten.randint.generator")
-def randint(context: Context, high: Any, size: Any, *, dtype: Any = LONG) -> Traced:
+def randint(context: Context, high: Any, size: Any, *, dtype: Any = LONG) -> SymbolicTensor:
     """randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long) -> Tensor"""
     return _integers(context, 0, high)
 
 
 @aten("aten.randint.low", "aten.randint.low_generator")
-def randint_low(context: Context, low: Any, high: Any, size: Any, *, dtype: Any = LONG) -> Traced:
+def randint_low(context: Context, low: Any, high: Any, size: Any, *, dtype: Any = LONG) -> SymbolicTensor:
     """randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long) -> Tensor"""
     return _integers(context, low, high)
 
 
 @aten("aten.randint_like.default", "aten.randint_like.generator")
-def randint_like(context: Context, self: Traced, high: Any, *, dtype: Any = None) -> Traced:
+def randint_like(context: Context, self: SymbolicTensor, high: Any, *, dtype: Any = None) -> SymbolicTensor:
     """randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None) -> Tensor"""
     return _integers(context, 0, high)
 
 
 @aten("aten.randint_like.low_dtype", "aten.randint_like.low_generator_dtype")
-def randint_like_low(context: Context, self: Traced, low: Any, high: Any, *, dtype: Any = None) -> Traced:
+def randint_like_low(
+    context: Context, self: SymbolicTensor, low: Any, high: Any, *, dtype: Any = None
+) -> SymbolicTensor:
     """randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None) -> Tensor"""
     return _integers(context, low, high)
 
@@ -143,43 +151,43 @@ def randint_like_low(context: Context, self: Traced, low: Any, high: Any, *, dty
 @aten("aten.normal.Tensor_float", "aten.normal.float_Tensor", "aten.normal.Tensor_Tensor")
 def normal_tensor(context: Context, mean: Any, std: Any = 1.0) -> Any:
     """normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"""
-    shape = broadcast_shapes(*(x.shape for x in (mean, std) if isinstance(x, Traced)))
+    shape = broadcast_shapes(*(x.shape for x in (mean, std) if isinstance(x, SymbolicTensor)))
     mean, std = (shaping.expand(x, shape=shape) for x in operands(context, context.dtype, mean, std))
     return distributions.normal_each(mean, std)
 
 
 @aten("aten.cauchy.default")
-def cauchy(context: Context, self: Traced, median: float = 0.0, sigma: float = 1.0) -> Any:
+def cauchy(context: Context, self: SymbolicTensor, median: float = 0.0, sigma: float = 1.0) -> Any:
     """cauchy(Tensor self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor"""
-    return _drawn(context, distributions.cauchy, median=float(median), scale=float(sigma))
+    return _sampled(context, distributions.cauchy, median=float(median), scale=float(sigma))
 
 
 @aten("aten.log_normal.default")
-def log_normal(context: Context, self: Traced, mean: float = 1.0, std: float = 2.0) -> Any:
+def log_normal(context: Context, self: SymbolicTensor, mean: float = 1.0, std: float = 2.0) -> Any:
     """log_normal(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor"""
-    return _drawn(context, distributions.log_normal, mean=float(mean), deviation=float(std))
+    return _sampled(context, distributions.log_normal, mean=float(mean), deviation=float(std))
 
 
 @aten("aten.geometric.default")
-def geometric(context: Context, self: Traced, p: float) -> Any:
+def geometric(context: Context, self: SymbolicTensor, p: float) -> Any:
     """geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
-    return _drawn(context, distributions.geometric, probability=float(p))
+    return _sampled(context, distributions.geometric, probability=float(p))
 
 
 @aten("aten.poisson.default")
-def poisson(context: Context, self: Traced) -> Any:
+def poisson(context: Context, self: SymbolicTensor) -> Any:
     """poisson(Tensor self, Generator? generator=None) -> Tensor"""
     return distributions.poisson(self)
 
 
 @aten("aten.binomial.default")
-def binomial(context: Context, count: Traced, prob: Traced) -> Any:
+def binomial(context: Context, count: SymbolicTensor, prob: SymbolicTensor) -> Any:
     """binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor"""
     return distributions.binomial(*operands(context, context.dtype, count, prob))
 
 
 @aten("aten.multinomial.default")
-def multinomial(context: Context, self: Traced, num_samples: int, replacement: bool = False) -> Any:
+def multinomial(context: Context, self: SymbolicTensor, num_samples: int, replacement: bool = False) -> Any:
     """multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor"""
     return distributions.multinomial(self, count=num_samples, replacement=replacement)
 
@@ -190,26 +198,28 @@ def randperm(context: Context, n: Any, *, dtype: Any = LONG) -> Any:
     return context.builder.create(distributions.random_permutation, size=n, dtype=context.dtype)
 
 
-def _drawn(context: Context, op: Any, **parameters: Any) -> Any:
+def _sampled(context: Context, op: Any, **parameters: Any) -> Any:
     return context.builder.create(op, shape=context.shape, dtype=context.dtype, **parameters)
 
 
-def _uniform(context: Context, low: float, high: float) -> Traced:
-    draws: Traced = context.builder.create(
+def _uniform(context: Context, low: float, high: float) -> SymbolicTensor:
+    draws: SymbolicTensor = context.builder.create(
         ops.uniform, shape=context.shape, low=float(low), high=float(high), dtype=context.dtype
     )
     return draws
 
 
-def _normal(context: Context, mean: float, deviation: float) -> Traced:
-    draws: Traced = context.builder.create(
+def _normal(context: Context, mean: float, deviation: float) -> SymbolicTensor:
+    draws: SymbolicTensor = context.builder.create(
         ops.normal, shape=context.shape, mean=float(mean), deviation=float(deviation), dtype=context.dtype
     )
     return draws
 
 
-def _integers(context: Context, low: Any, high: Any) -> Traced:
+def _integers(context: Context, low: Any, high: Any) -> SymbolicTensor:
     if not isinstance(low, int) or not isinstance(high, int):
         raise Unsupported("a bound that varies with the sizes of the inputs")
-    draws: Traced = context.builder.create(ops.integers, shape=context.shape, low=low, high=high, dtype=context.dtype)
+    draws: SymbolicTensor = context.builder.create(
+        ops.integers, shape=context.shape, low=low, high=high, dtype=context.dtype
+    )
     return draws

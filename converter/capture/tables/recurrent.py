@@ -8,7 +8,7 @@ from ....runtime.ops import shaping, slicing
 from ....runtime.ops.gru import gru as gru_layer
 from ....runtime.ops.lstm import lstm as lstm_layer
 from ....runtime.ops.rnn import rnn as rnn_layer
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .random import dropout as apply_dropout
 from .table import Context, aten
@@ -16,9 +16,10 @@ from .table import Context, aten
 
 @aten("aten.lstm.input")
 def lstm(
-    context: Context, input: Traced, hx: list[Traced], params: list[Traced], has_biases: bool, num_layers: int,
+    context: Context, input: SymbolicTensor, hx: list[SymbolicTensor], params: list[SymbolicTensor], has_biases: bool,
+    num_layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
-) -> tuple[Traced, ...]:  # fmt: skip
+) -> tuple[SymbolicTensor, ...]:  # fmt: skip
     """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool
     train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)
     """
@@ -32,9 +33,10 @@ def lstm(
 
 @aten("aten.gru.input")
 def gru(
-    context: Context, input: Traced, hx: Traced, params: list[Traced], has_biases: bool, num_layers: int,
+    context: Context, input: SymbolicTensor, hx: SymbolicTensor, params: list[SymbolicTensor], has_biases: bool,
+    num_layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
-) -> tuple[Traced, ...]:  # fmt: skip
+) -> tuple[SymbolicTensor, ...]:  # fmt: skip
     """gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train,
     bool bidirectional, bool batch_first) -> (Tensor, Tensor)
     """
@@ -47,9 +49,10 @@ def _enter_rnn(nonlinearity: str) -> None:
         return rnn_layer(*operands, reverse=reverse, nonlinearity=nonlinearity)
 
     def rnn(
-        context: Context, input: Traced, hx: Traced, params: list[Traced], has_biases: bool, num_layers: int,
+        context: Context, input: SymbolicTensor, hx: SymbolicTensor, params: list[SymbolicTensor], has_biases: bool,
+        num_layers: int,
         dropout: float, train: bool, bidirectional: bool, batch_first: bool,
-    ) -> tuple[Traced, ...]:  # fmt: skip
+    ) -> tuple[SymbolicTensor, ...]:  # fmt: skip
         """rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout,
         bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)
         """
@@ -57,12 +60,18 @@ def _enter_rnn(nonlinearity: str) -> None:
         return _stack(context, layer, input, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first)
 
     def cell(
-        context: Context, input: Traced, hx: Traced, w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
-    ) -> Traced:
+        context: Context,
+        input: SymbolicTensor,
+        hx: SymbolicTensor,
+        w_ih: SymbolicTensor,
+        w_hh: SymbolicTensor,
+        b_ih: Any = None,
+        b_hh: Any = None,
+    ) -> SymbolicTensor:
         """rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) ->
         Tensor
         """
-        state: Traced = layer(_one_step(input), hx, w_ih, w_hh, b_ih, b_hh, reverse=False)[1]
+        state: SymbolicTensor = layer(_one_step(input), hx, w_ih, w_hh, b_ih, b_hh, reverse=False)[1]
         return state
 
     aten(f"aten.rnn_{nonlinearity}.input")(rnn)
@@ -75,8 +84,14 @@ _enter_rnn("relu")
 
 @aten("aten.lstm_cell.default")
 def lstm_cell(
-    context: Context, input: Traced, hx: list[Traced], w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
-) -> tuple[Traced, Traced]:
+    context: Context,
+    input: SymbolicTensor,
+    hx: list[SymbolicTensor],
+    w_ih: SymbolicTensor,
+    w_hh: SymbolicTensor,
+    b_ih: Any = None,
+    b_hh: Any = None,
+) -> tuple[SymbolicTensor, SymbolicTensor]:
     """lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor,
     Tensor)
     """
@@ -86,10 +101,16 @@ def lstm_cell(
 
 @aten("aten.gru_cell.default")
 def gru_cell(
-    context: Context, input: Traced, hx: Traced, w_ih: Traced, w_hh: Traced, b_ih: Any = None, b_hh: Any = None
-) -> Traced:
+    context: Context,
+    input: SymbolicTensor,
+    hx: SymbolicTensor,
+    w_ih: SymbolicTensor,
+    w_hh: SymbolicTensor,
+    b_ih: Any = None,
+    b_hh: Any = None,
+) -> SymbolicTensor:
     """gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
-    state: Traced = gru_layer(_one_step(input), hx, w_ih, w_hh, b_ih, b_hh, reverse=False)[1]
+    state: SymbolicTensor = gru_layer(_one_step(input), hx, w_ih, w_hh, b_ih, b_hh, reverse=False)[1]
     return state
 
 
@@ -102,9 +123,10 @@ def packed(context: Context, *operands: Any) -> Any:
 
 
 def _stack(
-    context: Context, layer: Any, x: Traced, states: list[Traced], params: list[Traced], has_biases: bool,
+    context: Context, layer: Any, x: SymbolicTensor, states: list[SymbolicTensor], params: list[SymbolicTensor],
+    has_biases: bool,
     num_layers: int, dropout: float, bidirectional: bool, batch_first: bool, projected: bool = False,
-) -> tuple[Traced, ...]:  # fmt: skip
+) -> tuple[SymbolicTensor, ...]:  # fmt: skip
     """Layers upon layers, each in one or two directions; dropout between them, on (time, batch, features).
 
     `states` hold (layers * directions, batch, features) each; `params` follow one another per layer and direction.
@@ -112,7 +134,7 @@ def _stack(
     """
     directions = 2 if bidirectional else 1
     each = 2 + 2 * has_biases + projected
-    final: list[list[Traced]] = [[] for _ in states]
+    final: list[list[SymbolicTensor]] = [[] for _ in states]
     if batch_first:
         x = shaping.transpose(x, permutation=(1, 0, 2))
     for number in range(num_layers):
@@ -132,7 +154,7 @@ def _stack(
     return x, *(rows[0] if len(rows) == 1 else slicing.concat(*rows, axis=0) for rows in final)
 
 
-def _weights(params: list[Traced], has_biases: bool, projected: bool) -> list[Any]:
+def _weights(params: list[SymbolicTensor], has_biases: bool, projected: bool) -> list[Any]:
     """Weights and biases in the order of the op: input, hidden, their biases, projection; None for absent ones."""
     weights: list[Any] = [*params[: 4 if has_biases else 2]]
     if projected:
@@ -140,14 +162,14 @@ def _weights(params: list[Traced], has_biases: bool, projected: bool) -> list[An
     return weights
 
 
-def _row(states: Traced, i: int) -> Traced:
+def _row(states: SymbolicTensor, i: int) -> SymbolicTensor:
     """(rows, batch, features) at row i: (batch, features)."""
     row = slicing.slice(states, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)) if states.shape[0] != 1 else states
-    result: Traced = shaping.reshape(row, shape=states.shape[1:])
+    result: SymbolicTensor = shaping.reshape(row, shape=states.shape[1:])
     return result
 
 
-def _one_step(x: Traced) -> Traced:
+def _one_step(x: SymbolicTensor) -> SymbolicTensor:
     """(batch, features) as (1, batch, features)."""
-    result: Traced = shaping.reshape(x, shape=(1, *x.shape))
+    result: SymbolicTensor = shaping.reshape(x, shape=(1, *x.shape))
     return result

@@ -12,7 +12,7 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, INT64, at_least_float32
 from ....runtime.ops import comparison, elementwise, indexing, products, reduction, shaping
 from ....runtime.ops.common import normalize_axes
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten, cast, operands
 
@@ -30,43 +30,49 @@ def axes_of(dim: Any) -> tuple[int, ...] | None:
 
 
 @aten("aten.sum.default")
-def sum(context: Context, self: Traced, *, dtype: DType | None = None) -> Any:
+def sum(context: Context, self: SymbolicTensor, *, dtype: DType | None = None) -> Any:
     """sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return reduction.reduce_sum(cast(self, context.dtype))
 
 
 @aten("aten.sum.dim_IntList")
-def sum_dim(context: Context, self: Traced, dim: Any, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+def sum_dim(
+    context: Context, self: SymbolicTensor, dim: Any, keepdim: bool = False, *, dtype: DType | None = None
+) -> Any:
     """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return reduction.reduce_sum(cast(self, context.dtype), axes=axes_of(dim), keepdims=keepdim)
 
 
 @aten("aten.mean.default")
-def mean(context: Context, self: Traced, *, dtype: DType | None = None) -> Any:
+def mean(context: Context, self: SymbolicTensor, *, dtype: DType | None = None) -> Any:
     """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return reduction.reduce_mean(cast(self, context.dtype))
 
 
 @aten("aten.mean.dim")
-def mean_dim(context: Context, self: Traced, dim: Any, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+def mean_dim(
+    context: Context, self: SymbolicTensor, dim: Any, keepdim: bool = False, *, dtype: DType | None = None
+) -> Any:
     """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return reduction.reduce_mean(cast(self, context.dtype), axes=axes_of(dim), keepdims=keepdim)
 
 
 @aten("aten.prod.default")
-def prod(context: Context, self: Traced, *, dtype: DType | None = None) -> Any:
+def prod(context: Context, self: SymbolicTensor, *, dtype: DType | None = None) -> Any:
     """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return products.reduce_prod(cast(self, context.dtype))
 
 
 @aten("aten.prod.dim_int")
-def prod_dim(context: Context, self: Traced, dim: int, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+def prod_dim(
+    context: Context, self: SymbolicTensor, dim: int, keepdim: bool = False, *, dtype: DType | None = None
+) -> Any:
     """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return products.reduce_prod(cast(self, context.dtype), axes=(dim,), keepdims=keepdim)
 
 
 @aten("aten.logsumexp.default")
-def logsumexp(context: Context, self: Traced, dim: Any, keepdim: bool = False) -> Any:
+def logsumexp(context: Context, self: SymbolicTensor, dim: Any, keepdim: bool = False) -> Any:
     """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     return reduction.logsumexp(cast(self, context.dtype), axes=axes_of(dim), keepdims=keepdim)
 
@@ -75,44 +81,44 @@ def logsumexp(context: Context, self: Traced, dim: Any, keepdim: bool = False) -
 
 
 @aten("aten.amax.default")
-def amax(context: Context, self: Traced, dim: Any = (), keepdim: bool = False) -> Any:
+def amax(context: Context, self: SymbolicTensor, dim: Any = (), keepdim: bool = False) -> Any:
     """amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
     return reduction.reduce_max(self, axes=axes_of(dim), keepdims=keepdim)
 
 
 @aten("aten.amin.default")
-def amin(context: Context, self: Traced, dim: Any = (), keepdim: bool = False) -> Any:
+def amin(context: Context, self: SymbolicTensor, dim: Any = (), keepdim: bool = False) -> Any:
     """amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
     return reduction.reduce_min(self, axes=axes_of(dim), keepdims=keepdim)
 
 
 @aten("aten.aminmax.default")
-def aminmax(context: Context, self: Traced, *, dim: int | None = None, keepdim: bool = False) -> Any:
+def aminmax(context: Context, self: SymbolicTensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"""
     return amin(context, self, dim, keepdim), amax(context, self, dim, keepdim)
 
 
 @aten("aten.max.default")
-def max_all(context: Context, self: Traced) -> Any:
+def max_all(context: Context, self: SymbolicTensor) -> Any:
     """max(Tensor self) -> Tensor"""
     return reduction.reduce_max(self)
 
 
 @aten("aten.min.default")
-def min_all(context: Context, self: Traced) -> Any:
+def min_all(context: Context, self: SymbolicTensor) -> Any:
     """min(Tensor self) -> Tensor"""
     return reduction.reduce_min(self)
 
 
 @aten("aten.any.default", "aten.any.dim", "aten.any.dims", "aten._is_any_true.default")
-def any_dims(context: Context, self: Traced, dim: Any = None, keepdim: bool = False) -> Any:
+def any_dims(context: Context, self: SymbolicTensor, dim: Any = None, keepdim: bool = False) -> Any:
     """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     found = reduction.reduce_any(cast(self, BOOL), axes=axes_of(dim), keepdims=keepdim)
     return cast(found, context.dtype)
 
 
 @aten("aten.all.default", "aten.all.dim", "aten.all.dims", "aten._is_all_true.default")
-def all_dims(context: Context, self: Traced, dim: Any = None, keepdim: bool = False) -> Any:
+def all_dims(context: Context, self: SymbolicTensor, dim: Any = None, keepdim: bool = False) -> Any:
     """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     found = reduction.reduce_all(cast(self, BOOL), axes=axes_of(dim), keepdims=keepdim)
     return cast(found, context.dtype)
@@ -122,64 +128,68 @@ def all_dims(context: Context, self: Traced, dim: Any = None, keepdim: bool = Fa
 
 
 @aten("aten.var.default")
-def var(context: Context, self: Traced, unbiased: bool = True) -> Any:
+def var(context: Context, self: SymbolicTensor, unbiased: bool = True) -> Any:
     """var(Tensor self, bool unbiased=True) -> Tensor"""
     return cast(_variance(self, None, int(unbiased), False), context.dtype)
 
 
 @aten("aten.var.dim")
-def var_dim(context: Context, self: Traced, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
+def var_dim(context: Context, self: SymbolicTensor, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
     """var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
     return cast(_variance(self, dim, int(unbiased), keepdim), context.dtype)
 
 
 @aten("aten.var.correction")
 def var_correction(
-    context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+    context: Context, self: SymbolicTensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Any:
     """var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
     return cast(_variance(self, dim, correction, keepdim), context.dtype)
 
 
 @aten("aten.var_mean.correction")
-def var_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+def var_mean(
+    context: Context, self: SymbolicTensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
     """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"""
     variance = var_correction(context, self, dim, correction=correction, keepdim=keepdim)
     return variance, reduction.reduce_mean(self, axes=axes_of(dim), keepdims=keepdim)
 
 
 @aten("aten.std.default")
-def std(context: Context, self: Traced, unbiased: bool = True) -> Any:
+def std(context: Context, self: SymbolicTensor, unbiased: bool = True) -> Any:
     """std(Tensor self, bool unbiased=True) -> Tensor"""
     return _deviation(context, self, None, int(unbiased), False)
 
 
 @aten("aten.std.dim")
-def std_dim(context: Context, self: Traced, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
+def std_dim(context: Context, self: SymbolicTensor, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
     """std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
     return _deviation(context, self, dim, int(unbiased), keepdim)
 
 
 @aten("aten.std.correction")
 def std_correction(
-    context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+    context: Context, self: SymbolicTensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Any:
     """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
     return _deviation(context, self, dim, correction, keepdim)
 
 
 @aten("aten.std_mean.correction")
-def std_mean(context: Context, self: Traced, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+def std_mean(
+    context: Context, self: SymbolicTensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
     """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"""
     deviation = _deviation(context, self, dim, correction, keepdim)
     return deviation, reduction.reduce_mean(self, axes=axes_of(dim), keepdims=keepdim)
 
 
-def _deviation(context: Context, x: Traced, dim: Any, correction: Any, keepdim: bool) -> Any:
+def _deviation(context: Context, x: SymbolicTensor, dim: Any, correction: Any, keepdim: bool) -> Any:
     return cast(root_of(context, _variance(x, dim, correction, keepdim)), context.dtype)
 
 
-def _variance(x: Traced, dim: Any, correction: Any, keepdim: bool) -> Any:
+def _variance(x: SymbolicTensor, dim: Any, correction: Any, keepdim: bool) -> Any:
     """In float32 for half precision, of which squares overflow soon."""
     x = cast(x, at_least_float32(x.dtype))
     count = 1 if correction is None else correction
@@ -197,40 +207,54 @@ def _variance(x: Traced, dim: Any, correction: Any, keepdim: bool) -> Any:
 
 @aten("aten.linalg_vector_norm.default")
 def linalg_vector_norm(
-    context: Context, self: Traced, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
+    context: Context,
+    self: SymbolicTensor,
+    ord: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
 ) -> Any:
     """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)"""
     return norm_of(context, self, ord, dim, keepdim)
 
 
 @aten("aten.norm.Scalar")
-def norm(context: Context, self: Traced, p: Any = 2) -> Any:
+def norm(context: Context, self: SymbolicTensor, p: Any = 2) -> Any:
     """norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
     return norm_of(context, self, p, None, False)
 
 
 @aten("aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dim_dtype", "aten.norm.ScalarOpt_dtype")
 def norm_dim(
-    context: Context, self: Traced, p: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
+    context: Context,
+    self: SymbolicTensor,
+    p: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
 ) -> Any:
     """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
     return norm_of(context, self, 2 if p is None else p, dim, keepdim)
 
 
 @aten("aten.cdist.default", "aten._cdist_forward.default")
-def cdist(context: Context, x1: Traced, x2: Traced, p: float = 2.0, compute_mode: int | None = None) -> Any:
+def cdist(
+    context: Context, x1: SymbolicTensor, x2: SymbolicTensor, p: float = 2.0, compute_mode: int | None = None
+) -> Any:
     """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
     rows = shaping.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
     columns = shaping.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
     return norm_of(context, rows - columns, p, -1, False)
 
 
-def norm_of(context: Context, self: Traced, p: Any, dim: Any, keepdim: bool) -> Any:
+def norm_of(context: Context, self: SymbolicTensor, p: Any, dim: Any, keepdim: bool) -> Any:
     """(sum |x|^p)^(1/p), and its limits for p = 0 and infinity; the gradient where the norm is 0 is 0."""
     return cast(_norm(context, cast(self, at_least_float32(context.dtype)), p, axes_of(dim), keepdim), context.dtype)
 
 
-def _norm(context: Context, x: Traced, p: Any, axes: tuple[int, ...] | None, keepdim: bool) -> Any:
+def _norm(context: Context, x: SymbolicTensor, p: Any, axes: tuple[int, ...] | None, keepdim: bool) -> Any:
     if p == 0:
         (zero,) = operands(context, x.dtype, 0)
         return reduction.reduce_sum(cast(comparison.not_equal(x, zero), x.dtype), axes=axes, keepdims=keepdim)
@@ -255,7 +279,7 @@ def _norm(context: Context, x: Traced, p: Any, axes: tuple[int, ...] | None, kee
 
 
 @aten("aten._pdist_forward.default")
-def pdist(context: Context, self: Traced, p: float = 2.0) -> Any:
+def pdist(context: Context, self: SymbolicTensor, p: float = 2.0) -> Any:
     """_pdist_forward(Tensor self, float p=2.) -> Tensor: the distance of each row to each that comes after it"""
     rows = self.shape[0]
     if not isinstance(rows, int):
@@ -265,12 +289,12 @@ def pdist(context: Context, self: Traced, p: float = 2.0) -> Any:
     return norm_of(context, difference, p, -1, False)
 
 
-def root_of(context: Context, x: Traced) -> Any:
+def root_of(context: Context, x: SymbolicTensor) -> Any:
     """Square root with the gradient 0, not infinity, at 0, as ATen defines it for norms and standard deviations."""
     return _zero_at_zero(context, x, elementwise.sqrt)
 
 
-def _zero_at_zero(context: Context, x: Traced, function: Callable[[Any], Any]) -> Any:
+def _zero_at_zero(context: Context, x: SymbolicTensor, function: Callable[[Any], Any]) -> Any:
     """A function that is 0 at 0, with a gradient of 0 there."""
     zero, one = operands(context, x.dtype, 0, 1)
     at_zero = comparison.equal(x, zero)

@@ -16,18 +16,22 @@ from ....runtime.ops.common import broadcast_shapes
 from ....runtime.ops.higher_order import loops
 from ....runtime.ops.higher_order.subprogram_rules import as_tuple
 from ....runtime.programs.subprograms import traced
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast, operands
 
 First = Callable[[Any], Any]
 Next = Callable[[Any, Any, Any, Any], Any]
 
-MOST_STEPS = 2**62
+MAX_STEPS = 2**62
 
 
 def repeated(
-    context: Context, step: Callable[..., Sequence[Any]], limit: Traced, state: Sequence[Traced], *given: Traced
-) -> tuple[Traced, ...]:
+    context: Context,
+    step: Callable[..., Sequence[Any]],
+    limit: SymbolicTensor,
+    state: Sequence[SymbolicTensor],
+    *given: SymbolicTensor,
+) -> tuple[SymbolicTensor, ...]:
     """Run `step` at most `limit` times: it takes the number of the step, the state and what is given.
 
     It gives whether to go on, and the new state.
@@ -88,7 +92,7 @@ def _polynomial(name: str, first: First, following: Next, shifted: bool) -> None
     translation.__doc__ = f"{entry}(Tensor x, Tensor n) -> Tensor"
 
 
-def evaluated(context: Context, first: First, following: Next, x: Traced, n: Traced) -> Any:
+def evaluated(context: Context, first: First, following: Next, x: SymbolicTensor, n: SymbolicTensor) -> Any:
     """The polynomials of degrees `n` (int64, the shape of `x`) at `x`; 0 for a negative degree."""
     zero, one = operands(context, FLOAT64, 0.0, 1.0)
     nothing, single = operands(context, INT64, 0, 1)
@@ -116,13 +120,13 @@ for _name in SHIFTED:
 
 
 @aten("aten.gcd.default")
-def gcd(context: Context, self: Traced, other: Traced) -> Any:
+def gcd(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """gcd(Tensor self, Tensor other) -> Tensor"""
     return _greatest_common_divisor(context, *_broadcast(context, self, other))
 
 
 @aten("aten.lcm.default")
-def lcm(context: Context, self: Traced, other: Traced) -> Any:
+def lcm(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """lcm(Tensor self, Tensor other) -> Tensor"""
     a, b = _broadcast(context, self, other)
     (one,) = operands(context, context.dtype, 1)
@@ -130,11 +134,11 @@ def lcm(context: Context, self: Traced, other: Traced) -> Any:
     return elementwise.abs(rounding.floor_divide(a, divisor) * b)
 
 
-def _broadcast(context: Context, *values: Traced) -> list[Any]:
+def _broadcast(context: Context, *values: SymbolicTensor) -> list[Any]:
     return [shaping.expand(x, shape=context.shape) for x in operands(context, context.dtype, *values)]
 
 
-def _greatest_common_divisor(context: Context, a: Traced, b: Traced) -> Any:
+def _greatest_common_divisor(context: Context, a: SymbolicTensor, b: SymbolicTensor) -> Any:
     def step(i: Any, a: Any, b: Any) -> tuple[Any, ...]:
         zero, one = (i.builder.constant(number, a.dtype) for number in (0, 1))
         done = comparison.equal(b, zero)
@@ -142,5 +146,5 @@ def _greatest_common_divisor(context: Context, a: Traced, b: Traced) -> Any:
         kept, rest = elementwise.where(done, a, b), elementwise.where(done, zero, rest)
         return reduction.reduce_any(comparison.not_equal(rest, zero)), kept, rest
 
-    (limit,) = operands(context, INT64, MOST_STEPS)
+    (limit,) = operands(context, INT64, MAX_STEPS)
     return elementwise.abs(repeated(context, step, limit, [a, b])[0])

@@ -9,7 +9,7 @@ from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import FLOAT64, INT64, at_least_float32, is_floating
 from ....runtime.ops import comparison, creation, elementwise, linear, reduction, shaping
 from ....runtime.ops import resize as ops
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten, cast, operands
 
@@ -17,21 +17,21 @@ from .table import Context, aten, cast, operands
 def _enter(name: str, mode: str, *, has_corners: bool) -> None:
     """Enter both overloads of an upsampling: scales in a list (`vec`) or one by one (`default`); None: by the sizes."""
 
-    def default(context: Context, self: Traced, output_size: Any, *options: Any) -> Any:
+    def default(context: Context, self: SymbolicTensor, output_size: Any, *options: Any) -> Any:
         """upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
         scales_w=None) -> Tensor
         """
         align_corners = options[0] if has_corners else False
         return _resize(context, self, align_corners, options[1:] if has_corners else options)
 
-    def vec(context: Context, input: Traced, output_size: Any, *options: Any) -> Any:
+    def vec(context: Context, input: SymbolicTensor, output_size: Any, *options: Any) -> Any:
         """upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) ->
         Tensor
         """
         align_corners = options[0] if has_corners else False
         return _resize(context, input, align_corners, options[-1] or ())
 
-    def _resize(context: Context, x: Traced, align_corners: bool, scales: Any) -> Any:
+    def _resize(context: Context, x: SymbolicTensor, align_corners: bool, scales: Any) -> Any:
         size = context.shape[2:]
         if name == "upsample_nearest2d":
             scales = [_used_by_nearest2d(*of_axis) for of_axis in zip(x.shape[2:], size, scales, strict=False)]
@@ -65,7 +65,7 @@ def _enter_antialiased(name: str, kernel: Callable[[Any], Any]) -> None:
     """Enter both overloads of an antialiased upsampling; `kernel` gives the weights at distances of 0 and more."""
 
     def default(
-        context: Context, self: Traced, output_size: Any, align_corners: bool, scales_h: float | None = None,
+        context: Context, self: SymbolicTensor, output_size: Any, align_corners: bool, scales_h: float | None = None,
         scales_w: float | None = None,
     ) -> Any:  # fmt: skip
         """_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
@@ -73,7 +73,7 @@ def _enter_antialiased(name: str, kernel: Callable[[Any], Any]) -> None:
         """
         return _antialiased(context, self, align_corners, (scales_h, scales_w), kernel)
 
-    def vec(context: Context, input: Traced, output_size: Any, align_corners: bool, scale_factors: Any) -> Any:
+    def vec(context: Context, input: SymbolicTensor, output_size: Any, align_corners: bool, scale_factors: Any) -> Any:
         """_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors)
         -> Tensor
         """
@@ -83,7 +83,9 @@ def _enter_antialiased(name: str, kernel: Callable[[Any], Any]) -> None:
     aten(f"aten.{name}.vec")(vec)
 
 
-def _antialiased(context: Context, x: Traced, align_corners: bool, scales: Any, kernel: Callable[[Any], Any]) -> Any:
+def _antialiased(
+    context: Context, x: SymbolicTensor, align_corners: bool, scales: Any, kernel: Callable[[Any], Any]
+) -> Any:
     """The products of each image with a matrix of weights for its rows and one for its columns."""
     if not is_floating(x.dtype):
         raise Unsupported(f"antialias=True of {x.dtype.name}, which ATen computes in whole numbers")
@@ -137,7 +139,7 @@ _enter_antialiased("_upsample_bicubic2d_aa", _cubic)
 
 
 @aten("aten.pixel_shuffle.default")
-def pixel_shuffle(context: Context, self: Traced, upscale_factor: int) -> Any:
+def pixel_shuffle(context: Context, self: SymbolicTensor, upscale_factor: int) -> Any:
     """pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
     *batch, channels, height, width = self.shape
     r, n = upscale_factor, len(batch)
@@ -147,7 +149,7 @@ def pixel_shuffle(context: Context, self: Traced, upscale_factor: int) -> Any:
 
 
 @aten("aten.pixel_unshuffle.default")
-def pixel_unshuffle(context: Context, self: Traced, downscale_factor: int) -> Any:
+def pixel_unshuffle(context: Context, self: SymbolicTensor, downscale_factor: int) -> Any:
     """pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
     *batch, channels, height, width = self.shape
     r, n = downscale_factor, len(batch)
@@ -157,7 +159,7 @@ def pixel_unshuffle(context: Context, self: Traced, downscale_factor: int) -> An
 
 
 @aten("aten.channel_shuffle.default", "aten.native_channel_shuffle.default")
-def channel_shuffle(context: Context, self: Traced, groups: int) -> Any:
+def channel_shuffle(context: Context, self: SymbolicTensor, groups: int) -> Any:
     """channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
     batch, channels, *spatial = self.shape
     split = shaping.reshape(self, shape=(batch, groups, channels // groups, *spatial))

@@ -8,7 +8,7 @@ from typing import Any
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, elementwise, indexing, rounding, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .slicing import part
 from .table import Context, aten, cast, operands
@@ -19,7 +19,12 @@ ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 @aten("aten.grid_sampler_3d.default")
 def grid_sampler_3d(
-    context: Context, input: Traced, grid: Traced, interpolation_mode: int, padding_mode: int, align_corners: bool
+    context: Context,
+    input: SymbolicTensor,
+    grid: SymbolicTensor,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
 ) -> Any:
     """grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
 

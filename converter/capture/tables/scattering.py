@@ -10,39 +10,43 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import BOOL, INT64, is_floating
 from ....runtime.ops import creation, elementwise, indexing, rounding, scanning, shaping
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...dtypes import torch_dtype
 from .slicing import part
 from .table import Context, aten, cast, operands
 
 
 @aten("aten.scatter.src")
-def scatter(context: Context, self: Traced, dim: int, index: Traced, src: Traced) -> Any:
+def scatter(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor) -> Any:
     """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
     return _scattered(self, dim, index, src, "none")
 
 
 @aten("aten.scatter.value")
-def scatter_value(context: Context, self: Traced, dim: int, index: Traced, value: Any) -> Any:
+def scatter_value(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, value: Any) -> Any:
     """scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
     return _scattered(self, dim, index, creation.full_like(self, value, shape=index.shape), "none")
 
 
 @aten("aten.scatter.reduce")
-def scatter_with(context: Context, self: Traced, dim: int, index: Traced, src: Traced, *, reduce: str) -> Any:
+def scatter_with(
+    context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor, *, reduce: str
+) -> Any:
     """scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
     return _scattered(self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
 
 
 @aten("aten.scatter.value_reduce")
-def scatter_value_with(context: Context, self: Traced, dim: int, index: Traced, value: Any, *, reduce: str) -> Any:
+def scatter_value_with(
+    context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, value: Any, *, reduce: str
+) -> Any:
     """scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
     src = creation.full_like(self, value, shape=index.shape)
     return _scattered(self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
 
 
 @aten("aten.scatter_add.default")
-def scatter_add(context: Context, self: Traced, dim: int, index: Traced, src: Traced) -> Any:
+def scatter_add(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor) -> Any:
     """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
     return _scattered(self, dim, index, src, "add")
 
@@ -53,7 +57,14 @@ REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin":
 
 @aten("aten.scatter_reduce.two")
 def scatter_reduce(
-    context: Context, self: Traced, dim: int, index: Traced, src: Traced, reduce: str, *, include_self: bool = True
+    context: Context,
+    self: SymbolicTensor,
+    dim: int,
+    index: SymbolicTensor,
+    src: SymbolicTensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
 ) -> Any:
     """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)"""
     x, values = self, _trimmed(src, index)
@@ -68,7 +79,7 @@ def scatter_reduce(
     return reduced / count if is_floating(x.dtype) else rounding.floor_divide(reduced, count)
 
 
-def _neutral(x: Traced, reduce: str) -> Any:
+def _neutral(x: SymbolicTensor, reduce: str) -> Any:
     """What changes nothing when it is reduced with other numbers of the dtype of `x`."""
     if reduce in ("sum", "mean") or (x.dtype == BOOL and reduce == "amax"):
         return 0
@@ -80,7 +91,7 @@ def _neutral(x: Traced, reduce: str) -> Any:
     return limits.min if reduce == "amax" else limits.max
 
 
-def _scattered(x: Traced, dim: int, index: Traced, src: Traced, reduction: str) -> Any:
+def _scattered(x: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor, reduction: str) -> Any:
     if 0 in index.shape:  # of any rank
         return x
     if x.dtype == BOOL and reduction != "none":  # a sum is "or", a product "and"
@@ -93,7 +104,7 @@ def _scattered(x: Traced, dim: int, index: Traced, src: Traced, reduction: str) 
     return indexing.scatter(x, index, _trimmed(src, index), axis=normalize_axis(dim, x.ndim), reduction=reduction)
 
 
-def _trimmed(src: Traced, index: Traced) -> Any:
+def _trimmed(src: SymbolicTensor, index: SymbolicTensor) -> Any:
     """The part of `src` that has an index."""
     for axis, size in enumerate(index.shape):
         src = part(src, axis, 0, size)
@@ -104,7 +115,9 @@ def _trimmed(src: Traced, index: Traced) -> Any:
 
 
 @aten("aten.index_add.default")
-def index_add(context: Context, self: Traced, dim: int, index: Traced, source: Traced, *, alpha: Any = 1) -> Any:
+def index_add(
+    context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, source: SymbolicTensor, *, alpha: Any = 1
+) -> Any:
     """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
     x, axis, rows, updates = _slices(self, dim, index, source)
     written = indexing.index_add(x, rows, updates if alpha == 1 else updates * alpha, axis=axis)
@@ -112,7 +125,7 @@ def index_add(context: Context, self: Traced, dim: int, index: Traced, source: T
 
 
 @aten("aten.index_copy.default")
-def index_copy(context: Context, self: Traced, dim: int, index: Traced, source: Traced) -> Any:
+def index_copy(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, source: SymbolicTensor) -> Any:
     """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
     x, axis, rows, updates = _slices(self, dim, index, source)
     lines = shaping.reshape(rows, shape=(*[1] * axis, rows.shape[0], *[1] * (x.ndim - axis - 1)))
@@ -121,7 +134,7 @@ def index_copy(context: Context, self: Traced, dim: int, index: Traced, source: 
 
 
 @aten("aten.index_fill.int_Scalar")
-def index_fill(context: Context, self: Traced, dim: int, index: Traced, value: float) -> Any:
+def index_fill(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, value: float) -> Any:
     """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
     axis = normalize_axis(dim, self.ndim)
     shape = (*self.shape[:axis], product(index.shape), *self.shape[axis + 1 :]) if self.ndim else ()
@@ -129,7 +142,9 @@ def index_fill(context: Context, self: Traced, dim: int, index: Traced, value: f
 
 
 @aten("aten.index_fill.int_Tensor")
-def index_fill_tensor(context: Context, self: Traced, dim: int, index: Traced, value: Traced) -> Any:
+def index_fill_tensor(
+    context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, value: SymbolicTensor
+) -> Any:
     """index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
     # a place that is named twice is filled once: it counts once in the gradient of `value`
     axis = normalize_axis(dim, self.ndim)
@@ -141,7 +156,14 @@ def index_fill_tensor(context: Context, self: Traced, dim: int, index: Traced, v
 
 @aten("aten.index_reduce.default")
 def index_reduce(
-    context: Context, self: Traced, dim: int, index: Traced, source: Traced, reduce: str, *, include_self: bool = True
+    context: Context,
+    self: SymbolicTensor,
+    dim: int,
+    index: SymbolicTensor,
+    source: SymbolicTensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
 ) -> Any:
     """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)"""
     x, axis, rows, updates = _slices(self, dim, index, source)
@@ -151,7 +173,7 @@ def index_reduce(
     return shaping.reshape(reduced, shape=self.shape)
 
 
-def _slices(x: Traced, dim: int, index: Traced, source: Traced) -> tuple[Any, int, Any, Any]:
+def _slices(x: SymbolicTensor, dim: int, index: SymbolicTensor, source: SymbolicTensor) -> tuple[Any, int, Any, Any]:
     """The operands with at least one dimension, `dim` counted from the front, and the index a vector."""
     axis = normalize_axis(dim, x.ndim)
     rows = shaping.reshape(index, shape=(product(index.shape),))
@@ -165,7 +187,9 @@ def _slices(x: Traced, dim: int, index: Traced, source: Traced) -> tuple[Any, in
 
 
 @aten("aten.put.default")
-def put(context: Context, self: Traced, index: Traced, source: Traced, accumulate: bool = False) -> Any:
+def put(
+    context: Context, self: SymbolicTensor, index: SymbolicTensor, source: SymbolicTensor, accumulate: bool = False
+) -> Any:
     """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
     flat, places, updates = (shaping.reshape(t, shape=(product(t.shape),)) for t in (self, index, source))
     written = _scattered(flat, 0, places, updates, "add" if accumulate else "none")
@@ -173,7 +197,7 @@ def put(context: Context, self: Traced, index: Traced, source: Traced, accumulat
 
 
 @aten("aten.masked_scatter.default")
-def masked_scatter(context: Context, self: Traced, mask: Traced, source: Traced) -> Any:
+def masked_scatter(context: Context, self: SymbolicTensor, mask: SymbolicTensor, source: SymbolicTensor) -> Any:
     """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor: where it holds, the next of the source"""
     x, chosen = (shaping.expand(t, shape=context.shape) for t in (self, mask))
     flat = shaping.reshape(cast(chosen, INT64), shape=(product(context.shape),))

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, creation, elementwise, indexing, reduction, scanning, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .scattering import REDUCTIONS
 from .slicing import part
@@ -18,8 +18,9 @@ START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": float("-inf"), "min": floa
 
 @aten("aten.segment_reduce.default")
 def segment_reduce(
-    context: Context, data: Traced, reduce: str, *, lengths: Traced | None = None, indices: Traced | None = None,
-    offsets: Traced | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
+    context: Context, data: SymbolicTensor, reduce: str, *, lengths: SymbolicTensor | None = None,
+    indices: SymbolicTensor | None = None,
+    offsets: SymbolicTensor | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
 ) -> Any:  # fmt: skip
     """segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int
     axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor

@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, creation, ctc, elementwise, indexing, scanning, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .loss import MEAN, reduced
 from .table import Context, aten, cast
 
@@ -15,8 +15,8 @@ from .table import Context, aten, cast
 @aten("aten.ctc_loss.IntList", "aten.ctc_loss.Tensor")
 def ctc_loss(
     context: Context,
-    log_probs: Traced,
-    targets: Traced,
+    log_probs: SymbolicTensor,
+    targets: SymbolicTensor,
     input_lengths: Any,
     target_lengths: Any,
     blank: int = 0,
@@ -48,13 +48,13 @@ def ctc_loss(
 
 def _vector(context: Context, lengths: Any) -> Any:
     """The lengths of the sequences or targets, int64 (batch,)."""
-    if not isinstance(lengths, Traced):
+    if not isinstance(lengths, SymbolicTensor):
         return context.builder.constant(list(lengths), INT64)
     whole = cast(lengths, INT64)
     return whole if whole.ndim else shaping.reshape(whole, shape=(1,))
 
 
-def _rows(context: Context, vector: Traced, lengths: Any, batch: Dim, longest: Dim) -> Any:
+def _rows(context: Context, vector: SymbolicTensor, lengths: Any, batch: Dim, longest: Dim) -> Any:
     """Targets that stand one after the other, each in a row of its own; what lies behind its end doesn't count."""
     size = vector.shape[0]
     if size == 0:

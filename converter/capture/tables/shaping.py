@@ -10,7 +10,7 @@ from typing import Any
 from ....runtime.ir.dims import product
 from ....runtime.ops import shaping
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten
 
 # Each says by its other arguments only what shape the result has, which torch has inferred, -1 resolved.
@@ -35,25 +35,25 @@ from .table import Context, aten
     "aten.atleast_2d.default",
     "aten.atleast_3d.default",
 )
-def view(context: Context, self: Traced, *_: Any, **__: Any) -> Any:
+def view(context: Context, self: SymbolicTensor, *_: Any, **__: Any) -> Any:
     """view(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
     return self if self.shape == context.shape else shaping.reshape(self, shape=context.shape)
 
 
 @aten("aten.expand.default", "aten.expand_as.default", "aten.expand_copy.default", "aten.broadcast_to.default")
-def expand(context: Context, self: Traced, *_: Any, **__: Any) -> Any:
+def expand(context: Context, self: SymbolicTensor, *_: Any, **__: Any) -> Any:
     """expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)"""
     return self if self.shape == context.shape else shaping.expand(self, shape=context.shape)
 
 
 @aten("aten.permute.default", "aten.permute_copy.default")
-def permute(context: Context, self: Traced, dims: list[int]) -> Any:
+def permute(context: Context, self: SymbolicTensor, dims: list[int]) -> Any:
     """permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
     return shaping.transpose(self, permutation=tuple(normalize_axis(axis, self.ndim) for axis in dims))
 
 
 @aten("aten.transpose.int", "aten.swapaxes.default", "aten.swapdims.default")
-def transpose(context: Context, self: Traced, dim0: int, dim1: int) -> Any:
+def transpose(context: Context, self: SymbolicTensor, dim0: int, dim1: int) -> Any:
     """transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
     if self.ndim == 0:
         return self
@@ -63,19 +63,19 @@ def transpose(context: Context, self: Traced, dim0: int, dim1: int) -> Any:
 
 
 @aten("aten.t.default", "aten.numpy_T.default", "aten.matrix_H.default")
-def reverse_axes(context: Context, self: Traced) -> Any:
+def reverse_axes(context: Context, self: SymbolicTensor) -> Any:
     """t(Tensor(a) self) -> Tensor(a)"""
     return shaping.transpose(self, permutation=tuple(reversed(range(self.ndim))))
 
 
 @aten("aten.mT.default", "aten.adjoint.default", "aten.mH.default")
-def transpose_matrices(context: Context, self: Traced) -> Any:
+def transpose_matrices(context: Context, self: SymbolicTensor) -> Any:
     """mT(Tensor(a) self) -> Tensor(a)"""
     return transpose(context, self, -2, -1)
 
 
 @aten("aten.movedim.intlist", "aten.movedim.int", "aten.moveaxis.intlist", "aten.moveaxis.int")
-def movedim(context: Context, self: Traced, source: Any, destination: Any) -> Any:
+def movedim(context: Context, self: SymbolicTensor, source: Any, destination: Any) -> Any:
     """movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
     if self.ndim == 0:
         return self
@@ -90,19 +90,19 @@ def movedim(context: Context, self: Traced, source: Any, destination: Any) -> An
 
 
 @aten("aten.broadcast_tensors.default")
-def broadcast_tensors(context: Context, tensors: list[Traced]) -> Any:
+def broadcast_tensors(context: Context, tensors: list[SymbolicTensor]) -> Any:
     """broadcast_tensors(Tensor[] tensors) -> Tensor[]"""
     return [x if x.shape == context.shape else shaping.expand(x, shape=context.shape) for x in tensors]
 
 
 @aten("aten.flip.default")
-def flip(context: Context, self: Traced, dims: list[int]) -> Any:
+def flip(context: Context, self: SymbolicTensor, dims: list[int]) -> Any:
     """flip(Tensor self, int[] dims) -> Tensor"""
     return shaping.flip(self, axes=tuple(dims)) if self.ndim else self
 
 
 @aten("aten.roll.default")
-def roll(context: Context, self: Traced, shifts: list[int], dims: Any = ()) -> Any:
+def roll(context: Context, self: SymbolicTensor, shifts: list[int], dims: Any = ()) -> Any:
     """roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor"""
     if dims:
         return shaping.roll(self, shifts=tuple(shifts), axes=tuple(dims))
@@ -111,7 +111,7 @@ def roll(context: Context, self: Traced, shifts: list[int], dims: Any = ()) -> A
 
 
 @aten("aten.rot90.default")
-def rot90(context: Context, self: Traced, k: int = 1, dims: Any = (0, 1)) -> Any:
+def rot90(context: Context, self: SymbolicTensor, k: int = 1, dims: Any = (0, 1)) -> Any:
     """rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor"""
     first, second = dims
     if k % 4 == 2:

@@ -20,11 +20,11 @@ from ....runtime.ops import (
 )
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.diagonals import diagonal_of, with_diagonal
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast, operands
 
 
-def part(x: Traced, axis: int, start: Dim, stop: Dim, step: int = 1) -> Any:
+def part(x: SymbolicTensor, axis: int, start: Dim, stop: Dim, step: int = 1) -> Any:
     """`x[start:stop:step]` along `axis`; `x` itself where that is all of it. Bounds are those of `slicing.slice`."""
     if start == 0 and stop == x.shape[axis] and step == 1:
         return x
@@ -60,7 +60,7 @@ def _is_negative(index: Dim) -> bool:
 
 @aten("aten.slice.Tensor", "aten.slice_copy.Tensor")
 def slice_tensor(
-    context: Context, self: Traced, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+    context: Context, self: SymbolicTensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Any:
     """slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""
     axis = normalize_axis(dim, self.ndim)
@@ -79,7 +79,7 @@ def _told_by_bounds(length: Dim, *known: Any) -> bool:
     return not any(str(length) in dim.symbols() for dim in known if isinstance(dim, SymbolicDim))
 
 
-def _cut_when_run(context: Context, x: Traced, axis: int, start: Any, end: Any, step: int) -> Any:
+def _cut_when_run(context: Context, x: SymbolicTensor, axis: int, start: Any, end: Any, step: int) -> Any:
     """A slice with bounds that depend on data: its length is computed, by Python's rules."""
     size, zero, stride = operands(context, INT64, x.shape[axis], 0, step)
     bounds = []
@@ -97,7 +97,7 @@ def _cut_when_run(context: Context, x: Traced, axis: int, start: Any, end: Any, 
 
 
 @aten("aten.narrow.default", "aten.narrow_copy.default")
-def narrow(context: Context, self: Traced, dim: int, start: Dim, length: Dim) -> Any:
+def narrow(context: Context, self: SymbolicTensor, dim: int, start: Dim, length: Dim) -> Any:
     """narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
     axis = normalize_axis(dim, self.ndim)
     first = _position(self.shape[axis], start)
@@ -105,18 +105,18 @@ def narrow(context: Context, self: Traced, dim: int, start: Dim, length: Dim) ->
 
 
 @aten("aten.select.int", "aten.select_copy.int")
-def select(context: Context, self: Traced, dim: int, index: Dim) -> Any:
+def select(context: Context, self: SymbolicTensor, dim: int, index: Dim) -> Any:
     """select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)"""
     return shaping.reshape(_element(self, normalize_axis(dim, self.ndim), index), shape=context.shape)
 
 
-def _element(x: Traced, axis: int, index: Dim) -> Any:
+def _element(x: SymbolicTensor, axis: int, index: Dim) -> Any:
     first = _position(x.shape[axis], index)
     return part(x, axis, first, first + 1)
 
 
 @aten("aten.unbind.int", "aten.unbind_copy.int")
-def unbind(context: Context, self: Traced, dim: int = 0) -> Any:
+def unbind(context: Context, self: SymbolicTensor, dim: int = 0) -> Any:
     """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
     axis = normalize_axis(dim, self.ndim)
     shape = (*self.shape[:axis], *self.shape[axis + 1 :])
@@ -136,7 +136,7 @@ def unbind(context: Context, self: Traced, dim: int = 0) -> Any:
     "aten.tensor_split.sections",
     "aten.tensor_split.indices",
 )
-def split(context: Context, self: Traced, _: Any, dim: int = 0) -> Any:
+def split(context: Context, self: SymbolicTensor, _: Any, dim: int = 0) -> Any:
     """split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
     axis = normalize_axis(dim, self.ndim)
     pieces: list[Any] = []
@@ -151,7 +151,13 @@ def split(context: Context, self: Traced, _: Any, dim: int = 0) -> Any:
 
 @aten("aten.slice_scatter.default")
 def slice_scatter(
-    context: Context, self: Traced, src: Traced, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+    context: Context,
+    self: SymbolicTensor,
+    src: SymbolicTensor,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: int = 1,
 ) -> Any:
     """slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)"""
     axis = normalize_axis(dim, self.ndim)
@@ -160,14 +166,14 @@ def slice_scatter(
 
 
 @aten("aten.select_scatter.default")
-def select_scatter(context: Context, self: Traced, src: Traced, dim: int, index: Dim) -> Any:
+def select_scatter(context: Context, self: SymbolicTensor, src: SymbolicTensor, dim: int, index: Dim) -> Any:
     """select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
     axis = normalize_axis(dim, self.ndim)
     first = _position(self.shape[axis], index)
     return _written(self, cast(src, self.dtype), axis, first, first + 1, 1)
 
 
-def _written(x: Traced, src: Traced, axis: int, start: Dim, stop: Dim, step: int) -> Any:
+def _written(x: SymbolicTensor, src: SymbolicTensor, axis: int, start: Dim, stop: Dim, step: int) -> Any:
     if src.ndim < x.ndim:
         src = shaping.reshape(src, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))
     if step == 1 and start == 0 and stop == x.shape[axis]:
@@ -176,7 +182,7 @@ def _written(x: Traced, src: Traced, axis: int, start: Dim, stop: Dim, step: int
 
 
 @aten("aten.unfold.default", "aten.unfold_copy.default")
-def unfold(context: Context, self: Traced, dimension: int, size: int, step: int) -> Any:
+def unfold(context: Context, self: SymbolicTensor, dimension: int, size: int, step: int) -> Any:
     """unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
     if self.ndim == 0:
         return shaping.reshape(self, shape=context.shape)
@@ -189,7 +195,7 @@ def unfold(context: Context, self: Traced, dimension: int, size: int, step: int)
 
 
 @aten("aten.diagonal.default", "aten.diagonal_copy.default")
-def diagonal(context: Context, self: Traced, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal(context: Context, self: SymbolicTensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
     first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
     if context.shape[-1] == 0:
@@ -198,7 +204,9 @@ def diagonal(context: Context, self: Traced, offset: int = 0, dim1: int = 0, dim
 
 
 @aten("aten.diagonal_scatter.default")
-def diagonal_scatter(context: Context, self: Traced, src: Traced, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal_scatter(
+    context: Context, self: SymbolicTensor, src: SymbolicTensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Any:
     """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
     first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
     if src.shape[-1] == 0:
@@ -207,7 +215,7 @@ def diagonal_scatter(context: Context, self: Traced, src: Traced, offset: int = 
 
 
 @aten("aten.trace.default")
-def trace(context: Context, self: Traced) -> Any:
+def trace(context: Context, self: SymbolicTensor) -> Any:
     """trace(Tensor self) -> Tensor"""
     length = minimum(*self.shape)
     return reduction.reduce_sum(cast(diagonal_of(self, 0, 1, length=length), context.dtype))

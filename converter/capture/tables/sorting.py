@@ -20,12 +20,12 @@ from ....runtime.ops import (
     sorting,
 )
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .slicing import part
 from .table import Context, aten, cast, operands
 
 
-def _number(x: Traced) -> Traced:
+def _number(x: SymbolicTensor) -> SymbolicTensor:
     """Booleans as 0 and 1, which have an order."""
     return cast(x, INT64) if x.dtype == BOOL else x
 
@@ -34,33 +34,33 @@ def _number(x: Traced) -> Traced:
 
 
 @aten("aten.max.dim")
-def max_dim(context: Context, self: Traced, dim: int, keepdim: bool = False) -> Any:
+def max_dim(context: Context, self: SymbolicTensor, dim: int, keepdim: bool = False) -> Any:
     """max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     return _chosen(context, self, sorting.argmax(_number(self), axis=dim, keepdims=True), dim)
 
 
 @aten("aten.min.dim")
-def min_dim(context: Context, self: Traced, dim: int, keepdim: bool = False) -> Any:
+def min_dim(context: Context, self: SymbolicTensor, dim: int, keepdim: bool = False) -> Any:
     """min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     return _chosen(context, self, sorting.argmin(_number(self), axis=dim, keepdims=True), dim)
 
 
 @aten("aten.median.dim")
-def median_dim(context: Context, self: Traced, dim: int, keepdim: bool = False) -> Any:
+def median_dim(context: Context, self: SymbolicTensor, dim: int, keepdim: bool = False) -> Any:
     """median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = normalize_axis(dim, self.ndim)
     return _kth(context, self, axis, (self.shape[axis] - 1) // 2 if self.ndim else 0)
 
 
 @aten("aten.median.default")
-def median(context: Context, self: Traced) -> Any:
+def median(context: Context, self: SymbolicTensor) -> Any:
     """median(Tensor self) -> Tensor"""
     flat = shaping.reshape(self, shape=(product(self.shape),))
     return _of_all(context, flat, lambda: _kth(context, flat, 0, (flat.shape[0] - 1) // 2)[0])
 
 
 @aten("aten.nanmedian.dim")
-def nanmedian_dim(context: Context, self: Traced, dim: int, keepdim: bool = False) -> Any:
+def nanmedian_dim(context: Context, self: SymbolicTensor, dim: int, keepdim: bool = False) -> Any:
     """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = normalize_axis(dim, self.ndim)
     if self.ndim == 0 or not is_floating(self.dtype):
@@ -78,13 +78,13 @@ def nanmedian_dim(context: Context, self: Traced, dim: int, keepdim: bool = Fals
 
 
 @aten("aten.nanmedian.default")
-def nanmedian(context: Context, self: Traced) -> Any:
+def nanmedian(context: Context, self: SymbolicTensor) -> Any:
     """nanmedian(Tensor self) -> Tensor"""
     flat = shaping.reshape(self, shape=(product(self.shape),))
     return _of_all(context, flat, lambda: nanmedian_dim(context, flat, 0)[0])
 
 
-def _of_all(context: Context, x: Traced, median: Callable[[], Any]) -> Any:
+def _of_all(context: Context, x: SymbolicTensor, median: Callable[[], Any]) -> Any:
     """The median of a vector; NaN if it has no element."""
     if x.shape[0] == 0:
         return context.builder.constant(float("nan"), context.dtype)
@@ -92,7 +92,7 @@ def _of_all(context: Context, x: Traced, median: Callable[[], Any]) -> Any:
 
 
 @aten("aten.mode.default")
-def mode(context: Context, self: Traced, dim: int = -1, keepdim: bool = False) -> Any:
+def mode(context: Context, self: SymbolicTensor, dim: int = -1, keepdim: bool = False) -> Any:
     """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
 
     The smallest of the most frequent elements, and where it stands last.
@@ -114,29 +114,29 @@ def mode(context: Context, self: Traced, dim: int = -1, keepdim: bool = False) -
 
 
 @aten("aten.kthvalue.default")
-def kthvalue(context: Context, self: Traced, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+def kthvalue(context: Context, self: SymbolicTensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     return _kth(context, self, normalize_axis(dim, self.ndim), k - 1)
 
 
-def _kth(context: Context, x: Traced, axis: int, k: Any) -> Any:
+def _kth(context: Context, x: SymbolicTensor, axis: int, k: Any) -> Any:
     order = sorting.sort(x, axis=axis)[1]
     return _chosen(context, x, part(order, axis, k, k + 1) if x.ndim else order, axis)
 
 
-def _chosen(context: Context, x: Traced, indices: Traced, dim: int) -> tuple[Any, Any]:
+def _chosen(context: Context, x: SymbolicTensor, indices: SymbolicTensor, dim: int) -> tuple[Any, Any]:
     values = indexing.gather(x, indices, axis=normalize_axis(dim, x.ndim))
     return shaping.reshape(values, shape=context.shape), shaping.reshape(indices, shape=context.shape)
 
 
 @aten("aten.argmax.default")
-def argmax(context: Context, self: Traced, dim: int | None = None, keepdim: bool = False) -> Any:
+def argmax(context: Context, self: SymbolicTensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
     return sorting.argmax(self, axis=dim, keepdims=keepdim)
 
 
 @aten("aten.argmin.default")
-def argmin(context: Context, self: Traced, dim: int | None = None, keepdim: bool = False) -> Any:
+def argmin(context: Context, self: SymbolicTensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
     return sorting.argmin(self, axis=dim, keepdims=keepdim)
 
@@ -145,32 +145,38 @@ def argmin(context: Context, self: Traced, dim: int | None = None, keepdim: bool
 
 
 @aten("aten.sort.default")
-def sort(context: Context, self: Traced, dim: int = -1, descending: bool = False) -> Any:
+def sort(context: Context, self: SymbolicTensor, dim: int = -1, descending: bool = False) -> Any:
     """sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
     values, order = sorting.sort(_number(self), axis=normalize_axis(dim, self.ndim), descending=descending)
     return cast(values, self.dtype), order
 
 
 @aten("aten.sort.stable")
-def sort_stable(context: Context, self: Traced, *, stable: bool | None, dim: int = -1, descending: bool = False) -> Any:
+def sort_stable(
+    context: Context, self: SymbolicTensor, *, stable: bool | None, dim: int = -1, descending: bool = False
+) -> Any:
     """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor, Tensor)"""
     return sort(context, self, dim, descending)
 
 
 @aten("aten.argsort.default")
-def argsort(context: Context, self: Traced, dim: int = -1, descending: bool = False) -> Any:
+def argsort(context: Context, self: SymbolicTensor, dim: int = -1, descending: bool = False) -> Any:
     """argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor"""
     return sort(context, self, dim, descending)[1]
 
 
 @aten("aten.argsort.stable")
-def argsort_stable(context: Context, self: Traced, *, stable: bool, dim: int = -1, descending: bool = False) -> Any:
+def argsort_stable(
+    context: Context, self: SymbolicTensor, *, stable: bool, dim: int = -1, descending: bool = False
+) -> Any:
     """argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor"""
     return sort(context, self, dim, descending)[1]
 
 
 @aten("aten.topk.default")
-def topk(context: Context, self: Traced, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def topk(
+    context: Context, self: SymbolicTensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Any:
     """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor, Tensor)"""
     return sorting.topk(self, k=k, axis=normalize_axis(dim, self.ndim), largest=largest, sorted=sorted)
 
@@ -179,32 +185,32 @@ def topk(context: Context, self: Traced, k: Any, dim: int = -1, largest: bool = 
 
 
 @aten("aten.cumsum.default")
-def cumsum(context: Context, self: Traced, dim: int, *, dtype: Any = None) -> Any:
+def cumsum(context: Context, self: SymbolicTensor, dim: int, *, dtype: Any = None) -> Any:
     """cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     return scanning.cumsum(cast(self, context.dtype), axis=normalize_axis(dim, self.ndim))
 
 
 @aten("aten.cumprod.default")
-def cumprod(context: Context, self: Traced, dim: int, *, dtype: Any = None) -> Any:
+def cumprod(context: Context, self: SymbolicTensor, dim: int, *, dtype: Any = None) -> Any:
     """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     return scanning.cumprod(cast(self, context.dtype), axis=normalize_axis(dim, self.ndim))
 
 
 @aten("aten.logcumsumexp.default")
-def logcumsumexp(context: Context, self: Traced, dim: int) -> Any:
+def logcumsumexp(context: Context, self: SymbolicTensor, dim: int) -> Any:
     """logcumsumexp(Tensor self, int dim) -> Tensor"""
     return scanning.logcumsumexp(self, axis=normalize_axis(dim, self.ndim))
 
 
 @aten("aten.cummax.default")
-def cummax(context: Context, self: Traced, dim: int) -> Any:
+def cummax(context: Context, self: SymbolicTensor, dim: int) -> Any:
     """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
     values, indices = scanning.cummax(_number(self), axis=normalize_axis(dim, self.ndim))
     return cast(values, self.dtype), indices
 
 
 @aten("aten.cummin.default")
-def cummin(context: Context, self: Traced, dim: int) -> Any:
+def cummin(context: Context, self: SymbolicTensor, dim: int) -> Any:
     """cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
     values, indices = scanning.cummin(_number(self), axis=normalize_axis(dim, self.ndim))
     return cast(values, self.dtype), indices
@@ -213,11 +219,11 @@ def cummin(context: Context, self: Traced, dim: int) -> Any:
 @aten("aten.diff.default")
 def diff(
     context: Context,
-    self: Traced,
+    self: SymbolicTensor,
     n: int = 1,
     dim: int = -1,
-    prepend: Traced | None = None,
-    append: Traced | None = None,
+    prepend: SymbolicTensor | None = None,
+    append: SymbolicTensor | None = None,
 ) -> Any:
     """diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
     axis = normalize_axis(dim, self.ndim)

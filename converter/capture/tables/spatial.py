@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ops import shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 
 
 def per_dimension(sizes: Any, count: int) -> tuple[Any, ...]:
@@ -19,17 +19,17 @@ def both_sides(padding: Any, count: int) -> tuple[tuple[Any, Any], ...]:
     return tuple((size, size) for size in per_dimension(padding, count))
 
 
-def batched(x: Traced, count: int) -> Traced:
+def batched(x: SymbolicTensor, count: int) -> SymbolicTensor:
     """`x`, (channels, *spatial) with `count` spatial dimensions, as a batch of one; itself where it is a batch."""
     if x.ndim == count + 2:
         return x
-    result: Traced = shaping.reshape(x, shape=(1, *x.shape))
+    result: SymbolicTensor = shaping.reshape(x, shape=(1, *x.shape))
     return result
 
 
-def unbatched(y: Traced, x: Traced) -> Traced:
+def unbatched(y: SymbolicTensor, x: SymbolicTensor) -> SymbolicTensor:
     """`y` without its batch dimension where `x` has none."""
     if y.ndim == x.ndim:
         return y
-    result: Traced = shaping.reshape(y, shape=y.shape[1:])
+    result: SymbolicTensor = shaping.reshape(y, shape=y.shape[1:])
     return result

@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime import ops
 from ....runtime.ops import comparison, elementwise
 from ....runtime.ops import special as special_ops
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast, operands
 
 FUNCTIONS = {
@@ -25,7 +25,7 @@ FUNCTIONS = {
 
 def _function(name: str, op: ops.Op, parameter: str) -> None:
     @aten(f"aten.{name}.default")
-    def translation(context: Context, x: Traced) -> Any:
+    def translation(context: Context, x: SymbolicTensor) -> Any:
         return op(cast(x, context.dtype))
 
     translation.__name__ = name
@@ -37,25 +37,25 @@ for _name, _op in FUNCTIONS.items():
 
 
 @aten("aten.digamma.default")
-def digamma(context: Context, self: Traced) -> Any:
+def digamma(context: Context, self: SymbolicTensor) -> Any:
     """digamma(Tensor self) -> Tensor"""
     return special_ops.polygamma(cast(self, context.dtype), order=0)
 
 
 @aten("aten.polygamma.default")
-def polygamma(context: Context, n: int, self: Traced) -> Any:
+def polygamma(context: Context, n: int, self: SymbolicTensor) -> Any:
     """polygamma(int n, Tensor self) -> Tensor"""
     return special_ops.polygamma(cast(self, context.dtype), order=n)
 
 
 @aten("aten.igamma.default")
-def igamma(context: Context, self: Traced, other: Traced) -> Any:
+def igamma(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """igamma(Tensor self, Tensor other) -> Tensor"""
     return special_ops.igamma(*operands(context, context.dtype, self, other))
 
 
 @aten("aten.igammac.default")
-def igammac(context: Context, self: Traced, other: Traced) -> Any:
+def igammac(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """igammac(Tensor self, Tensor other) -> Tensor"""
     return special_ops.igammac(*operands(context, context.dtype, self, other))
 

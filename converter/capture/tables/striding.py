@@ -9,13 +9,13 @@ from ....runtime.ir.types import INT64, is_floating
 from ....runtime.ops import creation, indexing, shaping, slicing
 from ....runtime.ops.higher_order.own_gradient import own_gradient
 from ....runtime.programs.subprograms import traced
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten, cast, operands
 
 
 @aten("aten.as_strided.default", "aten.as_strided_copy.default")
-def as_strided(context: Context, self: Traced, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+def as_strided(context: Context, self: SymbolicTensor, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)"""
     memory, _, begin = _memory(context, self)
     return indexing.take(memory, _places(context, context.shape, stride, storage_offset, memory, begin), axis=0)
@@ -23,7 +23,7 @@ def as_strided(context: Context, self: Traced, size: Any, stride: Any, storage_o
 
 @aten("aten.as_strided_scatter.default")
 def as_strided_scatter(
-    context: Context, self: Traced, src: Traced, size: Any, stride: Any, storage_offset: Any = None
+    context: Context, self: SymbolicTensor, src: SymbolicTensor, size: Any, stride: Any, storage_offset: Any = None
 ) -> Any:
     """as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)"""
     memory, order, begin = _memory(context, self)
@@ -32,7 +32,7 @@ def as_strided_scatter(
 
 @aten("cellbridge.as_strided_scatter.default")
 def called_as_strided_scatter(
-    context: Context, self: Traced, src: Traced, size: Any, stride: Any, storage_offset: Any = None
+    context: Context, self: SymbolicTensor, src: SymbolicTensor, size: Any, stride: Any, storage_offset: Any = None
 ) -> Any:
     """The same with torch's own gradient, which gives `self` the cotangent where it is overwritten: `strided_marks`"""
     memory, order, begin = _memory(context, self)
@@ -40,7 +40,13 @@ def called_as_strided_scatter(
     if not is_floating(written.dtype):
         return _as_it_lay(written, self, order)
 
-    def backward(memory: Traced, updates: Traced, places: Traced, written: Traced, g: Traced) -> list[Any]:
+    def backward(
+        memory: SymbolicTensor,
+        updates: SymbolicTensor,
+        places: SymbolicTensor,
+        written: SymbolicTensor,
+        g: SymbolicTensor,
+    ) -> list[Any]:
         taken = indexing.take(g, places, axis=0)
         return [indexing.scatter(creation.full_like(g, 0, shape=g.shape), places, taken, axis=0), taken]
 
@@ -50,7 +56,7 @@ def called_as_strided_scatter(
 
 
 def _written(
-    context: Context, memory: Traced, src: Traced, stride: Any, offset: Dim | None, begin: int
+    context: Context, memory: SymbolicTensor, src: SymbolicTensor, stride: Any, offset: Dim | None, begin: int
 ) -> tuple[Any, Any, Any]:
     """The memory with what was written, the places of that, and the numbers, one after the other."""
     places = _places(context, src.shape, stride, offset, memory, begin)
@@ -59,14 +65,14 @@ def _written(
     return indexing.scatter(memory, places, updates, axis=0), places, updates
 
 
-def _as_it_lay(memory: Traced, x: Traced, order: list[int]) -> Any:
+def _as_it_lay(memory: SymbolicTensor, x: SymbolicTensor, order: list[int]) -> Any:
     """What lies in memory as a tensor of the shape of `x`, whose axes lie there in this order."""
     laid = shaping.reshape(memory, shape=tuple(x.shape[axis] for axis in order))
     return shaping.transpose(laid, permutation=tuple(order.index(axis) for axis in range(x.ndim)))
 
 
 @aten("aten.resize.default")
-def resize(context: Context, self: Traced, size: Any) -> Any:
+def resize(context: Context, self: SymbolicTensor, size: Any) -> Any:
     """resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor"""
     memory, _, _ = _memory(context, self)
     held, wanted = product(self.shape), product(context.shape)
@@ -78,7 +84,7 @@ def resize(context: Context, self: Traced, size: Any) -> Any:
     return shaping.reshape(kept, shape=context.shape)
 
 
-def _memory(context: Context, x: Traced) -> tuple[Any, list[int], int]:
+def _memory(context: Context, x: SymbolicTensor) -> tuple[Any, list[int], int]:
     """The elements of a tensor in the order in which they lie in memory; the order of its axes there; where they begin.
 
     Raises:
@@ -96,7 +102,7 @@ def _memory(context: Context, x: Traced) -> tuple[Any, list[int], int]:
     return shaping.reshape(lying, shape=(product(x.shape),)), order, int(laid_out.storage_offset())
 
 
-def _places(context: Context, shape: Any, strides: Any, offset: Dim | None, memory: Traced, begin: int) -> Any:
+def _places(context: Context, shape: Any, strides: Any, offset: Dim | None, memory: SymbolicTensor, begin: int) -> Any:
     """Where in memory each element lies: the offset plus, for each axis, the index times the stride."""
     start = 0 if offset is None else offset - begin
     dims = (start, *shape, *strides, memory.shape[0])

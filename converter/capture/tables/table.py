@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ....runtime.entering import entering
 from ....runtime.ir.dims import Dim, SymbolicDim
 from ....runtime.ir.types import BOOL, Type, at_least_float32, is_half
 from ....runtime.ops import creation, elementwise
 from ....runtime.ops.complex_numbers import Complex
-from ....runtime.tracing import Builder, Traced
+from ....runtime.registration import registering
+from ....runtime.tracing import Builder, SymbolicTensor
 from ...dtypes import numpy_dtype, torch_dtype
 
 Translation = Callable[..., Any]
@@ -74,13 +74,13 @@ class Context:
         return self.type.dtype
 
 
-class Number(Traced):
+class Number(SymbolicTensor):
     """A Python float that the program computes: a tensor without dimensions that gives way in dtype promotion."""
 
 
 def aten(*targets: str) -> Callable[[Translation], Translation]:
     """Register a translation for operators as torch prints them, e.g. `"aten.add.Tensor"`; a name taken raises."""
-    return entering(TABLE, targets)
+    return registering(TABLE, targets)
 
 
 def promoted(*operands: Any) -> np.dtype[Any]:
@@ -103,22 +103,22 @@ def _stand_in(operand: Any) -> Any:
         return torch.empty((1,) * operand.ndim, dtype=torch_dtype(operand.dtype).to_complex(), device="meta")
     if isinstance(operand, Number):
         return 1.0
-    if isinstance(operand, Traced):
+    if isinstance(operand, SymbolicTensor):
         return torch.empty((1,) * operand.ndim, dtype=torch_dtype(operand.dtype), device="meta")
     return 1 if isinstance(operand, SymbolicDim) else operand
 
 
-def cast(x: Traced, dtype: np.dtype[Any]) -> Traced:
+def cast(x: SymbolicTensor, dtype: np.dtype[Any]) -> SymbolicTensor:
     """`x` in `dtype`; itself where it already is."""
     if x.dtype == dtype:
         return x
-    result: Traced = elementwise.cast(x, dtype=dtype)
+    result: SymbolicTensor = elementwise.cast(x, dtype=dtype)
     return result
 
 
 def operands(context: Context, dtype: np.dtype[Any], *values: Any) -> list[Any]:
     """Tensors, Python numbers and symbolic sizes as traced values of one dtype."""
-    return [cast(x, dtype) if isinstance(x, Traced) else scalar(context, x, dtype) for x in values]
+    return [cast(x, dtype) if isinstance(x, SymbolicTensor) else scalar(context, x, dtype) for x in values]
 
 
 def dtype_beside(context: Context, *values: Any) -> np.dtype[Any]:
@@ -133,7 +133,7 @@ def dtype_beside(context: Context, *values: Any) -> np.dtype[Any]:
 
 def _is_rounded_in(dtype: np.dtype[Any], x: Any) -> bool:
     """Whether a scalar isn't what it was in `dtype`, or may not be: of one that is computed, that isn't known."""
-    if isinstance(x, Traced):
+    if isinstance(x, SymbolicTensor):
         return not x.shape and x.dtype not in (dtype, BOOL)
     if isinstance(x, SymbolicDim):
         return True
@@ -142,11 +142,11 @@ def _is_rounded_in(dtype: np.dtype[Any], x: Any) -> bool:
     return not math.isnan(x) and rounded != x
 
 
-def scalar(context: Context, number: Any, dtype: np.dtype[Any]) -> Traced:
+def scalar(context: Context, number: Any, dtype: np.dtype[Any]) -> SymbolicTensor:
     """A Python number, a computed one or a symbolic size as a traced value without dimensions."""
     if isinstance(number, Number):
         return cast(number, dtype)
     if isinstance(number, SymbolicDim):
-        full: Traced = context.builder.create(creation.full, shape=(), value=number, dtype=dtype)
+        full: SymbolicTensor = context.builder.create(creation.full, shape=(), value=number, dtype=dtype)
         return full
     return context.builder.constant(number, dtype)

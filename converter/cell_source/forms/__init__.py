@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import arithmetic, gradients, lookups, networks, normalization, random, recurrent, shapes
-from .table import FORMS, Cannot, Operation, Several
+from .table import FORMS, MultiOutput, Operation, UnsupportedForm
 
 GRADIENTS = "it stands in gradient programs only"
 
@@ -17,8 +17,8 @@ WITHOUT_FORM = {
     "avg_pool_gradient": GRADIENTS,
     "bitcast": "no module that is captured has it",
     "boundary": "it is where a call begins or ends",
-    "by_value": "no module that is captured has it",
-    "by_value_gradient": GRADIENTS,
+    "runtime_shaped": "no module that is captured has it",
+    "runtime_shaped_gradient": GRADIENTS,
     "cond": CONTROL,
     "conv_weight_gradient": GRADIENTS,
     "ctc_loss_gradient": GRADIENTS,
@@ -106,9 +106,9 @@ WITHOUT_FORM |= dict.fromkeys(
 __all__ = [
     "FORMS",
     "WITHOUT_FORM",
-    "Cannot",
+    "MultiOutput",
     "Operation",
-    "Several",
+    "UnsupportedForm",
     "arithmetic",
     "gradients",
     "lookups",

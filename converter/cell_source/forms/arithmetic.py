@@ -19,7 +19,7 @@ from ..text.expressions import (
     infix,
     method,
 )
-from .table import Cannot, Operation, Several, form
+from .table import MultiOutput, Operation, UnsupportedForm, form
 
 INFIX = {
     "add": ("+", SUM),
@@ -107,7 +107,7 @@ def _(o: Operation) -> Expression:
 def _(o: Operation) -> Expression:
     if o["order"] == 0:
         return call("ops.digamma", o.x().text)
-    raise Cannot("a derivative of digamma")
+    raise UnsupportedForm("a derivative of digamma")
 
 
 @form("solve")
@@ -116,8 +116,8 @@ def _(o: Operation) -> Expression:
 
 
 @form("log_determinant")
-def _(o: Operation) -> Several:
-    return Several(call("ops.slogdet", o.x().text), (None, None))
+def _(o: Operation) -> MultiOutput:
+    return MultiOutput(call("ops.slogdet", o.x().text), (None, None))
 
 
 # ---- reductions ----
@@ -185,7 +185,7 @@ def _(o: Operation) -> Expression:
     if axis is None:
         x, axis = (method(x, "reshape", "-1"), 0) if not o["keepdims"] else (x, None)
     if axis is None:
-        raise Cannot("keepdims without an axis")
+        raise UnsupportedForm("keepdims without an axis")
     name, flag = ("dim", "keepdim") if o.node.op == "argmax" else ("axis", "keepdims")
     found = call(f"ops.{o.node.op}", x.text, **{name: o.literal(axis, "axis"), flag: _flag(o["keepdims"])})
     return method(found, "astype", o.dtype(INT64))
@@ -200,25 +200,25 @@ def _(o: Operation) -> Expression:
 
 
 @form("cummax", "cummin")
-def _(o: Operation) -> Several:
+def _(o: Operation) -> MultiOutput:
     found = call(f"ops.{o.node.op}", o.x().text, o.literal(o["axis"], "axis"))
     return _values_and_indices(found)
 
 
 @form("sort")
-def _(o: Operation) -> Several:
+def _(o: Operation) -> MultiOutput:
     found = call("ops.sort", o.x().text, o.literal(o["axis"], "axis"), descending=_flag(o["descending"]))
     return _values_and_indices(found)
 
 
 @form("topk")
-def _(o: Operation) -> Several:
+def _(o: Operation) -> MultiOutput:
     largest = None if o["largest"] else "False"
     axis = o["axis"] % o.type().rank
     found = call("ops.topk", o.x().text, o.size(o["k"], "k"), dim=o.literal(axis, "axis"), largest=largest)
     return _values_and_indices(found)
 
 
-def _values_and_indices(found: Expression) -> Several:
+def _values_and_indices(found: Expression) -> MultiOutput:
     """The indices that these operators give are int32 or int64, by operator and version."""
-    return Several(found, (None, lambda indices: method(indices, "astype", "ms.int64")))
+    return MultiOutput(found, (None, lambda indices: method(indices, "astype", "ms.int64")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..text.expressions import ATOM, PRODUCT, SUM, Expression, call, infix, method, several
-from .table import Attributes, Cannot, Operation, Several, form
+from .table import Attributes, MultiOutput, Operation, UnsupportedForm, form
 
 Padding = tuple[tuple[int, int], ...]
 
@@ -124,9 +124,9 @@ def flat_padding(o: Attributes, padding: Padding) -> str:
 
 
 def symmetric(padding: Padding) -> list[int]:
-    """Padding on both sides of each axis; `Cannot` where the sides differ."""
+    """Padding on both sides of each axis; `UnsupportedForm` where the sides differ."""
     if any(before != after for before, after in padding):
-        raise Cannot("padding that isn't the same on both sides")
+        raise UnsupportedForm("padding that isn't the same on both sides")
     return [before for before, _ in padding]
 
 
@@ -171,7 +171,7 @@ def _(o: Operation) -> Expression:
 def _conv_transpose_by_conv(o: Operation) -> Expression:
     """MindSpore has no kernel for the operator on every device; only for the layer, without output padding."""
     if o.type().rank != 4:
-        raise Cannot("along another number of axes than two, in MindSpore")
+        raise UnsupportedForm("along another number of axes than two, in MindSpore")
     o.scope.use("conv_transpose2d")
     sizes = {"stride": o["stride"], "padding": symmetric(o["padding"]), "output_padding": o["output_padding"]}
     return call(
@@ -186,7 +186,7 @@ def _conv_transpose_by_conv(o: Operation) -> Expression:
 
 
 @form("max_pool")
-def _(o: Operation) -> Several:
+def _(o: Operation) -> MultiOutput:
     """A pool along one axis is one along two, of which the first has one element."""
     kernel, stride, dilation = o["kernel"], o["stride"], o["dilation"]
     padding, x = tuple(symmetric(o["padding"])), o.x()
@@ -205,8 +205,8 @@ def _(o: Operation) -> Several:
         return_indices="True",
     )
     if not along_one:
-        return Several(found, (None, _as_int64))
-    return Several(found, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
+        return MultiOutput(found, (None, _as_int64))
+    return MultiOutput(found, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
 
 
 def _without_axis_2(x: Expression) -> Expression:
@@ -239,14 +239,14 @@ def _(o: Operation) -> Expression:
 
 
 @form("adaptive_max_pool")
-def _(o: Operation) -> Several:
+def _(o: Operation) -> MultiOutput:
     size = o["output_size"]
     if len(size) == 1:  # as one along two axes, which knows its indices
         x, sizes = method(o.x(), "expand_dims", "2"), several(["1", o.size(size[0], "output_size")])
         found = call("ops.adaptive_max_pool2d", x.text, sizes, return_indices="True")
-        return Several(found, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
+        return MultiOutput(found, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
     found = call(f"ops.adaptive_max_pool{len(size)}d", o.x().text, _output_size(o), return_indices="True")
-    return Several(found, (None, _as_int64))
+    return MultiOutput(found, (None, _as_int64))
 
 
 def _output_size(o: Operation) -> str:
@@ -265,7 +265,7 @@ def _(o: Operation) -> Expression:
 def resize_mode(o: Operation) -> str:
     """The mode by its name, which says how many axes there are."""
     if not o["half_pixel"]:
-        raise Cannot("sizes that aren't measured between the centres of pixels")
+        raise UnsupportedForm("sizes that aren't measured between the centres of pixels")
     mode: str = o["mode"]
     if mode in ("bilinear", "linear", "trilinear"):
         return {1: "linear", 2: "bilinear", 3: "trilinear"}[o.type().rank - 2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..text.expressions import PRODUCT, SUM, Expression, call, infix, method
-from .table import Operation, Several, form
+from .table import MultiOutput, Operation, form
 
 
 @form("layer_norm")
@@ -63,18 +63,18 @@ def _(o: Operation) -> Expression:
 
 
 @form("batch_norm_train")
-def _(o: Operation) -> Several:
+def _(o: Operation) -> MultiOutput:
     o.scope.use("batch_norm")
     eps = o.literal(o["eps"], "eps")
     found = call("batch_norm", o.x().text, weight=o.optional(1), bias=o.optional(2), eps=eps)
-    return Several(found, (None, None, None))
+    return MultiOutput(found, (None, None, None))
 
 
 @form("standardize")
-def _(o: Operation) -> Several:
+def _(o: Operation) -> MultiOutput:
     o.scope.use("standardize")
     axes = o.literals.hole(str(tuple(range(-o["axes_count"], 0))), "axes")
-    return Several(call("standardize", o.x().text, axes, o.literal(o["eps"], "eps")), (None, None))
+    return MultiOutput(call("standardize", o.x().text, axes, o.literal(o["eps"], "eps")), (None, None))
 
 
 def _per_channel(o: Operation, i: int, rank: int) -> Expression | None:

@@ -9,42 +9,42 @@ from .table import Operation, form
 
 @form("bernoulli")
 def _(o: Operation) -> Expression:
-    drawn = call("ops.rand", *(o.size(dim) for dim in o["shape"]))
+    sampled = call("ops.rand", *(o.size(dim) for dim in o["shape"]))
     return method(
-        infix("<", COMPARISON, drawn, Expression(o.literal(o["probability"], "p"))), "astype", o.dtype(o["dtype"])
+        infix("<", COMPARISON, sampled, Expression(o.literal(o["probability"], "p"))), "astype", o.dtype(o["dtype"])
     )
 
 
 @form("bernoulli_each")
 def _(o: Operation) -> Expression:
-    drawn = call("ops.rand_like", o.x().text)
-    return method(infix("<", COMPARISON, drawn, o.x()), "astype", o.dtype(o.out.dtype))
+    sampled = call("ops.rand_like", o.x().text)
+    return method(infix("<", COMPARISON, sampled, o.x()), "astype", o.dtype(o.out.dtype))
 
 
 @form("uniform")
 def _(o: Operation) -> Expression:
-    drawn = call("ops.rand", *(o.size(dim) for dim in o["shape"]), dtype=_unless_float32(o))
-    return _scaled(o, drawn, o["high"] - o["low"], o["low"])
+    sampled = call("ops.rand", *(o.size(dim) for dim in o["shape"]), dtype=_unless_float32(o))
+    return _scaled(o, sampled, o["high"] - o["low"], o["low"])
 
 
 @form("normal")
 def _(o: Operation) -> Expression:
-    drawn = call("ops.randn", *(o.size(dim) for dim in o["shape"]), dtype=_unless_float32(o))
-    return _scaled(o, drawn, o["deviation"], o["mean"])
+    sampled = call("ops.randn", *(o.size(dim) for dim in o["shape"]), dtype=_unless_float32(o))
+    return _scaled(o, sampled, o["deviation"], o["mean"])
 
 
 @form("exponential")
 def _(o: Operation) -> Expression:
-    drawn = call("ops.rand", *(o.size(dim) for dim in o["shape"]), dtype=_unless_float32(o))
-    logarithm = call("ops.log1p", f"-{drawn.text}")
+    sampled = call("ops.rand", *(o.size(dim) for dim in o["shape"]), dtype=_unless_float32(o))
+    logarithm = call("ops.log1p", f"-{sampled.text}")
     return infix("/", PRODUCT, Expression(f"-{logarithm.text}", NEGATION), Expression(o.literal(o["rate"], "rate")))
 
 
 @form("integers")
 def _(o: Operation) -> Expression:
     low, high = o.literal(o["low"], "low"), o.literal(o["high"], "high")
-    drawn = call("ops.randint", low, high, o.sizes(o["shape"]))
-    return method(drawn, "astype", o.dtype(o["dtype"])) if o["dtype"] != INT64 else drawn
+    sampled = call("ops.randint", low, high, o.sizes(o["shape"]))
+    return method(sampled, "astype", o.dtype(o["dtype"])) if o["dtype"] != INT64 else sampled
 
 
 def _unless_float32(o: Operation) -> str | None:

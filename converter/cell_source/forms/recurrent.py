@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..text.expressions import call
-from .table import Operation, Several, form
+from .table import MultiOutput, Operation, form
 
 
 @form("lstm", "gru", "rnn")
-def _(o: Operation) -> Several:
+def _(o: Operation) -> MultiOutput:
     op = o.node.op
     o.scope.use(op)
     weights = 3 if op == "lstm" else 2
@@ -19,4 +19,4 @@ def _(o: Operation) -> Several:
         reverse="True" if o["reverse"] else None,
         relu="True" if op == "rnn" and o["nonlinearity"] == "relu" else None,
     )
-    return Several(found, (None,) * len(o.node.outputs))
+    return MultiOutput(found, (None,) * len(o.node.outputs))

@@ -8,18 +8,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ....runtime.entering import entering
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import Node, Type, Value
+from ....runtime.registration import registering
 from ..text.expressions import ATOM, NEGATION, Expression, Literals, number, several
 
-Form = Callable[["Operation"], "Expression | Several"]
+Form = Callable[["Operation"], "Expression | MultiOutput"]
 
 FORMS: dict[str, Form] = {}
 
 
 @dataclass(frozen=True)
-class Several:
+class MultiOutput:
     """How an op with several outputs is written.
 
     Attributes:
@@ -31,13 +31,13 @@ class Several:
     after: tuple[Callable[[Expression], Expression] | None, ...]
 
 
-class Cannot(Exception):
+class UnsupportedForm(Exception):
     """Raised by a form for a use of the op that can't be written; the text says which."""
 
 
 def form(*ops: str) -> Callable[[Form], Form]:
     """Enter how ops are written; a name taken raises."""
-    return entering(FORMS, ops)
+    return registering(FORMS, ops)
 
 
 class Scope(Protocol):

@@ -19,7 +19,7 @@ def with_idioms(
     producers = {value: node for node in body if isinstance(node, Node) for value in node.outputs}
     replaced: dict[Node, Node | None] = {}
 
-    def drawn(value: Value | None) -> Node | None:
+    def sampled(value: Value | None) -> Node | None:
         node = None if value is None else producers.get(value)
         return node if node is not None and node.op == "bernoulli" and uses[value] == 1 else None
 
@@ -27,7 +27,7 @@ def with_idioms(
         division = None if factor is None else producers.get(factor)
         if x is None or division is None or division.op != "div" or uses[factor] != 1:
             return
-        draw, kept = drawn(division.inputs[0]), division.inputs[1]
+        draw, kept = sampled(division.inputs[0]), division.inputs[1]
         if draw is None or kept is None or scalar(kept) != draw.attributes["probability"]:
             return
         shape = draw.attributes["shape"]
@@ -44,7 +44,7 @@ def with_idioms(
             if node not in replaced:
                 dropout(node, *node.inputs[::-1])
         elif node.op == "scaled_dot_product_attention" and len(node.inputs) > 4:
-            draw = drawn(node.inputs[4])
+            draw = sampled(node.inputs[4])
             if draw is not None:
                 replaced[draw] = None
                 replaced[node] = Node(node.op, node.inputs[:4], node.attributes, node.outputs, node.cell, node.source)

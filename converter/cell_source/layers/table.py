@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....runtime.entering import entering
 from ....runtime.ir.flow import Flow
 from ....runtime.ir.types import FLOAT32, Node, Value
-from ..forms.table import Attributes, Cannot, dtype_name
+from ....runtime.registration import registering
+from ..forms.table import Attributes, UnsupportedForm, dtype_name
 from ..text.expressions import filled
 from .network import Layer, Module, Network
 
@@ -18,7 +18,7 @@ LAYERS: dict[str, Recognizer] = {}
 
 def layer(*ops: str) -> Callable[[Recognizer], Recognizer]:
     """Enter what layer a module is whose work is one of `ops`; a name taken raises."""
-    return entering(LAYERS, ops)
+    return registering(LAYERS, ops)
 
 
 class Leaf(Attributes):
@@ -97,7 +97,7 @@ def _of_call(network: Network, module: Module, flow: Flow) -> Layer | None:
         return None
     try:
         return recognizer(Leaf(network, module, flow, node))
-    except Cannot:
+    except UnsupportedForm:
         return None
 
 

@@ -13,8 +13,8 @@ from ....runtime.lowering.graph import CELL
 SCOPES = "pkg.torch.onnx.name_scopes"  # torch.onnx: qualified names of the modules around a node, then its own name
 CLASSES = "pkg.torch.onnx.class_hierarchy"  # torch.onnx: the classes of those modules, then the operator
 NO_SCOPE = "_empty_nn_module_stack_from_metadata_hook"  # torch: of what a pass put in
-LONGEST_TEXT = 2**16  # characters of metadata that are read
-DEEPEST = 256  # Cells within each other; a name with more parts is no path
+MAX_TEXT_LENGTH = 2**16  # characters of metadata that are read
+MAX_DEPTH = 256  # Cells within each other; a name with more parts is no path
 _CALL = re.compile(r"^(?P<path>.*?)(@(?P<index>[0-9]{1,9}))?$", re.DOTALL)
 
 
@@ -53,7 +53,7 @@ class CellPaths:
         missing: list[tuple[str, int]] = []
         call = path, index
         while call not in self._numbers:
-            if len(missing) >= DEEPEST:
+            if len(missing) >= MAX_DEPTH:
                 return 0
             missing.append(call)
             call = call[0].rpartition(".")[0], 0
@@ -67,7 +67,7 @@ class CellPaths:
 
 def _listed(text: str) -> list[str]:
     """A list of strings as torch.onnx writes it into metadata; empty for anything else."""
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_LENGTH:
         return []
     try:
         items = ast.literal_eval(text)

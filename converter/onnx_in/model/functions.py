@@ -13,8 +13,8 @@ from ....runtime.errors import ConversionError
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 Key = tuple[str, str, str]
 
-DEEPEST = 40  # functions and sub-graphs within each other
-MOST = 50_000  # nodes when all functions are put in line and loops unrolled, beside those that stand in the file
+MAX_DEPTH = 40  # functions and sub-graphs within each other
+MAX_NODES = 50_000  # nodes when all functions are put in line and loops unrolled, beside those that stand in the file
 
 
 def require_finite(nodes: Sequence[NodeProto], functions: Functions) -> int:
@@ -32,9 +32,9 @@ def require_finite(nodes: Sequence[NodeProto], functions: Functions) -> int:
             total += 1
             if key not in functions:
                 continue
-            if key in calls or len(calls) >= DEEPEST:
+            if key in calls or len(calls) >= MAX_DEPTH:
                 trail = " -> ".join(name for _, name, _ in (*calls[-4:], key))
-                kind = "in a circle" if key in calls else f"more than {DEEPEST} deep"
+                kind = "in a circle" if key in calls else f"more than {MAX_DEPTH} deep"
                 raise ConversionError(f"the functions of the model call each other {kind}: {trail}")
             if key not in counts:
                 counts[key] = count(functions[key].node, (*calls, key))
@@ -42,8 +42,10 @@ def require_finite(nodes: Sequence[NodeProto], functions: Functions) -> int:
         return total
 
     total = count(nodes, ())
-    if total > MOST + sum(1 for _ in _with_subgraphs(nodes)):
-        raise ConversionError(f"with its functions put in line, the model has {total} nodes; at most {MOST} are taken")
+    if total > MAX_NODES + sum(1 for _ in _with_subgraphs(nodes)):
+        raise ConversionError(
+            f"with its functions put in line, the model has {total} nodes; at most {MAX_NODES} are taken"
+        )
     return total
 
 

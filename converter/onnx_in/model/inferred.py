@@ -11,8 +11,8 @@ from onnx import GraphProto, ModelProto, TensorProto, TypeProto
 from ....runtime.ir.types import Type
 from . import protos
 
-LARGEST_STORED = 2**16  # bytes of a tensor that shape inference is given: larger ones are no shapes
-LONGEST_SHAPE = 2**10  # elements of a tensor that may be a shape
+MAX_STORED_BYTES = 2**16  # bytes of a tensor that shape inference is given: larger ones are no shapes
+MAX_SHAPE_LENGTH = 2**10  # elements of a tensor that may be a shape
 HIDDEN = "hidden from inference"  # a domain that onnx doesn't know
 
 
@@ -54,7 +54,7 @@ def _light(model: ModelProto) -> ModelProto:
     for field in ("node", "input", "output", "value_info"):
         getattr(light.graph, field).extend(getattr(graph, field))
     for tensor in graph.initializer:
-        small = tensor.ByteSize() <= LARGEST_STORED
+        small = tensor.ByteSize() <= MAX_STORED_BYTES
         kept = tensor if small else TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
         light.graph.initializer.append(kept)
         light.graph.initializer[-1].data_location = tensor.data_location if small else TensorProto.EXTERNAL
@@ -69,7 +69,7 @@ def _hide_vectors(graph: GraphProto, around: Mapping[str, TypeProto]) -> None:
         if not _is_harmless(info.type):
             for dim in info.type.tensor_type.shape.dim:
                 dim.Clear()
-    long = [tensor for tensor in graph.initializer if len(tensor.dims) == 1 and tensor.dims[0] > LONGEST_SHAPE]
+    long = [tensor for tensor in graph.initializer if len(tensor.dims) == 1 and tensor.dims[0] > MAX_SHAPE_LENGTH]
     for tensor in long:
         graph.initializer.remove(tensor)
         graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, [None]))
@@ -86,4 +86,4 @@ def _is_harmless(declared: TypeProto | None) -> bool:
     if declared is None or not declared.HasField("tensor_type") or not declared.tensor_type.HasField("shape"):
         return False
     dims = declared.tensor_type.shape.dim
-    return len(dims) != 1 or (dims[0].HasField("dim_value") and dims[0].dim_value <= LONGEST_SHAPE)
+    return len(dims) != 1 or (dims[0].HasField("dim_value") and dims[0].dim_value <= MAX_SHAPE_LENGTH)

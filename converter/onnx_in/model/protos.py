@@ -15,16 +15,16 @@ from onnx import AttributeProto, GraphProto, TensorProto, TypeProto
 
 from ....runtime.errors import ConversionError
 from ....runtime.ir.dims import Dim, SymbolicDim, parse, substitute, symbol
-from ....runtime.ir.types import MOST_DIMENSIONS, Type
-from ....runtime.memory import require_room
+from ....runtime.ir.types import MAX_RANK, Type
+from ....runtime.memory import check_memory
 from ....runtime.namespace import Namespace
 
 Array = np.ndarray[Any, Any]
 
 SPARSEST = 1000  # a sparse tensor is stored dense: so many elements to each one that isn't zero ...
 SMALL = 2**20  # ... or so many in all
-LONGEST_NAME = 1000  # characters of the name of a dimension
-MOST_WORK = 3 * 10**6  # characters times operators of the expressions that dimensions are, all together
+MAX_NAME_LENGTH = 1000  # characters of the name of a dimension
+MAX_WORK = 3 * 10**6  # characters times operators of the expressions that dimensions are, all together
 
 
 class NoNumbers(ConversionError):
@@ -88,7 +88,7 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
         raise ConversionError(f"{where}: needs {size} bytes at {offset}, {path.name} holds {path.stat().st_size}")
     if not count:
         return np.zeros(tuple(tensor.dims), dtype)
-    require_room((size,), np.dtype(np.uint8))  # a file may have holes, which cost nothing on a disk
+    check_memory((size,), np.dtype(np.uint8))  # a file may have holes, which cost nothing on a disk
     try:
         raw = np.fromfile(path, np.uint8, size, offset=offset)
     except OSError as error:
@@ -261,7 +261,7 @@ class Symbols:
         require_text(proto.dim_param)
         if _TELLS_NOTHING.fullmatch(proto.dim_param):
             return self._symbol(unnamed, named=False)
-        if len(proto.dim_param) > LONGEST_NAME:
+        if len(proto.dim_param) > MAX_NAME_LENGTH:
             raise ConversionError(f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters")
         if proto.dim_param not in self._parsed:
             self._parsed[proto.dim_param] = self._read(proto.dim_param)
@@ -272,7 +272,7 @@ class Symbols:
         if text.isascii() and text.isidentifier():
             return self._symbol(text)
         self._work += len(text) * sum(map(text.count, "+-*/%,"))
-        if self._work > MOST_WORK:
+        if self._work > MAX_WORK:
             raise ConversionError("the names of the model's dimensions are too many long expressions to be read")
         try:
             dim = parse(text)
@@ -305,7 +305,7 @@ def declared_type(proto: TypeProto, name: str, symbols: Symbols, where: str) -> 
     if proto.tensor_type.elem_type == TensorProto.UNDEFINED:
         return None
     dims = proto.tensor_type.shape.dim
-    if len(dims) > MOST_DIMENSIONS:
-        raise ConversionError(f"{where} has {len(dims)} dimensions: there are tensors of at most {MOST_DIMENSIONS}")
+    if len(dims) > MAX_RANK:
+        raise ConversionError(f"{where} has {len(dims)} dimensions: there are tensors of at most {MAX_RANK}")
     shape = tuple(symbols.dim(dim, f"{name}_{i}") for i, dim in enumerate(dims))
     return Type(dtype_of(proto.tensor_type.elem_type, where), shape)

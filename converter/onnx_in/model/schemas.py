@@ -11,15 +11,15 @@ from onnx import AttributeProto
 
 from ....runtime.errors import ConversionError
 
-DEEPEST_AXIS = 63  # of tensors that NumPy has
-LARGEST = 2**31 - 1  # of 32 bits, in which ONNX Runtime keeps most of them
+MAX_AXIS = 63  # of tensors that NumPy has
+MAX_INT32 = 2**31 - 1  # of 32 bits, in which ONNX Runtime keeps most of them
 Limits = tuple[int, int]
-AXIS: Limits = (-DEEPEST_AXIS - 1, DEEPEST_AXIS)
-COUNT: Limits = (1, LARGEST)
-NUMBER: Limits = (0, LARGEST)
+AXIS: Limits = (-MAX_AXIS - 1, MAX_AXIS)
+COUNT: Limits = (1, MAX_INT32)
+NUMBER: Limits = (0, MAX_INT32)
 SIZE: Limits = (-1, 2**63 - 1)
 ANY: Limits = (-(2**63), 2**63 - 1)
-OTHERS: Limits = (-LARGEST - 1, LARGEST)
+OTHERS: Limits = (-MAX_INT32 - 1, MAX_INT32)
 """What an integer of the standard domain's operators may be that `LIMITS` doesn't list: flags, element types, ..."""
 LIMITS: Mapping[str, Limits] = {
     **dict.fromkeys(("axis", "axes", "batch_axis", "time_axis", "scan_input_axes", "scan_output_axes", "perm"), AXIS),
@@ -29,7 +29,7 @@ LIMITS: Mapping[str, Limits] = {
     **dict.fromkeys(("block_size", "chunk_size", "output_padding", "rotary_embedding_dim", "sample_size"), NUMBER),
     **dict.fromkeys(("sampling_ratio", "num_heads", "kv_num_heads", "q_num_heads"), NUMBER),
     **dict.fromkeys(("scan_input_directions", "scan_output_directions"), (0, 1)),
-    "batch_dims": (0, DEEPEST_AXIS),
+    "batch_dims": (0, MAX_AXIS),
     **dict.fromkeys(("shape", "output_shape", "split"), SIZE),
     **dict.fromkeys(("start", "end", "starts", "ends", "k", "num_outputs", "seed", "ignore_index"), ANY),
     **dict.fromkeys(("value_int", "value_ints", "pool_int64s"), ANY),

@@ -12,9 +12,9 @@ import onnx
 
 from ....runtime.errors import ConversionError
 from ....runtime.ir.dims import SymbolicDim
-from ....runtime.ir.types import Buffer, Parameter, Type, is_floating
+from ....runtime.ir.types import Buffer, ProgramParameter, Type, is_floating
 from ....runtime.ops import creation, shaping, slicing
-from ....runtime.tracing import Builder, Traced
+from ....runtime.tracing import Builder, SymbolicTensor
 from . import protos
 from .origin import Origin
 from .values import Imported, Known
@@ -31,10 +31,10 @@ class Stored:
         self.folder = folder
         self.told: Mapping[str, str] | None = origin.kinds if origin else None
         self.transposed = origin.transposed if origin else {}
-        self.parameters: dict[str, Parameter] = {}
+        self.parameters: dict[str, ProgramParameter] = {}
         self.buffers: dict[str, Buffer] = {}
         self.kinds: dict[str, str] = {}
-        self._made: dict[Builder, dict[int, tuple[Any, Traced]]] = {}
+        self._made: dict[Builder, dict[int, tuple[Any, SymbolicTensor]]] = {}
         self._around: dict[Builder, Builder] = {}
 
     def enter(self, builder: Builder, around: Builder | None = None) -> None:
@@ -47,12 +47,12 @@ class Stored:
         if around is not None:
             self._around[builder] = around
 
-    def captured(self, builder: Builder) -> list[tuple[Traced, Traced]]:
+    def captured(self, builder: Builder) -> list[tuple[SymbolicTensor, SymbolicTensor]]:
         """What a sub-program has captured: the tensor in the program around it, and the input made for it."""
         return [
             (value, made)
             for value, made in self._made[builder].values()
-            if isinstance(value, Traced) and value.builder is not builder
+            if isinstance(value, SymbolicTensor) and value.builder is not builder
         ]
 
     def initializer(self, tensor: onnx.TensorProto) -> Known:
@@ -77,15 +77,15 @@ class Stored:
         """Whether the contents are those of a parameter or buffer, which must not be folded."""
         return self.kinds.get(value.name, "constant") != "constant"
 
-    def tensor(self, builder: Builder, value: Imported, *, state: bool = False) -> Traced:
+    def tensor(self, builder: Builder, value: Imported, *, state: bool = False) -> SymbolicTensor:
         """A value as a tensor of the program that `builder` builds; a parameter as a buffer if it is `state`."""
-        if isinstance(value, Traced) and value.builder is builder:
+        if isinstance(value, SymbolicTensor) and value.builder is builder:
             return value
-        if not isinstance(value, Traced | Known):
+        if not isinstance(value, SymbolicTensor | Known):
             kind = "nothing" if value is None else f"a {type(value).__name__.lower()}"
             raise ConversionError(f"needed a tensor, given {kind}")
         around = self._around.get(builder)
-        if around is not None and (isinstance(value, Traced) or self.trains(value)):
+        if around is not None and (isinstance(value, SymbolicTensor) or self.trains(value)):
             value = self.tensor(around, value, state=state)
             key = id(value.value)
             if key not in self._made[builder]:
@@ -99,7 +99,7 @@ class Stored:
             made[id(value)] = value, self._tensor(builder, value, state)
         return made[id(value)][1]
 
-    def _tensor(self, builder: Builder, value: Known, state: bool) -> Traced:
+    def _tensor(self, builder: Builder, value: Known, state: bool) -> SymbolicTensor:
         if value.symbolic:
             return _sizes(builder, value)
         kind = self.kinds.get(value.name, "constant")
@@ -113,25 +113,25 @@ class Stored:
             return made
         return self._parameter(builder, value.name, value.data, kind)
 
-    def _parameter(self, builder: Builder, name: str, data: np.ndarray[Any, Any], kind: str) -> Traced:
+    def _parameter(self, builder: Builder, name: str, data: np.ndarray[Any, Any], kind: str) -> SymbolicTensor:
         if name not in self.parameters:
             made = builder.new_value(name, Type(data.dtype, data.shape))
-            self.parameters[name] = Parameter(made.value, data, kind != "frozen")
-        return Traced(builder, self.parameters[name].value)
+            self.parameters[name] = ProgramParameter(made.value, data, kind != "frozen")
+        return SymbolicTensor(builder, self.parameters[name].value)
 
-    def _transposed(self, builder: Builder, value: Known) -> Traced:
+    def _transposed(self, builder: Builder, value: Known) -> SymbolicTensor:
         """A parameter that is stored with its axes in another order, brought into that order again."""
         name, order = self.transposed[value.name]
         if sorted(order) != list(range(value.ndim)):
             raise ConversionError(f"the model's metadata say that {value.name!r} is {name!r} transposed by {order}")
         parameter = self._parameter(builder, name, np.transpose(value.data, np.argsort(order)), self.kinds[value.name])
-        result: Traced = shaping.transpose(parameter, permutation=order)
+        result: SymbolicTensor = shaping.transpose(parameter, permutation=order)
         return result
 
 
-def _sizes(builder: Builder, value: Known) -> Traced:
+def _sizes(builder: Builder, value: Known) -> SymbolicTensor:
     """Symbolic sizes as a tensor that is computed when the program runs."""
-    parts: list[Traced] = []
+    parts: list[SymbolicTensor] = []
     fixed: list[Any] = []
 
     def flush() -> None:
@@ -147,5 +147,5 @@ def _sizes(builder: Builder, value: Known) -> Traced:
             fixed.append(item)
     flush()
     flat = parts[0] if len(parts) == 1 else slicing.concat(*parts, axis=0)
-    result: Traced = flat if value.ndim == 1 else shaping.reshape(flat, shape=value.shape)
+    result: SymbolicTensor = flat if value.ndim == 1 else shaping.reshape(flat, shape=value.shape)
     return result

@@ -12,7 +12,7 @@ from ....runtime.ir.sizes import input_symbols, readings, symbols_used
 from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import creation, data_dependent
 from ....runtime.programs.subprograms import finished
-from ....runtime.tracing import Builder, Traced
+from ....runtime.tracing import Builder, SymbolicTensor
 from .stored import Stored
 from .values import Known
 
@@ -49,14 +49,14 @@ class Draft:
     stored: Stored
     builder: Builder
     around: Builder
-    inputs: list[Traced]
+    inputs: list[SymbolicTensor]
     outputs: Sequence[Any]
-    tensors: list[Traced] = field(init=False)
+    tensors: list[SymbolicTensor] = field(init=False)
 
     def __post_init__(self) -> None:
         if any(value is MISSING for value in self.outputs):
             raise Incomplete
-        if not all(isinstance(value, Traced | Known) for value in self.outputs):
+        if not all(isinstance(value, SymbolicTensor | Known) for value in self.outputs):
             raise Inexpressible
         self.tensors = [self.stored.tensor(self.builder, value) for value in self.outputs]
 
@@ -65,7 +65,7 @@ class Draft:
         """Types of the outputs."""
         return [x.value.type for x in self.tensors]
 
-    def captured(self) -> list[Traced]:
+    def captured(self) -> list[SymbolicTensor]:
         """The tensors of the program around it that it uses, those among them that are sizes included."""
         known = input_symbols([x.value for x in (*self.inputs, *(made for _, made in self._pairs()))])
         needed: dict[str, None] = {}
@@ -73,24 +73,24 @@ class Draft:
             needed.update(dict.fromkeys(sorted(symbols_used(node) - known)))
             known |= {reading.symbol for reading in readings(node, known)}
         for name in needed:
-            size: Traced = self.around.create(creation.full, shape=(), value=symbol(name), dtype=INT64)
+            size: SymbolicTensor = self.around.create(creation.full, shape=(), value=symbol(name), dtype=INT64)
             inner = self.stored.tensor(self.builder, size)
             data_dependent.read_sizes(inner, symbols=(name,))
             self.builder.nodes.insert(0, self.builder.nodes.pop())
         return [outer for outer, _ in self._pairs()]
 
-    def program(self, operands: Sequence[Traced], order: Sequence[int] | None = None) -> Program:
+    def program(self, operands: Sequence[SymbolicTensor], order: Sequence[int] | None = None) -> Program:
         """The sub-program that takes its own inputs and then `operands`, in which all that it captures are."""
         made = {outer.value: inner for outer, inner in self._pairs()}
         taken = [made.get(x.value) or self.builder.new_value("unused", x.value.type) for x in operands]
         outputs = self.tensors if order is None else [self.tensors[i] for i in order]
         return finished(self.builder, [*self.inputs, *taken], outputs, self.name)
 
-    def _pairs(self) -> list[tuple[Traced, Traced]]:
+    def _pairs(self) -> list[tuple[SymbolicTensor, SymbolicTensor]]:
         return self.stored.captured(self.builder)
 
 
-def union(*drafts: Draft) -> list[Traced]:
+def union(*drafts: Draft) -> list[SymbolicTensor]:
     """What any of the sub-programs captures, once each."""
     found = {x.value: x for draft in drafts for x in draft.captured()}
     return list(found.values())

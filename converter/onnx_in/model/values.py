@@ -13,7 +13,7 @@ import numpy as np
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import INT64
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 
 Array = np.ndarray[Any, Any]
 
@@ -71,9 +71,9 @@ class Pieces:
         keepdims: whether pieces of size 1 keep the axis.
     """
 
-    data: Traced
+    data: SymbolicTensor
     axis: int
-    size: Traced | int
+    size: SymbolicTensor | int
     keepdims: bool = True
 
 
@@ -84,7 +84,7 @@ class Optional:
     value: Any
 
 
-Imported = Traced | Known | Sequence | Pieces | Optional | None
+Imported = SymbolicTensor | Known | Sequence | Pieces | Optional | None
 
 
 def known(data: Any, dtype: Any = None) -> Known:

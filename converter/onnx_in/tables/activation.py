@@ -11,7 +11,7 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
 from ....runtime.ops import activation, comparison, creation, elementwise, rectifier, self_gated, shaping, sorting
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .context import Context
 from .heads import aligned
 from .table import onnx
@@ -19,58 +19,62 @@ from .whole import kept_whole
 
 
 @onnx("Relu")
-def relu(context: Context, X: Traced) -> Any:
+def relu(context: Context, X: SymbolicTensor) -> Any:
     """Relu-6..14(X) -> Y"""
     return rectifier.relu(X)
 
 
 @onnx("LeakyRelu")
-def leaky_relu(context: Context, X: Traced, *, alpha: float = 0.01) -> Any:
+def leaky_relu(context: Context, X: SymbolicTensor, *, alpha: float = 0.01) -> Any:
     """LeakyRelu-6..16(X) -> Y"""
     return rectifier.leaky_relu(X, negative_slope=alpha)
 
 
 @onnx("Elu")
-def elu(context: Context, X: Traced, *, alpha: float = 1.0) -> Any:
+def elu(context: Context, X: SymbolicTensor, *, alpha: float = 1.0) -> Any:
     """Elu-6..22(X) -> Y"""
     return rectifier.elu(X, alpha=alpha)
 
 
 @onnx("Celu")
-def celu(context: Context, X: Traced, *, alpha: float = 1.0) -> Any:
+def celu(context: Context, X: SymbolicTensor, *, alpha: float = 1.0) -> Any:
     """Celu-12..28(X) -> Y"""
     return rectifier.elu(X, alpha=alpha, input_scale=1.0 / alpha)
 
 
 @onnx("Selu")
 def selu(
-    context: Context, X: Traced, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
+    context: Context,
+    X: SymbolicTensor,
+    *,
+    alpha: float = 1.67326319217681884765625,
+    gamma: float = 1.05070102214813232421875,
 ) -> Any:
     """Selu-6..22(X) -> Y"""
     return rectifier.elu(X, alpha=alpha, scale=gamma)
 
 
 @onnx("ThresholdedRelu")
-def thresholded_relu(context: Context, X: Traced, *, alpha: float = 1.0) -> Any:
+def thresholded_relu(context: Context, X: SymbolicTensor, *, alpha: float = 1.0) -> Any:
     """ThresholdedRelu-10..22(X) -> Y"""
     threshold = np.asarray(alpha).astype(X.dtype)
     return elementwise.where(comparison.greater(X, threshold), X, np.zeros((), X.dtype))
 
 
 @onnx("HardSigmoid")
-def hard_sigmoid(context: Context, X: Traced, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
+def hard_sigmoid(context: Context, X: SymbolicTensor, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
     """HardSigmoid-6..22(X) -> Y"""
     return elementwise.clamp(X * alpha + beta, minimum=0.0, maximum=1.0)
 
 
 @onnx("HardSwish")
-def hard_swish(context: Context, X: Traced) -> Any:
+def hard_swish(context: Context, X: SymbolicTensor) -> Any:
     """HardSwish-14..22(X) -> Y"""
     return activation.hardswish(X)
 
 
 @onnx("Gelu")
-def gelu(context: Context, X: Traced, *, approximate: str = "none") -> Any:
+def gelu(context: Context, X: SymbolicTensor, *, approximate: str = "none") -> Any:
     """Gelu-20(X) -> Y"""
     if approximate not in ("none", "tanh"):
         raise ShapeError(f"approximate must be none or tanh, given {approximate!r}")
@@ -78,35 +82,35 @@ def gelu(context: Context, X: Traced, *, approximate: str = "none") -> Any:
 
 
 @onnx("Mish")
-def mish(context: Context, X: Traced) -> Any:
+def mish(context: Context, X: SymbolicTensor) -> Any:
     """Mish-18..22(X) -> Y"""
     return self_gated.mish(X)
 
 
 @onnx("Softplus")
-def softplus(context: Context, X: Traced) -> Any:
+def softplus(context: Context, X: SymbolicTensor) -> Any:
     """Softplus-1..22(X) -> Y"""
     return rectifier.softplus(X, beta=1.0, threshold=float("inf"))
 
 
 @onnx("Softsign")
-def softsign(context: Context, input: Traced) -> Any:
+def softsign(context: Context, input: SymbolicTensor) -> Any:
     """Softsign-1..22(input) -> output"""
     return input / (elementwise.abs(input) + 1.0)
 
 
 @onnx("Swish")
-def swish(context: Context, X: Traced, *, alpha: float = 1.0) -> Any:
+def swish(context: Context, X: SymbolicTensor, *, alpha: float = 1.0) -> Any:
     """Swish-24(X) -> Y"""
     return kept_whole("Swish", 24, lambda x: [_swish(x, alpha)], [X], {"alpha": alpha})[0]
 
 
-def _swish(x: Traced, alpha: float) -> Any:
+def _swish(x: SymbolicTensor, alpha: float) -> Any:
     return self_gated.silu(x) if alpha == 1.0 else x * elementwise.sigmoid(x * alpha)
 
 
 @onnx("SwiGLU")
-def swiglu(context: Context, A: Traced, B: Traced, *, alpha: float = 1.0) -> Any:
+def swiglu(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, alpha: float = 1.0) -> Any:
     """SwiGLU-28(A, B) -> Y: Swish of the gate, times the value; of one shape"""
     if A.ndim != B.ndim:
         raise ShapeError(f"A and B must have one shape, given {tuple(A.shape)} and {tuple(B.shape)}")
@@ -120,7 +124,7 @@ def swiglu(context: Context, A: Traced, B: Traced, *, alpha: float = 1.0) -> Any
     return kept_whole("SwiGLU", 28, definition, [A, B], {"alpha": alpha})[0]
 
 
-def _along(context: Context, x: Traced, axis: int | None, op: Callable[..., Any]) -> Any:
+def _along(context: Context, x: SymbolicTensor, axis: int | None, op: Callable[..., Any]) -> Any:
     """`op` along an axis; before version 13, along all from that axis on (1 by default), taken as one."""
     if context.opset >= 13:
         return op(x, normalize_axis(-1 if axis is None else axis, x.ndim))
@@ -132,22 +136,22 @@ def _along(context: Context, x: Traced, axis: int | None, op: Callable[..., Any]
 
 
 @onnx("Softmax")
-def softmax(context: Context, input: Traced, *, axis: int | None = None) -> Any:
+def softmax(context: Context, input: SymbolicTensor, *, axis: int | None = None) -> Any:
     """Softmax-1..13(input) -> output"""
     return _along(context, input, axis, lambda x, at: activation.softmax(x, axis=at))
 
 
 @onnx("LogSoftmax")
-def log_softmax(context: Context, input: Traced, *, axis: int | None = None) -> Any:
+def log_softmax(context: Context, input: SymbolicTensor, *, axis: int | None = None) -> Any:
     """LogSoftmax-1..13(input) -> output"""
     return _along(context, input, axis, lambda x, at: activation.log_softmax(x, axis=at))
 
 
 @onnx("Hardmax")
-def hardmax(context: Context, input: Traced, *, axis: int | None = None) -> Any:
+def hardmax(context: Context, input: SymbolicTensor, *, axis: int | None = None) -> Any:
     """Hardmax-1..13(input) -> output: 1 at the first largest element, 0 elsewhere"""
 
-    def first(x: Traced, at: int) -> Any:
+    def first(x: SymbolicTensor, at: int) -> Any:
         place = sorting.argmax(x, axis=at, keepdims=True)
         shape = tuple(x.shape[at] if i == at else 1 for i in range(x.ndim))
         counted = context.builder.create(creation.arange, stop=x.shape[at], dtype=place.dtype)

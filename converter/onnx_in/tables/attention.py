@@ -13,7 +13,7 @@ from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import activation, comparison, creation, elementwise, indexing, linear, reduction, shaping, slicing
 from ....runtime.ops import attention as attention_ops
 from ....runtime.ops.trigonometry import tanh
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ..model import protos
 from .context import Context
 from .heads import aligned, join_heads, rotated, shape_of_heads, split_heads
@@ -52,8 +52,9 @@ class Form:
 
 @onnx("Attention")
 def attention(
-    context: Context, Q: Traced, K: Traced, V: Traced, attn_mask: Traced | None = None,
-    past_key: Traced | None = None, past_value: Traced | None = None, nonpad_kv_seqlen: Traced | None = None, *,
+    context: Context, Q: SymbolicTensor, K: SymbolicTensor, V: SymbolicTensor, attn_mask: SymbolicTensor | None = None,
+    past_key: SymbolicTensor | None = None, past_value: SymbolicTensor | None = None,
+    nonpad_kv_seqlen: SymbolicTensor | None = None, *,
     is_causal: int = 0, kv_num_heads: int | None = None, q_num_heads: int | None = None,
     qk_matmul_output_mode: int = 0, scale: float | None = None, softcap: float = 0.0,
     softmax_precision: int | None = None, left_window_size: int = UNBOUNDED, right_window_size: int = UNBOUNDED,
@@ -277,7 +278,8 @@ def _one_mask(allowed: Any, added: Any, dtype: np.dtype[Any]) -> Any:
 
 @onnx("RotaryEmbedding")
 def rotary_embedding(
-    context: Context, X: Traced, cos_cache: Traced, sin_cache: Traced, position_ids: Traced | None = None, *,
+    context: Context, X: SymbolicTensor, cos_cache: SymbolicTensor, sin_cache: SymbolicTensor,
+    position_ids: SymbolicTensor | None = None, *,
     interleaved: int = 0, num_heads: int | None = None, rotary_embedding_dim: int = 0,
 ) -> Any:  # fmt: skip
     """RotaryEmbedding-23(X, cos_cache, sin_cache, position_ids?) -> Y"""

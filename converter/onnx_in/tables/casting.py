@@ -10,7 +10,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, FLOAT32, INT32, is_floating
 from ....runtime.ops import bits, comparison, elementwise
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ..model import protos
 from .context import Context
 from .table import cast, onnx
@@ -19,7 +19,7 @@ SATURATING = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnu
 ROUNDING = ("up", "down", "nearest")
 
 
-def converted(x: Traced, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Any:
+def converted(x: SymbolicTensor, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Any:
     """`x` in `dtype` by the rules of Cast-25: an 8-bit float saturates, an exponent is rounded by `round_mode`."""
     if x.dtype == dtype:
         return x
@@ -36,7 +36,7 @@ def converted(x: Traced, dtype: np.dtype[Any], *, saturate: bool = True, round_m
     return cast(x, dtype)
 
 
-def _exponent(x: Traced, dtype: np.dtype[Any], round_mode: str) -> Any:
+def _exponent(x: SymbolicTensor, dtype: np.dtype[Any], round_mode: str) -> Any:
     """A power of two, of which only the exponent is kept."""
     if round_mode not in ROUNDING:
         raise ShapeError(f"round_mode must be one of {', '.join(ROUNDING)}, given {round_mode!r}")
@@ -52,18 +52,20 @@ def _exponent(x: Traced, dtype: np.dtype[Any], round_mode: str) -> Any:
 
 
 @onnx("Cast")
-def cast_(context: Context, input: Traced, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast_(context: Context, input: SymbolicTensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     """Cast-6..28(input) -> output"""
     return converted(input, protos.dtype_of(to, "Cast"), saturate=bool(saturate), round_mode=round_mode)
 
 
 @onnx("CastLike", likes=("target_type",))
-def cast_like(context: Context, input: Traced, target_type: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast_like(
+    context: Context, input: SymbolicTensor, target_type: Any, *, saturate: int = 1, round_mode: str = "up"
+) -> Any:
     """CastLike-15..25(input, target_type) -> output"""
     return converted(input, target_type.dtype, saturate=bool(saturate), round_mode=round_mode)
 
 
 @onnx("BitCast")
-def bit_cast(context: Context, input: Traced, *, to: int) -> Any:
+def bit_cast(context: Context, input: SymbolicTensor, *, to: int) -> Any:
     """BitCast-26(input) -> output: the same bits read as another dtype of the same width"""
     return bits.bitcast(input, dtype=protos.dtype_of(to, "BitCast"))

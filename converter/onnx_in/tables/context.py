@@ -13,10 +13,10 @@ from onnx import GraphProto
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import SymbolicDim, symbol
 from ....runtime.ir.types import Type
-from ....runtime.onnx_functions import get_recipe
+from ....runtime.onnx_functions import get_onnx_function
 from ....runtime.ops import creation
-from ....runtime.ops.higher_order.by_value import by_value
-from ....runtime.tracing import Builder, Traced
+from ....runtime.ops.higher_order.runtime_shaped import runtime_shaped
+from ....runtime.tracing import Builder, SymbolicTensor
 from ...unsupported import Unsupported
 from ..model.subprograms import Draft
 from ..model.values import Imported, Known
@@ -45,7 +45,7 @@ class Context:
     notes: Mapping[str, str]
     folder: Path | None
     declared: Callable[[], tuple[Type | None, ...]]
-    tensor: Callable[[Imported], Traced]
+    tensor: Callable[[Imported], SymbolicTensor]
     run: Callable[[GraphProto, tuple[Imported, ...]], tuple[Any, ...]]
     draft: Callable[[GraphProto, tuple[Type | Imported, ...], str], Draft]
     choice: Callable[[], bool]
@@ -58,16 +58,16 @@ class Context:
         """Whether the node has an output of that number."""
         return output < len(self.outputs) and bool(self.outputs[output])
 
-    def full(self, shape: tuple[Any, ...], value: Any, dtype: np.dtype[Any]) -> Traced:
+    def full(self, shape: tuple[Any, ...], value: Any, dtype: np.dtype[Any]) -> SymbolicTensor:
         """A tensor with `value` everywhere."""
-        result: Traced = self.builder.create(creation.full, shape=shape, value=value, dtype=dtype)
+        result: SymbolicTensor = self.builder.create(creation.full, shape=shape, value=value, dtype=dtype)
         return result
 
-    def by_value(self, operator: str, *operands: Any, types: tuple[Type | None, ...] = (), **options: Any) -> Any:
-        """Apply the recipe of an ONNX operator, now if what it needs is known, else when the program runs.
+    def runtime_shaped(self, operator: str, *operands: Any, types: tuple[Type | None, ...] = (), **options: Any) -> Any:
+        """Apply the function of an ONNX operator, now if what it needs is known, else when the program runs.
 
         Args:
-            operator: name of the recipe.
+            operator: name of the function.
             *operands: those of the operator's newest version; None for absent ones.
             types: what is known of the outputs, if they are computed when the program runs, where the model doesn't
                 say; without them the ranks must be inferred from the model.
@@ -76,38 +76,40 @@ class Context:
         Raises:
             Unsupported: the rank of an output is known only when the program runs.
         """
-        recipe = get_recipe(operator)
-        pairs = list(zip(operands, recipe.flags(len(operands)), strict=True))
+        onnx_function = get_onnx_function(operator)
+        pairs = list(zip(operands, onnx_function.flags(len(operands)), strict=True))
         fixed = [x for x, structural in pairs if structural]
-        if all(x is None or (isinstance(x, Known) and (recipe.symbolic or not x.symbolic)) for x in fixed):
+        if all(x is None or (isinstance(x, Known) and (onnx_function.symbolic or not x.symbolic)) for x in fixed):
             taken = [
                 x if x is None else x.contents() if structural and isinstance(x, Known) else self.tensor(x)
                 for x, structural in pairs
             ]
             try:
-                return recipe.function(*taken, **options)
+                return onnx_function.function(*taken, **options)
             except ShapeError:  # sizes that can't be told to fit before the program runs
-                if all(isinstance(size, int) for x in taken if isinstance(x, Traced) for size in x.shape):
+                if all(isinstance(size, int) for x in taken if isinstance(x, SymbolicTensor) for size in x.shape):
                     raise
         tensors = [None if x is None else self.tensor(x) for x, _ in pairs]
-        return by_value(
+        return runtime_shaped(
             *tensors,
             operator=operator,
             options=tuple(sorted(options.items())),
             types=self._output_types(types, tensors[0]),
         )
 
-    def broadcast(self, operator: str, *operands: Traced, dtype: np.dtype[Any] | None = None, **options: Any) -> Any:
-        """Apply the recipe of an elementwise operator; when the program runs, if the sizes can't be told to fit before.
+    def broadcast(
+        self, operator: str, *operands: SymbolicTensor, dtype: np.dtype[Any] | None = None, **options: Any
+    ) -> Any:
+        """Apply the function of an elementwise operator; at run time, if it isn't known before whether the sizes fit.
 
         Args:
-            operator: name of the recipe.
+            operator: name of the function.
             *operands: tensors that broadcast.
             dtype: of the result; that of the first operand if not given.
             **options: the attributes.
         """
         try:
-            return get_recipe(operator).function(*operands, **options)
+            return get_onnx_function(operator).function(*operands, **options)
         except ShapeError:
             if all(isinstance(size, int) for x in operands for size in x.shape):
                 raise
@@ -115,10 +117,12 @@ class Context:
         return self.when_run(operator, operands, Type(dtype or operands[0].dtype, shape), options)
 
     def when_run(self, operator: str, operands: tuple[Any, ...], type: Type, options: dict[str, Any]) -> Any:
-        """Apply the recipe of an operator without structural operands when the program runs."""
+        """Apply the function of an operator without structural operands when the program runs."""
         kind = None if type.dtype == operands[0].dtype else type.dtype
         shape = tuple(size if isinstance(size, int) else str(size) for size in type.shape)
-        return by_value(*operands, operator=operator, options=tuple(sorted(options.items())), types=((kind, shape),))
+        return runtime_shaped(
+            *operands, operator=operator, options=tuple(sorted(options.items())), types=((kind, shape),)
+        )
 
     def common(self, *shapes: tuple[Any, ...]) -> tuple[Any, ...]:
         """The shape to which shapes broadcast, as far as it can be told before the program runs."""

@@ -13,7 +13,7 @@ from ....runtime.ops import comparison, guard, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.higher_order import control_flow, loops
 from ....runtime.ops.higher_order.subprogram_rules import as_tuple
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ...warning import warn
 from ..model.subprograms import MISSING, Draft, Inexpressible, union
@@ -25,7 +25,7 @@ OTHER_BRANCH = (
     "an If of the model takes its other branch on these inputs, which doesn't fit what follows as the program was "
     "read; read the model with the shapes of these inputs (--shape, or `shapes` of from_onnx)"
 )
-LONGEST = 256  # iterations of a loop that is put in line
+MAX_ITERATIONS = 256  # iterations of a loop that is put in line
 NO_LIMIT = 2**63 - 1
 
 
@@ -40,9 +40,9 @@ def _missing(context: Context) -> tuple[Any, ...]:
     return (MISSING,) * len(context.outputs)
 
 
-def _scalar(context: Context, value: Any, dtype: np.dtype[Any]) -> Traced:
+def _scalar(context: Context, value: Any, dtype: np.dtype[Any]) -> SymbolicTensor:
     x = cast(context.tensor(value), dtype)
-    result: Traced = shaping.reshape(x, shape=()) if x.ndim else x
+    result: SymbolicTensor = shaping.reshape(x, shape=()) if x.ndim else x
     return result
 
 
@@ -98,7 +98,7 @@ def _one_branch(context: Context, cond: Any, branches: tuple[Any, Any], chosen: 
     results = context.run(branches[0 if chosen else 1], ())
     if MISSING in results:
         return _missing(context)
-    guarded = [x for x in results if isinstance(x, Traced)] or results
+    guarded = [x for x in results if isinstance(x, SymbolicTensor)] or results
     return tuple(
         guard.guard(context.tensor(x), holds, message=OTHER_BRANCH) if any(x is y for y in guarded) else x
         for x in results
@@ -129,9 +129,9 @@ def loop(context: Context, M: Any = None, cond: Any = None, *v_initial: Any, bod
     return as_tuple(loops.loop(limit, going, *carried, *captured, body=program, carried=len(carried), symbols=symbols))
 
 
-def _loop_body(context: Context, initial: tuple[Any, ...], body: Any) -> tuple[Draft, list[Traced]]:
+def _loop_body(context: Context, initial: tuple[Any, ...], body: Any) -> tuple[Draft, list[SymbolicTensor]]:
     """The body with inputs general enough for whatever shapes come back, and the values to begin with."""
-    if not all(isinstance(x, Traced | Known) for x in initial):
+    if not all(isinstance(x, SymbolicTensor | Known) for x in initial):
         raise Inexpressible
     carried = [context.tensor(x) for x in initial]
     types = [x.value.type for x in carried]
@@ -167,8 +167,8 @@ def _in_line(context: Context, M: Any, cond: Any, carried: Any, body: Any) -> An
     collected: list[list[Any]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     i = 0
     while going and (count is None or i < count):
-        if i >= LONGEST:
-            raise Unsupported(f"values that a loop op can't carry, for more than {LONGEST} iterations")
+        if i >= MAX_ITERATIONS:
+            raise Unsupported(f"values that a loop op can't carry, for more than {MAX_ITERATIONS} iterations")
         results = context.run(body, (known(np.array(i, np.int64)), known(np.array(True, BOOL)), *carried))
         if MISSING in results:
             return _missing(context)
@@ -218,7 +218,7 @@ def scan(
     return *results[: len(carried)], *finished
 
 
-def _scanned(context: Context, carried: list[Traced], slices: list[Any], body: Any) -> tuple[Any, ...]:
+def _scanned(context: Context, carried: list[SymbolicTensor], slices: list[Any], body: Any) -> tuple[Any, ...]:
     """A scan along the first axes."""
     if not slices:
         raise ShapeError("needed something to slice")

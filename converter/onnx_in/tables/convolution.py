@@ -10,7 +10,7 @@ from ....runtime.ir.dims import Dim, maximum
 from ....runtime.ir.types import Type, is_floating
 from ....runtime.ops import contraction, convolution, linear, shaping, slicing
 from ....runtime.ops.linear_algebra import matrix
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
 from .table import onnx
@@ -79,7 +79,7 @@ def fixed(sizes: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def spatial_rank(x: Traced) -> int:
+def spatial_rank(x: SymbolicTensor) -> int:
     """The number of spatial dimensions."""
     if not 3 <= x.ndim <= 5:
         raise Unsupported(f"{x.ndim - 2} spatial dimensions")
@@ -110,7 +110,8 @@ def convolved(
 
 @onnx("Conv")
 def conv(
-    context: Context, X: Traced, W: Traced, B: Traced | None = None, *, auto_pad: str = "NOTSET",
+    context: Context, X: SymbolicTensor, W: SymbolicTensor, B: SymbolicTensor | None = None, *,
+    auto_pad: str = "NOTSET",
     dilations: Any = None, group: int = 1, kernel_shape: Any = None, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
     """Conv-1..22(X, W, B?) -> Y"""
@@ -119,7 +120,8 @@ def conv(
 
 @onnx("ConvTranspose")
 def conv_transpose(
-    context: Context, X: Traced, W: Traced, B: Traced | None = None, *, auto_pad: str = "NOTSET",
+    context: Context, X: SymbolicTensor, W: SymbolicTensor, B: SymbolicTensor | None = None, *,
+    auto_pad: str = "NOTSET",
     dilations: Any = None, group: int = 1, kernel_shape: Any = None, output_padding: Any = None,
     output_shape: Any = None, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
@@ -162,7 +164,7 @@ def _for_output(whole: list[Any], wanted: list[Any], auto_pad: str, extra: tuple
 
 
 @onnx("MatMul")
-def matmul(context: Context, A: Traced, B: Traced) -> Any:
+def matmul(context: Context, A: SymbolicTensor, B: SymbolicTensor) -> Any:
     """MatMul-1..13(A, B) -> Y"""
     return product_of(context, A, B)
 
@@ -180,7 +182,8 @@ def product_of(context: Context, A: Any, B: Any) -> Any:
 
 @onnx("Gemm")
 def gemm(
-    context: Context, A: Traced, B: Traced, C: Traced | None = None, *, alpha: float = 1.0, beta: float = 1.0,
+    context: Context, A: SymbolicTensor, B: SymbolicTensor, C: SymbolicTensor | None = None, *, alpha: float = 1.0,
+    beta: float = 1.0,
     transA: int = 0, transB: int = 0, broadcast: int = 1,
 ) -> Any:  # fmt: skip
     """Gemm-6..13(A, B, C?) -> Y: alpha * A @ B + beta * C"""
@@ -200,17 +203,17 @@ def gemm(
     return context.broadcast("Add", product, C if beta == 1.0 else C * _like(beta, C))
 
 
-def _like(number: float, x: Traced) -> float | int:
+def _like(number: float, x: SymbolicTensor) -> float | int:
     return number if is_floating(x.dtype) else int(number)
 
 
 @onnx("Einsum")
-def einsum(context: Context, *Inputs: Traced, equation: str) -> Any:
+def einsum(context: Context, *Inputs: SymbolicTensor, equation: str) -> Any:
     """Einsum-12..28(*Inputs) -> Output"""
     return contraction.einsum(equation.replace(" ", ""), list(Inputs))
 
 
 @onnx("Det")
-def det(context: Context, X: Traced) -> Any:
+def det(context: Context, X: SymbolicTensor) -> Any:
     """Det-11..22(X) -> Y"""
     return matrix.determinant(X)

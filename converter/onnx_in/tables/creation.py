@@ -11,7 +11,7 @@ from ....runtime.errors import ConversionError, ShapeError
 from ....runtime.ir.dims import SymbolicDim
 from ....runtime.ir.types import FLOAT32, INT64, Type, is_half
 from ....runtime.ops import comparison, creation, elementwise, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model import protos
 from ..model.values import Known, known
@@ -51,7 +51,7 @@ def constant_of_shape(context: Context, input: Any, *, value: Any = None) -> Any
         return context.full(input.contents(), item, dtype)
     declared = context.declared()[0]
     types = () if declared else unknown_shape(context, filled, length_of(input))
-    return context.by_value("ConstantOfShape", input, types=types, value=item, dtype=dtype)
+    return context.runtime_shaped("ConstantOfShape", input, types=types, value=item, dtype=dtype)
 
 
 @onnx("Range", values=("start", "limit", "delta"))
@@ -70,7 +70,7 @@ def range_(context: Context, start: Any, limit: Any, delta: Any, *, stash_type: 
             return context.builder.create(creation.arange, start=first, stop=stop, step=step, dtype=dtype)
     declared = context.declared()[0]
     types = () if declared else (Type(dtype, (context.fresh(),)),)
-    return context.by_value("Range", start, limit, delta, types=types, dtype=dtype)
+    return context.runtime_shaped("Range", start, limit, delta, types=types, dtype=dtype)
 
 
 @onnx("EyeLike", values=("input",))
@@ -86,10 +86,10 @@ def eye_like(context: Context, input: Any, *, dtype: int | None = None, k: int =
 
 
 @onnx("OneHot", values=("depth",))
-def one_hot(context: Context, indices: Traced, depth: Any, values: Traced, *, axis: int = -1) -> Any:
+def one_hot(context: Context, indices: SymbolicTensor, depth: Any, values: SymbolicTensor, *, axis: int = -1) -> Any:
     """OneHot-9..28(indices, depth, values) -> output"""
     types = () if context.declared()[0] else unknown_shape(context, values, indices.ndim + 1)
-    return context.by_value("OneHot", indices, depth, values, types=types, axis=axis)
+    return context.runtime_shaped("OneHot", indices, depth, values, types=types, axis=axis)
 
 
 # ---- windows ----
@@ -99,7 +99,7 @@ def _enter_window(name: str) -> None:
     def window(context: Context, size: Any, *, output_datatype: int = 1, periodic: int = 1) -> Any:
         dtype = protos.dtype_of(output_datatype, name)
         types = (Type(dtype, (context.fresh(),)),)
-        return context.by_value(name, size, types=types, dtype=dtype, periodic=periodic)
+        return context.runtime_shaped(name, size, types=types, dtype=dtype, periodic=periodic)
 
     window.__doc__ = f"{name}-17(size) -> output"
     onnx(name, values=("size",))(window)
@@ -122,4 +122,4 @@ def mel_weight_matrix(
     dtype = protos.dtype_of(output_datatype, "MelWeightMatrix")
     operands = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
     types = (Type(dtype, (context.fresh(), context.fresh())),)
-    return context.by_value("MelWeightMatrix", *operands, types=types, dtype=dtype)
+    return context.runtime_shaped("MelWeightMatrix", *operands, types=types, dtype=dtype)

@@ -12,7 +12,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ops import boundary, comparison, elementwise, rounding, shaping, trigonometry
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ..model.values import Known
 from .context import Context
 from .table import onnx
@@ -48,7 +48,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
 
 
 def _enter_unary(name: str, op: Callable[[Any], Any]) -> None:
-    def translation(context: Context, X: Traced) -> Any:
+    def translation(context: Context, X: SymbolicTensor) -> Any:
         return op(X)
 
     translation.__doc__ = f"{name}-1..22(X) -> Y"
@@ -70,7 +70,7 @@ def identity(context: Context, input: Any) -> Any:
 # ---- two operands ----
 
 
-def aligned(a: Traced, b: Traced, axis: int | None) -> Any:
+def aligned(a: SymbolicTensor, b: SymbolicTensor, axis: int | None) -> Any:
     """`b` with its dimensions at those of `a` from `axis` on, as before version 7; itself without an axis."""
     if axis is None:
         return b
@@ -79,43 +79,43 @@ def aligned(a: Traced, b: Traced, axis: int | None) -> Any:
 
 
 @onnx("Add")
-def add(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+def add(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Add-6..14(A, B) -> C"""
     return context.broadcast("Add", A, aligned(A, B, axis))
 
 
 @onnx("Sub")
-def sub(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+def sub(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Sub-6..14(A, B) -> C"""
     return context.broadcast("Sub", A, aligned(A, B, axis))
 
 
 @onnx("Mul")
-def mul(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+def mul(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Mul-6..14(A, B) -> C"""
     return context.broadcast("Mul", A, aligned(A, B, axis))
 
 
 @onnx("Div")
-def div(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+def div(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Div-6..14(A, B) -> C; of integers, the quotient rounded towards zero"""
     return context.broadcast("Div", A, aligned(A, B, axis))
 
 
 @onnx("Mod")
-def mod(context: Context, A: Traced, B: Traced, *, fmod: int = 0) -> Any:
+def mod(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, fmod: int = 0) -> Any:
     """Mod-10..28(A, B) -> C"""
     return context.broadcast("Mod", A, B, fmod=fmod)
 
 
 @onnx("Pow")
-def pow(context: Context, X: Traced, Y: Traced) -> Any:
+def pow(context: Context, X: SymbolicTensor, Y: SymbolicTensor) -> Any:
     """Pow-7..15(X, Y) -> Z, of the dtype of X"""
     return context.broadcast("Pow", X, Y)
 
 
 @onnx("PRelu")
-def prelu(context: Context, X: Traced, slope: Traced) -> Any:
+def prelu(context: Context, X: SymbolicTensor, slope: SymbolicTensor) -> Any:
     """PRelu-6..16(X, slope) -> Y; slope broadcasts to X, before version 7 from the axis of channels on"""
     if context.opset < 7 and slope.ndim == 1 and slope.shape != (1,):
         slope = aligned(X, slope, 1)
@@ -128,7 +128,7 @@ def prelu(context: Context, X: Traced, slope: Traced) -> Any:
 
 
 def _enter_variadic(name: str, pairwise: str) -> None:
-    def translation(context: Context, *data: Traced) -> Any:
+    def translation(context: Context, *data: SymbolicTensor) -> Any:
         if not data:
             raise ShapeError("needed at least one operand")
         return functools.reduce(functools.partial(context.broadcast, pairwise), data)
@@ -143,7 +143,7 @@ _enter_variadic("Min", "Min")
 
 
 @onnx("Mean")
-def mean(context: Context, *data: Traced) -> Any:
+def mean(context: Context, *data: SymbolicTensor) -> Any:
     """Mean-8..13(*data) -> mean"""
     return functools.reduce(functools.partial(context.broadcast, "Add"), data) / float(len(data))
 
@@ -152,16 +152,16 @@ def mean(context: Context, *data: Traced) -> Any:
 
 
 @onnx("Where")
-def where(context: Context, condition: Traced, X: Traced, Y: Traced) -> Any:
+def where(context: Context, condition: SymbolicTensor, X: SymbolicTensor, Y: SymbolicTensor) -> Any:
     """Where-9..16(condition, X, Y) -> output"""
     return context.broadcast("Where", condition, X, Y, dtype=X.dtype)
 
 
 @onnx("Clip", values=("min", "max"))
-def clip(context: Context, input: Traced, min: Any = None, max: Any = None) -> Any:
+def clip(context: Context, input: SymbolicTensor, min: Any = None, max: Any = None) -> Any:
     """Clip-6..13(input, min?, max?) -> output; max wins where the bounds cross"""
     bounds = [_bound(bound) for bound in (min, max)]
-    if all(not isinstance(bound, Traced) for bound in bounds):
+    if all(not isinstance(bound, SymbolicTensor) for bound in bounds):
         low, high = (None if bound == end else bound for bound, end in zip(bounds, (-math.inf, math.inf), strict=True))
         return elementwise.clamp(input, minimum=low, maximum=high) if (low, high) != (None, None) else input
     # bounds that the run computes
@@ -177,7 +177,7 @@ def _bound(bound: Any) -> Any:
 
 
 @onnx("Shrink")
-def shrink(context: Context, input: Traced, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
+def shrink(context: Context, input: SymbolicTensor, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     """Shrink-9(input) -> output"""
     x, zero = input, np.zeros((), input.dtype)
     low, high = np.asarray(-lambd).astype(x.dtype), np.asarray(lambd).astype(x.dtype)

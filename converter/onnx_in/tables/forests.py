@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
 MEMBER, LEAF = 6, 7
-SMALL, LARGEST = 2**20, 2**26  # elements of a table that is small, or that is large however much is in it
+SMALL, MAX_TABLE_ELEMENTS = 2**20, 2**26  # elements of a table that is small, or that is large however much is in it
 SPARSEST = 1000  # elements of a table between the two to each one that the file gives
 
 
@@ -85,7 +85,7 @@ def forest(
     size = len(modes)
     if count < 1:
         raise ShapeError(f"needed one result or more, given {count}")
-    if size * count > min(LARGEST, max(SMALL, SPARSEST * amounts.size)):
+    if size * count > min(MAX_TABLE_ELEMENTS, max(SMALL, SPARSEST * amounts.size)):
         raise Unsupported(f"{size} nodes with {count} results each")
     for what, numbers, limit in (("node", roots, size), ("node", yes, size), ("node", no, size)):
         _require_below(numbers, limit, what)
@@ -134,7 +134,7 @@ def _members(modes: Array, membership: Array | None) -> tuple[Array, Array]:
         raise ShapeError(f"{asking.size} nodes ask for membership, values are given for {ends.size}")
     sets = np.split(values, ends + 1)[: ends.size]
     longest = max(len(one) for one in sets)
-    if asking.size * longest > min(LARGEST, max(SMALL, SPARSEST * values.size)):
+    if asking.size * longest > min(MAX_TABLE_ELEMENTS, max(SMALL, SPARSEST * values.size)):
         raise Unsupported(f"{asking.size} sets of up to {longest} values")
     table = np.full((asking.size, longest), np.nan, values.dtype)
     for row, one in enumerate(sets):

@@ -21,7 +21,7 @@ from ....runtime.ops import (
     trigonometry,
 )
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
 from .convolution import convolved, gemm, product_of
@@ -33,31 +33,31 @@ DOMAIN = "com.microsoft"
 
 
 @onnx("Gelu", domain=DOMAIN)
-def gelu(context: Context, X: Traced) -> Any:
+def gelu(context: Context, X: SymbolicTensor) -> Any:
     """Gelu-1(X) -> Y"""
     return self_gated.gelu(X, approximate="none")
 
 
 @onnx("BiasGelu", domain=DOMAIN)
-def bias_gelu(context: Context, A: Traced, B: Traced) -> Any:
+def bias_gelu(context: Context, A: SymbolicTensor, B: SymbolicTensor) -> Any:
     """BiasGelu-1(A, B) -> C: Gelu of the sum"""
     return self_gated.gelu(context.broadcast("Add", A, B), approximate="none")
 
 
 @onnx("FastGelu", domain=DOMAIN)
-def fast_gelu(context: Context, X: Traced, bias: Traced | None = None) -> Any:
+def fast_gelu(context: Context, X: SymbolicTensor, bias: SymbolicTensor | None = None) -> Any:
     """FastGelu-1(X, bias?) -> Y: Gelu by tanh"""
     return self_gated.gelu(X if bias is None else context.broadcast("Add", X, bias), approximate="tanh")
 
 
 @onnx("QuickGelu", domain=DOMAIN)
-def quick_gelu(context: Context, X: Traced, *, alpha: float = 1.702) -> Any:
+def quick_gelu(context: Context, X: SymbolicTensor, *, alpha: float = 1.702) -> Any:
     """QuickGelu-1(X) -> Y: X * sigmoid(alpha * X)"""
     return X * elementwise.sigmoid(X * alpha)
 
 
 @onnx("BiasAdd", domain=DOMAIN)
-def bias_add(context: Context, X: Traced, bias: Traced, skip: Traced) -> Any:
+def bias_add(context: Context, X: SymbolicTensor, bias: SymbolicTensor, skip: SymbolicTensor) -> Any:
     """BiasAdd-1(X, bias, skip) -> Y"""
     return context.broadcast("Add", context.broadcast("Add", X, bias), skip)
 
@@ -88,7 +88,7 @@ def activated(x: Any, name: str, parameters: Sequence[float]) -> Any:
 
 @onnx("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
 def fused_matmul(
-    context: Context, A: Traced, B: Traced, *, alpha: float = 1.0, transA: int = 0, transB: int = 0,
+    context: Context, A: SymbolicTensor, B: SymbolicTensor, *, alpha: float = 1.0, transA: int = 0, transB: int = 0,
     transBatchA: int = 0, transBatchB: int = 0,
 ) -> Any:  # fmt: skip
     """FusedMatMul-1(A, B) -> Y: alpha * A @ B, of operands whose last two axes may be exchanged"""
@@ -99,13 +99,14 @@ def fused_matmul(
     return result if alpha == 1.0 else result * alpha
 
 
-def _exchanged(x: Traced) -> Any:
+def _exchanged(x: SymbolicTensor) -> Any:
     return shaping.transpose(x, permutation=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
 @onnx("FusedGemm", domain=DOMAIN)
 def fused_gemm(
-    context: Context, A: Traced, B: Traced, C: Traced | None = None, *, alpha: float = 1.0, beta: float = 1.0,
+    context: Context, A: SymbolicTensor, B: SymbolicTensor, C: SymbolicTensor | None = None, *, alpha: float = 1.0,
+    beta: float = 1.0,
     transA: int = 0, transB: int = 0, activation: str = "", activation_alpha: float = 0.0,
     activation_beta: float = 0.0, activation_gamma: float = 0.0,
 ) -> Any:  # fmt: skip
@@ -116,7 +117,8 @@ def fused_gemm(
 
 @onnx("FusedConv", domain=DOMAIN)
 def fused_conv(
-    context: Context, X: Traced, W: Traced, B: Traced | None = None, Z: Traced | None = None, *,
+    context: Context, X: SymbolicTensor, W: SymbolicTensor, B: SymbolicTensor | None = None,
+    Z: SymbolicTensor | None = None, *,
     activation: str = "", activation_params: Any = (), auto_pad: str = "NOTSET", dilations: Any = None,
     group: int = 1, kernel_shape: Any = None, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
@@ -130,7 +132,13 @@ def fused_conv(
 
 @onnx("SimplifiedLayerNormalization")
 def simplified_layer_normalization(
-    context: Context, X: Traced, scale: Traced, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    context: Context,
+    X: SymbolicTensor,
+    scale: SymbolicTensor,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
 ) -> Any:
     """SimplifiedLayerNormalization-1(X, scale) -> Y: RMSNormalization, under the name that ONNX Runtime gives it"""
     if context.uses(1):
@@ -142,8 +150,9 @@ def simplified_layer_normalization(
 
 @onnx("SkipLayerNormalization", domain=DOMAIN)
 def skip_layer_normalization(
-    context: Context, input: Traced, skip: Traced, gamma: Traced, beta: Traced | None = None,
-    bias: Traced | None = None, *, epsilon: float = 1e-12,
+    context: Context, input: SymbolicTensor, skip: SymbolicTensor, gamma: SymbolicTensor,
+    beta: SymbolicTensor | None = None,
+    bias: SymbolicTensor | None = None, *, epsilon: float = 1e-12,
 ) -> Any:  # fmt: skip
     """SkipLayerNormalization-1(input, skip, gamma, beta?, bias?) -> output, mean?, inv_std_var?, sum?"""
     total = _with_skip(context, input, skip, bias)
@@ -152,7 +161,8 @@ def skip_layer_normalization(
 
 @onnx("SkipSimplifiedLayerNormalization", domain=DOMAIN)
 def skip_simplified_layer_normalization(
-    context: Context, input: Traced, skip: Traced, gamma: Traced, bias: Traced | None = None, *,
+    context: Context, input: SymbolicTensor, skip: SymbolicTensor, gamma: SymbolicTensor,
+    bias: SymbolicTensor | None = None, *,
     epsilon: float = 1e-12,
 ) -> Any:  # fmt: skip
     """SkipSimplifiedLayerNormalization-1(input, skip, gamma, bias?) -> output, mean?, inv_std_var?, sum?"""
@@ -160,7 +170,7 @@ def skip_simplified_layer_normalization(
     return normalization.rms_norm(total, gamma, axes_count=1, eps=epsilon), None, None, total
 
 
-def _with_skip(context: Context, x: Traced, skip: Traced, bias: Traced | None) -> Any:
+def _with_skip(context: Context, x: SymbolicTensor, skip: SymbolicTensor, bias: SymbolicTensor | None) -> Any:
     if context.uses(1) or context.uses(2):
         raise Unsupported("statistics as results")
     total = context.broadcast("Add", x, skip)
@@ -169,9 +179,10 @@ def _with_skip(context: Context, x: Traced, skip: Traced, bias: Traced | None) -
 
 @onnx("EmbedLayerNormalization", domain=DOMAIN)
 def embed_layer_normalization(
-    context: Context, input_ids: Traced, segment_ids: Traced | None, word_embedding: Traced,
-    position_embedding: Traced, segment_embedding: Traced | None, gamma: Traced, beta: Traced,
-    mask: Traced | None = None, position_ids: Traced | None = None, *, epsilon: float = 1e-12,
+    context: Context, input_ids: SymbolicTensor, segment_ids: SymbolicTensor | None, word_embedding: SymbolicTensor,
+    position_embedding: SymbolicTensor, segment_embedding: SymbolicTensor | None, gamma: SymbolicTensor,
+    beta: SymbolicTensor,
+    mask: SymbolicTensor | None = None, position_ids: SymbolicTensor | None = None, *, epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> Any:  # fmt: skip
     """EmbedLayerNormalization-1(input_ids, segment_ids?, word_embedding, position_embedding, segment_embedding?,

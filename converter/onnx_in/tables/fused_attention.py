@@ -9,7 +9,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import attention, comparison, creation, elementwise, indexing, shaping, slicing
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
 from .convolution import product_of
@@ -74,8 +74,10 @@ def _four(mask: Any, keys: Any, batch: Any, context: Context) -> Any:
 
 @onnx("Attention", domain=DOMAIN)
 def attention_(
-    context: Context, input: Traced, weights: Traced, bias: Traced | None = None, mask_index: Traced | None = None,
-    past: Traced | None = None, attention_bias: Traced | None = None, past_sequence_length: Traced | None = None, *,
+    context: Context, input: SymbolicTensor, weights: SymbolicTensor, bias: SymbolicTensor | None = None,
+    mask_index: SymbolicTensor | None = None,
+    past: SymbolicTensor | None = None, attention_bias: SymbolicTensor | None = None,
+    past_sequence_length: SymbolicTensor | None = None, *,
     num_heads: int, unidirectional: int = 0, scale: float = 0.0, mask_filter_value: float = -10000.0,
     qkv_hidden_sizes: Any = None, do_rotary: int = 0, rotary_embedding_dim: int = 0, past_present_share_buffer: int = 0,
 ) -> Any:  # fmt: skip
@@ -100,10 +102,12 @@ def attention_(
 
 @onnx("MultiHeadAttention", domain=DOMAIN)
 def multi_head_attention(
-    context: Context, query: Traced, key: Traced | None = None, value: Traced | None = None,
-    bias: Traced | None = None, key_padding_mask: Traced | None = None, attention_bias: Traced | None = None,
-    past_key: Traced | None = None, past_value: Traced | None = None, past_sequence_length: Traced | None = None,
-    cache_indirection: Traced | None = None, *, num_heads: int, unidirectional: int = 0, scale: float = 0.0,
+    context: Context, query: SymbolicTensor, key: SymbolicTensor | None = None, value: SymbolicTensor | None = None,
+    bias: SymbolicTensor | None = None, key_padding_mask: SymbolicTensor | None = None,
+    attention_bias: SymbolicTensor | None = None,
+    past_key: SymbolicTensor | None = None, past_value: SymbolicTensor | None = None,
+    past_sequence_length: SymbolicTensor | None = None,
+    cache_indirection: SymbolicTensor | None = None, *, num_heads: int, unidirectional: int = 0, scale: float = 0.0,
     mask_filter_value: float = -10000.0,
 ) -> Any:  # fmt: skip
     """MultiHeadAttention-1(query, key?, value?, bias?, key_padding_mask?, attention_bias?, past_key?, past_value?,
@@ -141,7 +145,8 @@ def _three(query: Any, key: Any, value: Any, heads: int) -> tuple[Any, Any, Any]
 
 @onnx("RotaryEmbedding", domain=DOMAIN)
 def rotary_embedding(
-    context: Context, input: Traced, position_ids: Traced, cos_cache: Traced, sin_cache: Traced, *,
+    context: Context, input: SymbolicTensor, position_ids: SymbolicTensor, cos_cache: SymbolicTensor,
+    sin_cache: SymbolicTensor, *,
     interleaved: int = 0, num_heads: int = 0, rotary_embedding_dim: int = 0, is_packed_batching: int = 0,
     scale: float = 1.0,
 ) -> Any:  # fmt: skip

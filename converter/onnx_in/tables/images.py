@@ -10,7 +10,7 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import comparison, convolution, creation, elementwise, indexing, resize, rounding, shaping, slicing
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model.values import Known
 from .context import Context
@@ -20,7 +20,7 @@ from .table import cast, onnx
 
 
 @onnx("Upsample", values=("scales",))
-def upsample(context: Context, X: Traced, scales: Any = None, *, mode: str = "nearest") -> Any:
+def upsample(context: Context, X: SymbolicTensor, scales: Any = None, *, mode: str = "nearest") -> Any:
     """Upsample-7..9(X, scales) -> Y"""
     return resize_(
         context, X, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor"
@@ -28,7 +28,9 @@ def upsample(context: Context, X: Traced, scales: Any = None, *, mode: str = "ne
 
 
 @onnx("Resize", values=("roi", "scales", "sizes"))
-def resize_(context: Context, X: Traced, roi: Any = None, scales: Any = None, sizes: Any = None, **options: Any) -> Any:
+def resize_(
+    context: Context, X: SymbolicTensor, roi: Any = None, scales: Any = None, sizes: Any = None, **options: Any
+) -> Any:
     """Resize-10..19(X, roi?, scales?, sizes?) -> Y"""
     if context.opset < 11 and scales is None:
         roi, scales = None, roi
@@ -41,10 +43,10 @@ def resize_(context: Context, X: Traced, roi: Any = None, scales: Any = None, si
     if symbolic or (isinstance(sizes, Known) and any(not isinstance(s, int) for s in sizes.contents()[-2:])):
         return _symbolic(X, scales, sizes, options)
     types = () if context.declared()[0] else unknown_shape(context, X, X.ndim)
-    return context.by_value("Resize", X, roi, scales, sizes, types=types, **options)
+    return context.runtime_shaped("Resize", X, roi, scales, sizes, types=types, **options)
 
 
-def _symbolic(x: Traced, scales: Any, sizes: Any, options: dict[str, Any]) -> Any:
+def _symbolic(x: SymbolicTensor, scales: Any, sizes: Any, options: dict[str, Any]) -> Any:
     """By the op, which knows symbolic sizes, and of the coordinates those that PyTorch has."""
     mode = options.get("mode", "nearest")
     where = options.get("coordinate_transformation_mode", "half_pixel")
@@ -86,12 +88,12 @@ def _scaled(size: Any, factor: float) -> Any:
 
 
 @onnx("RoiAlign", values=("rois", "batch_indices"))
-def roi_align(context: Context, X: Traced, rois: Any, batch_indices: Any, **options: Any) -> Any:
+def roi_align(context: Context, X: SymbolicTensor, rois: Any, batch_indices: Any, **options: Any) -> Any:
     """RoiAlign-10..22(X, rois, batch_indices) -> Y"""
     if context.opset < 16:
         options.setdefault("coordinate_transformation_mode", "output_half_pixel")
     shape = (rois.shape[0], X.shape[1], options.get("output_height", 1), options.get("output_width", 1))
-    return context.by_value("RoiAlign", X, rois, batch_indices, types=(Type(X.dtype, shape),), **options)
+    return context.runtime_shaped("RoiAlign", X, rois, batch_indices, types=(Type(X.dtype, shape),), **options)
 
 
 @onnx("NonMaxSuppression", values=(
@@ -106,24 +108,24 @@ def non_max_suppression(
     """
     operands = (boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold)
     types = (Type(INT64, (context.fresh(), 3)),)
-    return context.by_value("NonMaxSuppression", *operands, types=types, center_point_box=center_point_box)
+    return context.runtime_shaped("NonMaxSuppression", *operands, types=types, center_point_box=center_point_box)
 
 
 @onnx("Col2Im", values=("image_shape", "block_shape"))
-def col2im(context: Context, input: Traced, image_shape: Any, block_shape: Any, **options: Any) -> Any:
+def col2im(context: Context, input: SymbolicTensor, image_shape: Any, block_shape: Any, **options: Any) -> Any:
     """Col2Im-18(input, image_shape, block_shape) -> output"""
     count = image_shape.shape[0]
     rank = count + 2 if isinstance(count, int) else None
     types = () if context.declared()[0] else unknown_shape(context, input, rank)
     options = {name: tuple(value) for name, value in options.items()}
-    return context.by_value("Col2Im", input, image_shape, block_shape, types=types, **options)
+    return context.runtime_shaped("Col2Im", input, image_shape, block_shape, types=types, **options)
 
 
 @onnx("AffineGrid", values=("size",))
-def affine_grid(context: Context, theta: Traced, size: Any, *, align_corners: int = 0) -> Any:
+def affine_grid(context: Context, theta: SymbolicTensor, size: Any, *, align_corners: int = 0) -> Any:
     """AffineGrid-20(theta, size) -> grid"""
     types = () if context.declared()[0] else unknown_shape(context, theta, theta.shape[1] + 2)
-    return context.by_value("AffineGrid", theta, size, types=types, align_corners=align_corners)
+    return context.runtime_shaped("AffineGrid", theta, size, types=types, align_corners=align_corners)
 
 
 # ---- sampling at points ----
@@ -131,7 +133,7 @@ def affine_grid(context: Context, theta: Traced, size: Any, *, align_corners: in
 
 @onnx("GridSample")
 def grid_sample(
-    context: Context, X: Traced, grid: Traced, *, align_corners: int = 0, mode: str = "linear",
+    context: Context, X: SymbolicTensor, grid: SymbolicTensor, *, align_corners: int = 0, mode: str = "linear",
     padding_mode: str = "zeros",
 ) -> Any:  # fmt: skip
     """GridSample-16..22(X, grid) -> Y"""
@@ -188,7 +190,9 @@ def _reflected(context: Context, x: Any, size: Any, align_corners: int) -> Any:
     return elementwise.where(odd, span - rest, rest) + low
 
 
-def sampled(context: Context, x: Traced, places: list[Any], mode: str, padding_mode: str, align_corners: int) -> Any:
+def sampled(
+    context: Context, x: SymbolicTensor, places: list[Any], mode: str, padding_mode: str, align_corners: int
+) -> Any:
     """`x`, (batch, channels, *spatial), at points: positions (batch, points) per axis. (batch, channels, points)."""
     taps = [_taps(place, mode) for place in places]
     total: Any = None
@@ -240,7 +244,7 @@ def _taps(place: Any, mode: str) -> list[tuple[Any, Any]]:
     ]  # fmt: skip
 
 
-def _picked(x: Traced, flat: Any) -> Any:
+def _picked(x: SymbolicTensor, flat: Any) -> Any:
     """The elements at flat positions (batch, points) of each plane."""
     batch, channels = x.shape[:2]
     planes = shaping.reshape(x, shape=(batch, channels, product(x.shape[2:])))
@@ -250,7 +254,8 @@ def _picked(x: Traced, flat: Any) -> Any:
 
 @onnx("DeformConv")
 def deform_conv(
-    context: Context, X: Traced, W: Traced, offset: Traced, B: Traced | None = None, mask: Traced | None = None, *,
+    context: Context, X: SymbolicTensor, W: SymbolicTensor, offset: SymbolicTensor, B: SymbolicTensor | None = None,
+    mask: SymbolicTensor | None = None, *,
     dilations: Any = None, group: int = 1, kernel_shape: Any = None, offset_group: int = 1, pads: Any = None,
     strides: Any = None,
 ) -> Any:  # fmt: skip

@@ -9,7 +9,7 @@ from ....runtime.ir.dims import product
 from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import creation, elementwise, embeddings, indexing, rounding, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .context import Context
 from .table import cast, onnx
 
@@ -17,7 +17,7 @@ _REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
 @onnx("Gather")
-def gather(context: Context, data: Traced, indices: Traced, *, axis: int = 0) -> Any:
+def gather(context: Context, data: SymbolicTensor, indices: SymbolicTensor, *, axis: int = 0) -> Any:
     """Gather-1..13(data, indices) -> output"""
     if context.notes.get(embeddings.PADDING, "").isdigit() and data.ndim == 2 and axis == 0:
         return embeddings.embedding(data, indices, padding_index=int(context.notes[embeddings.PADDING]))
@@ -25,13 +25,13 @@ def gather(context: Context, data: Traced, indices: Traced, *, axis: int = 0) ->
 
 
 @onnx("GatherElements")
-def gather_elements(context: Context, data: Traced, indices: Traced, *, axis: int = 0) -> Any:
+def gather_elements(context: Context, data: SymbolicTensor, indices: SymbolicTensor, *, axis: int = 0) -> Any:
     """GatherElements-11..13(data, indices) -> output"""
     return indexing.gather(data, indices, axis=normalize_axis(axis, data.ndim))
 
 
 @onnx("GatherND")
-def gather_nd(context: Context, data: Traced, indices: Traced, *, batch_dims: int = 0) -> Any:
+def gather_nd(context: Context, data: SymbolicTensor, indices: SymbolicTensor, *, batch_dims: int = 0) -> Any:
     """GatherND-11..13(data, indices) -> output"""
     if not batch_dims:
         return indexing.gather_nd(data, cast(indices, INT64))
@@ -47,7 +47,13 @@ def gather_nd(context: Context, data: Traced, indices: Traced, *, batch_dims: in
 
 @onnx("Scatter", "ScatterElements")
 def scatter_elements(
-    context: Context, data: Traced, indices: Traced, updates: Traced, *, axis: int = 0, reduction: str = "none"
+    context: Context,
+    data: SymbolicTensor,
+    indices: SymbolicTensor,
+    updates: SymbolicTensor,
+    *,
+    axis: int = 0,
+    reduction: str = "none",
 ) -> Any:
     """Scatter-9, ScatterElements-11..18(data, indices, updates) -> output"""
     _check(reduction)
@@ -55,7 +61,9 @@ def scatter_elements(
 
 
 @onnx("ScatterND")
-def scatter_nd(context: Context, data: Traced, indices: Traced, updates: Traced, *, reduction: str = "none") -> Any:
+def scatter_nd(
+    context: Context, data: SymbolicTensor, indices: SymbolicTensor, updates: SymbolicTensor, *, reduction: str = "none"
+) -> Any:
     """ScatterND-11..18(data, indices, updates) -> output"""
     _check(reduction)
     depth = indices.shape[-1]
@@ -64,12 +72,12 @@ def scatter_nd(context: Context, data: Traced, indices: Traced, updates: Traced,
     return indexing.scatter_nd(data, cast(indices, INT64), updates, reduction=reduction)
 
 
-def _of_shape(x: Traced, shape: tuple[Any, ...]) -> Traced:
+def _of_shape(x: SymbolicTensor, shape: tuple[Any, ...]) -> SymbolicTensor:
     """`x` in a shape that it must have when the program runs, if its sizes are others by name only."""
     pairs = zip(x.shape, shape, strict=False)
     if x.shape == shape or x.ndim != len(shape) or any(a != b for a, b in pairs if {type(a), type(b)} == {int}):
         return x
-    result: Traced = shaping.reshape(x, shape=shape)
+    result: SymbolicTensor = shaping.reshape(x, shape=shape)
     return result
 
 
@@ -80,7 +88,7 @@ def _check(reduction: str) -> None:
 
 @onnx("TensorScatter")
 def tensor_scatter(
-    context: Context, past_cache: Traced, update: Traced, write_indices: Any = None, *, axis: int = -2,
+    context: Context, past_cache: SymbolicTensor, update: SymbolicTensor, write_indices: Any = None, *, axis: int = -2,
     mode: str = "linear",
 ) -> Any:  # fmt: skip
     """TensorScatter-24(past_cache, update, write_indices?) -> present_cache"""
@@ -96,10 +104,10 @@ def tensor_scatter(
 
 
 @onnx("Compress", values=("condition",))
-def compress(context: Context, input: Traced, condition: Any, *, axis: int | None = None) -> Any:
+def compress(context: Context, input: SymbolicTensor, condition: Any, *, axis: int | None = None) -> Any:
     """Compress-9..28(input, condition) -> output"""
     if axis is None:
         input, axis = shaping.reshape(input, shape=(product(input.shape),)), 0
     at = normalize_axis(axis, input.ndim)
     shape = tuple(context.fresh() if i == at else size for i, size in enumerate(input.shape))
-    return context.by_value("Compress", input, condition, types=(Type(input.dtype, shape),), axis=at)
+    return context.runtime_shaped("Compress", input, condition, types=(Type(input.dtype, shape),), axis=at)

@@ -11,7 +11,7 @@ from ....runtime.ir.types import Type, at_least_float32
 from ....runtime.ops import convolution, creation, elementwise, linear, self_gated, shaping, slicing
 from ....runtime.ops.higher_order import loops
 from ....runtime.programs.subprograms import traced
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .context import Context
 from .heads import aligned, part
 from .table import cast, onnx
@@ -23,8 +23,9 @@ RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True
 
 @onnx("LinearAttention")
 def linear_attention(
-    context: Context, query: Traced, key: Traced, value: Traced, past_state: Traced | None = None,
-    decay: Traced | None = None, beta: Traced | None = None, *, kv_num_heads: int, q_num_heads: int,
+    context: Context, query: SymbolicTensor, key: SymbolicTensor, value: SymbolicTensor,
+    past_state: SymbolicTensor | None = None,
+    decay: SymbolicTensor | None = None, beta: SymbolicTensor | None = None, *, kv_num_heads: int, q_num_heads: int,
     chunk_size: int = 64, scale: float = 0.0, update_rule: str = "gated_delta",
 ) -> Any:  # fmt: skip
     """LinearAttention-27(query, key, value, past_state?, decay?, beta?) -> output, present_state
@@ -129,7 +130,8 @@ def _steps(x: Any, batch: Any, length: Any, heads: int, dtype: Any) -> Any:
 
 @onnx("CausalConvWithState")
 def causal_conv_with_state(
-    context: Context, input: Traced, weight: Traced, bias: Traced | None = None, past_state: Traced | None = None, *,
+    context: Context, input: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor | None = None,
+    past_state: SymbolicTensor | None = None, *,
     activation: str = "none",
 ) -> Any:  # fmt: skip
     """CausalConvWithState-27(input, weight, bias?, past_state?) -> output, present_state: each channel by itself"""

@@ -9,14 +9,16 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .context import Context
 from .elementwise import aligned
 from .table import onnx
 
 
 def _enter(name: str, dtype: np.dtype[Any] | None = None) -> None:
-    def translation(context: Context, A: Traced, B: Traced, *, axis: int | None = None, broadcast: int = 0) -> Any:
+    def translation(
+        context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0
+    ) -> Any:
         return context.broadcast(name, A, aligned(A, B, axis), dtype=dtype or A.dtype)
 
     translation.__doc__ = f"{name}-1..19(A, B) -> C"
@@ -30,19 +32,19 @@ for _name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
 
 
 @onnx("Not")
-def not_(context: Context, X: Traced) -> Any:
+def not_(context: Context, X: SymbolicTensor) -> Any:
     """Not-1(X) -> Y"""
     return comparison.logical_not(X)
 
 
 @onnx("BitwiseNot")
-def bitwise_not(context: Context, X: Traced) -> Any:
+def bitwise_not(context: Context, X: SymbolicTensor) -> Any:
     """BitwiseNot-18(X) -> Y"""
     return comparison.bitwise_not(X)
 
 
 @onnx("BitShift")
-def bit_shift(context: Context, X: Traced, Y: Traced, *, direction: str) -> Any:
+def bit_shift(context: Context, X: SymbolicTensor, Y: SymbolicTensor, *, direction: str) -> Any:
     """BitShift-11..28(X, Y) -> Z"""
     if direction not in ("LEFT", "RIGHT"):
         raise ShapeError(f"direction must be LEFT or RIGHT, given {direction!r}")
@@ -50,13 +52,13 @@ def bit_shift(context: Context, X: Traced, Y: Traced, *, direction: str) -> Any:
 
 
 @onnx("IsNaN")
-def is_nan(context: Context, X: Traced) -> Any:
+def is_nan(context: Context, X: SymbolicTensor) -> Any:
     """IsNaN-9..20(X) -> Y"""
     return comparison.isnan(X)
 
 
 @onnx("IsInf")
-def is_inf(context: Context, X: Traced, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+def is_inf(context: Context, X: SymbolicTensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
     """IsInf-10..20(X) -> Y"""
     if not is_floating(X.dtype):
         return context.full(X.shape, False, BOOL)

@@ -9,14 +9,16 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import INT64
 from ....runtime.ops import activation, comparison, elementwise, indexing, reduction, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .context import Context
 from .table import cast, onnx
 
 REDUCTIONS = ("mean", "sum", "none")
 
 
-def likelihood(x: Traced, target: Traced, weight: Traced | None, ignore_index: int | None, reduction_: str) -> Any:
+def likelihood(
+    x: SymbolicTensor, target: SymbolicTensor, weight: SymbolicTensor | None, ignore_index: int | None, reduction_: str
+) -> Any:
     """Minus the entries of `x`, (batch, classes, ...), at the targets (batch, ...), weighted and reduced."""
     if reduction_ not in REDUCTIONS:
         raise ShapeError(f"reduction must be one of {', '.join(REDUCTIONS)}, given {reduction_!r}")
@@ -47,7 +49,7 @@ def likelihood(x: Traced, target: Traced, weight: Traced | None, ignore_index: i
 
 @onnx("NegativeLogLikelihoodLoss")
 def negative_log_likelihood_loss(
-    context: Context, input: Traced, target: Traced, weight: Traced | None = None, *,
+    context: Context, input: SymbolicTensor, target: SymbolicTensor, weight: SymbolicTensor | None = None, *,
     ignore_index: int | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """NegativeLogLikelihoodLoss-12..22(input, target, weight?) -> loss"""
@@ -56,7 +58,7 @@ def negative_log_likelihood_loss(
 
 @onnx("SoftmaxCrossEntropyLoss")
 def softmax_cross_entropy_loss(
-    context: Context, scores: Traced, labels: Traced, weights: Traced | None = None, *,
+    context: Context, scores: SymbolicTensor, labels: SymbolicTensor, weights: SymbolicTensor | None = None, *,
     ignore_index: int | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """SoftmaxCrossEntropyLoss-12..13(scores, labels, weights?) -> output, log_prob?"""

@@ -11,7 +11,7 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import product
 from ....runtime.ir.types import FLOAT32, INT64, is_floating
 from ....runtime.ops import activation, comparison, elementwise, indexing, linear, reduction, shaping, sorting
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model import protos
 from .context import Context
@@ -21,7 +21,7 @@ DOMAIN = "ai.onnx.ml"
 
 
 @onnx("ArrayFeatureExtractor", domain=DOMAIN)
-def array_feature_extractor(context: Context, X: Traced, Y: Traced) -> Any:
+def array_feature_extractor(context: Context, X: SymbolicTensor, Y: SymbolicTensor) -> Any:
     """ArrayFeatureExtractor-1(X, Y) -> Z: the elements at Y along the last axis"""
     count = product(Y.shape)
     picked = indexing.take(X, shaping.reshape(Y, shape=(count,)), axis=X.ndim - 1)
@@ -29,13 +29,13 @@ def array_feature_extractor(context: Context, X: Traced, Y: Traced) -> Any:
 
 
 @onnx("Binarizer", domain=DOMAIN)
-def binarizer(context: Context, X: Traced, *, threshold: float = 0.0) -> Any:
+def binarizer(context: Context, X: SymbolicTensor, *, threshold: float = 0.0) -> Any:
     """Binarizer-1(X) -> Y: whether above a threshold"""
     return cast(comparison.greater(X, np.asarray(threshold, X.dtype)), X.dtype)
 
 
 @onnx("Scaler", domain=DOMAIN)
-def scaler(context: Context, X: Traced, *, offset: Any = (), scale: Any = ()) -> Any:
+def scaler(context: Context, X: SymbolicTensor, *, offset: Any = (), scale: Any = ()) -> Any:
     """Scaler-1(X) -> Y: (X - offset) * scale, each one number or one for each feature"""
     width = X.shape[-1] if X.ndim else 1
     for name, numbers in (("offset", offset), ("scale", scale)):
@@ -45,7 +45,7 @@ def scaler(context: Context, X: Traced, *, offset: Any = (), scale: Any = ()) ->
 
 
 @onnx("Normalizer", domain=DOMAIN)
-def normalizer(context: Context, X: Traced, *, norm: str = "MAX") -> Any:
+def normalizer(context: Context, X: SymbolicTensor, *, norm: str = "MAX") -> Any:
     """Normalizer-1(X) -> Y: divided by the largest element, the sum of magnitudes or the length; not where that is 0"""
     x, last = cast(X, FLOAT32), (X.ndim - 1,)
     match norm:
@@ -63,7 +63,7 @@ def normalizer(context: Context, X: Traced, *, norm: str = "MAX") -> Any:
 
 @onnx("LinearRegressor", domain=DOMAIN)
 def linear_regressor(
-    context: Context, X: Traced, *, coefficients: Any = (), intercepts: Any = (), post_transform: str = "NONE",
+    context: Context, X: SymbolicTensor, *, coefficients: Any = (), intercepts: Any = (), post_transform: str = "NONE",
     targets: int = 1,
 ) -> Any:  # fmt: skip
     """LinearRegressor-1(X) -> Y"""
@@ -72,7 +72,8 @@ def linear_regressor(
 
 @onnx("LinearClassifier", domain=DOMAIN)
 def linear_classifier(
-    context: Context, X: Traced, *, classlabels_ints: Any = (), classlabels_strings: Any = (), coefficients: Any,
+    context: Context, X: SymbolicTensor, *, classlabels_ints: Any = (), classlabels_strings: Any = (),
+    coefficients: Any,
     intercepts: Any = (), multi_class: int = 0, post_transform: str = "NONE",
 ) -> Any:  # fmt: skip
     """LinearClassifier-1(X) -> Y, Z: the class with the largest score, and the scores"""
@@ -87,7 +88,7 @@ def linear_classifier(
     return labels, after_transform(scores, post_transform)
 
 
-def _scores(x: Traced, coefficients: Any, intercepts: Any, count: int) -> Any:
+def _scores(x: SymbolicTensor, coefficients: Any, intercepts: Any, count: int) -> Any:
     """A linear layer by numbers in attributes."""
     if x.ndim != 2:
         raise Unsupported(f"an input of {x.ndim} dimensions instead of (batch, features)")
@@ -144,7 +145,8 @@ def _probit(scores: Any) -> Any:
 
 @onnx("LabelEncoder", domain=DOMAIN)
 def label_encoder(
-    context: Context, X: Traced, *, default_float: float = -0.0, default_int64: int = -1, default_string: str = "",
+    context: Context, X: SymbolicTensor, *, default_float: float = -0.0, default_int64: int = -1,
+    default_string: str = "",
     keys_floats: Any = (), keys_int64s: Any = (), keys_strings: Any = (), values_floats: Any = (),
     values_int64s: Any = (), values_strings: Any = (), keys_tensor: Any = None, values_tensor: Any = None,
     default_tensor: Any = None,

@@ -9,7 +9,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, INT64, is_floating
 from ....runtime.ops import comparison, elementwise, linear, reduction, shaping, slicing, trigonometry
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
 from .ml import DOMAIN
@@ -18,7 +18,7 @@ from .table import cast, onnx, require_few
 
 @onnx("Imputer", domain=DOMAIN)
 def imputer(
-    context: Context, X: Traced, *, imputed_value_floats: Any = (), imputed_value_int64s: Any = (),
+    context: Context, X: SymbolicTensor, *, imputed_value_floats: Any = (), imputed_value_int64s: Any = (),
     replaced_value_float: float = 0.0, replaced_value_int64: int = 0,
 ) -> Any:  # fmt: skip
     """Imputer-1(X) -> Y: another value, of all features or of each, in place of one that stands for a missing one"""
@@ -35,7 +35,7 @@ def imputer(
 
 @onnx("OneHotEncoder", domain=DOMAIN)
 def one_hot_encoder(
-    context: Context, X: Traced, *, cats_int64s: Any = (), cats_strings: Any = (), zeros: int = 1
+    context: Context, X: SymbolicTensor, *, cats_int64s: Any = (), cats_strings: Any = (), zeros: int = 1
 ) -> Any:
     """OneHotEncoder-1(X) -> Y: 1 at the place of the category that an element is"""
     if cats_strings:
@@ -49,7 +49,7 @@ def one_hot_encoder(
 
 
 @onnx("FeatureVectorizer", domain=DOMAIN)
-def feature_vectorizer(context: Context, *X: Traced, inputdimensions: Any = ()) -> Any:
+def feature_vectorizer(context: Context, *X: SymbolicTensor, inputdimensions: Any = ()) -> Any:
     """FeatureVectorizer-1(*X) -> Y: features side by side, of each input as many as it is said to have"""
     if len(X) != len(inputdimensions):
         raise ShapeError(f"{len(inputdimensions)} inputdimensions for {len(X)} inputs")
@@ -67,7 +67,8 @@ def feature_vectorizer(context: Context, *X: Traced, inputdimensions: Any = ()) 
 
 @onnx("SVMRegressor", domain=DOMAIN)
 def svm_regressor(
-    context: Context, X: Traced, *, coefficients: Any = (), kernel_params: Any = (), kernel_type: str = "LINEAR",
+    context: Context, X: SymbolicTensor, *, coefficients: Any = (), kernel_params: Any = (),
+    kernel_type: str = "LINEAR",
     n_supports: int = 0, one_class: int = 0, post_transform: str = "NONE", rho: Any = (), support_vectors: Any = (),
 ) -> Any:  # fmt: skip
     """SVMRegressor-1(X) -> Y: the sum of kernels with support vectors, or a linear function"""
@@ -93,7 +94,7 @@ def svm_regressor(
     return elementwise.where(comparison.greater(total, np.asarray(0, FLOAT32)), one, -one)
 
 
-def _kernel(x: Traced, vectors: Any, kind: str, parameters: Any) -> Any:
+def _kernel(x: SymbolicTensor, vectors: Any, kind: str, parameters: Any) -> Any:
     """The kernel of each sample with each support vector; shape (batch, vectors)."""
     if kind not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
         raise ShapeError(f"kernel_type may be LINEAR, POLY, RBF or SIGMOID, given {kind!r}")

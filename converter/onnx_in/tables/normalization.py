@@ -13,7 +13,7 @@ from ....runtime.ops import average_pooling, comparison, elementwise, normalizat
 from ....runtime.ops import batch_normalization as batch_ops
 from ....runtime.ops import group_normalization as group_ops
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model import protos
 from ..model.values import Known, known
@@ -23,7 +23,8 @@ from .table import cast, onnx
 
 @onnx("BatchNormalization", buffers=("input_mean", "input_var"))
 def batch_normalization(
-    context: Context, X: Traced, scale: Traced, B: Traced, input_mean: Traced, input_var: Traced, *,
+    context: Context, X: SymbolicTensor, scale: SymbolicTensor, B: SymbolicTensor, input_mean: SymbolicTensor,
+    input_var: SymbolicTensor, *,
     epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0, spatial: int = 1, is_test: int = 1,
 ) -> Any:  # fmt: skip
     """BatchNormalization-6..15(X, scale, B, input_mean, input_var) -> Y, running_mean?, running_var?"""
@@ -42,14 +43,17 @@ def batch_normalization(
 
 
 @onnx("InstanceNormalization")
-def instance_normalization(context: Context, input: Traced, scale: Traced, B: Traced, *, epsilon: float = 1e-5) -> Any:
+def instance_normalization(
+    context: Context, input: SymbolicTensor, scale: SymbolicTensor, B: SymbolicTensor, *, epsilon: float = 1e-5
+) -> Any:
     """InstanceNormalization-6..22(input, scale, B) -> output"""
     return group_ops.group_norm(input, scale, B, groups=input.shape[1], eps=epsilon)
 
 
 @onnx("GroupNormalization")
 def group_normalization(
-    context: Context, X: Traced, scale: Traced, bias: Traced, *, epsilon: float = 1e-5, num_groups: int,
+    context: Context, X: SymbolicTensor, scale: SymbolicTensor, bias: SymbolicTensor, *, epsilon: float = 1e-5,
+    num_groups: int,
     stash_type: int = 1,
 ) -> Any:  # fmt: skip
     """GroupNormalization-18..21(X, scale, bias) -> Y; before 21, scale and bias are per group"""
@@ -59,14 +63,15 @@ def group_normalization(
     return group_ops.group_norm(X, scale, bias, groups=num_groups, eps=epsilon)
 
 
-def _repeated(x: Traced, groups: int, each: Any) -> Any:
+def _repeated(x: SymbolicTensor, groups: int, each: Any) -> Any:
     spread = shaping.expand(shaping.reshape(x, shape=(groups, 1)), shape=(groups, each))
     return shaping.reshape(spread, shape=(groups * each,))
 
 
 @onnx("LayerNormalization")
 def layer_normalization(
-    context: Context, X: Traced, Scale: Traced, B: Traced | None = None, *, axis: int = -1, epsilon: float = 1e-5,
+    context: Context, X: SymbolicTensor, Scale: SymbolicTensor, B: SymbolicTensor | None = None, *, axis: int = -1,
+    epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Any:  # fmt: skip
     """LayerNormalization-17(X, Scale, B?) -> Y, Mean?, InvStdDev?"""
@@ -89,7 +94,13 @@ def layer_normalization(
 
 @onnx("RMSNormalization")
 def rms_normalization(
-    context: Context, X: Traced, scale: Traced, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    context: Context,
+    X: SymbolicTensor,
+    scale: SymbolicTensor,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
 ) -> Any:
     """RMSNormalization-23(X, scale) -> Y, of the dtype of the scale"""
     at = normalize_axis(axis, X.ndim)
@@ -100,7 +111,7 @@ def rms_normalization(
 
 
 @onnx("MeanVarianceNormalization")
-def mean_variance_normalization(context: Context, X: Traced, *, axes: Any = (0, 2, 3)) -> Any:
+def mean_variance_normalization(context: Context, X: SymbolicTensor, *, axes: Any = (0, 2, 3)) -> Any:
     """MeanVarianceNormalization-9..13(X) -> Y"""
     at = tuple(normalize_axis(axis, X.ndim) for axis in axes)
     centred = X - reduction.reduce_mean(X, axes=at, keepdims=True)
@@ -109,7 +120,7 @@ def mean_variance_normalization(context: Context, X: Traced, *, axes: Any = (0, 
 
 
 @onnx("LpNormalization")
-def lp_normalization(context: Context, input: Traced, *, axis: int = -1, p: int = 2) -> Any:
+def lp_normalization(context: Context, input: SymbolicTensor, *, axis: int = -1, p: int = 2) -> Any:
     """LpNormalization-1..22(input) -> output; 0 where the norm is 0"""
     at = (normalize_axis(axis, input.ndim),)
     if p == 1:
@@ -124,7 +135,9 @@ def lp_normalization(context: Context, input: Traced, *, axis: int = -1, p: int 
 
 
 @onnx("LRN")
-def lrn(context: Context, X: Traced, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Any:
+def lrn(
+    context: Context, X: SymbolicTensor, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
+) -> Any:
     """LRN-1..13(X) -> Y: divided by (bias + alpha / size * the sum of squares over `size` channels) ** beta"""
     n, c = X.shape[:2]
     if size < 1:
@@ -142,7 +155,7 @@ def lrn(context: Context, X: Traced, *, alpha: float = 1e-4, beta: float = 0.75,
 
 @onnx("Dropout", values=("ratio", "training_mode"), folds=False)
 def dropout(
-    context: Context, data: Traced, ratio: Any = None, training_mode: Any = None, *, seed: int | None = None,
+    context: Context, data: SymbolicTensor, ratio: Any = None, training_mode: Any = None, *, seed: int | None = None,
     is_test: int = 1,
 ) -> Any:  # fmt: skip
     """Dropout-6..22(data, ratio?, training_mode?) -> output, mask?; identity unless in training mode
@@ -153,8 +166,8 @@ def dropout(
         return data, context.full(tuple(data.shape), True, BOOL) if context.uses(1) else None
     wide = np.dtype(np.float64)
     probability = cast(context.tensor(known(0.5) if ratio is None else ratio), wide)
-    drawn = context.builder.create(random.uniform, shape=tuple(data.shape), dtype=wide)
-    kept = comparison.greater_equal(drawn, probability)
+    sampled = context.builder.create(random.uniform, shape=tuple(data.shape), dtype=wide)
+    kept = comparison.greater_equal(sampled, probability)
     if not isinstance(training_mode, Known):
         training = shaping.reshape(context.tensor(training_mode), shape=())
         kept = comparison.logical_or(kept, comparison.logical_not(training))

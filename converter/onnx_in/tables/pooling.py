@@ -10,7 +10,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim, minimum, product
 from ....runtime.ir.types import INT64
-from ....runtime.memory import require_table
+from ....runtime.memory import check_table_size
 from ....runtime.ops import (
     average_pooling,
     convolution,
@@ -22,7 +22,7 @@ from ....runtime.ops import (
     shaping,
     slicing,
 )
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
 from .convolution import Padding, is_symbolic, per_axis, same_sized, spatial_rank, widened, window_padding
@@ -31,7 +31,7 @@ from .table import onnx
 
 
 def _geometry(
-    x: Traced, auto_pad: str, dilations: Any, kernel_shape: Any, pads: Any, strides: Any
+    x: SymbolicTensor, auto_pad: str, dilations: Any, kernel_shape: Any, pads: Any, strides: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...], Padding, tuple[int, ...]]:
     """Kernel, stride, padding and dilation."""
     rank = spatial_rank(x)
@@ -49,7 +49,7 @@ def _is_narrow(kernel: tuple[int, ...], pads: Padding, dilation: tuple[int, ...]
 
 @onnx("MaxPool")
 def max_pool(
-    context: Context, X: Traced, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Any = None,
+    context: Context, X: SymbolicTensor, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Any = None,
     kernel_shape: Any, pads: Any = None, storage_order: int = 0, strides: Any = None,
 ) -> Any:  # fmt: skip
     """MaxPool-1..22(X) -> Y, Indices?"""
@@ -78,14 +78,14 @@ def max_pool(
     return values, places + planes * (context.full((), plane, INT64) if not isinstance(plane, int) else plane)
 
 
-def _coordinate(context: Context, places: Traced, sizes: tuple[Dim, ...], axis: int) -> Any:
+def _coordinate(context: Context, places: SymbolicTensor, sizes: tuple[Dim, ...], axis: int) -> Any:
     """Where flat positions are along an axis."""
     after = context.full((), product(sizes[axis + 1 :]), INT64)
     return rounding.remainder(rounding.floor_divide(places, after), context.full((), sizes[axis], INT64))
 
 
 def _without_padding(
-    context: Context, places: Traced, wide: tuple[Dim, ...], sizes: tuple[Dim, ...], pads: Padding
+    context: Context, places: SymbolicTensor, wide: tuple[Dim, ...], sizes: tuple[Dim, ...], pads: Padding
 ) -> Any:
     """Flat positions in what has padding around it as those in what has none."""
     result: Any = None
@@ -98,7 +98,7 @@ def _without_padding(
     return result
 
 
-def _column_major(context: Context, places: Traced, sizes: tuple[Dim, ...]) -> Any:
+def _column_major(context: Context, places: SymbolicTensor, sizes: tuple[Dim, ...]) -> Any:
     """Flat positions in row-major order as those in column-major order."""
     result: Any = None
     for axis in range(len(sizes)):
@@ -109,7 +109,7 @@ def _column_major(context: Context, places: Traced, sizes: tuple[Dim, ...]) -> A
 
 @onnx("AveragePool")
 def average_pool(
-    context: Context, X: Traced, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
+    context: Context, X: SymbolicTensor, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
     dilations: Any = None, kernel_shape: Any, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
     """AveragePool-7..22(X) -> Y"""
@@ -130,7 +130,7 @@ def average_pool(
     spatial = [size for size in X.shape[2:] if isinstance(size, int)]
     if len(spatial) < X.ndim - 2:
         raise Unsupported("dilations or wide padding along an axis of symbolic size")
-    require_table(*spatial)
+    check_table_size(*spatial)
     ones = np.ones((1, 1, *spatial))
     if count_include_pad:
         before, after = zip(*padded, strict=True)
@@ -141,7 +141,12 @@ def average_pool(
 
 
 def _summed(
-    x: Traced, kernel: tuple[int, ...], stride: tuple[int, ...], pads: Padding, dilation: tuple[int, ...], ceil: bool
+    x: SymbolicTensor,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    pads: Padding,
+    dilation: tuple[int, ...],
+    ceil: bool,
 ) -> tuple[Any, Padding]:
     """The sums of windows, and the padding under which the last one fits."""
     reach = []
@@ -159,7 +164,7 @@ def _convolved(x: Any, kernel: tuple[int, ...], stride: Any, pads: Padding, dila
     """A convolution of each channel with ones."""
     n, c = x.shape[:2]
     planes = shaping.reshape(x, shape=(n * c, 1, *x.shape[2:]))
-    require_table(*kernel)
+    check_table_size(*kernel)
     ones = np.ones((1, 1, *kernel), x.dtype)
     sums = convolution.conv(planes, ones, stride=stride, padding=pads, dilation=dilation, groups=1)
     return shaping.reshape(sums, shape=(n, c, *sums.shape[2:]))
@@ -167,7 +172,7 @@ def _convolved(x: Any, kernel: tuple[int, ...], stride: Any, pads: Padding, dila
 
 @onnx("LpPool")
 def lp_pool(
-    context: Context, X: Traced, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Any = None,
+    context: Context, X: SymbolicTensor, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Any = None,
     kernel_shape: Any, p: int = 2, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
     """LpPool-2..22(X) -> Y"""
@@ -182,26 +187,26 @@ def lp_pool(
     return elementwise.pow(total, np.asarray(1.0 / p).astype(X.dtype))
 
 
-def _spatial(x: Traced) -> tuple[int, ...]:
+def _spatial(x: SymbolicTensor) -> tuple[int, ...]:
     if x.ndim < 3:
         raise ShapeError(f"needed spatial dimensions after (batch, channels), given {x.value.type}")
     return tuple(range(2, x.ndim))
 
 
 @onnx("GlobalAveragePool")
-def global_average_pool(context: Context, X: Traced) -> Any:
+def global_average_pool(context: Context, X: SymbolicTensor) -> Any:
     """GlobalAveragePool-1..22(X) -> Y"""
     return reduction.reduce_mean(X, axes=_spatial(X), keepdims=True)
 
 
 @onnx("GlobalMaxPool")
-def global_max_pool(context: Context, X: Traced) -> Any:
+def global_max_pool(context: Context, X: SymbolicTensor) -> Any:
     """GlobalMaxPool-1..22(X) -> Y"""
     return reduction.reduce_max(X, axes=_spatial(X), keepdims=True)
 
 
 @onnx("GlobalLpPool")
-def global_lp_pool(context: Context, X: Traced, *, p: int = 2) -> Any:
+def global_lp_pool(context: Context, X: SymbolicTensor, *, p: int = 2) -> Any:
     """GlobalLpPool-2..22(X) -> Y"""
     power = np.asarray(float(p)).astype(X.dtype)
     total = reduction.reduce_sum(elementwise.pow(elementwise.abs(X), power), axes=_spatial(X), keepdims=True)
@@ -210,11 +215,12 @@ def global_lp_pool(context: Context, X: Traced, *, p: int = 2) -> Any:
 
 @onnx("MaxUnpool", values=("output_shape",))
 def max_unpool(
-    context: Context, X: Traced, I: Traced, output_shape: Any = None, *, kernel_shape: Any, pads: Any = None,
+    context: Context, X: SymbolicTensor, I: SymbolicTensor, output_shape: Any = None, *, kernel_shape: Any,
+    pads: Any = None,
     strides: Any = None,
 ) -> Any:  # fmt: skip
     """MaxUnpool-9..22(X, I, output_shape?) -> output"""
     given = {"kernel_shape": kernel_shape, "pads": pads, "strides": strides}
     options = {name: tuple(sizes) for name, sizes in given.items() if sizes is not None}
     types = () if context.declared()[0] else unknown_shape(context, X, X.ndim)
-    return context.by_value("MaxUnpool", X, I, output_shape, types=types, **options)
+    return context.runtime_shaped("MaxUnpool", X, I, output_shape, types=types, **options)

@@ -11,7 +11,7 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, FLOAT64, INT32, is_floating
 from ....runtime.ops import elementwise, linear, reduction, rounding, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ..model import protos
 from .casting import converted
 from .context import Context
@@ -21,7 +21,7 @@ from .table import cast, onnx
 UINT8 = np.dtype(np.uint8)
 
 
-def aligned(scale: Traced, x: Traced, axis: int, block_size: int) -> Any:
+def aligned(scale: SymbolicTensor, x: SymbolicTensor, axis: int, block_size: int) -> Any:
     """A scale or zero point in a shape that broadcasts to `x`: one, one along an axis, or one per block of it."""
     if scale.ndim == 0 or scale.shape == (1,):
         return shaping.reshape(scale, shape=()) if scale.ndim else scale
@@ -43,7 +43,7 @@ def aligned(scale: Traced, x: Traced, axis: int, block_size: int) -> Any:
     return scale
 
 
-def quantized(x: Traced, scale: Any, zero_point: Any, dtype: np.dtype[Any], *, saturate: bool = True) -> Any:
+def quantized(x: SymbolicTensor, scale: Any, zero_point: Any, dtype: np.dtype[Any], *, saturate: bool = True) -> Any:
     """round(x / scale) + zero_point, saturated to an integer dtype; to a float dtype, x / scale."""
     scaled = elementwise.div(x, cast(scale, x.dtype))
     if "float" in dtype.name:
@@ -65,7 +65,8 @@ def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 @onnx("QuantizeLinear")
 def quantize_linear(
-    context: Context, x: Traced, y_scale: Traced, y_zero_point: Traced | None = None, *, axis: int = 1,
+    context: Context, x: SymbolicTensor, y_scale: SymbolicTensor, y_zero_point: SymbolicTensor | None = None, *,
+    axis: int = 1,
     block_size: int = 0, output_dtype: int = 0, precision: int = 0, saturate: int = 1,
 ) -> Any:  # fmt: skip
     """QuantizeLinear-10..28(x, y_scale, y_zero_point?) -> y"""
@@ -81,7 +82,8 @@ def quantize_linear(
 
 @onnx("DequantizeLinear")
 def dequantize_linear(
-    context: Context, x: Traced, x_scale: Traced, x_zero_point: Traced | None = None, *, axis: int = 1,
+    context: Context, x: SymbolicTensor, x_scale: SymbolicTensor, x_zero_point: SymbolicTensor | None = None, *,
+    axis: int = 1,
     block_size: int = 0, output_dtype: int = 0,
 ) -> Any:  # fmt: skip
     """DequantizeLinear-10..28(x, x_scale, x_zero_point?) -> y"""
@@ -97,7 +99,7 @@ def dequantize_linear(
 
 
 @onnx("DynamicQuantizeLinear")
-def dynamic_quantize_linear(context: Context, x: Traced) -> Any:
+def dynamic_quantize_linear(context: Context, x: SymbolicTensor) -> Any:
     """DynamicQuantizeLinear-11(x) -> y, y_scale, y_zero_point"""
     zero = np.zeros((), x.dtype)
     low = elementwise.minimum(reduction.reduce_min(x), zero)
@@ -108,7 +110,7 @@ def dynamic_quantize_linear(context: Context, x: Traced) -> Any:
     return quantized(x, scale, point, UINT8), scale, point
 
 
-def _centred(x: Traced, zero_point: Any, axis: int | None = None) -> Any:
+def _centred(x: SymbolicTensor, zero_point: Any, axis: int | None = None) -> Any:
     """`x` without its zero point, in int32; a vector of zero points goes along `axis`."""
     wide = cast(x, INT32)
     if zero_point is None:
@@ -127,7 +129,11 @@ def _product(a: Any, b: Any) -> Any:
 
 @onnx("MatMulInteger")
 def matmul_integer(
-    context: Context, A: Traced, B: Traced, a_zero_point: Traced | None = None, b_zero_point: Traced | None = None
+    context: Context,
+    A: SymbolicTensor,
+    B: SymbolicTensor,
+    a_zero_point: SymbolicTensor | None = None,
+    b_zero_point: SymbolicTensor | None = None,
 ) -> Any:
     """MatMulInteger-10(A, B, a_zero_point?, b_zero_point?) -> Y"""
     return _product(_centred(A, a_zero_point, -2 if A.ndim > 1 else None), _centred(B, b_zero_point, -1))
@@ -135,8 +141,9 @@ def matmul_integer(
 
 @onnx("QLinearMatMul")
 def qlinear_matmul(
-    context: Context, a: Traced, a_scale: Traced, a_zero_point: Traced, b: Traced, b_scale: Traced,
-    b_zero_point: Traced, y_scale: Traced, y_zero_point: Traced,
+    context: Context, a: SymbolicTensor, a_scale: SymbolicTensor, a_zero_point: SymbolicTensor, b: SymbolicTensor,
+    b_scale: SymbolicTensor,
+    b_zero_point: SymbolicTensor, y_scale: SymbolicTensor, y_zero_point: SymbolicTensor,
 ) -> Any:  # fmt: skip
     """QLinearMatMul-10..21(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point) -> y"""
     total = _product(_centred(a, a_zero_point, -2), _centred(b, b_zero_point, -1))
@@ -144,7 +151,7 @@ def qlinear_matmul(
     return quantized(cast(total, FLOAT32) * scale, np.ones((), np.float32), y_zero_point, y_zero_point.dtype)
 
 
-def _rowwise(scale: Traced, rank: int) -> Any:
+def _rowwise(scale: SymbolicTensor, rank: int) -> Any:
     """A scale per row as a column."""
     if scale.ndim == 1 and scale.shape != (1,) and rank > 1:
         return shaping.reshape(scale, shape=(scale.shape[0], 1))
@@ -153,7 +160,8 @@ def _rowwise(scale: Traced, rank: int) -> Any:
 
 @onnx("ConvInteger")
 def conv_integer(
-    context: Context, x: Traced, w: Traced, x_zero_point: Traced | None = None, w_zero_point: Traced | None = None,
+    context: Context, x: SymbolicTensor, w: SymbolicTensor, x_zero_point: SymbolicTensor | None = None,
+    w_zero_point: SymbolicTensor | None = None,
     *, auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1, kernel_shape: Any = None, pads: Any = None,
     strides: Any = None,
 ) -> Any:  # fmt: skip
@@ -165,8 +173,10 @@ def conv_integer(
 
 @onnx("QLinearConv")
 def qlinear_conv(
-    context: Context, x: Traced, x_scale: Traced, x_zero_point: Traced, w: Traced, w_scale: Traced,
-    w_zero_point: Traced, y_scale: Traced, y_zero_point: Traced, B: Traced | None = None, *,
+    context: Context, x: SymbolicTensor, x_scale: SymbolicTensor, x_zero_point: SymbolicTensor, w: SymbolicTensor,
+    w_scale: SymbolicTensor,
+    w_zero_point: SymbolicTensor, y_scale: SymbolicTensor, y_zero_point: SymbolicTensor,
+    B: SymbolicTensor | None = None, *,
     auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1, kernel_shape: Any = None, pads: Any = None,
     strides: Any = None,
 ) -> Any:  # fmt: skip

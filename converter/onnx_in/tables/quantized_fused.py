@@ -11,7 +11,7 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, INT32, is_floating
 from ....runtime.ops import activation, comparison, elementwise, linear, reduction, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
 from .fused import DOMAIN
@@ -47,7 +47,8 @@ def _whole(y: Any, scale: Any, zero: Any, dtype: Any) -> Any:
 
 def _enter_pair(operator: str, combine: Callable[[Any, Any], Any]) -> None:
     def function(
-        context: Context, A: Traced, A_scale: Traced, A_zero_point: Any = None, B: Any = None, B_scale: Any = None,
+        context: Context, A: SymbolicTensor, A_scale: SymbolicTensor, A_zero_point: Any = None, B: Any = None,
+        B_scale: Any = None,
         B_zero_point: Any = None, C_scale: Any = None, C_zero_point: Any = None,
     ) -> Any:  # fmt: skip
         c = combine(_real(A, A_scale, A_zero_point), _real(B, B_scale, B_zero_point))
@@ -64,7 +65,7 @@ _enter_pair("QLinearMul", elementwise.mul)
 
 @onnx("QLinearSigmoid", domain=DOMAIN)
 def qlinear_sigmoid(
-    context: Context, X: Traced, X_scale: Traced, X_zero_point: Any = None, Y_scale: Any = None,
+    context: Context, X: SymbolicTensor, X_scale: SymbolicTensor, X_zero_point: Any = None, Y_scale: Any = None,
     Y_zero_point: Any = None,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearSigmoid-1(X, X_scale, X_zero_point?, Y_scale, Y_zero_point?) -> Y"""
@@ -73,7 +74,7 @@ def qlinear_sigmoid(
 
 @onnx("QLinearLeakyRelu", domain=DOMAIN)
 def qlinear_leaky_relu(
-    context: Context, X: Traced, X_scale: Traced, X_zero_point: Any = None, Y_scale: Any = None,
+    context: Context, X: SymbolicTensor, X_scale: SymbolicTensor, X_zero_point: Any = None, Y_scale: Any = None,
     Y_zero_point: Any = None, *, alpha: float = 0.01,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearLeakyRelu-1(X, X_scale, X_zero_point?, Y_scale, Y_zero_point?) -> Y"""
@@ -84,7 +85,7 @@ def qlinear_leaky_relu(
 
 @onnx("QLinearSoftmax", domain=DOMAIN)
 def qlinear_softmax(
-    context: Context, X: Traced, X_scale: Traced, x_zero_point: Any = None, y_scale: Any = None,
+    context: Context, X: SymbolicTensor, X_scale: SymbolicTensor, x_zero_point: Any = None, y_scale: Any = None,
     y_zero_point: Any = None, *, axis: int = -1, opset: int,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearSoftmax-1(X, X_scale, x_zero_point?, y_scale, y_zero_point) -> Y"""
@@ -113,7 +114,8 @@ def _channels(x: Any, last: int, *, back: bool = False) -> Any:
 
 @onnx("QLinearGlobalAveragePool", domain=DOMAIN)
 def qlinear_global_average_pool(
-    context: Context, X: Traced, x_scale: Traced, x_zero_point: Traced, y_scale: Traced, y_zero_point: Traced, *,
+    context: Context, X: SymbolicTensor, x_scale: SymbolicTensor, x_zero_point: SymbolicTensor, y_scale: SymbolicTensor,
+    y_zero_point: SymbolicTensor, *,
     channels_last: int = 0,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearGlobalAveragePool-1(X, x_scale, x_zero_point, y_scale, y_zero_point) -> Y"""
@@ -124,7 +126,7 @@ def qlinear_global_average_pool(
 
 @onnx("QLinearAveragePool", domain=DOMAIN)
 def qlinear_average_pool(
-    context: Context, X: Traced, x_scale: Traced, x_zero_point: Any = None, y_scale: Any = None,
+    context: Context, X: SymbolicTensor, x_scale: SymbolicTensor, x_zero_point: Any = None, y_scale: Any = None,
     y_zero_point: Any = None, *, channels_last: int = 0, kernel_shape: Any, **window: Any,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearAveragePool-1(X, x_scale, x_zero_point?, y_scale, y_zero_point?) -> Y"""
@@ -137,8 +139,9 @@ def qlinear_average_pool(
 
 @onnx("QLinearWhere", domain=DOMAIN)
 def qlinear_where(
-    context: Context, condition: Traced, X: Traced, x_scale: Traced, x_zero_point: Traced, Y: Traced, y_scale: Traced,
-    y_zero_point: Traced, z_scale: Traced, z_zero_point: Traced,
+    context: Context, condition: SymbolicTensor, X: SymbolicTensor, x_scale: SymbolicTensor,
+    x_zero_point: SymbolicTensor, Y: SymbolicTensor, y_scale: SymbolicTensor,
+    y_zero_point: SymbolicTensor, z_scale: SymbolicTensor, z_zero_point: SymbolicTensor,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearWhere-1(condition, X, x_scale, x_zero_point, Y, y_scale, ..., z_zero_point) -> Z"""
     z = elementwise.where(condition, _real(X, x_scale, x_zero_point), _real(Y, y_scale, y_zero_point))
@@ -146,7 +149,9 @@ def qlinear_where(
 
 
 @onnx("QLinearConcat", domain=DOMAIN)
-def qlinear_concat(context: Context, Y_scale: Traced, Y_zero_point: Traced, *inputs: Traced, axis: int) -> Any:
+def qlinear_concat(
+    context: Context, Y_scale: SymbolicTensor, Y_zero_point: SymbolicTensor, *inputs: SymbolicTensor, axis: int
+) -> Any:
     """com.microsoft.QLinearConcat-1(Y_scale, Y_zero_point, *(X, X_scale, X_zero_point)) -> Y"""
     if not inputs or len(inputs) % 3:
         raise ShapeError(f"needed a tensor, a scale and a zero point of each, given {len(inputs)} tensors")
@@ -157,8 +162,9 @@ def qlinear_concat(context: Context, Y_scale: Traced, Y_zero_point: Traced, *inp
 
 @onnx("QGemm", domain=DOMAIN)
 def qgemm(
-    context: Context, A: Traced, a_scale: Traced, a_zero_point: Traced, B: Traced, b_scale: Traced,
-    b_zero_point: Traced, C: Any = None, y_scale: Any = None, y_zero_point: Any = None, *, alpha: float = 1.0,
+    context: Context, A: SymbolicTensor, a_scale: SymbolicTensor, a_zero_point: SymbolicTensor, B: SymbolicTensor,
+    b_scale: SymbolicTensor,
+    b_zero_point: SymbolicTensor, C: Any = None, y_scale: Any = None, y_zero_point: Any = None, *, alpha: float = 1.0,
     transA: int = 0, transB: int = 0,
 ) -> Any:  # fmt: skip
     """com.microsoft.QGemm-1(A, a_scale, a_zero_point, B, b_scale, b_zero_point, C?, y_scale?, y_zero_point?) -> Y"""
@@ -178,7 +184,8 @@ def qgemm(
 
 @onnx("MatMulIntegerToFloat", domain=DOMAIN)
 def matmul_integer_to_float(
-    context: Context, A: Traced, B: Traced, a_scale: Traced, b_scale: Traced, a_zero_point: Any = None,
+    context: Context, A: SymbolicTensor, B: SymbolicTensor, a_scale: SymbolicTensor, b_scale: SymbolicTensor,
+    a_zero_point: Any = None,
     b_zero_point: Any = None, bias: Any = None,
 ) -> Any:  # fmt: skip
     """com.microsoft.MatMulIntegerToFloat-1(A, B, a_scale, b_scale, a_zero_point?, b_zero_point?, bias?) -> Y"""
@@ -188,7 +195,12 @@ def matmul_integer_to_float(
 
 @onnx("DynamicQuantizeMatMul", domain=DOMAIN)
 def dynamic_quantize_matmul(
-    context: Context, A: Traced, B: Traced, b_scale: Traced, b_zero_point: Any = None, bias: Any = None
+    context: Context,
+    A: SymbolicTensor,
+    B: SymbolicTensor,
+    b_scale: SymbolicTensor,
+    b_zero_point: Any = None,
+    bias: Any = None,
 ) -> Any:
     """com.microsoft.DynamicQuantizeMatMul-1(A, B, b_scale, b_zero_point?, bias?) -> Y: A is quantized first"""
     whole, scale, zero = dynamic_quantize_linear(context, A)
@@ -197,7 +209,7 @@ def dynamic_quantize_matmul(
 
 @onnx("QuantizeLinear", domain=DOMAIN)
 def microsoft_quantize_linear(
-    context: Context, x: Traced, y_scale: Traced, y_zero_point: Any = None, *, axis: int = 1
+    context: Context, x: SymbolicTensor, y_scale: SymbolicTensor, y_zero_point: Any = None, *, axis: int = 1
 ) -> Any:
     """com.microsoft.QuantizeLinear-1(x, y_scale, y_zero_point?) -> y"""
     return quantize_linear(context, x, y_scale, y_zero_point, axis=axis)
@@ -205,7 +217,7 @@ def microsoft_quantize_linear(
 
 @onnx("DequantizeLinear", domain=DOMAIN)
 def microsoft_dequantize_linear(
-    context: Context, x: Traced, x_scale: Traced, x_zero_point: Any = None, *, axis: int = 1
+    context: Context, x: SymbolicTensor, x_scale: SymbolicTensor, x_zero_point: Any = None, *, axis: int = 1
 ) -> Any:
     """com.microsoft.DequantizeLinear-1(x, x_scale, x_zero_point?) -> y"""
     return dequantize_linear(context, x, x_scale, x_zero_point, axis=axis)
@@ -213,7 +225,8 @@ def microsoft_dequantize_linear(
 
 @onnx("MatMulNBits", domain=DOMAIN)
 def matmul_nbits(
-    context: Context, A: Traced, B: Traced, scales: Traced, zero_points: Any = None, g_idx: Any = None,
+    context: Context, A: SymbolicTensor, B: SymbolicTensor, scales: SymbolicTensor, zero_points: Any = None,
+    g_idx: Any = None,
     bias: Any = None, *, K: int, N: int, accuracy_level: int = 0, bits: int = 4, block_size: int,
     weight_prepacked: int = 0,
 ) -> Any:  # fmt: skip

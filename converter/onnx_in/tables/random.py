@@ -8,7 +8,7 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ops import elementwise, random, shaping, sorting
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ..model import protos
 from .context import Context
 from .table import cast, onnx
@@ -58,15 +58,15 @@ def random_normal_like(
 
 
 @onnx("Bernoulli", folds=False)
-def bernoulli(context: Context, input: Traced, *, dtype: int | None = None, seed: float | None = None) -> Any:
+def bernoulli(context: Context, input: SymbolicTensor, *, dtype: int | None = None, seed: float | None = None) -> Any:
     """Bernoulli-15..22(input) -> output"""
-    drawn = random.bernoulli_each(input)
-    return cast(drawn, input.dtype if dtype is None else protos.dtype_of(dtype, "Bernoulli"))
+    sampled = random.bernoulli_each(input)
+    return cast(sampled, input.dtype if dtype is None else protos.dtype_of(dtype, "Bernoulli"))
 
 
 @onnx("Multinomial", folds=False)
 def multinomial(
-    context: Context, input: Traced, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
+    context: Context, input: SymbolicTensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
 ) -> Any:
     """Multinomial-7..22(input) -> output: classes (batch, samples), by logarithms of unnormalized probabilities"""
     if input.ndim != 2:

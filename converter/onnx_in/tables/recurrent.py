@@ -14,7 +14,7 @@ from ....runtime.ops import comparison, elementwise, linear, rectifier, shaping,
 from ....runtime.ops.gru import gru as gru_layer
 from ....runtime.ops.lstm import lstm as lstm_layer
 from ....runtime.ops.rnn import rnn as rnn_layer
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
 from .table import cast, onnx, require_few
@@ -27,7 +27,9 @@ ORDER = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}  # gates of ONNX i
 class _Layer:
     """One layer: what its directions share."""
 
-    def __init__(self, context: Context, kind: str, x: Traced, direction: str, hidden: Dim, layout: int) -> None:
+    def __init__(
+        self, context: Context, kind: str, x: SymbolicTensor, direction: str, hidden: Dim, layout: int
+    ) -> None:
         if direction not in ("forward", "reverse", "bidirectional"):
             raise ShapeError(f"direction must be forward, reverse or bidirectional, given {direction!r}")
         self.context = context
@@ -38,14 +40,14 @@ class _Layer:
         self.hidden = hidden
         self.gates = len(ORDER[kind])
 
-    def part(self, x: Traced | None, number: int) -> Any:
+    def part(self, x: SymbolicTensor | None, number: int) -> Any:
         """The part of a direction of an operand (directions, ...)."""
         if x is None:
             return None
         row = slicing.slice(x, starts=(number,), stops=(number + 1,), steps=(1,), axes=(0,))
         return shaping.reshape(row, shape=tuple(x.shape[1:]))
 
-    def state(self, initial: Traced | None, number: int) -> Any:
+    def state(self, initial: SymbolicTensor | None, number: int) -> Any:
         """The initial state of a direction, (batch, hidden)."""
         if initial is None:
             return self.context.full((self.x.shape[1], self.hidden), 0, self.x.dtype)
@@ -162,7 +164,7 @@ def _gates(total: Any, count: int, hidden: Dim) -> list[Any]:
     ]
 
 
-def _hidden(hidden_size: int | None, r: Traced) -> Dim:
+def _hidden(hidden_size: int | None, r: SymbolicTensor) -> Dim:
     """The size of the state, which the weights tell too."""
     if r.ndim != 3 or (hidden_size is not None and isinstance(r.shape[2], int) and r.shape[2] != hidden_size):
         raise ShapeError(f"hidden_size is {hidden_size}, the weight R is {r.value.type}")
@@ -171,8 +173,9 @@ def _hidden(hidden_size: int | None, r: Traced) -> Dim:
 
 @onnx("RNN")
 def rnn(
-    context: Context, X: Traced, W: Traced, R: Traced, B: Traced | None = None, sequence_lens: Traced | None = None,
-    initial_h: Traced | None = None, *, activation_alpha: Any = None, activation_beta: Any = None,
+    context: Context, X: SymbolicTensor, W: SymbolicTensor, R: SymbolicTensor, B: SymbolicTensor | None = None,
+    sequence_lens: SymbolicTensor | None = None,
+    initial_h: SymbolicTensor | None = None, *, activation_alpha: Any = None, activation_beta: Any = None,
     activations: Any = None, clip: float | None = None, direction: str = "forward", hidden_size: int | None = None,
     layout: int = 0,
 ) -> Any:  # fmt: skip
@@ -201,8 +204,9 @@ def rnn(
 
 @onnx("GRU")
 def gru(
-    context: Context, X: Traced, W: Traced, R: Traced, B: Traced | None = None, sequence_lens: Traced | None = None,
-    initial_h: Traced | None = None, *, activation_alpha: Any = None, activation_beta: Any = None,
+    context: Context, X: SymbolicTensor, W: SymbolicTensor, R: SymbolicTensor, B: SymbolicTensor | None = None,
+    sequence_lens: SymbolicTensor | None = None,
+    initial_h: SymbolicTensor | None = None, *, activation_alpha: Any = None, activation_beta: Any = None,
     activations: Any = None, clip: float | None = None, direction: str = "forward", hidden_size: int | None = None,
     layout: int = 0, linear_before_reset: int = 0,
 ) -> Any:  # fmt: skip
@@ -249,8 +253,10 @@ def _gru_step(layer: _Layer, w: Any, r: Any, b_ih: Any, b_hh: Any, functions: li
 
 @onnx("LSTM")
 def lstm(
-    context: Context, X: Traced, W: Traced, R: Traced, B: Traced | None = None, sequence_lens: Traced | None = None,
-    initial_h: Traced | None = None, initial_c: Traced | None = None, P: Traced | None = None, *,
+    context: Context, X: SymbolicTensor, W: SymbolicTensor, R: SymbolicTensor, B: SymbolicTensor | None = None,
+    sequence_lens: SymbolicTensor | None = None,
+    initial_h: SymbolicTensor | None = None, initial_c: SymbolicTensor | None = None, P: SymbolicTensor | None = None,
+    *,
     activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None, clip: float | None = None,
     direction: str = "forward", hidden_size: int | None = None, input_forget: int = 0, layout: int = 0,
 ) -> Any:  # fmt: skip

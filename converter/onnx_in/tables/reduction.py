@@ -7,7 +7,7 @@ from typing import Any
 from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import shaping, sorting
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .context import Context
 from .shaping import length_of, unknown_shape
 from .table import onnx
@@ -15,12 +15,12 @@ from .table import onnx
 
 def _enter(name: str) -> None:
     def reduce(
-        context: Context, data: Traced, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        context: Context, data: SymbolicTensor, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Any:
         count = length_of(axes)
         rank = data.ndim if keepdims else data.ndim - count if isinstance(count, int) and count else None
         types = () if context.declared()[0] is not None else unknown_shape(context, data, rank)
-        return context.by_value(
+        return context.runtime_shaped(
             name, data, axes, types=types, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes
         )
 
@@ -36,7 +36,9 @@ for _name in (
 
 
 def _enter_arg(name: str, op: Any) -> None:
-    def find(context: Context, data: Traced, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+    def find(
+        context: Context, data: SymbolicTensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+    ) -> Any:
         at = normalize_axis(axis, data.ndim)
         if not select_last_index:
             return op(data, axis=at, keepdims=bool(keepdims))
@@ -53,7 +55,14 @@ _enter_arg("ArgMin", sorting.argmin)
 
 @onnx("TopK", values=("K", "k"))
 def topk(
-    context: Context, X: Traced, K: Any = None, *, axis: int = -1, largest: int = 1, sorted: int = 1, k: Any = None
+    context: Context,
+    X: SymbolicTensor,
+    K: Any = None,
+    *,
+    axis: int = -1,
+    largest: int = 1,
+    sorted: int = 1,
+    k: Any = None,
 ) -> Any:
     """TopK-1..24(X, K) -> Values, Indices"""
     types: tuple[Type | None, ...] = ()
@@ -62,16 +71,16 @@ def topk(
         assert values is not None, "the rank is known"
         types = values, values.with_dtype(INT64)
     count = K if K is not None else k
-    return context.by_value("TopK", X, count, types=types, axis=axis, largest=largest, sorted=sorted)
+    return context.runtime_shaped("TopK", X, count, types=types, axis=axis, largest=largest, sorted=sorted)
 
 
 @onnx("CumSum", values=("axis",))
-def cumsum(context: Context, x: Traced, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+def cumsum(context: Context, x: SymbolicTensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
     """CumSum-11..14(x, axis) -> y"""
-    return context.by_value("CumSum", x, axis, types=(x.value.type,), exclusive=exclusive, reverse=reverse)
+    return context.runtime_shaped("CumSum", x, axis, types=(x.value.type,), exclusive=exclusive, reverse=reverse)
 
 
 @onnx("CumProd", values=("axis",))
-def cumprod(context: Context, x: Traced, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+def cumprod(context: Context, x: SymbolicTensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
     """CumProd-26(x, axis) -> y"""
-    return context.by_value("CumProd", x, axis, types=(x.value.type,), exclusive=exclusive, reverse=reverse)
+    return context.runtime_shaped("CumProd", x, axis, types=(x.value.type,), exclusive=exclusive, reverse=reverse)

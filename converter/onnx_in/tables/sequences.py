@@ -8,12 +8,12 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, INT64, Type
-from ....runtime.onnx_functions import get_recipe
+from ....runtime.onnx_functions import get_onnx_function
 from ....runtime.onnx_functions.shaping import split as split_into
 from ....runtime.ops import comparison, elementwise, guard, indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.ops.higher_order.by_value import by_value
-from ....runtime.tracing import Traced
+from ....runtime.ops.higher_order.runtime_shaped import runtime_shaped
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model.values import Known, Optional, Pieces, Sequence, known
 from .context import Context
@@ -60,7 +60,7 @@ def sequence_at(context: Context, input_sequence: Any, position: Any) -> Any:
     if isinstance(pieces := _inner(input_sequence), Pieces):
         return _piece(context, pieces, position)
     items = _sequence(input_sequence)
-    if isinstance(position, Traced) and all(isinstance(x, Traced | Known) for x in items):
+    if isinstance(position, SymbolicTensor) and all(isinstance(x, SymbolicTensor | Known) for x in items):
         return _one_of(context, items, position)
     at = _position(position, "position")
     if not -len(items) <= at < len(items):
@@ -96,7 +96,9 @@ def sequence_length(context: Context, input_sequence: Any) -> Any:
 
 
 @onnx("SplitToSequence", values=("split",), folds=False)
-def split_to_sequence(context: Context, input: Traced, split: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any:
+def split_to_sequence(
+    context: Context, input: SymbolicTensor, split: Any = None, *, axis: int = 0, keepdims: int = 1
+) -> Any:
     """SplitToSequence-11..24(input, split?) -> output_sequence
 
     Without `keepdims`, pieces of 1 lose the axis; in ONNX Runtime, which needs them then, where one size is given too.
@@ -125,7 +127,7 @@ def split_to_sequence(context: Context, input: Traced, split: Any = None, *, axi
     return Sequence(parts)
 
 
-def _of_sizes(context: Context, x: Traced, split: Any, at: int) -> tuple[Any, ...]:
+def _of_sizes(context: Context, x: SymbolicTensor, split: Any, at: int) -> tuple[Any, ...]:
     """Pieces of the sizes in a vector, which may be known only when the program runs."""
     count = split.shape[0]
     if not isinstance(count, int):
@@ -138,7 +140,7 @@ def _of_sizes(context: Context, x: Traced, split: Any, at: int) -> tuple[Any, ..
     types = tuple(
         (None, tuple(map(_written, (*x.shape[:at], context.fresh(), *x.shape[at + 1 :])))) for _ in range(count)
     )
-    parts = by_value(x, context.tensor(split), operator="Split", options=(("axis", at),), types=types)
+    parts = runtime_shaped(x, context.tensor(split), operator="Split", options=(("axis", at),), types=types)
     return parts if isinstance(parts, tuple) else (parts,)
 
 
@@ -152,10 +154,10 @@ def _count(context: Context, pieces: Pieces) -> Any:
     size = context.full((), pieces.data.shape[pieces.axis], INT64)
     each = _integer(pieces.size)
     one = np.asarray(1, INT64)
-    return get_recipe("Div").function(size + each - one, each)
+    return get_onnx_function("Div").function(size + each - one, each)
 
 
-def _one_of(context: Context, items: tuple[Any, ...], position: Traced) -> Any:
+def _one_of(context: Context, items: tuple[Any, ...], position: SymbolicTensor) -> Any:
     """The item at a position that is known only when the program runs, of items that are alike."""
     tensors = [context.tensor(item) for item in items]
     if len({x.value.type for x in tensors}) != 1:
@@ -189,7 +191,7 @@ def _piece(context: Context, pieces: Pieces, position: Any) -> Any:
     bounds = (shaping.reshape(bound, shape=(1,)) for bound in (first, last))
     length = 1 if isinstance(pieces.size, int) and pieces.size == 1 else context.fresh()
     type = Type(data.dtype, (*data.shape[:axis], length, *data.shape[axis + 1 :]))
-    part = context.by_value("Slice", data, *bounds, known([axis], np.int64), None, types=(type,))
+    part = context.runtime_shaped("Slice", data, *bounds, known([axis], np.int64), None, types=(type,))
     return part if pieces.keepdims else shaping.reshape(part, shape=(*data.shape[:axis], *data.shape[axis + 1 :]))
 
 

@@ -12,7 +12,7 @@ from ....runtime.ir.types import INT64, Type
 from ....runtime.onnx_functions.shaping import END, normalized
 from ....runtime.ops import comparison, creation, elementwise, indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ..model.values import Known, known, known_dims
 from .context import Context
 from .table import onnx
@@ -47,10 +47,10 @@ def size(context: Context, data: Any) -> Any:
 
 
 @onnx("Reshape", values=("shape",))
-def reshape(context: Context, data: Traced, shape: Any, *, allowzero: int = 0) -> Any:
+def reshape(context: Context, data: SymbolicTensor, shape: Any, *, allowzero: int = 0) -> Any:
     """Reshape-5..25(data, shape) -> reshaped"""
     types = unknown_shape(context, data, length_of(shape))
-    return context.by_value("Reshape", data, shape, types=_or_declared(context, types), allowzero=allowzero)
+    return context.runtime_shaped("Reshape", data, shape, types=_or_declared(context, types), allowzero=allowzero)
 
 
 def _or_declared(context: Context, types: tuple[Type | None, ...]) -> tuple[Type | None, ...]:
@@ -59,7 +59,7 @@ def _or_declared(context: Context, types: tuple[Type | None, ...]) -> tuple[Type
 
 
 @onnx("Flatten")
-def flatten(context: Context, input: Traced, *, axis: int = 1) -> Any:
+def flatten(context: Context, input: SymbolicTensor, *, axis: int = 1) -> Any:
     """Flatten-1..25(input) -> output"""
     if not -input.ndim <= axis <= input.ndim:
         raise ShapeError(f"axis {axis} is out of range for {input.ndim} dimensions")
@@ -68,47 +68,53 @@ def flatten(context: Context, input: Traced, *, axis: int = 1) -> Any:
 
 
 @onnx("Squeeze", values=("axes",))
-def squeeze(context: Context, data: Traced, axes: Any = None) -> Any:
+def squeeze(context: Context, data: SymbolicTensor, axes: Any = None) -> Any:
     """Squeeze-1..25(data, axes?) -> squeezed"""
     count = length_of(axes)
     rank = data.ndim - count if isinstance(count, int) else None
-    return context.by_value("Squeeze", data, axes, types=_or_declared(context, unknown_shape(context, data, rank)))
+    return context.runtime_shaped(
+        "Squeeze", data, axes, types=_or_declared(context, unknown_shape(context, data, rank))
+    )
 
 
 @onnx("Unsqueeze", values=("axes",))
-def unsqueeze(context: Context, data: Traced, axes: Any = None) -> Any:
+def unsqueeze(context: Context, data: SymbolicTensor, axes: Any = None) -> Any:
     """Unsqueeze-1..25(data, axes) -> expanded"""
     if axes is None:
         raise ShapeError("needed axes")
     count = length_of(axes)
     rank = data.ndim + count if isinstance(count, int) else None
-    return context.by_value("Unsqueeze", data, axes, types=_or_declared(context, unknown_shape(context, data, rank)))
+    return context.runtime_shaped(
+        "Unsqueeze", data, axes, types=_or_declared(context, unknown_shape(context, data, rank))
+    )
 
 
 @onnx("Expand", values=("shape",))
-def expand(context: Context, input: Traced, shape: Any) -> Any:
+def expand(context: Context, input: SymbolicTensor, shape: Any) -> Any:
     """Expand-8..13(input, shape) -> output"""
     count = length_of(shape)
     rank = max(input.ndim, count) if isinstance(count, int) else None
-    return context.by_value("Expand", input, shape, types=_or_declared(context, unknown_shape(context, input, rank)))
+    return context.runtime_shaped(
+        "Expand", input, shape, types=_or_declared(context, unknown_shape(context, input, rank))
+    )
 
 
 @onnx("Tile", values=("repeats",))
-def tile(context: Context, input: Traced, repeats: Any) -> Any:
+def tile(context: Context, input: SymbolicTensor, repeats: Any) -> Any:
     """Tile-6..13(input, repeats) -> output"""
     types = unknown_shape(context, input, input.ndim)
-    return context.by_value("Tile", input, repeats, types=_or_declared(context, types))
+    return context.runtime_shaped("Tile", input, repeats, types=_or_declared(context, types))
 
 
 @onnx("Transpose")
-def transpose(context: Context, data: Traced, *, perm: list[int] | None = None) -> Any:
+def transpose(context: Context, data: SymbolicTensor, *, perm: list[int] | None = None) -> Any:
     """Transpose-1..25(data) -> transposed"""
     order = tuple(reversed(range(data.ndim))) if perm is None else tuple(perm)
     return shaping.transpose(data, permutation=order)
 
 
 @onnx("Concat")
-def concat(context: Context, *inputs: Traced, axis: int) -> Any:
+def concat(context: Context, *inputs: SymbolicTensor, axis: int) -> Any:
     """Concat-4..13(*inputs) -> result"""
     if not inputs:
         raise ShapeError("needed at least one operand")
@@ -129,17 +135,19 @@ def concat(context: Context, *inputs: Traced, axis: int) -> Any:
 
 @onnx("Slice", values=("starts", "ends", "axes", "steps"))
 def slice(
-    context: Context, data: Traced, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
+    context: Context, data: SymbolicTensor, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
 ) -> Any:
     """Slice-1..13(data, starts, ends, axes?, steps?) -> output"""
     types = _or_declared(context, unknown_shape(context, data, data.ndim))
     bounds = (starts, ends, axes, steps)
     if all(x is None or (isinstance(x, Known) and x.ndim == 1) for x in bounds) and ends is not None:
         starts, ends = _within(context, data, starts, ends, axes, steps)
-    return context.by_value("Slice", data, starts, ends, axes, steps, types=types)
+    return context.runtime_shaped("Slice", data, starts, ends, axes, steps, types=types)
 
 
-def _within(context: Context, data: Traced, starts: Known, ends: Known, axes: Any, steps: Any) -> tuple[Known, Known]:
+def _within(
+    context: Context, data: SymbolicTensor, starts: Known, ends: Known, axes: Any, steps: Any
+) -> tuple[Known, Known]:
     """Bounds of a slice: fixed ends that may lie beyond a symbolic size are that size there.
 
     An end of 1 isn't (a tensor is seldom empty), nor one that the model declares to be reached, nor one that the rest
@@ -165,43 +173,43 @@ def _within(context: Context, data: Traced, starts: Known, ends: Known, axes: An
 
 
 @onnx("Split", values=("split",))
-def split(context: Context, input: Traced, split: Any = None, *, axis: int = 0, num_outputs: int = 0) -> Any:
+def split(context: Context, input: SymbolicTensor, split: Any = None, *, axis: int = 0, num_outputs: int = 0) -> Any:
     """Split-2..18(input, split?) -> *outputs"""
     if split is None or isinstance(split, Known):
         count = num_outputs or len(context.outputs)
         options: dict[str, Any] = {} if split is not None else {"num_outputs": count}
-        return context.by_value("Split", input, split, axis=axis, **options)
+        return context.runtime_shaped("Split", input, split, axis=axis, **options)
     types = tuple(unknown_shape(context, input, input.ndim)[0] for _ in context.outputs)
-    return context.by_value("Split", input, split, types=_or_declared(context, types), axis=axis)
+    return context.runtime_shaped("Split", input, split, types=_or_declared(context, types), axis=axis)
 
 
 @onnx("Pad", values=("pads", "constant_value", "axes", "value"))
 def pad(
-    context: Context, data: Traced, pads: Any = None, constant_value: Any = None, axes: Any = None, *,
+    context: Context, data: SymbolicTensor, pads: Any = None, constant_value: Any = None, axes: Any = None, *,
     mode: str = "constant", value: Any = None,
 ) -> Any:  # fmt: skip
     """Pad-2..25(data, pads, constant_value?, axes?) -> output"""
     types = _or_declared(context, unknown_shape(context, data, data.ndim))
     fill = constant_value if constant_value is not None else value
-    return context.by_value("Pad", data, pads, fill, axes, types=types, mode=mode)
+    return context.runtime_shaped("Pad", data, pads, fill, axes, types=types, mode=mode)
 
 
 @onnx("CenterCropPad", values=("shape",))
-def center_crop_pad(context: Context, input_data: Traced, shape: Any, *, axes: list[int] | None = None) -> Any:
+def center_crop_pad(context: Context, input_data: SymbolicTensor, shape: Any, *, axes: list[int] | None = None) -> Any:
     """CenterCropPad-18(input_data, shape) -> output_data"""
     types = _or_declared(context, unknown_shape(context, input_data, input_data.ndim))
     options = {} if axes is None else {"axes": tuple(axes)}
-    return context.by_value("CenterCropPad", input_data, shape, types=types, **options)
+    return context.runtime_shaped("CenterCropPad", input_data, shape, types=types, **options)
 
 
 @onnx("Trilu", values=("k",))
-def trilu(context: Context, input: Traced, k: Any = None, *, upper: int = 1) -> Any:
+def trilu(context: Context, input: SymbolicTensor, k: Any = None, *, upper: int = 1) -> Any:
     """Trilu-14(input, k?) -> output"""
-    return context.by_value("Trilu", input, k, types=(input.value.type,), upper=upper)
+    return context.runtime_shaped("Trilu", input, k, types=(input.value.type,), upper=upper)
 
 
 @onnx("DepthToSpace")
-def depth_to_space(context: Context, input: Traced, *, blocksize: int, mode: str = "DCR") -> Any:
+def depth_to_space(context: Context, input: SymbolicTensor, *, blocksize: int, mode: str = "DCR") -> Any:
     """DepthToSpace-1..28(input) -> output"""
     n, c, h, w = input.shape
     b, d = blocksize, c // blocksize**2
@@ -215,7 +223,7 @@ def depth_to_space(context: Context, input: Traced, *, blocksize: int, mode: str
 
 
 @onnx("SpaceToDepth")
-def space_to_depth(context: Context, input: Traced, *, blocksize: int, mode: str = "DCR") -> Any:
+def space_to_depth(context: Context, input: SymbolicTensor, *, blocksize: int, mode: str = "DCR") -> Any:
     """SpaceToDepth-1..28(input) -> output"""
     n, c, h, w = input.shape
     b = blocksize
@@ -227,7 +235,7 @@ def space_to_depth(context: Context, input: Traced, *, blocksize: int, mode: str
 
 @onnx("ReverseSequence")
 def reverse_sequence(
-    context: Context, input: Traced, sequence_lens: Traced, *, batch_axis: int = 1, time_axis: int = 0
+    context: Context, input: SymbolicTensor, sequence_lens: SymbolicTensor, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Any:
     """ReverseSequence-10..28(input, sequence_lens) -> Y: the first elements along time in reverse, by batch"""
     steps, batch = input.shape[time_axis], input.shape[batch_axis]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ..model.values import known
 from .context import Context
 from .shaping import unknown_shape
@@ -13,20 +13,27 @@ from .table import onnx
 
 @onnx("DFT", values=("dft_length", "axis"))
 def dft(
-    context: Context, input: Traced, dft_length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0
+    context: Context,
+    input: SymbolicTensor,
+    dft_length: Any = None,
+    axis: Any = None,
+    *,
+    inverse: int = 0,
+    onesided: int = 0,
 ) -> Any:
     """DFT-17..20(input, dft_length?, axis?) -> output"""
     if axis is None:
         axis = known(1 if context.opset < 20 else -2)
     types = () if context.declared()[0] else unknown_shape(context, input, input.ndim)
-    return context.by_value("DFT", input, dft_length, axis, types=types, inverse=inverse, onesided=onesided)
+    return context.runtime_shaped("DFT", input, dft_length, axis, types=types, inverse=inverse, onesided=onesided)
 
 
 @onnx("STFT", values=("frame_step", "frame_length"))
 def stft(
-    context: Context, signal: Traced, frame_step: Any, window: Traced | None = None, frame_length: Any = None, *,
+    context: Context, signal: SymbolicTensor, frame_step: Any, window: SymbolicTensor | None = None,
+    frame_length: Any = None, *,
     onesided: int = 1,
 ) -> Any:  # fmt: skip
     """STFT-17(signal, frame_step, window?, frame_length?) -> output"""
     types = () if context.declared()[0] else unknown_shape(context, signal, signal.ndim + 1)
-    return context.by_value("STFT", signal, frame_step, window, frame_length, types=types, onesided=onesided)
+    return context.runtime_shaped("STFT", signal, frame_step, window, frame_length, types=types, onesided=onesided)

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from ....runtime.entering import enter
 from ....runtime.ops import elementwise
-from ....runtime.tracing import Traced
+from ....runtime.registration import register
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 
 Function = Callable[..., Any]
@@ -64,15 +64,15 @@ class Translation:
         return [self.operands[min(i, len(self.operands) - 1)] for i in range(count)]
 
 
-MOST = 2**14  # steps, pieces or rows that are written one by one
+MAX_PARTS = 2**14  # steps, pieces or rows that are written one by one
 TABLE: dict[tuple[str, str], Translation] = {}
 """By domain ("" is the standard one) and operator."""
 
 
 def require_few(count: int, what: str) -> None:
     """Raise `Unsupported` if something is to be written so many times that there is no end to it."""
-    if count > MOST:
-        raise Unsupported(f"{count} {what}; at most {MOST} are put in line")
+    if count > MAX_PARTS:
+        raise Unsupported(f"{count} {what}; at most {MAX_PARTS} are put in line")
 
 
 def onnx(
@@ -100,15 +100,15 @@ def onnx(
             frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty),
             any(p.kind is p.VAR_KEYWORD for p in parameters),
         )
-        enter(TABLE, [(domain, operator) for operator in operators], translation)
+        register(TABLE, [(domain, operator) for operator in operators], translation)
         return function
 
     return registered
 
 
-def cast(x: Traced, dtype: np.dtype[Any]) -> Traced:
+def cast(x: SymbolicTensor, dtype: np.dtype[Any]) -> SymbolicTensor:
     """`x` in `dtype`; itself where it already is."""
     if x.dtype == dtype:
         return x
-    result: Traced = elementwise.cast(x, dtype=dtype)
+    result: SymbolicTensor = elementwise.cast(x, dtype=dtype)
     return result

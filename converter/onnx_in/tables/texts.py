@@ -33,7 +33,7 @@ def tf_idf_vectorizer(
     if not 1 <= min_gram_length <= max_gram_length:
         raise ConversionError("needed min_gram_length from 1 to max_gram_length")
     types = (Type(FLOAT32, (*X.shape[:-1], max(ngram_indexes) + 1)),)
-    return context.by_value(
+    return context.runtime_shaped(
         "TfIdfVectorizer", X, types=types, max_gram_length=max_gram_length, max_skip_count=max_skip_count,
         min_gram_length=min_gram_length, mode=mode, ngram_counts=tuple(ngram_counts),
         ngram_indexes=tuple(ngram_indexes), pool_int64s=tuple(pool_int64s),

@@ -9,14 +9,14 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ops import comparison, elementwise, shaping
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from .context import Context
 from .table import cast, onnx
 
 DOMAIN = "ai.onnx.preview.training"
 
 
-def _each(operands: tuple[Traced, ...], states: int, step: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
+def _each(operands: tuple[SymbolicTensor, ...], states: int, step: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
     """A step for each tensor; operands and results are grouped by role: all tensors, all gradients, all states."""
     count, rest = divmod(len(operands), 2 + states)
     if rest:
@@ -26,19 +26,20 @@ def _each(operands: tuple[Traced, ...], states: int, step: Callable[..., tuple[A
     return tuple(value for column in zip(*results, strict=True) for value in column)
 
 
-def _later(T: Traced) -> Any:
+def _later(T: SymbolicTensor) -> Any:
     """Whether this isn't the first step."""
     return comparison.greater(shaping.reshape(T, shape=()), np.zeros((), T.dtype))
 
 
 @onnx("Adagrad", domain=DOMAIN)
 def adagrad(
-    context: Context, R: Traced, T: Traced, *inputs: Traced, decay_factor: float = 0.0, epsilon: float = 0.0,
+    context: Context, R: SymbolicTensor, T: SymbolicTensor, *inputs: SymbolicTensor, decay_factor: float = 0.0,
+    epsilon: float = 0.0,
     norm_coefficient: float = 0.0,
 ) -> Any:  # fmt: skip
     """Adagrad-1(R, T, *inputs) -> *outputs"""
 
-    def step(x: Traced, g: Traced, h: Traced) -> tuple[Any, ...]:
+    def step(x: SymbolicTensor, g: SymbolicTensor, h: SymbolicTensor) -> tuple[Any, ...]:
         rate = cast(R, x.dtype) / (cast(T, x.dtype) * decay_factor + 1.0)
         g = x * norm_coefficient + g
         h = h + g * g
@@ -49,12 +50,13 @@ def adagrad(
 
 @onnx("Momentum", domain=DOMAIN)
 def momentum(
-    context: Context, R: Traced, T: Traced, *inputs: Traced, alpha: float, beta: float, mode: str,
+    context: Context, R: SymbolicTensor, T: SymbolicTensor, *inputs: SymbolicTensor, alpha: float, beta: float,
+    mode: str,
     norm_coefficient: float,
 ) -> Any:  # fmt: skip
     """Momentum-1(R, T, *inputs) -> *outputs"""
 
-    def step(x: Traced, g: Traced, v: Traced) -> tuple[Any, ...]:
+    def step(x: SymbolicTensor, g: SymbolicTensor, v: SymbolicTensor) -> tuple[Any, ...]:
         rate = cast(R, x.dtype)
         g = x * norm_coefficient + g
         weight = elementwise.where(_later(T), np.asarray(beta, x.dtype), np.ones((), x.dtype))
@@ -66,12 +68,13 @@ def momentum(
 
 @onnx("Adam", domain=DOMAIN)
 def adam(
-    context: Context, R: Traced, T: Traced, *inputs: Traced, alpha: float = 0.9, beta: float = 0.999,
+    context: Context, R: SymbolicTensor, T: SymbolicTensor, *inputs: SymbolicTensor, alpha: float = 0.9,
+    beta: float = 0.999,
     epsilon: float = 0.0, norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
 ) -> Any:  # fmt: skip
     """Adam-1(R, T, *inputs) -> *outputs"""
 
-    def step(x: Traced, g: Traced, v: Traced, h: Traced) -> tuple[Any, ...]:
+    def step(x: SymbolicTensor, g: SymbolicTensor, v: SymbolicTensor, h: SymbolicTensor) -> tuple[Any, ...]:
         g = x * norm_coefficient + g
         v = v * alpha + g * (1.0 - alpha)
         h = h * beta + g * g * (1.0 - beta)

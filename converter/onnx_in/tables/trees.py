@@ -9,7 +9,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, FLOAT64, INT64, is_floating
 from ....runtime.ops import comparison, elementwise, indexing, reduction, shaping, slicing, sorting
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model import protos
 from ..model.values import known
@@ -33,7 +33,7 @@ TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 
 @onnx("TreeEnsembleRegressor", domain=DOMAIN)
 def tree_ensemble_regressor(
-    context: Context, X: Traced, *, aggregate_function: str = "SUM", base_values: Any = (),
+    context: Context, X: SymbolicTensor, *, aggregate_function: str = "SUM", base_values: Any = (),
     base_values_as_tensor: Any = None, n_targets: int = 1, post_transform: str = "NONE", target_ids: Any = (),
     target_nodeids: Any = (), target_treeids: Any = (), target_weights: Any = (), target_weights_as_tensor: Any = None,
     **nodes: Any,
@@ -48,7 +48,7 @@ def tree_ensemble_regressor(
 
 @onnx("TreeEnsemble", domain=DOMAIN)
 def tree_ensemble(
-    context: Context, X: Traced, *, aggregate_function: int = 1, leaf_targetids: Any, leaf_weights: Any,
+    context: Context, X: SymbolicTensor, *, aggregate_function: int = 1, leaf_targetids: Any, leaf_weights: Any,
     membership_values: Any = None, n_targets: int = 1, nodes_falseleafs: Any, nodes_falsenodeids: Any,
     nodes_featureids: Any, nodes_hitrates: Any = None, nodes_missing_value_tracks_true: Any = (), nodes_modes: Any,
     nodes_splits: Any, nodes_trueleafs: Any, nodes_truenodeids: Any, post_transform: int = 0, tree_roots: Any,
@@ -71,7 +71,8 @@ def tree_ensemble(
 
 @onnx("TreeEnsembleClassifier", domain=DOMAIN)
 def tree_ensemble_classifier(
-    context: Context, X: Traced, *, base_values: Any = (), base_values_as_tensor: Any = None, class_ids: Any = (),
+    context: Context, X: SymbolicTensor, *, base_values: Any = (), base_values_as_tensor: Any = None,
+    class_ids: Any = (),
     class_nodeids: Any = (), class_treeids: Any = (), class_weights: Any = (), class_weights_as_tensor: Any = None,
     classlabels_int64s: Any = (), classlabels_strings: Any = (), post_transform: str = "NONE", **nodes: Any,
 ) -> Any:  # fmt: skip
@@ -125,7 +126,7 @@ def _of_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: st
     return chosen, slicing.concat(other, first, axis=1)
 
 
-def _regressed(context: Context, x: Traced, trees: Forest, aggregate: str, base: Any, transform: str) -> Any:
+def _regressed(context: Context, x: SymbolicTensor, trees: Forest, aggregate: str, base: Any, transform: str) -> Any:
     count = trees.weights.shape[1]
     if aggregate not in AGGREGATES:
         raise ShapeError(f"aggregate_function may be {', '.join(AGGREGATES)}, given {aggregate!r}")
@@ -149,7 +150,7 @@ def _regressed(context: Context, x: Traced, trees: Forest, aggregate: str, base:
     return after_transform(scores, transform if count > 1 or transform == "PROBIT" else "NONE")
 
 
-def _amounts(context: Context, x: Traced, trees: Forest) -> tuple[Any, Any]:
+def _amounts(context: Context, x: SymbolicTensor, trees: Forest) -> tuple[Any, Any]:
     """What each tree adds to each result, and whether it does; shape (batch, trees, results)."""
     if x.ndim != 2:
         raise Unsupported(f"an input of {x.ndim} dimensions instead of (batch, features)")

@@ -9,14 +9,14 @@ from ....runtime.ir.dims import symbols_in
 from ....runtime.ir.types import Type
 from ....runtime.ops.higher_order.onnx_function import onnx_function
 from ....runtime.programs.subprograms import traced
-from ....runtime.tracing import Traced
+from ....runtime.tracing import SymbolicTensor
 
 
 def kept_whole(
     operator: str,
     version: int,
     definition: Callable[..., Sequence[Any]],
-    operands: Sequence[Traced | None],
+    operands: Sequence[SymbolicTensor | None],
     attributes: Mapping[str, Any],
 ) -> tuple[Any, ...]:
     """What an operator of the standard domain computes, as one node that knows which operator it is.
@@ -31,7 +31,7 @@ def kept_whole(
     given = [x for x in operands if x is not None]
     types = [Type(x.dtype, tuple(x.shape)) for x in given]
 
-    def body(*inputs: Traced) -> Sequence[Any]:
+    def body(*inputs: SymbolicTensor) -> Sequence[Any]:
         remaining = iter(inputs)
         return definition(*(None if x is None else next(remaining) for x in operands))
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from torch import fx
 
-from ....runtime.entering import enter, entering
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import Type
+from ....runtime.registration import register, registering
 
 Form = Callable[..., Any]
 
@@ -81,7 +81,7 @@ def torch_form(*ops: str, numbers: bool = False) -> Callable[[Form], Form]:
     """
     if numbers:
         TAKE_NUMBERS.update(ops)
-    return entering(FORMS, ops)
+    return registering(FORMS, ops)
 
 
 def torch_function(op: str, function: Callable[..., Any], *, numbers: bool = False) -> None:
@@ -91,4 +91,4 @@ def torch_function(op: str, function: Callable[..., Any], *, numbers: bool = Fal
 
 def no_torch_form(op: str, reason: str) -> None:
     """State that an op can't be written with torch's functions, and why."""
-    enter(NO_FORM, [op], reason)
+    register(NO_FORM, [op], reason)

@@ -12,7 +12,7 @@ from ...ops import elementwise, shaping
 from ...ops.higher_order.control_flow import cond
 from ...ops.higher_order.subprogram_rules import as_tuple
 from ...programs.subprograms import own_symbols
-from ...tracing import Traced
+from ...tracing import SymbolicTensor
 from ..current import Recording, current_recording
 from ..printing import conditional, values_of, with_values
 from .joining import Joining, filled
@@ -22,7 +22,7 @@ from .state import State, Undefined, Variable
 
 def is_symbolic(value: Any) -> bool:
     """Whether it is a tensor whose elements are known only when the program runs."""
-    return isinstance(value, Tensor) and isinstance(value._data, Traced)
+    return isinstance(value, Tensor) and isinstance(value._data, SymbolicTensor)
 
 
 def truth(value: Any) -> Any:

@@ -27,7 +27,7 @@ from .rewriting import GO_ON, RETURNED
 from .state import Place, State, Undefined, Variable
 
 _ENDLESS = np.iinfo(np.int64).max
-_MOST_ATTEMPTS = 50
+_MAX_ATTEMPTS = 50
 _NUMBERS = (bool, int, float, np.generic)
 
 
@@ -187,7 +187,7 @@ class _Loop:
 
     def run(self) -> Any:
         """Run it, into the program."""
-        for _ in range(_MOST_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             region, entered, iteration = self._attempt()
             if not self._widen(region):
                 return self._record(region, entered, iteration)

@@ -15,16 +15,16 @@ from ...ir.program import Program
 from ...ir.sizes import input_symbols, readings, symbols_used
 from ...ir.types import BOOL, CellCall, Node, Type, Value
 from ...ops import creation
-from ...tracing import Builder, Traced
+from ...tracing import Builder, SymbolicTensor
 from ...tree import positional, sequence
 from ..current import Enclosing, Recording
 from .state import Changes, State
 
-Imports = dict[tuple[int, int], tuple[Traced, Tensor]]
+Imports = dict[tuple[int, int], tuple[SymbolicTensor, Tensor]]
 """What comes in from outside and is tracked on a tape there: the value that stands for it within, and the tensor."""
 
 
-_DEEPEST = 50
+_MAX_DEPTH = 50
 
 
 class Region:
@@ -49,10 +49,10 @@ class Region:
         self.trace = trace
         self.outer = trace.region
         self.depth: int = 1 if self.outer is None else self.outer.depth + 1
-        if self.depth > _DEEPEST:
+        if self.depth > _MAX_DEPTH:
             raise trace.guard.refusal(
                 UnsupportedPython,
-                f"{_DEEPEST} conditions on tensors are nested: where a function calls itself under one, tracing both "
+                f"{_MAX_DEPTH} conditions on tensors are nested: where a function calls itself under one, tracing both "
                 "branches never ends",
                 "write a loop",
             )
@@ -117,7 +117,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Operand:
+class RegionOperand:
     """What a sub-program takes from outside: the value that stands for it within, and the tensor there."""
 
     value: Value
@@ -126,7 +126,7 @@ class Operand:
 
 def operands(
     trace: Recording, regions: Iterable[Region], results: Iterable[Value], given: Iterable[Value]
-) -> list[Operand]:
+) -> list[RegionOperand]:
     """What regions take from outside, in order.
 
     Args:
@@ -149,8 +149,8 @@ def operands(
                 found.append(_teller(trace, name))
                 told.add(name)
                 known.add(name)
-    plain = {v: wrapped(Traced(trace.builder, v)) for v in found if v not in imported}
-    return [Operand(v, imported[v] if v in imported else plain[v]) for v in dict.fromkeys(found)]
+    plain = {v: wrapped(SymbolicTensor(trace.builder, v)) for v in found if v not in imported}
+    return [RegionOperand(v, imported[v] if v in imported else plain[v]) for v in dict.fromkeys(found)]
 
 
 def _told(node: Node, known: set[str]) -> set[str]:
@@ -170,7 +170,7 @@ def assembled(
     trace: Recording,
     region: Region,
     given: Sequence[Value],
-    taken: Sequence[Operand],
+    taken: Sequence[RegionOperand],
     results: Sequence[Value],
     name: str,
 ) -> Program:
@@ -212,4 +212,4 @@ def assembled(
 
 def as_value(builder: Builder, data: Any) -> Value:
     """The value of symbolic data; an array becomes a constant."""
-    return data.value if isinstance(data, Traced) else builder.constant(data).value
+    return data.value if isinstance(data, SymbolicTensor) else builder.constant(data).value

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from ...common.nested import refilled
 from ...common.tensor import Tensor, wrapped
 from ...nn.cell import Cell
-from ...tracing import Traced
-from ..current import Recording, TracedParameter
-from ..objects import DEEPEST, LARGEST, is_same, is_the_users
+from ...tracing import SymbolicTensor
+from ..current import Recording, SymbolicParameter
+from ..objects import MAX_DEPTH, MAX_ELEMENTS, is_same, is_the_users
 from .rewriting import MODULE
 
 
@@ -139,7 +139,7 @@ class Written:
 class Assigned:
     """The value of a Parameter."""
 
-    held: TracedParameter
+    held: SymbolicParameter
 
     def get(self) -> Tensor:
         """It, as a plain tensor."""
@@ -161,7 +161,7 @@ class Assigned:
 
 
 def _data_is_same(a: Any, b: Any) -> bool:
-    return a.value is b.value if isinstance(a, Traced) and isinstance(b, Traced) else a is b
+    return a.value is b.value if isinstance(a, SymbolicTensor) and isinstance(b, SymbolicTensor) else a is b
 
 
 Changes = dict[Any, tuple[Place, Any, Any]]
@@ -219,7 +219,7 @@ class State:
                 self._look_at(variable.get(), name, 0)
 
     def _look_at(self, value: Any, name: str, depth: int) -> None:
-        if depth > DEEPEST or id(value) in self._seen:
+        if depth > MAX_DEPTH or id(value) in self._seen:
             return
         if isinstance(value, (FunctionType, MethodType)):
             self._look_at_function(value)
@@ -230,7 +230,7 @@ class State:
             for item in value:
                 self._look_at(item, name, depth + 1)
         elif isinstance(value, (list, dict, set, deque)):
-            if len(value) <= LARGEST:
+            if len(value) <= MAX_ELEMENTS:
                 self._seen.add(id(value))
                 self._places["contents", id(value)] = Contents(value, name)
                 for item in list(value.values() if isinstance(value, dict) else value):

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ..program import Program
-from ..types import Buffer, Constant, DTypeLike, Node, Parameter, Value, as_dtype, is_floating
+from ..types import Buffer, Constant, DTypeLike, Node, ProgramParameter, Value, as_dtype, is_floating
 
 
 def retype(program: Program, dtype: DTypeLike) -> Program:
@@ -66,7 +66,8 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
             for node in program.nodes
         ),
         parameters={
-            n: Parameter(new(p.value), data(p.data), p.trainable, p.aliases) for n, p in program.parameters.items()
+            n: ProgramParameter(new(p.value), data(p.data), p.trainable, p.aliases)
+            for n, p in program.parameters.items()
         },
         buffers={n: Buffer(new(b.value), data(b.data), optional(b.update)) for n, b in program.buffers.items()},
         # a constant keeps the digits it has: it is rounded when it is used

@@ -17,7 +17,7 @@ from ...ops import creation, reduction, shaping
 from ...ops.indexing import take
 from ...ops.slicing import pad
 from ...ops.windows import Padding, Sizes, window_span
-from ...tracing import Builder, Traced
+from ...tracing import Builder, SymbolicTensor
 from .rewrite import let_last_node_give
 
 Shape = tuple[Dim, ...]
@@ -28,14 +28,14 @@ def float64_conv_as_matmul(builder: Builder, node: Node) -> bool:
     y = node.outputs[0]
     if node.op not in FORMS or y.dtype != FLOAT64 or 0 in (y.type.sizes or ()):
         return False
-    operands = (None if value is None else Traced(builder, value) for value in node.inputs)
+    operands = (None if value is None else SymbolicTensor(builder, value) for value in node.inputs)
     FORMS[node.op](y.shape, *operands, **node.attributes)
     let_last_node_give(builder, node)
     return True
 
 
 def _conv(
-    shape: Shape, x: Traced, weight: Traced, bias: Traced | None = None, *,
+    shape: Shape, x: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor | None = None, *,
     stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
 ) -> Any:  # fmt: skip
     """The windows of each group as the columns of a matrix, multiplied by the weight."""
@@ -54,7 +54,7 @@ def _conv(
 
 
 def _conv_transpose(
-    shape: Shape, x: Traced, weight: Traced, bias: Traced | None = None, *,
+    shape: Shape, x: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor | None = None, *,
     stride: Sizes, padding: Padding, output_padding: Shape, dilation: Sizes, groups: int,
 ) -> Any:  # fmt: skip
     """A convolution by single steps of `x` with zeros between its elements, by the weight turned round."""
@@ -74,11 +74,11 @@ def _conv_transpose(
     return _conv(shape, x, turned, bias, stride=ones, padding=tuple(pads), dilation=dilation, groups=groups)
 
 
-def _avg_pool(shape: Shape, x: Traced, **attributes: Any) -> Any:
+def _avg_pool(shape: Shape, x: SymbolicTensor, **attributes: Any) -> Any:
     return _sums(x, shape[2:], **_geometry(attributes)) / _divisors(x, x.shape[2:], shape[2:], **attributes)
 
 
-def _avg_pool_gradient(shape: Shape, g: Traced, *, size: Shape, **attributes: Any) -> Any:
+def _avg_pool_gradient(shape: Shape, g: SymbolicTensor, *, size: Shape, **attributes: Any) -> Any:
     """What each window got, spread over its elements."""
     kernel, stride, padding = _geometry(attributes).values()
     share = g / _divisors(g, size, g.shape[2:], **attributes)
@@ -103,7 +103,7 @@ def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: attributes[name] for name in ("kernel", "stride", "padding")}
 
 
-def _sums(x: Traced, counts: Shape, *, kernel: Sizes, stride: Sizes, padding: Padding) -> Any:
+def _sums(x: SymbolicTensor, counts: Shape, *, kernel: Sizes, stride: Sizes, padding: Padding) -> Any:
     """The sums of windows, of which the last may reach beyond the padding."""
     x = _padded(x, padding)
     for i, (k, s, count) in enumerate(zip(kernel, stride, counts, strict=True)):
@@ -115,7 +115,7 @@ def _sums(x: Traced, counts: Shape, *, kernel: Sizes, stride: Sizes, padding: Pa
 
 
 def _divisors(
-    x: Traced, sizes: Shape, counts: Shape, *, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool,
+    x: SymbolicTensor, sizes: Shape, counts: Shape, *, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Any:  # fmt: skip
     """What the sum of each window is divided by: where they differ, how many elements it has."""
@@ -129,14 +129,14 @@ def _divisors(
     return _sums(ones, counts, kernel=kernel, stride=stride, padding=padding)
 
 
-def _windows(x: Traced, axis: int, size: int, count: Dim, stride: int, dilation: int) -> Traced:
+def _windows(x: SymbolicTensor, axis: int, size: int, count: Dim, stride: int, dilation: int) -> SymbolicTensor:
     """`axis` replaced by two: the taps of a window, and the windows."""
     starts = x.builder.create(creation.arange, start=0, stop=count, dtype=INT64) * stride
-    windows: Traced = take(x, starts + np.arange(size)[:, None] * dilation, axis=axis)
+    windows: SymbolicTensor = take(x, starts + np.arange(size)[:, None] * dilation, axis=axis)
     return windows
 
 
-def _spread(x: Traced, axis: int, step: int) -> Any:
+def _spread(x: SymbolicTensor, axis: int, step: int) -> Any:
     """Along `axis`, each element is followed by `step - 1` zeros."""
     if step == 1:
         return x
@@ -145,7 +145,7 @@ def _spread(x: Traced, axis: int, step: int) -> Any:
     return shaping.reshape(_at(apart, axis + 1, (0, step - 1)), shape=(*before[:-1], before[-1] * step, *after))
 
 
-def _padded(x: Traced, padding: tuple[tuple[Dim, Dim], ...], value: float = 0.0) -> Any:
+def _padded(x: SymbolicTensor, padding: tuple[tuple[Dim, Dim], ...], value: float = 0.0) -> Any:
     """`x` with its spatial axes padded; cut where a number is negative."""
     if not any(map(any, padding)):
         return x
@@ -153,7 +153,7 @@ def _padded(x: Traced, padding: tuple[tuple[Dim, Dim], ...], value: float = 0.0)
     return pad(x, before=(0, 0, *before), after=(0, 0, *after), value=value)
 
 
-def _at(x: Traced, axis: int, padding: tuple[Dim, Dim]) -> Any:
+def _at(x: SymbolicTensor, axis: int, padding: tuple[Dim, Dim]) -> Any:
     """`x` with zeros around it along one axis; cut where a number is negative."""
     if padding == (0, 0):
         return x

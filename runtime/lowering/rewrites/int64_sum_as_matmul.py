@@ -9,7 +9,7 @@ from ...ir.dims import product
 from ...ir.types import INT64, Node
 from ...ops import creation, linear, shaping
 from ...ops.common import normalize_axes
-from ...tracing import Builder, Traced
+from ...tracing import Builder, SymbolicTensor
 from .rewrite import let_last_node_give
 
 
@@ -18,7 +18,7 @@ def int64_sum_as_matmul(builder: Builder, node: Node) -> bool:
     if node.op != "reduce_sum" or node.outputs[0].dtype != INT64:
         return False
     assert node.inputs[0] is not None
-    x = Traced(builder, node.inputs[0])
+    x = SymbolicTensor(builder, node.inputs[0])
     at = normalize_axes(node.attributes["axes"], x.ndim)
     kept = [axis for axis in range(x.ndim) if axis not in at]
     count, others = product(x.shape[axis] for axis in at), product(x.shape[axis] for axis in kept)

@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.types import FLOAT32, Node, Value, is_half
 from ...ops import elementwise
 from ...ops.registry import Op, get
-from ...tracing import Builder, Traced
+from ...tracing import Builder, SymbolicTensor
 
 WITHOUT_KERNEL = frozenset({"expand", "full", "pad", "tile", "triangle", "where"})
 """Ops that only move elements, for whose operators ONNX Runtime has no bfloat16 kernel on the CPU: a list that
@@ -24,7 +24,9 @@ def upcast_half_precision(builder: Builder, node: Node) -> bool:
     """
     if not _computes_in_half(get(node.op), node):
         return False
-    inputs = tuple(None if value is None else _as_float32(Traced(builder, value)).value for value in node.inputs)
+    inputs = tuple(
+        None if value is None else _as_float32(SymbolicTensor(builder, value)).value for value in node.inputs
+    )
     attributes = {name: _wide(item) for name, item in node.attributes.items()}
     wide = [
         builder.new_value(node.op, value.type.with_dtype(FLOAT32)).value if is_half(value.dtype) else value
@@ -47,7 +49,7 @@ def _computes_in_half(op: Op, node: Node) -> bool:
     return halves and (not op.half_native or op.name in WITHOUT_KERNEL) and op is not elementwise.cast
 
 
-def _as_float32(x: Traced) -> Any:
+def _as_float32(x: SymbolicTensor) -> Any:
     return elementwise.cast(x, dtype=FLOAT32) if is_half(x.dtype) else x
 
 

@@ -11,7 +11,7 @@ from ...common.initializer import HeUniform, Uniform, initial
 from ...common.parameter import Parameter
 from ...functional import dropout
 from ...functional.linear_algebra import dense
-from ...functional.spelling import OperatorObject
+from ...functional.public_op import OperatorObject
 from ..cell import Cell
 from .activation import get_activation
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import checks
-from ...functional.spelling import OperatorObject
+from ...functional.public_op import OperatorObject
 from ..cell import Cell
 from .activation import LeakyReLU, get_activation
 from .basic import Dense

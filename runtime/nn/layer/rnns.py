@@ -15,7 +15,7 @@ from ...functional.dropout import dropout as drop
 from ...functional.operands import floating
 from ...functional.recurrence import Weights, stacked
 from ...ops import creation, elementwise, shaping
-from ...tensor_like import Operand
+from ...tensor_like import TensorLike
 from ..cell import Cell
 
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
@@ -108,7 +108,7 @@ class _Recurrent(Cell):
             raise TypeError(f"For '{of}', 'hx' must be a tuple of two Tensors, but got {type(hx).__name__}")
         states = hx if count == 2 else (hx,)
         for state in states:
-            if not isinstance(state, Operand) or state.dtype != x.dtype:
+            if not isinstance(state, TensorLike) or state.dtype != x.dtype:
                 raise TypeError(f"For '{of}', 'hx' must have the type of 'x', {x.dtype}, but got {state!r}")
             if tuple(state.shape) != shape:
                 raise ValueError(f"For '{of}', 'hx' must have the shape {shape}, but got {tuple(state.shape)}")

@@ -7,10 +7,10 @@ from typing import Any
 from ... import checks
 from ...functional.joining import stack, unstack
 from ...functional.operands import as_tensor
-from ...functional.spelling import OperatorObject
+from ...functional.public_op import OperatorObject
 from ...ops import shaping
 from ...ops.common import normalize_axis
-from ...tensor_like import Operand
+from ...tensor_like import TensorLike
 from ..cell import Cell
 
 
@@ -64,7 +64,7 @@ class TimeDistributed(Cell):
 
     def _applied(self, x: Any) -> Any:
         y = self.layer(x)
-        if not isinstance(y, Operand):
+        if not isinstance(y, TensorLike):
             raise TypeError(f"For 'TimeDistributed', the layer must give a Tensor, but got {type(y).__name__}")
         return y
 

@@ -16,7 +16,7 @@ from ...eager import tape
 from ...ir.types import is_half
 from ...ops import elementwise, reduction, shaping
 from ...precision import computing_in
-from ...tracing import Traced
+from ...tracing import SymbolicTensor
 from ..cell import Cell
 from ..layer.container import CellList
 from .groups import Member, members
@@ -212,7 +212,7 @@ class Optimizer(Cell):
                 rate = number_for(weight, rates[i])
                 numbers = (rate, decay) if decoupled_decay else (rate,)
                 for target, value in zip((parameter, *state), rule(weight, slope, *numbers, *held), strict=True):
-                    target.set_data(wrapped(value if isinstance(value, Traced) else np.asarray(value)))
+                    target.set_data(wrapped(value if isinstance(value, SymbolicTensor) else np.asarray(value)))
         return (True,) * len(self.parameters)
 
     def _check(self, gradients: Any) -> None:

@@ -12,7 +12,7 @@ from ...amp.scalers import LossScaler, all_finite
 from ...common.dtype import bool_, int32
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor, wrapped, zeros_like
-from ...eager.backward import differentiate
+from ...eager.backward import run_with_gradients
 from ...errors import UsageError
 from ...functional.clipping import clip_by_norm
 from ...ir.types import is_floating
@@ -97,7 +97,7 @@ class TrainingStep(Cell):
             share = loss if self.accumulate == 1 else loss / self.accumulate
             return share if scaler is None else scaler.scale(share), loss
 
-        found = differentiate(forward, batch, {}, (), tuple(self.weights), has_aux=True)
+        found = run_with_gradients(forward, batch, {}, (), tuple(self.weights), has_aux=True)
         (_, loss), gradients = found.outputs, found.weights
         incomplete: Any = False
         if self.accumulate > 1:

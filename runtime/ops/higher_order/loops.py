@@ -11,7 +11,7 @@ from ...errors import ProgramError
 from ...ir.dims import symbol
 from ...ir.program import Program
 from ...ir.types import BOOL, INT64, is_floating
-from ...tracing import Traced
+from ...tracing import SymbolicTensor
 from ...tree import sequence
 from .. import comparison, creation, reduction
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -291,4 +291,4 @@ def _giving(program: Program, outputs: tuple[Any, ...]) -> Program:
 
 def _new_symbol(like: Tensor) -> str:
     data = getattr(like, "_data", like)  # of a Tensor, while Python is traced
-    return data.builder.new_symbol("iterations") if isinstance(data, Traced) else "iterations"
+    return data.builder.new_symbol("iterations") if isinstance(data, SymbolicTensor) else "iterations"

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.dims import Dim
 from ...ir.types import INT64
-from ...tracing import Traced
+from ...tracing import SymbolicTensor
 from .. import creation, elementwise
 from ..complex_numbers import Complex
 from ..matrices import real
@@ -81,7 +81,7 @@ def positions(like: Any, size: Dim) -> Any:
     """The integers from 0 up to `size`, int64, traced if `like` is."""
     attributes: dict[str, Any] = {"start": 0, "stop": size, "step": 1, "dtype": INT64}
     first = real(like)
-    if isinstance(first, Traced):
+    if isinstance(first, SymbolicTensor):
         return first.builder.create(creation.arange, **attributes)
     return creation.arange(**attributes)
 

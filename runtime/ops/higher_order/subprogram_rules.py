@@ -38,9 +38,9 @@ def as_tuple(x: Any) -> tuple[Any, ...]:
     return x if isinstance(x, tuple) else (x,)
 
 
-def cotangents_of(arrived: Sequence[Any], outputs: Sequence[Tensor]) -> list[Any]:
+def cotangents_of(output_cotangents: Sequence[Any], outputs: Sequence[Tensor]) -> list[Any]:
     """One cotangent per floating-point output, zeros where none arrived."""
-    pairs = ((g, y) for g, y in zip(arrived, outputs, strict=True) if is_floating(y.dtype))
+    pairs = ((g, y) for g, y in zip(output_cotangents, outputs, strict=True) if is_floating(y.dtype))
     return [creation.full_like(y, 0) if g is None else g for g, y in pairs]
 
 

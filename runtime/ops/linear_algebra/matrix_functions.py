@@ -55,7 +55,7 @@ def _(x: Array) -> Array:
     polynomial: taylor.Polynomial = taylor.degree_18
     if len(wide) == 1:  # ATen chooses for single matrices only
         polynomial = next((f for bound, f in taylor.POLYNOMIALS if norms[0] <= bound), polynomial)
-    halvings = np.ceil(np.log2(np.maximum(norms / taylor.LARGEST_NORM, 1.0)))
+    halvings = np.ceil(np.log2(np.maximum(norms / taylor.MAX_NORM, 1.0)))
     halvings = np.where(np.isfinite(halvings), halvings, 0)
     result = np.asarray(polynomial(np.eye(x.shape[-1]), wide / 2.0 ** halvings[:, None, None]))
     for done in range(int(halvings.max())):
@@ -85,7 +85,7 @@ def _(x: Any) -> Any:
         return _exponential(wide)
     one = identity(wide, tuple(x.shape))
     norms = reduction.reduce_max(reduction.reduce_sum(absolute(wide), axes=(-2,)), axes=(-1,))
-    halvings = ceil(elementwise.log2(elementwise.maximum(norms * (1.0 / taylor.LARGEST_NORM), np.ones(()))))
+    halvings = ceil(elementwise.log2(elementwise.maximum(norms * (1.0 / taylor.MAX_NORM), np.ones(()))))
     halvings = for_each_matrix(choose(isfinite(halvings), halvings, 0.0))
 
     def square(result: Any, remaining: Any) -> tuple[Any, list[Any]]:

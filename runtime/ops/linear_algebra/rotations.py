@@ -37,7 +37,7 @@ from ..registry import require
 from . import elimination
 
 _EPSILON = float(np.finfo(np.float64).eps)
-_MOST_SWEEPS = 40  # some ten are enough
+_MAX_SWEEPS = 40  # some ten are enough
 
 
 def eigh(x: Any) -> tuple[Any, Any]:
@@ -119,7 +119,7 @@ def _orthogonalized(x: Any) -> tuple[Any, Any]:
         return greater(worst, np.asarray((rows * _EPSILON) ** 2)), [columns, vectors, noise]
 
     begin = [x, identity(x, (*x.shape[:-2], width, width)), noise]
-    columns, vectors, _ = until(sweep, begin, np.asarray(_MOST_SWEEPS, np.int64))
+    columns, vectors, _ = until(sweep, begin, np.asarray(_MAX_SWEEPS, np.int64))
     return part(columns, rows, count), part(vectors, count, count)
 
 

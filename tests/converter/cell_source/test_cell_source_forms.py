@@ -196,7 +196,7 @@ def test_forms(group: dict[str, Case]) -> None:
 def test_draws() -> None:
     """They are replayed from the original's, Cell by Cell."""
 
-    def drawn(x: Tensor) -> tuple[Tensor, ...]:
+    def sampled(x: Tensor) -> tuple[Tensor, ...]:
         noise = torch.rand(3, 4) + torch.randn(3, 4) * 2 + torch.empty(3, 4).exponential_(0.5)
         return (
             x * noise,
@@ -205,7 +205,7 @@ def test_draws() -> None:
             torch.empty(3, 4).uniform_(1, 2),
         )
 
-    network = network_of(from_torch(Function(drawn), (X,), train=True))
+    network = network_of(from_torch(Function(sampled), (X,), train=True))
     network.set_train()
     outputs = network(ms.Tensor(X.numpy()))
     assert [tuple(y.shape) for y in outputs] == [(3, 4)] * 4

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cellbridge.parity import check, compare
-from cellbridge.parity.comparison.noise import MOST_SAMPLES, Noise
+from cellbridge.parity.comparison.noise import MAX_SAMPLES, Noise
 from cellbridge.parity.sides.records import OUTPUT, Key, Run
 from cellbridge.parity.sides.torch_modes import JitteredOperators
 from cellbridge.parity.sides.torch_side import TorchSide
@@ -41,7 +41,7 @@ def test_more_runs_never_lower_it_and_come_to_an_end() -> None:
         seen.append(noise.error(ROOT))
     assert seen == sorted(seen)
     assert seen[-1] > seen[0]
-    assert noise.samples == MOST_SAMPLES == len(seen)
+    assert noise.samples == MAX_SAMPLES == len(seen)
 
 
 def test_the_jitter_is_a_rounding_error_and_reproducible() -> None:
@@ -67,7 +67,7 @@ def test_a_number_without_dimensions_is_jittered_too(isolated: bool) -> None:
     noise = Noise(side, truth, Run("float32", True, truth.cotangents, truth.draws, truth if isolated else None))
     while noise.sample():
         pass
-    assert noise.samples == MOST_SAMPLES
+    assert noise.samples == MAX_SAMPLES
     assert 0 < noise.error(ROOT) < 1e-5
 
 
@@ -103,7 +103,7 @@ def test_where_errors_grow_to_the_size_of_the_values_double_precision_is_measure
 ) -> None:
     x = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
     assert check(Wild(), (x,)).ok
-    monkeypatch.setattr("cellbridge.parity.comparison.noise.MOST_DOUBLE_SAMPLES", 0)
+    monkeypatch.setattr("cellbridge.parity.comparison.noise.MAX_FLOAT64_SAMPLES", 0)
     report = check(Wild(), (x,))
     failed = [c for cell in report.cells.values() for c in cell.comparisons if c.status == "fail"]
     assert failed

@@ -20,7 +20,7 @@ from cellbridge.converter import from_onnx
 from cellbridge.parity.cli import main
 from cellbridge.parity.commands import command
 from cellbridge.parity.inputs import affordable
-from cellbridge.parity.inputs.affordable import MOST_TRIPS, memory_needed, memory_of_records, require_affordable
+from cellbridge.parity.inputs.affordable import MAX_TRIPS, memory_needed, memory_of_records, require_affordable
 from cellbridge.parity.inputs.onnx_inputs import generated_inputs
 from cellbridge.parity.onnx_files import check as onnx_files
 from cellbridge.parity.support import deadline
@@ -65,9 +65,9 @@ def test_what_is_recorded_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_loops_that_go_round_too_often_are_refused() -> None:
     x = np.ones(2, np.float32)
-    require_affordable(from_onnx(model(LOOP, m=np.array(MOST_TRIPS))), [x], grads=True)
-    for trips in (MOST_TRIPS + 1, 10**5, 2**60):
-        with pytest.raises(CellbridgeError, match=f"go round more than {MOST_TRIPS} times"):
+    require_affordable(from_onnx(model(LOOP, m=np.array(MAX_TRIPS))), [x], grads=True)
+    for trips in (MAX_TRIPS + 1, 10**5, 2**60):
+        with pytest.raises(CellbridgeError, match=f"go round more than {MAX_TRIPS} times"):
             require_affordable(from_onnx(model(LOOP, m=np.array(trips))), [x], grads=True)
 
 
@@ -78,7 +78,7 @@ def test_commands_refuse_them(tmp_path: Path, arguments: tuple[str, ...]) -> Non
     paths = [str(tmp_path / f"{name}.onnx") for name in ("long", "short")]
     result = CliRunner().invoke(main, [argument.format(*paths) for argument in arguments])
     assert result.exit_code == 2
-    assert f"more than {MOST_TRIPS} times" in result.stderr
+    assert f"more than {MAX_TRIPS} times" in result.stderr
     assert "what to do" in result.stderr
 
 

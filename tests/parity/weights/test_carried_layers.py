@@ -152,7 +152,7 @@ def test_a_layer(case: Case) -> None:
     weights = carry(module, case.cell, pair_up(module, case.cell))
     assert words(weights) == case.carried
     assert {entry.how for entry in weights.carried} <= {"layer", "absent there"}
-    assert weights.misfits == []
+    assert weights.mismatches == []
     assert assert_parity(module, case.cell, case.args).ok
 
 
@@ -190,17 +190,17 @@ def test_every_layer_with_parameters_is_tried() -> None:
 def test_trained_here_and_absent_there_is_a_fault() -> None:
     module = torch.nn.LayerNorm(4, bias=False)
     cell = nn.LayerNorm((4,), epsilon=1e-5)
-    (misfit,) = carry(module, cell, pair_up(module, cell)).misfits
-    assert (misfit.name, misfit.shape) == ("beta", (4,))
-    assert "freeze it" in misfit.reason
+    (mismatch,) = carry(module, cell, pair_up(module, cell)).mismatches
+    assert (mismatch.name, mismatch.shape) == ("beta", (4,))
+    assert "freeze it" in mismatch.reason
     cell.beta.requires_grad = False
     assert assert_parity(module, cell, (torch.randn(2, 4),)).ok
 
 
 def test_a_kernel_of_another_size_is_a_fault_of_its_layer() -> None:
     module, cell = torch.nn.Conv1d(4, 6, 3), nn.Conv1d(4, 6, 2, has_bias=True)
-    (misfit,) = carry(module, cell, pair_up(module, cell)).misfits
-    assert misfit.reason == "shape [6, 4, 1, 2] in the Cell (weight), needed [6, 4, 3]"
+    (mismatch,) = carry(module, cell, pair_up(module, cell)).mismatches
+    assert mismatch.reason == "shape [6, 4, 1, 2] in the Cell (weight), needed [6, 4, 3]"
 
 
 def test_a_dense_layer_whose_class_keeps_the_transpose() -> None:

@@ -160,7 +160,7 @@ def test_one_parameter_there_and_three_here() -> None:
     parts = {entry.path: entry for entry in weights.carried}
     values = [weights.value(parts[f"{name}.weight"]) for name in "qkv"]
     np.testing.assert_array_equal(np.concatenate(values), module.in_proj_weight.detach().numpy())
-    assert weights.misfits == []
+    assert weights.mismatches == []
     gradients: dict[int, Any] = {id(e.parameter): np.random.rand(*e.parameter.shape) for e in parts.values()}
     there = weights.back(gradients)
     for kind in ("weight", "bias"):
@@ -171,7 +171,7 @@ def test_one_parameter_there_and_three_here() -> None:
 def test_a_parameter_used_in_part_is_a_fault() -> None:
     module, cell = torch.nn.Linear(4, 6), nn.Dense(4, 3)
     given = {"weight": ("weight", lambda w: w[:3]), "bias": ("bias", lambda b: b[:3])}
-    reasons = {misfit.name: misfit.reason for misfit in carried(module, cell, given).misfits}
+    reasons = {mismatch.name: mismatch.reason for mismatch in carried(module, cell, given).mismatches}
     assert reasons["weight"] == "12 of its 24 elements are in no Parameter of the Cell (weight)"
     assert set(reasons) == {"weight", "bias"}
 
@@ -180,13 +180,13 @@ def test_parameters_left_on_one_side_are_faults() -> None:
     more, fewer = ScaledCell(), ScaledCell()
     more.extra = zeros(7)
     del fewer.gain
-    (misfit,) = carried(Scaled(), more).misfits
-    assert (misfit.name, misfit.shape) == ("extra", (7,))
-    (misfit,) = carried(Scaled(), fewer).misfits
-    assert (misfit.name, misfit.reason) == ("gain", "the Cell has no such Parameter")
+    (mismatch,) = carried(Scaled(), more).mismatches
+    assert (mismatch.name, mismatch.shape) == ("extra", (7,))
+    (mismatch,) = carried(Scaled(), fewer).mismatches
+    assert (mismatch.name, mismatch.reason) == ("gain", "the Cell has no such Parameter")
     frozen = ScaledCell()
     frozen.extra = Parameter(Tensor(np.zeros(7, np.float32)), requires_grad=False)
-    assert carried(Scaled(), frozen).misfits == []  # a constant of the Cell's own
+    assert carried(Scaled(), frozen).mismatches == []  # a constant of the Cell's own
 
 
 # --- ties ----------------------------------------------------------------------------------------------------------
@@ -226,15 +226,16 @@ def test_tied_as_there(tied: bool) -> None:
 
 
 def test_tied_there_only() -> None:
-    (misfit,) = carried(Tied(), TiedCell(False)).misfits
+    (mismatch,) = carried(Tied(), TiedCell(False)).mismatches
     assert (
-        misfit.reason == "shared in the module, but separate Parameters in the Cell (tok.embedding_table, head.weight)"
+        mismatch.reason
+        == "shared in the module, but separate Parameters in the Cell (tok.embedding_table, head.weight)"
     )
 
 
 def test_tied_here_only() -> None:
-    (misfit,) = carried(Tied(False), TiedCell()).misfits
-    assert "one Parameter shared by tok.embedding_table, head.weight; the module has several" in misfit.reason
+    (mismatch,) = carried(Tied(False), TiedCell()).mismatches
+    assert "one Parameter shared by tok.embedding_table, head.weight; the module has several" in mismatch.reason
 
 
 # --- dtypes, flags ---------------------------------------------------------------------------------------------------

@@ -97,7 +97,10 @@ def test_a_value(value: Any) -> None:
     weights = carried(given)
     values = {entry.path: weights.value(entry) for entry in weights.carried}
     np.testing.assert_array_equal(values["blocks.1.bias"], np.full((4,), 0.5))
-    assert {misfit.name for misfit in weights.misfits} == {"layers.0.shift", "layers.1.shift"}  # now without partner
+    assert {mismatch.name for mismatch in weights.mismatches} == {
+        "layers.0.shift",
+        "layers.1.shift",
+    }  # now without partner
 
 
 def test_a_function_that_computes_has_no_way_back() -> None:

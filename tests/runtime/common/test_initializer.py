@@ -56,9 +56,9 @@ def _seeded() -> None:
     ids=repr,
 )
 def test_deviation_of_normal_draws(init: Initializer, deviation: float) -> None:
-    drawn = initializer(init, SHAPE).asnumpy()
-    assert drawn.std() == pytest.approx(deviation, rel=0.02)
-    assert abs(drawn.mean()) < 4 * deviation / math.sqrt(drawn.size)
+    sampled = initializer(init, SHAPE).asnumpy()
+    assert sampled.std() == pytest.approx(deviation, rel=0.02)
+    assert abs(sampled.mean()) < 4 * deviation / math.sqrt(sampled.size)
 
 
 @pytest.mark.parametrize(
@@ -72,26 +72,26 @@ def test_deviation_of_normal_draws(init: Initializer, deviation: float) -> None:
     ids=repr,
 )
 def test_bound_of_even_draws(init: Initializer, bound: float) -> None:
-    drawn = initializer(init, SHAPE).asnumpy()
-    assert 0.999 * bound < np.abs(drawn).max() <= np.float32(bound)
-    assert drawn.std() == pytest.approx(bound / math.sqrt(3), rel=0.02)
+    sampled = initializer(init, SHAPE).asnumpy()
+    assert 0.999 * bound < np.abs(sampled).max() <= np.float32(bound)
+    assert sampled.std() == pytest.approx(bound / math.sqrt(3), rel=0.02)
 
 
 def test_truncated_normal_has_the_moments_of_its_density() -> None:
-    drawn = initializer(TruncatedNormal(sigma=2.0, mean=0.5, a=-1.0, b=3.0), (200, 500)).asnumpy()
+    sampled = initializer(TruncatedNormal(sigma=2.0, mean=0.5, a=-1.0, b=3.0), (200, 500)).asnumpy()
     x = np.linspace(-1, 3, 100001)
     density = np.exp(-(((x - 0.5) / 2) ** 2) / 2)
     mean = (x * density).sum() / density.sum()
-    assert drawn.min() >= -1
-    assert drawn.max() <= 3
-    assert drawn.mean() == pytest.approx(mean, abs=0.02)
-    assert drawn.std() == pytest.approx(math.sqrt(((x - mean) ** 2 * density).sum() / density.sum()), rel=0.02)
+    assert sampled.min() >= -1
+    assert sampled.max() <= 3
+    assert sampled.mean() == pytest.approx(mean, abs=0.02)
+    assert sampled.std() == pytest.approx(math.sqrt(((x - mean) ** 2 * density).sum() / density.sum()), rel=0.02)
 
 
 def test_truncated_normal_far_from_its_mean_ends() -> None:
-    drawn = initializer(TruncatedNormal(sigma=1.0, mean=0.0, a=20.0, b=1e6), (100,)).asnumpy()
-    assert drawn.min() >= 20
-    assert drawn.max() < 21
+    sampled = initializer(TruncatedNormal(sigma=1.0, mean=0.0, a=20.0, b=1e6), (100,)).asnumpy()
+    assert sampled.min() >= 20
+    assert sampled.max() < 21
 
 
 @pytest.mark.parametrize("shape", [(7, 3), (3, 7), (2, 3, 2)])

@@ -141,17 +141,17 @@ def test_draws_follow_the_seed_and_are_new_in_each_run() -> None:
 
     x = torch.ones(4, 32)
     program = from_torch(Draws(), (x,), train=True)
-    drawn = []
+    sampled = []
     for seed in (1, 1, 2):
         ms.set_seed(seed)
         compiled = ms.compile(program, "cpu")
-        drawn.append([compiled(x), compiled(x)])
+        sampled.append([compiled(x), compiled(x)])
     for kind in range(3):
-        first, again, other = (np.stack([run[kind] for run in runs]) for runs in drawn)
+        first, again, other = (np.stack([run[kind] for run in runs]) for runs in sampled)
         np.testing.assert_array_equal(first, again)
         assert (first[0] != first[1]).any()
         assert (first != other).any()
-    assert (drawn[0][0][0] != drawn[0][0][2]).any()
+    assert (sampled[0][0][0] != sampled[0][0][2]).any()
 
 
 @pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU])

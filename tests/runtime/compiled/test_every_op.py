@@ -14,11 +14,11 @@ from tests.runtime.ops.checks import assert_close, cotangents, inputs_of, one_no
 from tests.runtime.ops.test_all_ops import DIFFERENTIABLE
 
 FAILS_IN_BFLOAT16 = {
-    "by_value-reduce_sum": "it stands for an ONNX operator as it is, and ONNX Runtime has no kernel of it in bfloat16",
+    "runtime_shaped-reduce_sum": "it stands for an ONNX operator, for which ONNX Runtime has no kernel in bfloat16",
 }
 
 WITHOUT_FORM = {
-    "by_value": "its gradient reads shapes of what it was computed of, which ONNX Runtime doesn't keep",
+    "runtime_shaped": "its gradient reads shapes of what it was computed of, which ONNX Runtime doesn't keep",
 }
 """Ops whose gradients have ops without an ONNX form, and why."""
 

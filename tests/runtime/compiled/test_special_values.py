@@ -65,7 +65,7 @@ GAPS = {
 }  # fmt: skip
 """Ops that differ for some special value, and why."""
 
-LEFT_OUT = {"by_value", *RANDOM_OPS}
+LEFT_OUT = {"runtime_shaped", *RANDOM_OPS}
 """What has a gradient in the interpreter only, and what is new in each run."""
 
 

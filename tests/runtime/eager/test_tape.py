@@ -12,7 +12,7 @@ from cellbridge.runtime.eager.tape import Entry, Pull, Tape, current, recording
 
 
 def times(factor: float) -> Pull:
-    return lambda arrived: [None if g is None else g * factor for g in arrived]
+    return lambda output_cotangents: [None if g is None else g * factor for g in output_cotangents]
 
 
 def test_cotangents_are_added_where_a_value_is_used_twice() -> None:
@@ -20,19 +20,19 @@ def test_cotangents_are_added_where_a_value_is_used_twice() -> None:
     x, a, b = tape.number(), tape.number(), tape.number()
     tape.append(Entry((x,), (a,), times(2)))
     tape.append(Entry((x,), (b,), times(3)))
-    assert tape.pull_back(0, {a: 10, b: 100}) == {x: 320}
+    assert tape.backward(0, {a: 10, b: 100}) == {x: 320}
 
 
 def test_what_no_cotangent_reaches_is_passed_over() -> None:
     tape = Tape()
     x, y, z = (tape.number() for _ in range(3))
 
-    def fail(arrived: list[Any]) -> Sequence[Any]:
+    def fail(output_cotangents: list[Any]) -> Sequence[Any]:
         raise AssertionError("nothing arrived here")
 
     tape.append(Entry((x,), (y,), fail))
     tape.append(Entry((x,), (z,), times(2)))
-    assert tape.pull_back(0, {z: 1}) == {x: 2}
+    assert tape.backward(0, {z: 1}) == {x: 2}
 
 
 def test_an_entry_that_must_run_is_told_that_nothing_arrived() -> None:
@@ -40,20 +40,22 @@ def test_an_entry_that_must_run_is_told_that_nothing_arrived() -> None:
     x, y = tape.number(), tape.number()
     seen: list[Any] = []
 
-    def note(arrived: list[Any]) -> Sequence[Any]:
-        seen.append(arrived)
+    def note(output_cotangents: list[Any]) -> Sequence[Any]:
+        seen.append(output_cotangents)
         return (None,)
 
     tape.append(Entry((x,), (y,), note, always=True))
-    assert tape.pull_back(0, {}) == {}
+    assert tape.backward(0, {}) == {}
     assert seen == [[None]]
 
 
 def test_untracked_operands_and_outputs() -> None:
     tape = Tape()
     x, y = tape.number(), tape.number()
-    tape.append(Entry((x, None), (None, y), lambda arrived: [arrived[1] * 2, arrived[1] * 3]))
-    assert tape.pull_back(0, {y: 1}) == {x: 2}
+    tape.append(
+        Entry((x, None), (None, y), lambda output_cotangents: [output_cotangents[1] * 2, output_cotangents[1] * 3])
+    )
+    assert tape.backward(0, {y: 1}) == {x: 2}
 
 
 def test_only_entries_from_the_start_on_are_walked() -> None:
@@ -61,8 +63,8 @@ def test_only_entries_from_the_start_on_are_walked() -> None:
     x, y, z = (tape.number() for _ in range(3))
     tape.append(Entry((x,), (y,), times(2)))
     tape.append(Entry((y,), (z,), times(3)))
-    assert tape.pull_back(1, {z: 1}) == {y: 3}
-    assert tape.pull_back(0, {z: 1}) == {x: 6}
+    assert tape.backward(1, {z: 1}) == {y: 3}
+    assert tape.backward(0, {z: 1}) == {x: 6}
 
 
 def test_a_hook_sees_the_complete_cotangent() -> None:
@@ -78,7 +80,7 @@ def test_a_hook_sees_the_complete_cotangent() -> None:
         return g * 10
 
     tape.hooks[y] = tenfold
-    assert tape.pull_back(0, {a: 1, b: 1}) == {x: 50}
+    assert tape.backward(0, {a: 1, b: 1}) == {x: 50}
     assert seen == [5]
 
 

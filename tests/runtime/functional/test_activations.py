@@ -112,7 +112,7 @@ def test_rrelu_draws_slopes_within_its_bounds_and_differentiates_with_them() -> 
 
 def test_all_spellings_are_one() -> None:
     x = Tensor(normal(2, 4))
-    spelled: list[tuple[Any, list[Any]]] = [
+    spelling: list[tuple[Any, list[Any]]] = [
         (ops.relu(x), [x.relu(), ops.ReLU()(x), nn.ReLU()(x)]),
         (ops.relu6(x), [ops.ReLU6()(x), nn.ReLU6()(x)]),
         (ops.sigmoid(x), [x.sigmoid(), ops.Sigmoid()(x), nn.Sigmoid()(x)]),
@@ -135,7 +135,7 @@ def test_all_spellings_are_one() -> None:
         (ops.softshrink(x, 0.1), [x.soft_shrink(0.1), ops.soft_shrink(x, 0.1), ops.SoftShrink(0.1)(x)]),
         (ops.glu(x, 0), [ops.GLU(0)(x), nn.GLU(0)(x)]),
     ]
-    for expected, others in spelled:
+    for expected, others in spelling:
         for other in others:
             np.testing.assert_array_equal(other.asnumpy(), expected.asnumpy())
 

@@ -30,8 +30,8 @@ EDGES = Tensor(np.array([-2.0, -1.0, 0.0, 1.0, 2.0], np.float32))
 def test_clamp_agrees_with_torch(low: Any, high: Any) -> None:
     ours = [Tensor(b) if isinstance(b, np.ndarray) else b for b in (low, high)]
     theirs = [torch.from_numpy(b) if isinstance(b, np.ndarray) else b for b in (low, high)]
-    for spelled in (ops.clamp, ops.clip, Tensor.clamp, Tensor.clip):
-        require_agreement(lambda t, s=spelled: s(t, *ours), lambda t: torch.clamp(t, *theirs), AWAY_FROM_BOUNDS)
+    for spelling in (ops.clamp, ops.clip, Tensor.clamp, Tensor.clip):
+        require_agreement(lambda t, s=spelling: s(t, *ours), lambda t: torch.clamp(t, *theirs), AWAY_FROM_BOUNDS)
     np.testing.assert_array_equal(ops.clip_by_value(F, *ours).asnumpy(), torch.clamp(torch.from_numpy(X), *theirs))
 
 

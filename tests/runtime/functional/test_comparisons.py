@@ -114,8 +114,8 @@ def test_logic_counts_numbers_as_truths() -> None:
     }.items():
         expected = sign(FLAGS.asnumpy(), zeros.asnumpy())
         primitive = getattr(ops, "".join(part.capitalize() for part in name.split("_")))()
-        for spelled in (getattr(ops, name), getattr(Tensor, name), primitive):
-            np.testing.assert_array_equal(spelled(FLAGS, zeros).asnumpy(), expected)
+        for spelling in (getattr(ops, name), getattr(Tensor, name), primitive):
+            np.testing.assert_array_equal(spelling(FLAGS, zeros).asnumpy(), expected)
     assert ops.logical_not(zeros).tolist() == (~zeros).tolist() == [[True, False, True], [False, True, True]]
     assert (~FLAGS).tolist() == ops.LogicalNot()(FLAGS).tolist() == np.invert(FLAGS.asnumpy()).tolist()
 
@@ -164,8 +164,8 @@ def test_where_with_numbers() -> None:
     assert ops.where(FLAGS, 1.0, 0.0).dtype == ms.float32
     assert ops.where(FLAGS, I, 1.5).dtype == ms.float32
     assert ops.where(FLAGS, X.astype(ms.float16), X).dtype == ms.float32
-    for spelled in (ops.select, ops.Select(), ops.where):
-        assert spelled(FLAGS, X, 0).tolist() == [[1, 0, 3], [0, 0, -6]]
+    for spelling in (ops.select, ops.Select(), ops.where):
+        assert spelling(FLAGS, X, 0).tolist() == [[1, 0, 3], [0, 0, -6]]
     assert X.where(FLAGS, 0).tolist() == X.select(FLAGS, 0).tolist() == [[1, 0, 3], [0, 0, -6]]
     for condition in (I, True, X):
         with pytest.raises(TypeError, match="'condition'"):

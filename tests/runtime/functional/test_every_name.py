@@ -11,7 +11,7 @@ import pytest
 
 from cellbridge.runtime import Tensor, ops
 from cellbridge.runtime.functional import names
-from cellbridge.runtime.functional.spelling import METHODS, SPELLINGS
+from cellbridge.runtime.functional.public_op import METHODS, SPELLINGS
 from tests.runtime.functional.equivalents import EQUAL, KEPT
 from tests.runtime.functional.operands_of_calls import result_of
 from tests.runtime.functional.test_measured import TYPES, VALUES

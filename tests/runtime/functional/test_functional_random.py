@@ -40,10 +40,10 @@ DRAWS: dict[str, tuple[Callable[[], Tensor], str, float, float]] = {
 @pytest.mark.parametrize(("draw", "dtype", "mean", "deviation"), DRAWS.values(), ids=DRAWS)
 def test_distributions(draw: Callable[[], Tensor], dtype: str, mean: float, deviation: float) -> None:
     ms.set_seed(3)
-    drawn = draw()
-    assert drawn.dtype.name == dtype
-    assert drawn.size == MANY
-    values = drawn.asnumpy().astype(np.float64)
+    sampled = draw()
+    assert sampled.dtype.name == dtype
+    assert sampled.size == MANY
+    values = sampled.asnumpy().astype(np.float64)
     assert abs(values.mean() - mean) < 5 * deviation / MANY**0.5
     assert abs(values.std() / deviation - 1) < 0.05
 
@@ -91,8 +91,8 @@ def test_orders() -> None:
 
 
 def test_without_replacement_every_index_is_drawn_once() -> None:
-    drawn = ops.multinomial(ops.ones((6, 4)), 4, replacement=False).asnumpy()
-    assert np.sort(drawn, axis=1).tolist() == [[0, 1, 2, 3]] * 6
+    sampled = ops.multinomial(ops.ones((6, 4)), 4, replacement=False).asnumpy()
+    assert np.sort(sampled, axis=1).tolist() == [[0, 1, 2, 3]] * 6
     assert 0 not in ops.multinomial(Tensor([0.0, 1.0, 2.0]), 2, False).tolist()
 
 

@@ -25,9 +25,9 @@ def test_draws_that_are_written() -> None:
     x = Tensor(np.zeros(4000, np.float32))
     assert abs(float(x.normal_(3.0, 2.0).mean()) - 3) < 0.2
     assert abs(float(x.std()) - 2) < 0.2
-    drawn = x.uniform_(2.0, 3.0).asnumpy()
-    assert drawn.min() >= 2
-    assert drawn.max() <= 3
+    sampled = x.uniform_(2.0, 3.0).asnumpy()
+    assert sampled.min() >= 2
+    assert sampled.max() <= 3
     assert set(x.random_(2, 5).tolist()) == {2, 3, 4}
     assert set(x.random_(2).tolist()) == {0, 1}
     with pytest.raises(NotImplementedError, match="set_seed"):

@@ -186,7 +186,7 @@ def test_operator_objects_are_the_functions() -> None:
     x, y, p, t = map(Tensor, (X, Y, PROBABILITIES, TARGETS))
     target = Tensor(np.array([0, 3, 1]))
     labels = Tensor(np.array([[0, 2, -1, 1]] * 3))
-    spelled = [
+    spelling = [
         (ops.smooth_l1_loss(x, y, 0.5, "sum"), ops.SmoothL1Loss(0.5, "sum")(x, y)),
         (ops.binary_cross_entropy(p, t, p), ops.BinaryCrossEntropy()(p, t, p)),
         (ops.binary_cross_entropy_with_logits(x, t, p, y, "none"), ops.BCEWithLogitsLoss("none")(x, t, p, y)),
@@ -197,7 +197,7 @@ def test_operator_objects_are_the_functions() -> None:
         (ops.multilabel_margin_loss(x, labels), ops.MultilabelMarginLoss()(x, labels)[0]),
         ((x * x).sum() / 2, ops.L2Loss()(x)),
     ]
-    for expected, other in spelled:
+    for expected, other in spelling:
         np.testing.assert_array_equal(other.asnumpy(), expected.asnumpy())
     flags = ops.MultilabelMarginLoss()(x, labels)[1]
     np.testing.assert_array_equal(flags.asnumpy(), [[1, 0, 1, 0]] * 3)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import Tensor, grad, ops
-from cellbridge.runtime.functional.spelling import SPELLINGS, Spelling
+from cellbridge.runtime.functional.public_op import SPELLINGS, Spelling
 from tests.runtime.functional.judging import require_agreement
 
 ALL = np.array([[-2.75, -1.0, -0.3], [0.4, 1.5, 3.25]])

@@ -20,7 +20,7 @@ TIES = Tensor(np.array([2.0, 5.0, 5.0, 1.0, 2.0], np.float32))
 SHAPES = st.sampled_from([(4,), (3, 4), (2, 3, 4), (1, 5)])
 
 
-def drawn(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+def sampled(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
@@ -31,7 +31,7 @@ def drawn(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
 @given(SHAPES, st.integers(-1, 2), st.booleans(), st.integers(0, 2**32))
 def test_sort_agrees_with_torch(shape: tuple[int, ...], axis: int, descending: bool, seed: int) -> None:
     axis = min(axis, len(shape) - 1)
-    x = drawn(shape, seed)
+    x = sampled(shape, seed)
     theirs = lambda t: t.sort(dim=axis, descending=descending, stable=True)  # noqa: E731
     require_agreement(lambda t: ops.sort(t, axis, descending), theirs, x)
     require_agreement(lambda t: ops.Sort(axis=axis, descending=descending)(t), theirs, x)
@@ -55,7 +55,7 @@ def test_sort_is_stable_with_int32_indices() -> None:
 def test_topk_agrees_with_torch(shape: tuple[int, ...], axis: int, largest: bool, k: int, seed: int) -> None:
     axis = min(axis, len(shape) - 1)
     k = min(k, shape[axis])
-    x = drawn(shape, seed)
+    x = sampled(shape, seed)
     theirs = lambda t: t.topk(k, axis, largest)  # noqa: E731
     require_agreement(lambda t: ops.topk(t, k, axis, largest), theirs, x)
     require_agreement(lambda t: t.topk(Tensor(k), axis, largest), theirs, x)
@@ -73,7 +73,7 @@ def test_topk_of_the_last_axis() -> None:
 
 
 def test_one_of_those_in_order() -> None:
-    x = drawn((3, 5), 0)
+    x = sampled((3, 5), 0)
     for k in (1, 3, 5):
         require_agreement(lambda t, k=k: t.kthvalue(k), lambda t, k=k: t.kthvalue(k), x)
         require_agreement(
@@ -104,7 +104,7 @@ def test_whether_a_class_is_among_the_largest() -> None:
 )
 def test_cumulative_operators_agree_with_torch(name: str, shape: tuple[int, ...], axis: int, seed: int) -> None:
     axis = min(axis, len(shape) - 1)
-    x = drawn(shape, seed)
+    x = sampled(shape, seed)
     theirs = lambda t: getattr(t, name)(axis)  # noqa: E731
     require_agreement(lambda t: getattr(ops, name)(t, axis), theirs, x)
     require_agreement(lambda t: getattr(t, name)(axis), theirs, x)
@@ -122,7 +122,7 @@ def test_exclusive_and_reversed(exclusive: bool, reverse: bool) -> None:
 
         return theirs
 
-    x = drawn((2, 4), 3)
+    x = sampled((2, 4), 3)
     for name, function, start in (
         ("CumSum", torch.cumsum, 0.0),
         ("CumProd", torch.cumprod, 1.0),
@@ -150,11 +150,11 @@ def test_dtypes_of_cumulative_operators() -> None:
 
 
 def test_differences() -> None:
-    x = drawn((3, 5), 1)
+    x = sampled((3, 5), 1)
     for n, axis in ((1, -1), (2, 0), (0, 1)):
         require_agreement(lambda t, n=n, a=axis: ops.diff(t, n, a), lambda t, n=n, a=axis: torch.diff(t, n, a), x)
     require_agreement(
-        lambda t, u: t.diff(prepend=u, append=u), lambda t, u: torch.diff(t, prepend=u, append=u), x, drawn((3, 2), 2)
+        lambda t, u: t.diff(prepend=u, append=u), lambda t, u: torch.diff(t, prepend=u, append=u), x, sampled((3, 2), 2)
     )
     for call, error in ((lambda: ops.diff(F > 0), TypeError), (lambda: ops.diff(F, -1), ValueError)):
         with pytest.raises(error, match="'diff'"):
@@ -187,7 +187,7 @@ def test_bincount() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 7), st.sampled_from([(0.0, 0.0), (-1.0, 1.0), (0.5, 2.0), (1.0, 1.0)]), st.integers(0, 2**32))
 def test_histogram_agrees_with_torch(bins: int, bounds: tuple[float, float], seed: int) -> None:
-    x = drawn((3, 4), seed)
+    x = sampled((3, 4), seed)
     theirs = torch.histc(torch.from_numpy(x), bins, *bounds)
     assert (
         ops.histc(Tensor(x), bins, *bounds).tolist()

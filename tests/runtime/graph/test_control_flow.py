@@ -19,7 +19,7 @@ from cellbridge.runtime.common.nested import leaves
 from cellbridge.runtime.errors import UnknownValue, UnsupportedPython
 from cellbridge.runtime.graph import trace
 from cellbridge.runtime.graph.control import source
-from cellbridge.runtime.graph.running import Running
+from cellbridge.runtime.graph.program_runner import ProgramRunner
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], np.float32)
 
@@ -467,7 +467,7 @@ def total(function: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_function(function: Callable[..., Any]) -> None:
     compiled = ms.jit(function)
-    interpreted = Running(trace(function, (Tensor(X),)), interpreted=True)
+    interpreted = ProgramRunner(trace(function, (Tensor(X),)), interpreted=True)
     for x in INPUTS:  # traced once, whatever the conditions are
         expected = function(Tensor(x))
         same(compiled(Tensor(x)), expected)

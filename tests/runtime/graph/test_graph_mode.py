@@ -13,13 +13,13 @@ import pytest
 import cellbridge.runtime as ms
 from cellbridge.runtime import Tensor, UnsupportedPython, context, nn, ops
 from cellbridge.runtime.errors import UsageError
-from cellbridge.runtime.graph import running
+from cellbridge.runtime.graph import program_runner
 from tests.runtime.graph.test_training_steps import Net, X, Y, state, with_loss
 
 
 @pytest.fixture(autouse=True)
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(running, "execute", None)  # the interpreter isn't to be called
+    monkeypatch.setattr(program_runner, "execute", None)  # the interpreter isn't to be called
     yield
     ms.set_context(mode=ms.PYNATIVE_MODE)
 

@@ -15,7 +15,7 @@ import pytest
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import Parameter, Tensor, TracingError, UnknownValue, nn, ops
-from cellbridge.runtime.graph import running
+from cellbridge.runtime.graph import program_runner
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3, 4)).astype(np.float32)
@@ -24,7 +24,7 @@ X = RNG.standard_normal((3, 4)).astype(np.float32)
 @pytest.fixture(autouse=True)
 def in_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is compiled runs in ONNX Runtime: the interpreter isn't to be called."""
-    monkeypatch.setattr(running, "execute", None)
+    monkeypatch.setattr(program_runner, "execute", None)
 
 
 def batch(*shape: int) -> Tensor:
@@ -321,25 +321,25 @@ def test_draws_follow_the_seed_as_in_python_and_are_new_in_each_run() -> None:
 
 
 def test_what_is_drawn_of_computed_values_is_left_to_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    def drawn(x: Any) -> Any:
+    def sampled(x: Any) -> Any:
         return ops.sigmoid(x).bernoulli()
 
     from cellbridge.runtime.programs.interpreter import execute
 
-    monkeypatch.setattr(running, "execute", execute)
-    jitted = ms.jit(drawn)
+    monkeypatch.setattr(program_runner, "execute", execute)
+    jitted = ms.jit(sampled)
     ms.set_seed(1)
-    with pytest.warns(UserWarning, match="runs in the interpreter, not in ONNX Runtime: drawn draws"):
+    with pytest.warns(UserWarning, match="runs in the interpreter, not in ONNX Runtime: sampled draws"):
         results = [jitted(batch(50)) for _ in range(3)]
     ms.set_seed(1)
     for result in results:
-        same(result, drawn(batch(50)))
+        same(result, sampled(batch(50)))
 
 
 def test_what_onnx_has_no_form_for_is_left_to_the_interpreter_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     from cellbridge.runtime.programs.interpreter import execute
 
-    monkeypatch.setattr(running, "execute", execute)
+    monkeypatch.setattr(program_runner, "execute", execute)
     monkeypatch.setattr(ops.get("inverse"), "onnx_rule", None)
     jitted = ms.jit(ops.inverse)
     with pytest.warns(UserWarning, match=r"interpreter[\s\S]*inverse"):
@@ -573,9 +573,9 @@ def test_only_functions_and_cells_are_compiled(wrong: Any) -> None:
 def test_another_result_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net()
     jitted = ms.jit(net)
-    original = running.Computation.run
+    original = program_runner.Computation.run
     monkeypatch.setattr(
-        running.Computation, "run", lambda self, given: {k: v + 1 for k, v in original(self, given).items()}
+        program_runner.Computation, "run", lambda self, given: {k: v + 1 for k, v in original(self, given).items()}
     )
     with pytest.raises(AssertionError):
         same(jitted(batch(3, 4)), net(batch(3, 4)))

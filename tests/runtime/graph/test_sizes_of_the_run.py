@@ -13,7 +13,7 @@ import cellbridge.runtime as ms
 from cellbridge.runtime import Tensor, ops
 from cellbridge.runtime.common.nested import leaves
 from cellbridge.runtime.graph import trace
-from cellbridge.runtime.graph.running import Running
+from cellbridge.runtime.graph.program_runner import ProgramRunner
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], np.float32)
 
@@ -105,7 +105,7 @@ def test_function_and_gradient(name: str) -> None:
 
     compiled, on_tape = ms.jit(function), ms.jit(total(function))
     of_program = total(compiled)
-    interpreted = Running(trace(function, (Tensor(X),)), interpreted=True)
+    interpreted = ProgramRunner(trace(function, (Tensor(X),)), interpreted=True)
     for x in (X, -X, X + 2):
         same(compiled(Tensor(x)), function(Tensor(x)))
         same(interpreted.run([x]), leaves(function(Tensor(x))))

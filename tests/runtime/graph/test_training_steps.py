@@ -13,7 +13,7 @@ import pytest
 import cellbridge.runtime as ms
 from cellbridge.runtime import Parameter, Tensor, amp, nn, ops
 from cellbridge.runtime.graph import TracedProgram, trace
-from cellbridge.runtime.graph.running import Running
+from cellbridge.runtime.graph.program_runner import ProgramRunner
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((5, 4)).astype(np.float32)
@@ -82,13 +82,13 @@ def assert_steps_agree(
     """The steps of a Cell, and those of the program that its twin is traced to, leave the same results and state."""
     twin = twin or copy.deepcopy(step)
     traced = trace(twin, inputs)
-    running = Running(traced, interpreted=True)
+    runner = ProgramRunner(traced, interpreted=True)
     for number in range(STEPS):
         ms.set_seed(number)
         expected = step(*inputs)
         expected = expected if isinstance(expected, tuple) else (expected,)
         ms.set_seed(number)
-        got = running.run([x.asnumpy() for x in inputs])
+        got = runner.run([x.asnumpy() for x in inputs])
         for y, e in zip(got, expected, strict=True):
             np.testing.assert_allclose(y, e.asnumpy(), rtol=rtol, atol=1e-6)
         mine, theirs = state(twin), state(step)
@@ -153,14 +153,14 @@ def test_a_step_that_overflows_between_others_is_left_out() -> None:
     update = nn.DynamicLossScaleUpdateCell(2.0**10, 2, 2)
     step = nn.TrainOneStepWithLossScaleCell(network, nn.Lamb(network.trainable_params(), 0.1), update).set_train()
     twin = copy.deepcopy(step)
-    running = Running(trace(twin, (Tensor(X), Tensor(Y))))
+    runner = ProgramRunner(trace(twin, (Tensor(X), Tensor(Y))))
     overflows = []
     for number, factor in enumerate((1.0, np.inf, 1.0, 1.0)):
         x = (X * factor).astype(np.float32)
         ms.set_seed(number)
         _, overflow, scale = step(Tensor(x), Tensor(Y))
         ms.set_seed(number)
-        _, traced_overflow, traced_scale = running.run([x, Y])
+        _, traced_overflow, traced_scale = runner.run([x, Y])
         assert traced_overflow == overflow.asnumpy()
         assert traced_scale == scale.asnumpy()
         overflows.append(bool(traced_overflow))
@@ -179,9 +179,9 @@ def test_the_dynamic_scaler_is_a_program(finite: list[bool]) -> None:
         twin.adjust(ok)
         return unscaled
 
-    running = Running(trace(adjust, (Tensor(True), Tensor(X))))
+    runner = ProgramRunner(trace(adjust, (Tensor(True), Tensor(X))))
     for flag in finite:
-        (unscaled,) = running.run([np.asarray(flag), X])
+        (unscaled,) = runner.run([np.asarray(flag), X])
         np.testing.assert_array_equal(unscaled, scaler.unscale((Tensor(X),))[0].asnumpy())
         scaler.adjust(flag)
         assert twin.scale_value.asnumpy() == scaler.scale_value.asnumpy()

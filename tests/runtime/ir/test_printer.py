@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cellbridge.runtime.ir.types import CellCall, Parameter
+from cellbridge.runtime.ir.types import CellCall, ProgramParameter
 from cellbridge.runtime.ops import shaping
 from cellbridge.runtime.ops.boundary import boundary
 from tests.runtime.building import build
@@ -34,7 +34,7 @@ def test_text() -> None:
         return shaping.reshape(y + np.ones(2, np.float32), shape=(1, 2))
 
     program = build(function, (2,), parameters={"w": np.ones(2, np.float32)})
-    frozen = {"w": Parameter(program.parameters["w"].value, np.ones(2, np.float32), trainable=False)}
+    frozen = {"w": ProgramParameter(program.parameters["w"].value, np.ones(2, np.float32), trainable=False)}
     calls = (*program.calls, CellCall("layer", "Layer", 1, 0))
     program = program.replace(parameters=frozen, calls=calls)
     assert str(program) == EXPECTED

@@ -13,7 +13,7 @@ from cellbridge.runtime.ops import elementwise
 from cellbridge.runtime.ops.higher_order import control_flow
 from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.subprograms import finished, traced
-from cellbridge.runtime.tracing import Builder, Traced
+from cellbridge.runtime.tracing import Builder, SymbolicTensor
 
 X = Type(FLOAT32, (3,))
 
@@ -23,7 +23,7 @@ def exp_by_negation(builder: Builder, node: Node) -> bool:
     if node.op != "exp":
         return False
     assert node.inputs[0] is not None
-    x = Traced(builder, node.inputs[0])
+    x = SymbolicTensor(builder, node.inputs[0])
     1.0 / elementwise.exp(-x)
     let_last_node_give(builder, node)
     return True

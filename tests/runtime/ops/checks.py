@@ -21,7 +21,7 @@ from cellbridge.runtime.ir.types import CellCall, Type, as_dtype, is_floating
 from cellbridge.runtime.ops.registry import Op, evaluate
 from cellbridge.runtime.programs.gradient_program import differentiate
 from cellbridge.runtime.programs.interpreter import execute
-from cellbridge.runtime.tracing import Builder, Traced
+from cellbridge.runtime.tracing import Builder, SymbolicTensor
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.runtime.ops.cases import OpCase
 
@@ -86,14 +86,14 @@ def cotangents(outputs: tuple[Array, ...]) -> list[Array | None]:
 def run_vjp(case: OpCase, gs: list[Array | None], ys: tuple[Array, ...], inputs: list[Array | None]) -> list[Any]:
     """Cotangents of the inputs, computed at once."""
     with np.errstate(all="ignore"):
-        return list(ops.get(case.op).pull_back(gs, ys, inputs, attributes_of(case, inputs)))
+        return list(ops.get(case.op).apply_vjp(gs, ys, inputs, attributes_of(case, inputs)))
 
 
 def one_node_program(case: OpCase, dtype: Any, symbolic: Collection[int] = ()) -> Program:
     """A program of this op; the first dimension of the inputs at the positions `symbolic` is the symbol `n`."""
     builder = Builder()
     op = ops.get(case.op)
-    operands: list[Traced | None] = []
+    operands: list[SymbolicTensor | None] = []
     for i, array in enumerate(inputs_of(case, dtype)):
         shape = () if array is None else (symbol("n"), *array.shape[1:]) if i in symbolic else array.shape
         operands.append(None if array is None else builder.new_value(f"x{i}", Type(array.dtype, shape)))

@@ -74,7 +74,7 @@ def test_conv_and_its_gradients_are_torch_s(geometry: Any, dtype: Any) -> None:
     assert_same(y, reference(*map(torch.from_numpy, operands)).numpy())
     g = np.random.default_rng(0).standard_normal(y.shape).astype(dtype)
     for actual, expected in zip(
-        convolution.conv.pull_back([g], [y], operands, attributes), autograd(reference, g, *operands), strict=True
+        convolution.conv.apply_vjp([g], [y], operands, attributes), autograd(reference, g, *operands), strict=True
     ):
         assert_same(actual, expected)
 
@@ -89,7 +89,7 @@ def test_conv_transpose_and_its_gradients_are_torch_s(geometry: Any, dtype: Any)
     assert_same(y, reference(*map(torch.from_numpy, operands)).numpy())
     g = np.random.default_rng(0).standard_normal(y.shape).astype(dtype)
     for actual, expected in zip(
-        convolution.conv_transpose.pull_back([g], [y], operands, attributes),
+        convolution.conv_transpose.apply_vjp([g], [y], operands, attributes),
         autograd(reference, g, *operands),
         strict=True,
     ):
@@ -109,7 +109,7 @@ def test_second_derivatives_are_torch_s(geometry: Any) -> None:
     expected = torch.autograd.grad(gradients[1], [leaves[0], g], h)
 
     geometry_of_gradient = {**attributes, "kernel_shape": weight.shape[2:]}
-    actual = convolution.conv_weight_gradient.pull_back(
+    actual = convolution.conv_weight_gradient.apply_vjp(
         [h.numpy()], [gradients[1].detach().numpy()], [x, g.detach().numpy()], geometry_of_gradient
     )
     for mine, torchs in zip(actual, expected, strict=True):
@@ -123,7 +123,7 @@ def test_pieces_make_the_whole(geometry: Any, column_bytes: int) -> None:
 
     def results() -> list[np.ndarray]:
         y = convolution.conv(x, weight, bias, **attributes)
-        return [y, *convolution.conv.pull_back([y], [y], [x, weight, bias], attributes)]
+        return [y, *convolution.conv.apply_vjp([y], [y], [x, weight, bias], attributes)]
 
     whole = results()
     with pytest.MonkeyPatch.context() as patch:
@@ -153,7 +153,7 @@ def test_an_empty_batch_gives_an_empty_result() -> None:
     weight = np.ones((4, 3, 3, 3))
     y = convolution.conv(np.ones((0, 3, 8, 8)), weight, **PLAIN)
     assert y.shape == (0, 4, 6, 6)
-    to_x, to_weight, _ = convolution.conv.pull_back([y], [y], [np.ones((0, 3, 8, 8)), weight, None], PLAIN)
+    to_x, to_weight, _ = convolution.conv.apply_vjp([y], [y], [np.ones((0, 3, 8, 8)), weight, None], PLAIN)
     assert to_x.shape == (0, 3, 8, 8)
     np.testing.assert_array_equal(to_weight, np.zeros_like(weight))
 

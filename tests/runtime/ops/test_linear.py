@@ -30,7 +30,7 @@ def test_matmul_and_its_gradients(shapes: Any, seed: int) -> None:
     np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
     g = rng.standard_normal(y.shape)
     wanted = torch.autograd.grad(expected, tensors, torch.from_numpy(np.asarray(g)))
-    for actual, gradient in zip(linear.matmul.pull_back([g], [y], [a, b], {}), wanted, strict=True):
+    for actual, gradient in zip(linear.matmul.apply_vjp([g], [y], [a, b], {}), wanted, strict=True):
         np.testing.assert_allclose(actual, gradient.numpy(), rtol=1e-12, atol=1e-12)
 
 
@@ -78,7 +78,7 @@ def test_linear_is_that_of_torch(shape: tuple[int, ...], features: int, with_bia
     np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
     g = rng.standard_normal(y.shape)
     wanted = torch.autograd.grad(expected, tensors, torch.from_numpy(g))
-    actual = linear.linear.pull_back([g], [y], [x, weight, bias], {})
+    actual = linear.linear.apply_vjp([g], [y], [x, weight, bias], {})
     for gradient, tensor in zip(actual[: len(inputs)], wanted, strict=True):
         np.testing.assert_allclose(gradient, tensor.numpy(), rtol=1e-12, atol=1e-12)
 
@@ -101,7 +101,7 @@ def test_cotangents_that_nobody_wants_are_not_computed(monkeypatch: pytest.Monke
     assert real is not None
     monkeypatch.setattr(linear.matmul, "kernel_rule", lambda *a: products.append(1) or real(*a))
     y = linear.linear(x, weight)
-    to_x, to_weight, to_bias = linear.linear.pull_back([y], [y], [x, weight, None], {}, [False, True, False])
+    to_x, to_weight, to_bias = linear.linear.apply_vjp([y], [y], [x, weight, None], {}, [False, True, False])
     assert to_x is to_bias is None
     np.testing.assert_array_equal(to_weight, y.T @ x)
     assert len(products) == 1

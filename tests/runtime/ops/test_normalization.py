@@ -25,7 +25,7 @@ from cellbridge.runtime.tree import TENSOR, Structure
 Array = np.ndarray[Any, Any]
 Torch = Callable[..., Any]
 
-MOST_OF_TORCH_ERROR = 3.0
+MAX_ERROR_RATIO = 3.0
 """How much larger than torch's the rounding error in float32 may be (root mean square, both against float64)."""
 
 
@@ -56,7 +56,7 @@ def assert_as_exact_as_torch(op: Op, function: Torch, inputs: tuple[Array, ...],
     ours = [y[0] if isinstance(y, tuple) else y, *gradients(op, g, inputs, **attributes)]
     for which, (a, b, exact) in enumerate(zip(ours, [torch_y, *from_torch], [truth_y, *truth], strict=True)):
         floor = np.finfo(np.float32).eps * root_mean_square(exact) / 4
-        error, allowed = root_mean_square(a - exact), max(root_mean_square(b - exact), floor) * MOST_OF_TORCH_ERROR
+        error, allowed = root_mean_square(a - exact), max(root_mean_square(b - exact), floor) * MAX_ERROR_RATIO
         assert error <= allowed, f"tensor {which}: error {error:.3g}, torch's {root_mean_square(b - exact):.3g}"
 
 

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 def gradients(op: str, gs: tuple[Any, ...], inputs: tuple[Any, ...], **attributes: Any) -> tuple[Any, ...]:
     operands = (*inputs, *(None,) * (len(ops.get(op).input_names) - len(inputs)))
-    return ops.get(op).pull_back(gs, ops.get(op)(*inputs, **attributes), operands, attributes)[: len(inputs)]
+    return ops.get(op).apply_vjp(gs, ops.get(op)(*inputs, **attributes), operands, attributes)[: len(inputs)]
 
 
 def differentiable(x: Any) -> bool:

@@ -25,7 +25,7 @@ from cellbridge.runtime.lowering.writing import add_initializers
 from cellbridge.runtime.programs.gradient_program import differentiate
 from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.plan import plan
-from cellbridge.runtime.tracing import Builder, Traced
+from cellbridge.runtime.tracing import Builder, SymbolicTensor
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.runtime.ops.cases_recurrent import LAYERS, attributes_of, layer_inputs
 
@@ -36,7 +36,7 @@ def one_layer(op: str, dtype: str, inputs: tuple[Array | None, ...], *, reverse:
     """A program of one layer, over any number of steps of any number of sequences."""
     builder = Builder()
     count = 2 if op == "lstm" else 1
-    operands: list[Traced | None] = []
+    operands: list[SymbolicTensor | None] = []
     for i, array in enumerate(inputs):
         if array is None:
             operands.append(None)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cellbridge.runtime import ProgramError, execute
-from cellbridge.runtime.ir.types import Parameter, Source
+from cellbridge.runtime.ir.types import ProgramParameter, Source
 from cellbridge.runtime.ops import elementwise
 from cellbridge.runtime.ops.boundary import boundary, stop_gradient
 from cellbridge.runtime.programs.gradient_program import differentiate
@@ -51,7 +51,7 @@ def test_no_gradient_where_none_flows() -> None:
 
 def test_frozen_parameters_are_left_out() -> None:
     program = build(lambda x, w: x * w, (2,), parameters=WEIGHT)
-    frozen = {"w": Parameter(program.parameters["w"].value, WEIGHT["w"], trainable=False)}
+    frozen = {"w": ProgramParameter(program.parameters["w"].value, WEIGHT["w"], trainable=False)}
     assert differentiate(program.replace(parameters=frozen)).parameter_gradients == {}
 
 

@@ -1,4 +1,4 @@
-"""`forward_once`: a gradient takes from the forward pass what it would else compute again."""
+"""`share_forward`: a gradient takes from the forward pass what it would else compute again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cellbridge.runtime.lowering.rewrites import rewrite, upcast_half_precision
 from cellbridge.runtime.programs.gradient_program import GradientProgram, differentiate
 from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.plan import plan
-from cellbridge.runtime.programs.share_forward import forward_once
+from cellbridge.runtime.programs.share_forward import share_forward
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.cases_recurrent import attributes_of, layer_inputs
 from tests.runtime.ops.checks import one_node_program
@@ -80,16 +80,16 @@ def test_casts_of_one_value_are_one_operand(dtype: str) -> None:
 def test_other_operands_or_attributes_are_another_layer() -> None:
     nodes = list(differentiate(layer("lstm")).program.nodes)
     i = next(i for i, node in enumerate(nodes) if node.op == "lstm_with_gates")
-    assert len(forward_once(nodes, [])) == len(nodes) - 1
+    assert len(share_forward(nodes, [])) == len(nodes) - 1
     backwards = replace(nodes[i], attributes={"reverse": True})
     swapped = replace(nodes[i], inputs=(nodes[i].inputs[0], *nodes[i].inputs[2:0:-1], *nodes[i].inputs[3:]))
     for other in (backwards, swapped):
-        assert len(forward_once([*nodes[:i], other, *nodes[i + 1 :]], [])) == len(nodes)
+        assert len(share_forward([*nodes[:i], other, *nodes[i + 1 :]], [])) == len(nodes)
 
 
 def test_of_two_equal_layers_one_gives_its_gates() -> None:
     nodes = list(differentiate(layer("lstm")).program.nodes)
     first = next(node for node in nodes if node.op == "lstm")
     again = replace(first, outputs=tuple(replace(value, name=f"{value.name}_again") for value in first.outputs))
-    counts = Counter(node.op for node in forward_once([first, again, *nodes[1:]], []))
+    counts = Counter(node.op for node in share_forward([first, again, *nodes[1:]], []))
     assert counts["lstm"] == counts["lstm_with_gates"] == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cellbridge.runtime import Program, ProgramError, verify
-from cellbridge.runtime.ir.types import FLOAT32, FLOAT64, CellCall, Parameter, Type, Value
+from cellbridge.runtime.ir.types import FLOAT32, FLOAT64, CellCall, ProgramParameter, Type, Value
 from cellbridge.runtime.tree import TENSOR, Structure
 from tests.runtime.building import build
 
@@ -41,7 +41,7 @@ FAULTS: dict[str, tuple[Callable[[Program], Program], str]] = {
     "undefined operand": (lambda p: first(p, inputs=(STRAY, STRAY)), "%stray: float32.2. is used before"),
     "undefined output": (lambda p: p.replace(outputs=(STRAY,)), "output %stray: float32.2. is never computed"),
     "data of another shape": (
-        lambda p: p.replace(parameters={"w": Parameter(p.parameters["w"].value, np.ones(3, np.float32))}),
+        lambda p: p.replace(parameters={"w": ProgramParameter(p.parameters["w"].value, np.ones(3, np.float32))}),
         r"data of shape \(3,\)",
     ),
     "unknown op": (lambda p: first(p, op="no_such_op"), "no op named 'no_such_op'"),

@@ -9,7 +9,7 @@ import pytest
 
 from cellbridge.runtime import execute, verify
 from cellbridge.runtime.ir.passes.split_shared import split_shared
-from cellbridge.runtime.ir.types import FLOAT32, INT64, CellCall, Parameter, as_dtype
+from cellbridge.runtime.ir.types import FLOAT32, INT64, CellCall, ProgramParameter, as_dtype
 from cellbridge.runtime.ops import elementwise
 from tests.runtime.building import build
 
@@ -54,7 +54,7 @@ def test_each_holder_of_a_shared_parameter_gets_a_boundary() -> None:
 
     program = build(function, (2,), parameters={"w": W})
     assert split_shared(program) is program, "nothing is shared"
-    shared = Parameter(program.parameters["w"].value, W, aliases=("b.w",))
+    shared = ProgramParameter(program.parameters["w"].value, W, aliases=("b.w",))
     calls = (program.calls[0], *(CellCall(path, "Layer", 0, 0) for path in ("a", "b", "user")))
     program = program.replace(parameters={"a.w": shared}, calls=calls)
     split = split_shared(program)

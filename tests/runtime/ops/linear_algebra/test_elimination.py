@@ -14,7 +14,7 @@ from cellbridge.runtime import ops
 from cellbridge.runtime.ops.linear_algebra import elimination
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.checks import one_node_program
-from tests.runtime.ops.linear_algebra.test_rotations import BATCHES, adjoint, array, drawn, given_as
+from tests.runtime.ops.linear_algebra.test_rotations import BATCHES, adjoint, array, given_as, sampled
 
 Array = np.ndarray[Any, Any]
 SEEDS = st.integers(0, 99)
@@ -38,7 +38,7 @@ def check(op: str, *operands: Array, **attributes: Any) -> None:
 @settings(max_examples=15)
 @given(BATCHES, st.integers(1, 5), st.integers(1, 5), SEEDS, st.booleans(), st.booleans())
 def test_factors(batch: tuple[int, ...], rows: int, columns: int, seed: int, complex: bool, option: bool) -> None:
-    x = drawn("random", batch, rows, columns, seed, complex)
+    x = sampled("random", batch, rows, columns, seed, complex)
     check("lu", x, pivot=option)
     check("qr", x, complete=option)
     check("householder_qr", x)
@@ -47,8 +47,8 @@ def test_factors(batch: tuple[int, ...], rows: int, columns: int, seed: int, com
 @settings(max_examples=15)
 @given(BATCHES, st.integers(1, 5), st.integers(1, 3), SEEDS, st.booleans(), st.booleans())
 def test_systems(batch: tuple[int, ...], size: int, width: int, seed: int, complex: bool, upper: bool) -> None:
-    a = drawn("random", batch, size, size, seed, complex) + 3.0 * np.eye(size)
-    b = drawn("random", (), size, width, seed + 1, complex)
+    a = sampled("random", batch, size, size, seed, complex) + 3.0 * np.eye(size)
+    b = sampled("random", (), size, width, seed + 1, complex)
     check("solve", a, b)
     check("inverse", a)
     check("determinant", a)
@@ -60,7 +60,7 @@ def test_systems(batch: tuple[int, ...], size: int, width: int, seed: int, compl
 
 @pytest.mark.parametrize("complex", [False, True])
 def test_matrices_without_elements_have_a_determinant(complex: bool) -> None:
-    nothing = drawn("random", (2,), 0, 0, 0, complex)
+    nothing = sampled("random", (2,), 0, 0, 0, complex)
     check("determinant", nothing)
     check("log_determinant", nothing)
 
@@ -75,7 +75,7 @@ def test_singular_matrices() -> None:
 
 
 def test_large_and_small_numbers() -> None:
-    x = drawn("random", (), 4, 3, 0, complex=False).astype(np.float32)
+    x = sampled("random", (), 4, 3, 0, complex=False).astype(np.float32)
     for scale in (np.float32(1e25), np.float32(1e-25)):  # whose squares overflow or vanish
         q, r = elimination.qr(x * scale, complete=False)
         np.testing.assert_allclose(q @ r, x * scale, rtol=1e-5)
@@ -84,4 +84,4 @@ def test_large_and_small_numbers() -> None:
 def test_a_wrong_exchange_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elimination, "_exchanged", lambda x, k, other: x)
     with pytest.raises(AssertionError):
-        check("lu", drawn("random", (), 4, 4, 0, complex=False))
+        check("lu", sampled("random", (), 4, 4, 0, complex=False))

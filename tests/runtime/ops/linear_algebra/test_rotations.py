@@ -34,7 +34,7 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], complex: bool) -> 
     return rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if complex else 0.0)
 
 
-def drawn(kind: str, batch: tuple[int, ...], rows: int, columns: int, seed: int, complex: bool) -> Array:
+def sampled(kind: str, batch: tuple[int, ...], rows: int, columns: int, seed: int, complex: bool) -> Array:
     """Matrices of a kind that rotations, or LAPACK's signs, may stumble over."""
     rng = np.random.default_rng(seed)
     if kind == "random":
@@ -66,7 +66,7 @@ def array(x: Any) -> Array:
 def test_singular_values(
     kind: str, batch: tuple[int, ...], rows: int, columns: int, seed: int, full: bool, complex: bool
 ) -> None:
-    x = drawn(kind, batch, rows, columns, seed, complex)
+    x = sampled(kind, batch, rows, columns, seed, complex)
     u, s, v = map(array, rotations.svd(given_as(x), full=full))
     expected = np.linalg.svd(x, full_matrices=full)
     assert [y.shape for y in (u, s, v)] == [y.shape for y in expected]
@@ -81,7 +81,7 @@ def test_singular_values(
 @settings(max_examples=30)
 @given(st.sampled_from(KINDS), BATCHES, st.integers(1, 7), st.integers(0, 99), st.booleans())
 def test_eigenvalues(kind: str, batch: tuple[int, ...], size: int, seed: int, complex: bool) -> None:
-    x = drawn(kind, batch, size, size, seed, complex)
+    x = sampled(kind, batch, size, size, seed, complex)
     x = x + adjoint(x)
     unread = np.triu(np.full((size, size), np.nan), 1)  # the upper triangle isn't looked at
     values, vectors = map(array, rotations.eigh(given_as(np.where(np.isnan(unread), np.nan, x))))
@@ -112,6 +112,6 @@ def test_a_number_of_rows_that_only_the_run_tells_is_refused() -> None:
 def test_a_wrong_rotation_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     rotated = rotations._rotated
     monkeypatch.setattr(rotations, "_rotated", lambda x, cosine, sine: rotated(x, cosine, -sine))
-    x = drawn("random", (), 4, 4, 0, complex=False)
+    x = sampled("random", (), 4, 4, 0, complex=False)
     _, s, _ = rotations.svd(x, full=False)
     assert not np.allclose(s, np.linalg.svd(x)[1])

@@ -1,4 +1,4 @@
-"""`by_value`: operators whose result has a shape that values of their operands decide, known only when they run."""
+"""`runtime_shaped`: operators whose output shape depends on the values of their operands, known only at run time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from ...ir.dims import parse
 from ...ir.program import Program
 from ...ir.types import Type, is_floating
-from ...onnx_functions.registry import get_recipe
-from ...tracing import Builder, Traced
+from ...onnx_functions.registry import get_onnx_function
+from ...tracing import Builder, SymbolicTensor
 from ..creation import full_like
 from ..registry import Array, OnnxGraph, Tensor
 from ..registry import operator as declare_op
@@ -21,21 +21,21 @@ Types = tuple[tuple[Any, ...], ...]
 
 
 @declare_op
-def by_value(*operands: Tensor, operator: str, options: Options, types: Types) -> Tensor:
+def runtime_shaped(*operands: Tensor, operator: str, options: Options, types: Types) -> Tensor:
     """An ONNX operator whose structural operands (a shape, axes, bounds) are values of the run: see `recipes`.
 
     Args:
         *operands: those of the operator in its newest version, in order; None for an absent one.
-        operator: name of the operator, which is that of the recipe.
+        operator: name of the operator, which is that of the function.
         options: its attributes, as pairs of name and value.
         types: `(dtype, shape)` of each output; the dtype None is that of the first operand, a symbolic size stands as
             text and may be one that this node tells.
     """
 
 
-@by_value.infer
+@runtime_shaped.infer
 def _(*operands: Type | None, operator: str, options: Options, types: Types) -> tuple[Type, ...]:
-    get_recipe(operator)
+    get_onnx_function(operator)
     first = operands[0]
     assert first is not None, "a structural operand may be absent, not the first"
     return tuple(
@@ -44,42 +44,42 @@ def _(*operands: Type | None, operator: str, options: Options, types: Types) -> 
     )
 
 
-@by_value.native_kernel
+@runtime_shaped.native_kernel
 def _(*operands: Array | None, operator: str, options: Options, types: Types) -> Any:
     return _applied(operator, operands, operands, dict(options))
 
 
-@by_value.vjp
+@runtime_shaped.vjp
 def _(g: Any, y: Any, *operands: Tensor | None, operator: str, options: Options, types: Types) -> Any:
-    arrived = g if isinstance(g, tuple) else (g,)
+    output_cotangents = g if isinstance(g, tuple) else (g,)
     outputs = y if isinstance(y, tuple) else (y,)
-    recipe = get_recipe(operator)
+    function = get_onnx_function(operator)
     flows = [
         x is not None and not structural and is_floating(x.dtype)
-        for x, structural in zip(operands, recipe.flags(len(operands)), strict=True)
+        for x, structural in zip(operands, function.flags(len(operands)), strict=True)
     ]
     if not any(flows):
         return (None,) * len(operands)
-    pairs = [(h, out) for h, out in zip(arrived, outputs, strict=True) if is_floating(out.dtype)]
+    pairs = [(h, out) for h, out in zip(output_cotangents, outputs, strict=True) if is_floating(out.dtype)]
     given = [full_like(out, 0) if h is None else h for h, out in pairs]
-    found = by_value_gradient(*operands, *given, operator=operator, options=options, count=len(operands))
+    found = runtime_shaped_gradient(*operands, *given, operator=operator, options=options, count=len(operands))
     gradients = iter(found if isinstance(found, tuple) else (found,))
     result = tuple(next(gradients) if flow else None for flow in flows)
     return result if len(result) > 1 else result[0]
 
 
-@by_value.onnx
+@runtime_shaped.onnx
 def _(graph: OnnxGraph, *operands: str, operator: str, options: Options, types: Types) -> Any:
     return graph.op(operator, *operands, outputs=len(types), **dict(options))
 
 
 @declare_op
-def by_value_gradient(*operands: Tensor, operator: str, options: Options, count: int) -> Tensor:
-    """The gradient of `by_value`.
+def runtime_shaped_gradient(*operands: Tensor, operator: str, options: Options, count: int) -> Tensor:
+    """The gradient of `runtime_shaped`.
 
     Args:
-        *operands: the `count` operands of `by_value`, then one cotangent per floating-point output.
-        operator: of `by_value`, as is `options`.
+        *operands: the `count` operands of `runtime_shaped`, then one cotangent per floating-point output.
+        operator: of `runtime_shaped`, as is `options`.
         options: see there.
         count: how many operands the operator has.
 
@@ -89,7 +89,7 @@ def by_value_gradient(*operands: Tensor, operator: str, options: Options, count:
 
 
 def _differentiated(operator: str, operands: tuple[Any, ...]) -> list[int]:
-    structural = get_recipe(operator).flags(len(operands))
+    structural = get_onnx_function(operator).flags(len(operands))
     return [
         i
         for i, (x, fixed) in enumerate(zip(operands, structural, strict=True))
@@ -97,12 +97,12 @@ def _differentiated(operator: str, operands: tuple[Any, ...]) -> list[int]:
     ]
 
 
-@by_value_gradient.infer
+@runtime_shaped_gradient.infer
 def _(*operands: Type | None, operator: str, options: Options, count: int) -> tuple[Type, ...]:
     return tuple(operands[i] for i in _differentiated(operator, operands[:count]))  # type: ignore[misc]
 
 
-@by_value_gradient.native_kernel
+@runtime_shaped_gradient.native_kernel
 def _(*operands: Array | None, operator: str, options: Options, count: int) -> Any:
     from ...programs.gradient_program import differentiate  # which imports the ops
     from ...programs.interpreter import execute
@@ -118,8 +118,8 @@ def _(*operands: Array | None, operator: str, options: Options, count: int) -> A
     return found if len(found) > 1 else found[0]
 
 
-by_value_gradient.no_vjp("second derivatives of an operator whose shape is a value aren't written")
-by_value_gradient.no_onnx("ONNX Runtime only runs forward")
+runtime_shaped_gradient.no_vjp("second derivatives of an operator whose shape is a value aren't written")
+runtime_shaped_gradient.no_onnx("ONNX Runtime only runs forward")
 
 
 def contents(x: Any) -> Any:
@@ -132,22 +132,22 @@ def _nested(items: Any) -> Any:
 
 
 def _applied(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | None], options: dict[str, Any]) -> Any:
-    """The recipe on tensors, and on the contents of arrays where it wants those."""
-    recipe = get_recipe(operator)
+    """The function on tensors, and on the contents of arrays where it wants those."""
+    function = get_onnx_function(operator)
     chosen = [
         contents(array) if structural else x
-        for x, array, structural in zip(tensors, arrays, recipe.flags(len(arrays)), strict=True)
+        for x, array, structural in zip(tensors, arrays, function.flags(len(arrays)), strict=True)
     ]
-    return recipe.function(*chosen, **options)
+    return function.function(*chosen, **options)
 
 
 def _traced(operator: str, operands: tuple[Array | None, ...], options: dict[str, Any]) -> Program:
-    """The recipe as a program: its inputs are the operands with gradients, its outputs the floating-point ones."""
+    """The function as a program: its inputs are the operands with gradients, its outputs the floating-point ones."""
     from ...programs.subprograms import finished  # which imports the ops
 
     builder = Builder()
     tensors: list[Any] = list(operands)
-    inputs: list[Traced] = []
+    inputs: list[SymbolicTensor] = []
     for i in _differentiated(operator, operands):
         inputs.append(builder.new_value(f"operand_{i}", Type(tensors[i].dtype, tensors[i].shape)))
         tensors[i] = inputs[-1]

@@ -32,22 +32,22 @@ def columns_gradient(x: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, 
 BOUNDS = (np.array([1]), np.array([3]), np.array([1]))
 CASES = [
     OpCase(
-        "by_value",
+        "runtime_shaped",
         (MATRIX, np.array([2, 6])),
         attributes("Reshape", ("a", "b"), allowzero=0),
         lambda x, shape: x.reshape(shape.tolist()),
         "reshape",
     ),
-    OpCase("by_value", (MATRIX, *BOUNDS), attributes("Slice", (3, "b")), columns, "slice"),
+    OpCase("runtime_shaped", (MATRIX, *BOUNDS), attributes("Slice", (3, "b")), columns, "slice"),
     OpCase(
-        "by_value",
+        "runtime_shaped",
         (MATRIX, np.array([0])),
         attributes("ReduceSum", (4,), keepdims=0, noop_with_empty_axes=0),
         lambda x, axes: x.sum(axes.tolist()),
         "reduce_sum",
     ),
     OpCase(
-        "by_value_gradient",
+        "runtime_shaped_gradient",
         (MATRIX, *BOUNDS, RNG.standard_normal((3, 2))),
         {"operator": "Slice", "options": (), "count": 4},
         columns_gradient,

@@ -2,7 +2,7 @@
 
 A function of this package is declared once, with the names of its other spellings:
 
-    @spelled(method="relu", primitive="ReLU")
+    @public_op(method="relu", primitive="ReLU")
     def relu(input): ...
 
 makes `ops.relu(x)`, `x.relu()` and `ops.ReLU()(x)`. An operator object takes some arguments when it is made:
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..entering import entering
+from ..registration import registering
 
 Function = Callable[..., Any]
 
@@ -62,7 +62,7 @@ SPELLINGS: dict[str, Spelling] = {}
 """All operators by the name of their function."""
 
 
-def spelled(
+def public_op(
     *,
     method: str | tuple[str, ...] = (),
     primitive: str | Primitive | tuple[str | Primitive, ...] = (),
@@ -90,7 +90,7 @@ OBJECTS: dict[str, type] = {}
 
 def tensor_method(*names: str) -> Callable[[Any], Any]:
     """Declare a function, whose first parameter is the tensor, or a property as a Tensor's; `ValueError` if taken."""
-    return entering(METHODS, names)
+    return registering(METHODS, names)
 
 
 def operator_object(cls: type) -> type:
@@ -125,7 +125,7 @@ def public_names() -> dict[str, Any]:
 
     def add(name: str, value: Any) -> None:
         if name in found:
-            raise ValueError(f"the name {name!r} is spelled twice among the operators")
+            raise ValueError(f"the name {name!r} is declared twice among the operators")
         found[name] = value
 
     for name, spelling in SPELLINGS.items():
@@ -145,7 +145,7 @@ def attach_methods(tensor: type) -> None:
     spelled_methods = [(name, spelling.function) for spelling in SPELLINGS.values() for name in spelling.methods]
     for name, method in [*spelled_methods, *METHODS.items()]:
         if any(name in cls.__dict__ for cls in tensor.__mro__[:-1]):  # object has comparisons, too
-            raise ValueError(f"Tensor.{name} is spelled twice")
+            raise ValueError(f"Tensor.{name} is declared twice")
         setattr(tensor, name, method)
         if name in _WITH_REFLECTION:
             setattr(tensor, f"__r{name[2:]}", _reflected(method))

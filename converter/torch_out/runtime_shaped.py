@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from ...runtime.ir.types import Type
-from ...runtime.onnx_functions.registry import get_recipe
-from ...runtime.ops.higher_order.by_value import contents
+from ...runtime.onnx_functions.registry import get_onnx_function
+from ...runtime.ops.higher_order.runtime_shaped import contents
 from ...runtime.programs.subprograms import traced
 from ..dtypes import numpy_dtype, torch_dtype
 from . import tables  # noqa: F401  (fills the table)
@@ -26,18 +26,18 @@ from .tables.table import Context, no_torch_form, torch_form
 Options = tuple[tuple[str, Any], ...]
 
 
-def by_value(operator: str, options: Options, *operands: Tensor | None) -> Any:
+def runtime_shaped(operator: str, options: Options, *operands: Tensor | None) -> Any:
     """Apply an ONNX operator, written in torch for the sizes and the contents that it meets.
 
     Args:
-        operator: name of its recipe.
+        operator: name of its function.
         options: its attributes, with dtypes of torch.
         *operands: those of the operator; None for an absent one.
 
     Returns:
         The output, or a tuple of them.
     """
-    structural = get_recipe(operator).flags(len(operands))
+    structural = get_onnx_function(operator).flags(len(operands))
     pairs = list(zip(operands, structural, strict=True))
     given = tuple(contents(x) if fixed else None for x, fixed in pairs)
     tensors = [x for x, fixed in pairs if x is not None and not fixed]
@@ -51,24 +51,24 @@ def by_value(operator: str, options: Options, *operands: Tensor | None) -> Any:
 def _written(
     operator: str, options: Options, types: Sequence[Type | None], contents: Sequence[Any], device: torch.device
 ) -> nn.Module:
-    """The recipe as a module, for operands of these types or contents."""
+    """The function as a module, for operands of these types or contents."""
 
     def applied(*tensors: Any) -> Sequence[Any]:
         remaining = iter(tensors)
         chosen = [fixed if type is None else next(remaining) for type, fixed in zip(types, contents, strict=True)]
-        made = get_recipe(operator).function(*chosen, **dict(options))
+        made = get_onnx_function(operator).function(*chosen, **dict(options))
         return made if isinstance(made, tuple) else (made,)
 
     program = traced(applied, [type for type in types if type is not None], operator)
     return Assembly(TorchNetwork(program)).module().to(device)
 
 
-no_torch_form("by_value_gradient", "torch differentiates by itself")
+no_torch_form("runtime_shaped_gradient", "torch differentiates by itself")
 
 
-@torch_form("by_value")
+@torch_form("runtime_shaped")
 def _(context: Context, *operands: Any, operator: str, options: Any, types: Any) -> Any:
     # a graph can hold dtypes of torch alone
     written = tuple((key, torch_dtype(x) if isinstance(x, np.dtype) else x) for key, x in options)
-    result = context.call(by_value, operator, written, *operands)
+    result = context.call(runtime_shaped, operator, written, *operands)
     return result if len(types) == 1 else tuple(result[i] for i in range(len(types)))

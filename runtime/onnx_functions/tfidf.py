@@ -1,4 +1,4 @@
-"""Recipe for ONNX TfIdfVectorizer: counts of runs of words."""
+"""OnnxFunction for ONNX TfIdfVectorizer: counts of runs of words."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .registry import recipe
+from .registry import onnx_function
 
 
-@recipe("TfIdfVectorizer", "X", symbolic=False)
+@onnx_function("TfIdfVectorizer", "X", symbolic=False)
 def tf_idf_vectorizer(
     X: Any, *, max_gram_length: int, max_skip_count: int, min_gram_length: int, mode: str,
     ngram_counts: tuple[int, ...], ngram_indexes: tuple[int, ...], pool_int64s: tuple[int, ...],

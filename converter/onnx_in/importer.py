@@ -19,13 +19,13 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 from ...runtime.errors import CellbridgeError, ConversionError, UnsupportedOperators, require_supported
 from ...runtime.ir.types import Source, Type
 from ...runtime.programs.interpreter import FAILURES
-from ...runtime.tracing import Builder, Traced
+from ...runtime.tracing import Builder, SymbolicTensor
 from ..unsupported import Unsupported
 from . import folding
 from .choices import Choices
 from .model import protos
 from .model.cells import CellPaths
-from .model.functions import DEEPEST, MOST, body_of
+from .model.functions import MAX_DEPTH, MAX_NODES, body_of
 from .model.order import in_order
 from .model.schemas import require_complete, require_valid
 from .model.stored import Stored
@@ -70,7 +70,7 @@ def imported_opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int
     return opsets
 
 
-class Walk:
+class Importer:
     """Imports the nodes of one model into `builder`."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Walk:
         self.folder = folder
         self.choices = choices
         self.missing: list[tuple[str, str, str]] = []
-        self.left = itertools.count(MOST + size, -1)  # nodes that may still be imported, in sub-programs too
+        self.left = itertools.count(MAX_NODES + size, -1)  # nodes that may still be imported, in sub-programs too
         self.budget = folding.Budget()
         self.within = False  # whether this is a sub-program, which has no Cells of its own
 
@@ -111,7 +111,9 @@ class Walk:
         """Import nodes in order."""
         for position, node in enumerate(nodes):
             if next(self.left) <= 0:
-                raise ConversionError(f"with its loops and functions put in line, the model has more than {MOST} nodes")
+                raise ConversionError(
+                    f"with its loops and functions put in line, the model has more than {MAX_NODES} nodes"
+                )
             metadata = [entry.value for entry in node.metadata_props]
             protos.require_text(node.name, node.op_type, node.domain, *node.input, *node.output, *metadata)
             label = node.name or f"{node.op_type}_{position}"
@@ -226,7 +228,8 @@ class Walk:
         names = translation.named(len(operands))
         taken = [
             x if x is None or name in translation.values
-            else self.stored.tensor(builder, x, state=name in translation.buffers) if isinstance(x, Known | Traced)
+            else self.stored.tensor(builder, x, state=name in translation.buffers)
+            if isinstance(x, Known | SymbolicTensor)
             else x
             for name, x in zip(names, operands, strict=True)
         ]  # fmt: skip
@@ -266,8 +269,8 @@ class Walk:
         self, function: FunctionProto, node: NodeProto, operands: list[Any], scope: Scope, where: str
     ) -> Items[Any]:
         """Inline a function."""
-        if scope.depth >= DEEPEST:
-            raise ConversionError(f"{where}: functions call each other more than {DEEPEST} deep")
+        if scope.depth >= MAX_DEPTH:
+            raise ConversionError(f"{where}: functions call each other more than {MAX_DEPTH} deep")
         if len(operands) > len(function.input):
             raise ConversionError(f"{where}: {len(operands)} operands, the function takes {len(function.input)}")
         values = ChainMap(dict.fromkeys(function.input))
@@ -288,8 +291,8 @@ class Walk:
 
     def run(self, scope: Scope, graph: GraphProto, operands: tuple[Imported, ...]) -> tuple[Imported, ...]:
         """Import a sub-graph on operands, in the scope of the node that holds it."""
-        if scope.depth >= DEEPEST:
-            raise ConversionError(f"sub-graphs within each other more than {DEEPEST} deep")
+        if scope.depth >= MAX_DEPTH:
+            raise ConversionError(f"sub-graphs within each other more than {MAX_DEPTH} deep")
         if len(operands) != len(graph.input):
             raise ConversionError(f"a sub-graph takes {len(graph.input)} values, it is given {len(operands)}")
         protos.require_text(*(i.name for i in graph.input))
@@ -298,8 +301,8 @@ class Walk:
 
     def draft(self, scope: Scope, graph: GraphProto, operands: tuple[Type | Imported, ...], name: str) -> Draft:
         """Import a sub-graph into a sub-program; operands that are types become its inputs, others are known."""
-        if scope.depth >= DEEPEST:
-            raise ConversionError(f"sub-graphs within each other more than {DEEPEST} deep")
+        if scope.depth >= MAX_DEPTH:
+            raise ConversionError(f"sub-graphs within each other more than {MAX_DEPTH} deep")
         inner = copy.copy(self)
         inner.builder, inner.within = Builder(), True
         self.stored.enter(inner.builder, self.builder)
@@ -323,14 +326,14 @@ def _kind_of(value: Any) -> str:
 
 def _shown(value: Any) -> str:
     """What an error says of an operand."""
-    if isinstance(value, Known | Traced):
+    if isinstance(value, Known | SymbolicTensor):
         return str(Type(value.dtype, tuple(value.shape)))
     return "nothing" if value is None else "a sequence" if isinstance(value, Sequence | Pieces) else "an optional"
 
 
 def _type_of(value: Any) -> onnx.TypeProto | None:
     """The type of an imported value as ONNX writes it; None for an absent one."""
-    if not isinstance(value, Known | Traced):
+    if not isinstance(value, Known | SymbolicTensor):
         return None
     shape = [d if isinstance(d, int) else str(d) for d in value.shape]
     return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(value.dtype), shape)

@@ -222,11 +222,11 @@ def _truncated_normal(mean: float, deviation: float, low: float, high: float, sh
     low, high = (low - mean) / deviation, (high - mean) / deviation
     densest = min(max(0.0, low), high)
     low, high = max(low, densest - 40), min(high, densest + 40)  # beyond that the density is 0 in float64
-    drawn: list[Array] = []
+    sampled: list[Array] = []
     missing = math.prod(shape)
     while missing > 0:
         count = max(2 * missing, 64)
         x, chance = _uniform(low, high, (count,)), _uniform(0.0, 1.0, (count,))
-        drawn.append(x[chance < np.exp((densest**2 - x**2) / 2)][:missing])
-        missing -= drawn[-1].size
-    return mean + deviation * np.concatenate(drawn).reshape(shape)
+        sampled.append(x[chance < np.exp((densest**2 - x**2) / 2)][:missing])
+        missing -= sampled[-1].size
+    return mean + deviation * np.concatenate(sampled).reshape(shape)

@@ -1,4 +1,4 @@
-"""Running a traced program on the live Parameters: in ONNX Runtime, or in the interpreter."""
+"""ProgramRunner a traced program on the live Parameters: in ONNX Runtime, or in the interpreter."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _require_rates(program: Program, given: Mapping[Value, Array]) -> None:
         require_rate("learning_rate", given[rates].size, made)
 
 
-class Running:
+class ProgramRunner:
     """A traced program, ready to run.
 
     Random numbers are drawn here, by the kernels of the interpreter, so that `set_seed` makes them what they are in
@@ -107,7 +107,7 @@ class Running:
             name = traced.program.calls[0].class_name
             warnings.warn(f"{IN_INTERPRETER}: {name} draws numbers that the run decides on", stacklevel=2)
         self.interpreted = self._draws is None
-        self.program = traced.program if self._draws is None else _drawn_before(traced.program, self._draws)
+        self.program = traced.program if self._draws is None else _sampled_before(traced.program, self._draws)
         values = {n: item.value for kind in (self.program.parameters, self.program.buffers) for n, item in kind.items()}
         self.parameters = {values[name]: parameter for name, parameter in traced.parameters.items()}
         self.forward = self.computing((*self.program.outputs, *self.program.updates.values()))
@@ -157,7 +157,7 @@ def _draws(program: Program) -> list[Node] | None:
     return None if inner or any(node.inputs or symbols_used(node) - known for node in found) else found
 
 
-def _drawn_before(program: Program, draws: Sequence[Node]) -> Program:
+def _sampled_before(program: Program, draws: Sequence[Node]) -> Program:
     inputs = (*program.inputs, *(node.outputs[0] for node in draws))
     nodes = tuple(node for node in program.nodes if node not in set(draws))
     return program.replace(inputs=inputs, nodes=nodes, arguments=positional(len(inputs)))

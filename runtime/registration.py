@@ -10,7 +10,7 @@ Entry = TypeVar("Entry")
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def enter(table: dict[Key, Entry], keys: Iterable[Key], entry: Entry) -> None:
+def register(table: dict[Key, Entry], keys: Iterable[Key], entry: Entry) -> None:
     """Put an entry into a table under each of these keys; `ValueError` where one is taken."""
     for key in keys:
         if key in table:
@@ -18,11 +18,11 @@ def enter(table: dict[Key, Entry], keys: Iterable[Key], entry: Entry) -> None:
         table[key] = entry
 
 
-def entering(table: dict[Key, Function], keys: Iterable[Key]) -> Callable[[Function], Function]:
+def registering(table: dict[Key, Function], keys: Iterable[Key]) -> Callable[[Function], Function]:
     """A decorator that enters a function under these keys; `ValueError` where one is taken."""
 
-    def entered(function: Function) -> Function:
-        enter(table, keys, function)
+    def registered(function: Function) -> Function:
+        register(table, keys, function)
         return function
 
-    return entered
+    return registered

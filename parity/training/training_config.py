@@ -1,4 +1,4 @@
-"""`Recipe`: how a network is trained, in words that torch and our runtime both understand."""
+"""`TrainingConfig`: how a network is trained, in words that torch and our runtime both understand."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ OPTIMIZERS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
 DYNAMIC = "dynamic"
 
 
-class RecipeKeywords(TypedDict, total=False):
-    """The fields of `Recipe` as keyword-only parameters of the public functions."""
+class TrainingConfigKeywords(TypedDict, total=False):
+    """The fields of `TrainingConfig` as keyword-only parameters of the public functions."""
 
     steps: int
     optimizer: str
@@ -43,7 +43,7 @@ class RecipeKeywords(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingConfig:
     """How a network is trained.
 
     Attributes:
