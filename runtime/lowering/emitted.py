@@ -30,8 +30,11 @@ class Emitted:
 
     def taken(self) -> set[str]:
         """The tensors that the node takes, those that its subgraphs take from around them too."""
-        subgraphs = (item for item in self.attributes.values() if isinstance(item, Subgraph))
-        return {*filter(None, self.inputs), *(name for item in subgraphs for name in item.taken())}
+        names = set(filter(None, self.inputs))
+        for item in self.attributes.values():
+            if isinstance(item, Subgraph):
+                names |= item.taken()
+        return names
 
     def with_inputs(self, names: Mapping[str, str]) -> Emitted:
         """The node with other inputs, where `names` has one for them; in its subgraphs too."""
@@ -66,8 +69,8 @@ class Subgraph:
 
     def taken(self) -> set[str]:
         """The tensors that it takes from the graphs around it."""
-        used = {name for node in self.nodes for name in node.taken()} | {name for name, _ in self.outputs}
-        return used - {name for name, _ in self.inputs} - {name for node in self.nodes for name in node.outputs}
+        used = {name for name, _ in self.outputs}.union(*(node.taken() for node in self.nodes))
+        return used.difference((name for name, _ in self.inputs), *(node.outputs for node in self.nodes))
 
     def with_inputs(self, names: Mapping[str, str]) -> Subgraph:
         """The graph with other tensors for those that it takes from around it, where `names` has one for them."""
@@ -81,10 +84,10 @@ def live(nodes: list[Emitted], wanted: set[str]) -> list[Emitted]:
     for node in reversed(nodes):
         if not used.intersection(node.outputs):
             continue
-        outputs = list(node.outputs)
-        while node.op_type in OPTIONAL_OUTPUTS and len(outputs) > 1 and outputs[-1] not in used:
-            outputs.pop()
-        kept.append(replace(node, outputs=tuple(outputs)))
+        count = len(node.outputs)
+        while node.op_type in OPTIONAL_OUTPUTS and count > 1 and node.outputs[count - 1] not in used:
+            count -= 1
+        kept.append(node if count == len(node.outputs) else replace(node, outputs=node.outputs[:count]))
         used |= node.taken()
     return kept[::-1]
 
