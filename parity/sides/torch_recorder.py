@@ -111,27 +111,33 @@ class Recorder:
     def _cross(self, number: int, kind: str, gradient_kind: str, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         call = self.records.calls[number]
         key = Key(call.path, call.index, kind, slot)
-        self._record(key, tensor)
-        passed = self.passed_on(key, tensor)
+        passed = self._recorded(key, tensor)
         if not tensor.requires_grad:
             self.records.untracked.add(key)
             return passed.clone() if passed is tensor else passed
         crossed: torch.Tensor = _Crossing.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
         return crossed
 
-    def _record(self, key: Key, tensor: torch.Tensor) -> None:
-        if self.run.inner or not key.path:
-            self.records.add(key, as_array(tensor).copy())
+    def _recorded(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
+        """Record the tensor at a boundary; what goes on from there.
 
-    def passed_on(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
-        """What goes on from a boundary: the tensor, or the recorded value in its place, with or without jitter.
+        The modes of the run see the tensor once (in double precision, a float32 one is widened). They are off for what
+        the recorder itself computes: each of its calls would pass through all of them.
+        """
+        whole = tensor.detach().resolve_conj()
+        with torch._C.DisableTorchFunction():
+            if self.run.inner or not key.path:
+                self.records.add(key, as_array(whole).copy())
+            return self._passed_on(key, whole)
+
+    def _passed_on(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
+        """What goes on: the (detached) tensor, or the recorded value in its place, with or without jitter.
 
         A recorded value of another shape takes the place of an input or output (the Cells behind it go on with what the
         reference had), not of a gradient.
         """
         recorded = fed(self.run.feed, key)
-        whole = tensor.detach().resolve_conj()
-        like = torch.view_as_real(whole) if tensor.is_complex() else whole
+        like = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         passed = like
         if recorded is not None and tensor.is_complex() and recorded.shape[-1:] != (2,):
             recorded = None  # the reference has real numbers there
@@ -147,8 +153,7 @@ class Recorder:
         if key.kind == "parameter_gradient":
             self.records.add_share(key.slot, key.path, as_array(gradient).copy())
             return gradient
-        self._record(key, gradient)
-        return self.passed_on(key, gradient)
+        return self._recorded(key, gradient)
 
 
 class _Crossing(torch.autograd.Function):
