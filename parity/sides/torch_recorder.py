@@ -111,17 +111,24 @@ class Recorder:
     def _cross(self, number: int, kind: str, gradient_kind: str, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         call = self.records.calls[number]
         key = Key(call.path, call.index, kind, slot)
-        self._record(key, tensor)
-        passed = self.value_to_pass(key, tensor)
+        passed = self._record(key, tensor)
         if not tensor.requires_grad:
             self.records.untracked.add(key)
             return passed.clone() if passed is tensor else passed
         result: torch.Tensor = _Crossing.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
         return result
 
-    def _record(self, key: Key, tensor: torch.Tensor) -> None:
-        if self.run.inner or not key.path:
-            self.records.add(key, as_array(tensor).copy())
+    def _record(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
+        """Record the tensor at a boundary and return the value to pass on.
+
+        The modes of the run see the tensor once, and double precision widens a float32 one. They are disabled while
+        the recorder computes, because each of its calls would pass through all of them.
+        """
+        whole = tensor.detach().resolve_conj()
+        with torch._C.DisableTorchFunction():
+            if self.run.inner or not key.path:
+                self.records.add(key, as_array(whole).copy())
+            return self.value_to_pass(key, whole)
 
     def value_to_pass(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
         """Return the value to pass on at a boundary: the tensor, or the value fed, with the jitter if there is one.
@@ -130,8 +137,7 @@ class Recorder:
         values), but not a gradient.
         """
         recorded = feed_value(self.run.feed, key)
-        whole = tensor.detach().resolve_conj()
-        like = torch.view_as_real(whole) if tensor.is_complex() else whole
+        like = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         passed = like
         if recorded is not None and tensor.is_complex() and recorded.shape[-1:] != (2,):
             recorded = None  # the reference has real numbers there
@@ -147,8 +153,7 @@ class Recorder:
         if key.kind == "parameter_gradient":
             self.records.add_share(key.slot, key.path, as_array(gradient).copy())
             return gradient
-        self._record(key, gradient)
-        return self.value_to_pass(key, gradient)
+        return self._record(key, gradient)
 
 
 class _Crossing(torch.autograd.Function):
