@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..runtime.lazy import lazily
+from ..runtime.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from .assertions import assert_parity, assert_training_parity
@@ -42,7 +42,7 @@ __all__ = [
     "explain_optimizer",
 ]
 
-__getattr__ = lazily(
+__getattr__ = lazy_getattr(
     __name__,
     {
         "CellReport": "results.cell_report",

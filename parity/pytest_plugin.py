@@ -188,9 +188,9 @@ class ParityItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The text of a failure of ours; other exceptions as pytest shows them."""
         if isinstance(excinfo.value, CellFailure):
-            from ..runtime.visible import shortened_names, visible_text
+            from ..runtime.visible import shorten_names, visible_text
 
-            return shortened_names(visible_text(str(excinfo.value)))
+            return shorten_names(visible_text(str(excinfo.value)))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:

@@ -86,4 +86,4 @@ def tensor_type(tensor: torch.Tensor, name: str, shape: tuple[Dim, ...]) -> Type
 
 def as_numbers(traced: SymbolicTensor, tensor: torch.Tensor) -> SymbolicTensor | Complex:
     """What a value that stands for a tensor is to translations."""
-    return Complex.of_pair(traced) if tensor.is_complex() else traced
+    return Complex.from_pair(traced) if tensor.is_complex() else traced

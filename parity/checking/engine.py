@@ -152,7 +152,7 @@ def check(
     if save_onnx is not None:
         shown.stage("write ONNX", None)
         model = to_onnx(program, save_onnx, opset=opset, external_data=external_data)
-        report.notes.append(f"the ONNX model is of {opsets.described(model)}")
+        report.notes.append(f"the ONNX model is of {opsets.describe(model)}")
     return report
 
 

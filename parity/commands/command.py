@@ -20,7 +20,7 @@ import click
 from ...runtime.errors import CellbridgeError
 from ...runtime.memory import memory_size, size_in_words
 from ...runtime.providers import PROVIDERS
-from ...runtime.storage.files import unwound_on_sigterm
+from ...runtime.storage.files import clean_up_on_sigterm
 from ..dtypes import WORKING_DTYPES
 from ..options import OptionKeywords
 from ..report.formats import FORMATS
@@ -62,7 +62,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what is raised becomes a message."""
         try:
-            with unwound_on_sigterm(), deadline(ctx.params.pop("timeout")):
+            with clean_up_on_sigterm(), deadline(ctx.params.pop("timeout")):
                 return super().invoke(ctx)
         except OutOfTime as error:
             _say(error, str(error), ctx)

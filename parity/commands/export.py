@@ -76,7 +76,7 @@ def export(
     if opset is not None:
         from ...runtime.lowering import opsets
 
-        opsets.chosen(opset)  # or it is refused, before the work starts
+        opsets.choose(opset)  # or it is refused, before the work starts
         if not no_check:
             opsets.require_loadable(opset)
     require_training_step(training_step)
@@ -96,7 +96,7 @@ def export(
 
             program = converted(model, seed, verbose, dynamic, "float16" if fp16 else None)
             written = to_onnx(program, onnx_path, opset=opset, external_data=data)
-            echo(f"the ONNX model is of {opsets.described(written)}")
+            echo(f"the ONNX model is of {opsets.describe(written)}")
         else:
             options: OptionKeywords = {"seed": seed, "grads": not no_grad, "dtype": "float16" if fp16 else "float32"}
             report = checked(model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data)

@@ -189,7 +189,7 @@ def export_training(
     given = zip(map(as_array, leaves), program.inputs, strict=True)
     batch = tuple(array.astype(value.dtype) if is_floating(array.dtype) else array for array, value in given)
     written = training_step_to_onnx(step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset)
-    echo(f"the ONNX model is of {opsets.described(written)}")
+    echo(f"the ONNX model is of {opsets.describe(written)}")
 
 
 def trained(

@@ -10,7 +10,7 @@ from ...runtime.ir.dims import evaluate
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT64, Value, is_floating
 from ...runtime.memory import memory_size, size_in_words
-from ...runtime.ops.higher_order.trips import at_most
+from ...runtime.ops.higher_order.trips import limit_trips
 from ...runtime.programs.interpreter import bind, execute
 from ...runtime.programs.plan import plan
 from ..sides.records import Array
@@ -40,7 +40,7 @@ def require_affordable(program: Program, inputs: Sequence[Array], *, grads: bool
             "  what to do: take smaller inputs, by --shape or --inputs"
         )
     if any(node.op in LOOPS for node in program.nodes):
-        with at_most(MAX_TRIPS):
+        with limit_trips(MAX_TRIPS):
             execute(program, list(inputs))
 
 

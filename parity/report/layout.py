@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ...runtime.errors import UsageError
-from ...runtime.visible import shortened_names, visible_name, visible_text
+from ...runtime.visible import shorten_names, visible_name, visible_text
 
 Piece = tuple[str, str]  # text and rich style
 
@@ -91,7 +91,7 @@ def paragraph(text: str, width: int, indent: int = 0, style: str = "") -> list[T
     """`text` broken at spaces into lines of at most `width`, continued two columns further in; long names shortened."""
     first = " " * indent
     wrapped = textwrap.wrap(
-        shortened_names(text),
+        shorten_names(text),
         max(width, indent + 20),
         initial_indent=first,
         subsequent_indent=first + "  ",
@@ -118,9 +118,7 @@ def echo(text: str, err: bool = False) -> None:
     """Print a text on stdout or stderr: made visible, long names shortened, in the characters that the stream has."""
     stream = sys.stderr if err else sys.stdout
     with _written():
-        click.echo(
-            encodable(shortened_names(visible_text(text)), getattr(stream, "encoding", None) or "utf-8"), err=err
-        )
+        click.echo(encodable(shorten_names(visible_text(text)), getattr(stream, "encoding", None) or "utf-8"), err=err)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, FLOAT64, Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
-from ...runtime.programs.call import as_array, sized_result
+from ...runtime.programs.call import as_array, result_structure
 from ...runtime.programs.gradient_program import GradientProgram, differentiate
 from ...runtime.programs.interpreter import bind, execute
 from ..dtypes import cast_floating
@@ -87,7 +87,7 @@ class InterpreterSide:
             program = _after_a_call(program, inputs, draws)
             if run.second == "varied":
                 inputs = [self._in_dtype(other_numbers(x), run.dtype) for x in self.inputs]
-        result = sized_result(program, inputs)
+        result = result_structure(program, inputs)
         found = run.matched(result)
         records.returns(result, found)
         names = run.root_slots([path or "result" for path in result.paths()], found.partners)

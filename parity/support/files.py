@@ -59,17 +59,17 @@ def _same_as(path: str) -> object:
 
 @contextmanager
 def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
-    """As `runtime.files.written_whole`, with `UsageError` where a file can't be created or moved there."""
-    with _placed(path, files.written_whole(path)) as inside:
+    """As `runtime.files.atomic_path`, with `UsageError` where a file can't be created or moved there."""
+    with _placed(path, files.atomic_path(path)) as inside:
         yield inside
 
 
 @contextmanager
 def written_model(path: str | PathLike[str]) -> Iterator[Path]:
     """As `written_whole`, for an ONNX model that may have its tensors in a second file beside it."""
-    from ...runtime.lowering.placing import placed_model
+    from ...runtime.lowering.external_data import place_model
 
-    with _placed(path, placed_model(path)) as inside:
+    with _placed(path, place_model(path)) as inside:
         yield inside
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..common.elements import Data
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..eager import tape
 from ..ir.dims import Dim
 from ..ir.program import Program
@@ -21,7 +21,7 @@ from ..ops import elementwise
 from ..programs.gradient_program import active_values, backward
 from ..programs.interpreter import FAILURES, bind, failure
 from ..programs.plan import Step, plan
-from ..programs.subprograms import Inlining
+from ..programs.subprograms import Inliner
 from ..tracing import SymbolicTensor
 from .current import Recording
 
@@ -50,7 +50,7 @@ def splice(
         CellbridgeError: the sizes of the operands don't fit an op; the message names it.
     """
     given = _Operands(trace)
-    imported = trace.imported(tuple(operands.values()))
+    imported = trace.import_values(tuple(operands.values()))
     values: dict[Value, Any] = dict(zip(operands, map(given.add, imported), strict=True))
     values |= {c.value: trace.builder.constant(c.data, c.value.dtype) for c in program.constants}
     calls = [trace.builder.cell]
@@ -101,7 +101,7 @@ class _Operands:
         return g if known else self.add(g)
 
 
-class _Copies(Inlining):
+class _Copies(Inliner):
     """Copies the nodes of a program into the program that is traced."""
 
     def __init__(
@@ -152,7 +152,7 @@ def _recorded(
     if recording is not None:
         numbers = {**numbers, **_record(trace, recording, nodes, numbers)}
     return [
-        wrapped(trace.cut(x), recording, numbers.get(x.value)) if isinstance(x, SymbolicTensor) else wrapped(x)
+        from_array(trace.cut(x), recording, numbers.get(x.value)) if isinstance(x, SymbolicTensor) else from_array(x)
         for x in results
     ]
 
@@ -175,7 +175,7 @@ def _record(
         arrived = zip(outputs, output_cotangents, strict=True)
         cotangents = {value: given.cotangent(g) for value, g in arrived if g is not None}
         first = len(trace.builder.nodes)
-        with tape.recording(None):
+        with tape.record_on(None):
             backward(
                 trace.builder,
                 nodes,

@@ -39,7 +39,7 @@ WORKAROUNDS = {
     "remainder of int64": Workaround("Mod", "computes fmod=1 in float64", "ops/integers_onnx.py", mended=(1, 32)),
     "order of int64": Workaround(
         "Max", "orders int64 wrongly on processors with AVX-512 where only the last 32 bits differ",
-        "ops/declaring.py", mended=(1, 32),
+        "ops/declarations.py", mended=(1, 32),
     ),
     "absent bound": Workaround("Clip", "takes the largest finite number for an absent bound", "ops/elementwise.py"),
     "convolution of float64": Workaround(

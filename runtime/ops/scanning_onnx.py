@@ -13,7 +13,7 @@ from .float64_forms import Writer
 from .reduction_onnx import MANY_ROWS
 from .registry import OnnxGraph, Type
 
-MULTIPLIED = {np.dtype(kind) for kind in ("float32", "float64", "int32", "int64", "uint32", "uint64")}  # by CumProd
+CUMPROD_DTYPES = {np.dtype(kind) for kind in ("float32", "float64", "int32", "int64", "uint32", "uint64")}  # by CumProd
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -36,7 +36,7 @@ def cumulative_product(graph: OnnxGraph, x: str, axis: int) -> str:
     return graph.cast(graph.op("CumProd", graph.cast(x, wide(type.dtype)), at), type.dtype)
 
 
-def accumulated(graph: OnnxGraph, operands: Sequence[str], axis: int, first: float, step: Callable[..., str]) -> str:
+def accumulate(graph: OnnxGraph, operands: Sequence[str], axis: int, first: float, step: Callable[..., str]) -> str:
     """What `step` makes of the result before and of one element of each operand along an axis, from `first` on."""
     type = graph.type(operands[0])
     kind = type.with_dtype(wide(type.dtype))

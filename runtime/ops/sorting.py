@@ -170,14 +170,14 @@ def _(boundaries: Type, x: Type, *, right: bool) -> Type:
 def _(boundaries: Array, x: Array, *, right: bool) -> Any:
     side: Any = "right" if right else "left"
     if boundaries.ndim == 1:
-        return _after_all(x, np.searchsorted(boundaries, x, side), boundaries)
+        return _move_nan_to_end(x, np.searchsorted(boundaries, x, side), boundaries)
     found = np.empty(x.shape, np.int64)
     for row in np.ndindex(x.shape[:-1]):
         found[row] = np.searchsorted(boundaries[row], x[row], side)
-    return _after_all(x, found, boundaries)
+    return _move_nan_to_end(x, found, boundaries)
 
 
-def _after_all(x: Array, found: Any, boundaries: Array) -> Any:
+def _move_nan_to_end(x: Array, found: Any, boundaries: Array) -> Any:
     return np.where(x != x, boundaries.shape[-1], found).astype(np.int64)
 
 

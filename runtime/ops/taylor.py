@@ -27,7 +27,7 @@ def degree_2(one: Any, x: Any) -> Any:
 def degree_4(one: Any, x: Any) -> Any:
     """Up to x^4 / 24, of 2 products."""
     squared = x @ x
-    return one + x + squared @ _combined([1 / 2, 1 / 6, 1 / 24], [one, x, squared])
+    return one + x + squared @ _weighted_sum([1 / 2, 1 / 6, 1 / 24], [one, x, squared])
 
 
 def degree_8(one: Any, x: Any) -> Any:
@@ -38,13 +38,13 @@ def degree_8(one: Any, x: Any) -> Any:
     """
     root, two_thirds = math.sqrt(177.0), 2 / 3
     squared = x @ x
-    fourth = squared @ _combined([two_thirds * ((1 + root) / 88), two_thirds * ((1 + root) / 352)], [x, squared])
+    fourth = squared @ _weighted_sum([two_thirds * ((1 + root) / 88), two_thirds * ((1 + root) / 352)], [x, squared])
     left = squared * two_thirds + fourth
     weights = [
         (-271 + 29 * root) / (315 * two_thirds), (-11 + 11 * root) / (1260 * two_thirds),
         (-99 + 11 * root) / (5040 * two_thirds), (89 - root) / (5040 * two_thirds),
     ]  # fmt: skip
-    eighth = left @ _combined(weights, [one, x, squared, fourth])
+    eighth = left @ _weighted_sum(weights, [one, x, squared, fourth])
     return one + x + squared * ((857 - 58 * root) / 630) + eighth
 
 
@@ -60,7 +60,7 @@ def degree_12(one: Any, x: Any) -> Any:
     """Up to x^12 / 12!, of 4 products."""
     squared = x @ x
     powers = [one, x, squared, x @ squared]
-    first, second, third, fourth = (_combined(weights, powers) for weights in _OF_12)
+    first, second, third, fourth = (_weighted_sum(weights, powers) for weights in _OF_12)
     sixth = third + fourth @ fourth
     return first + (second + sixth) @ sixth
 
@@ -89,7 +89,7 @@ def degree_18(one: Any, x: Any) -> Any:
     squared = x @ x
     cubed = x @ squared
     powers = [one, x, squared, cubed, cubed @ cubed]
-    first, second, third, fourth, fifth = (_combined(weights, powers) for weights in _OF_18)
+    first, second, third, fourth, fifth = (_weighted_sum(weights, powers) for weights in _OF_18)
     ninth = fourth + first @ fifth
     return second + (third + ninth) @ ninth
 
@@ -102,7 +102,7 @@ POLYNOMIALS: tuple[tuple[float, Polynomial], ...] = (
 MAX_NORM = 1.090863719290036e00  # for the last
 
 
-def _combined(weights: Sequence[float], matrices: Sequence[Any]) -> Any:
+def _weighted_sum(weights: Sequence[float], matrices: Sequence[Any]) -> Any:
     """The sum of matrices, each times its weight; without those whose weight is 0."""
     terms = [m * w for w, m in zip(weights, matrices, strict=True) if w]
     total = terms[0]

@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation: from a program to the program that also computes its gradients."""
+"""Reverse-mode differentiation: turns a program into one that also computes its gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class GradientProgram:
     """A program that runs another forward and backward.
 
     Attributes:
-        program: takes the original's inputs and then one cotangent per floating-point output.
+        program: takes the inputs of the original program, then one cotangent per floating-point output.
         input_gradients: per input of the original, the value of its gradient; None where none flows.
         parameter_gradients: by name, for trainable parameters; None where none flows.
     """
@@ -31,17 +31,17 @@ class GradientProgram:
 
 
 def differentiate(program: Program, *, every_boundary: bool = False) -> GradientProgram:
-    """The gradient program of `program`, built from the `vjp` rules of its ops.
+    """Build the gradient program of `program` from the `vjp` rules of its ops.
 
     Args:
         program: what to differentiate.
-        every_boundary: differentiate also what leads from Cell outputs that no cotangent reaches (taken as zero), so
-            that each Cell can be fed a cotangent of its own.
+        every_boundary: also differentiate Cells whose outputs no cotangent reaches (with zero cotangents), so that
+            each Cell can be given its own cotangent.
 
     Raises:
-        ProgramError: a gradient must pass an op that has none; the message says why, and where it stands.
+        ProgramError: a gradient must flow through an op without one; the message says why, and where the op is.
     """
-    builder = Builder.continuing(program)
+    builder = Builder.from_program(program)
     leaves = [value for value in program.inputs if is_floating(value.dtype)]
     leaves += [p.value for p in program.parameters.values() if p.trainable and is_floating(p.value.dtype)]
     cotangents: dict[Value, Any] = {}
@@ -73,7 +73,7 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
 
 
 def active_values(nodes: Iterable[Node], leaves: Iterable[Value]) -> set[Value]:
-    """The leaves, and the floating-point values that depend on one, and not only by way of a stop.
+    """Return the leaves, and the floating-point values that depend on one other than by `stop_gradient`.
 
     Where integers are differentiated, so are the integers that depend on them alone.
     """
@@ -108,7 +108,7 @@ def backward(
         every_boundary: as for `differentiate`.
 
     Raises:
-        ProgramError: a gradient must pass an op that has none; the message says why, and where it stands.
+        ProgramError: a gradient must flow through an op without one; the message says why, and where the op is.
     """
     for node in reversed(nodes):
         wanted = [value in active for value in node.inputs]

@@ -17,7 +17,7 @@ from onnx.backend.test.loader import load_model_tests
 
 from cellbridge import converter
 from cellbridge.converter.onnx_in.inputs import shapes_by_arrays
-from cellbridge.runtime.ops.random import drawing_from
+from cellbridge.runtime.ops.random import use_seed
 
 GAPS = Path(__file__).with_name("backend_gaps.toml")
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
@@ -56,7 +56,7 @@ def run(case: Any) -> Outcome:
         graph = (case.model or onnx.load(str(path), load_external_data=False)).graph
         for inputs, expected in _data_sets(case):
             program = converter.from_onnx(path or case.model, shapes=_structure(graph, inputs))
-            with drawing_from(0):
+            with use_seed(0):
                 given = program(*inputs)
             problem = _difference(given if isinstance(given, tuple) else (given,), expected, case.rtol, case.atol)
             if problem:

@@ -22,7 +22,7 @@ from cellbridge.parity.sides.records import Run
 from cellbridge.parity.sides.torch_side import TorchSide
 from cellbridge.runtime.errors import CellbridgeError
 from cellbridge.runtime.ir.program import Program
-from cellbridge.runtime.ops.higher_order.trips import at_most
+from cellbridge.runtime.ops.higher_order.trips import limit_trips
 from tests.fuzz.models import NAMES, backend_models, bases, changed_model
 
 MAX_RUN_BYTES = 2**24  # bytes of a program that is run
@@ -45,7 +45,7 @@ def torch_module(random: Random, folder: Path) -> None:
         return
     inputs = tuple(torch.from_numpy(np.array(x)) for x in generated_inputs(program, 0) if x.dtype.isbuiltin == 1)
     if len(inputs) == len(program.inputs):
-        with at_most(MAX_TRIPS):
+        with limit_trips(MAX_TRIPS):
             TorchSide("torch", module, inputs, {}).run(Run("float32", grads=random.random() < 0.5))
 
 

@@ -20,7 +20,7 @@ from cellbridge.runtime import Parameter, Tensor, load, load_checkpoint, save_ch
 from cellbridge.runtime.compiled.isolated import IsolatedSession
 from cellbridge.runtime.errors import CellbridgeError
 from cellbridge.runtime.ir.program import Program
-from cellbridge.runtime.ops.higher_order.trips import at_most
+from cellbridge.runtime.ops.higher_order.trips import limit_trips
 from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.verify import verify
 from tests.fuzz.models import backend_models, bases, changed_model
@@ -56,7 +56,7 @@ def _run(program: Program) -> list[Any] | None:
         return None
     inputs = generated_inputs(program, 0)
     if memory_needed(program, inputs)[0] <= MAX_RUN_BYTES:
-        with at_most(MAX_TRIPS):
+        with limit_trips(MAX_TRIPS):
             execute(program, inputs)
     return inputs
 

@@ -19,10 +19,10 @@ from ..matrices import (
     Numbers,
     absolute,
     adjoint,
+    concatenate,
     each,
     for_each_matrix,
     identity,
-    joined,
     matmul,
     matrix,
     on_numbers,
@@ -71,9 +71,9 @@ def _(g: Any, y: Any, x: Any) -> Any:
     # of twice the size
     along = adjoint(x)
     size = x.shape[-1]
-    above = joined(along, g, axis=x.ndim - 1)
-    below = joined(along * 0.0, along, axis=x.ndim - 1)
-    whole = on_numbers(matrix_exp, joined(above, below, axis=x.ndim - 2))
+    above = concatenate(along, g, axis=x.ndim - 1)
+    below = concatenate(along * 0.0, along, axis=x.ndim - 1)
+    whole = on_numbers(matrix_exp, concatenate(above, below, axis=x.ndim - 2))
     return part(whole, size, 2 * size, first_column=size)
 
 
