@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..common.elements import Data
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..eager import tape
 from ..ir.dims import Dim
 from ..ir.program import Program
@@ -152,7 +152,7 @@ def _recorded(
     if recording is not None:
         numbers = {**numbers, **_record(trace, recording, nodes, numbers)}
     return [
-        wrapped(trace.cut(x), recording, numbers.get(x.value)) if isinstance(x, SymbolicTensor) else wrapped(x)
+        from_array(trace.cut(x), recording, numbers.get(x.value)) if isinstance(x, SymbolicTensor) else from_array(x)
         for x in results
     ]
 
@@ -181,8 +181,8 @@ def _record(
                 nodes,
                 active,
                 cotangents,
+                trace.calls,
                 at=lambda node: trace.at((node.cell, node.source)),
-                cell=lambda node: str(trace.calls[node.cell]),
             )
         reached = [value for value in leaves if value in cotangents]
         data = [g._data if isinstance(g, Tensor) else g for g in (cotangents[value] for value in reached)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import tree
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..current_trace import Trace, current
 from ..errors import ProgramError, UsageError
 from ..ir.dims import symbol
@@ -99,7 +99,7 @@ class GraphCell(Cell):
         program = self._graph.program
         given = tree.match_call(program.arguments, args, kwargs)
         inputs = [
-            _in_dtype_of(value, x if isinstance(x, TensorLike) else wrapped(as_array(x)))
+            _in_dtype_of(value, x if isinstance(x, TensorLike) else from_array(as_array(x)))
             for value, x in zip(program.inputs, given, strict=True)
         ]
         values: dict[Value, Any] = dict(zip(program.inputs, inputs, strict=True))
@@ -116,7 +116,7 @@ class GraphCell(Cell):
             run.execute(0)
             values = run.values
         for name, update in program.updates.items() if self.training else ():
-            self._graph.parameter(name).set_data(wrapped(values[update]._data))
+            self._graph.parameter(name).set_data(from_array(values[update]._data))
         return tree.unflatten(program.result, [values[value] for value in program.outputs])
 
     def aliased(self) -> Iterator[tuple[str, Parameter]]:
@@ -191,7 +191,7 @@ class _Graph:
         self.flows = flows(program, self.steps)
         self.used = {value for step in steps for value in step.node.inputs}
         self._constants: dict[Value, Any] = {
-            c.value: wrapped(program.constant_data[c.value]) for c in program.constants
+            c.value: from_array(program.constant_data[c.value]) for c in program.constants
         }
         self.names = {parameter.value: name for name, parameter in program.parameters.items()}
         self.names |= {buffer.value: name for name, buffer in program.buffers.items()}
@@ -201,9 +201,9 @@ class _Graph:
         """The constants as tensors."""
         trace = current()
         if trace is not None:
-            return {c.value: wrapped(trace.builder.constant(c.data, c.value.dtype)) for c in self.program.constants}
+            return {c.value: from_array(trace.builder.constant(c.data, c.value.dtype)) for c in self.program.constants}
         exact = [c for c in self.program.constants if effective_dtype(c.value.dtype) != c.value.dtype]
-        return self._constants | {c.value: wrapped(c.data.astype(effective_dtype(c.value.dtype))) for c in exact}
+        return self._constants | {c.value: from_array(c.data.astype(effective_dtype(c.value.dtype))) for c in exact}
 
     def cell(self, path: str) -> Cell:
         """The Cell that is at a path now; `UsageError` if there is none any more."""
@@ -352,4 +352,4 @@ def _in_dtype_of(value: Value, x: Any) -> Any:
 
 
 def _as_tensor(x: Any) -> Any:
-    return wrapped(x) if isinstance(x, np.ndarray) else x
+    return from_array(x) if isinstance(x, np.ndarray) else x
