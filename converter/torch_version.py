@@ -1,4 +1,4 @@
-"""Which torch runs: what it computes and how it traces differs between those that are supported."""
+"""The version of torch: the supported versions differ in what they compute and how they trace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def torch_is(major: int, minor: int) -> bool:
-    """Whether the torch that runs is of this version or a newer one; a pre-release counts as its release."""
-    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
-    assert found is not None, f"torch has the version {torch.__version__!r}"
-    return (int(found[1]), int(found[2])) >= (major, minor)
+    """Whether the installed torch has this version or a newer one; a pre-release counts as its release."""
+    match = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    assert match is not None, f"torch has the version {torch.__version__!r}"
+    return (int(match[1]), int(match[2])) >= (major, minor)

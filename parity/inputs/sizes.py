@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.shapes_spec import holds, is_spec, variables
+from ...converter.capture.shapes_spec import is_spec, spec_predicate, variables
 from ...runtime.ir.dims import SymbolicDim, evaluate, symbols_in
 from ...runtime.ir.program import Program
 
@@ -59,7 +59,9 @@ def other_sizes(
         odd[name] = next((size for size in fits if size not in numbers), fits[0] if fits else example[name])
     found = [ones, odd, *_beyond(program, numbers, example, ones, odd, limits)]
     if is_spec(dynamic_shapes):
-        found = [sizes for tried in found if (sizes := _assumed(tried, limits, holds(dynamic_shapes))) is not None]
+        found = [
+            sizes for tried in found if (sizes := _assumed(tried, limits, spec_predicate(dynamic_shapes))) is not None
+        ]
     return [sizes for place, sizes in enumerate(found) if sizes != example and sizes not in found[:place]]
 
 

@@ -32,9 +32,9 @@ def arguments(cell: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs:
     known = _bound(inspect.signature(module.forward), args, dict(kwargs))
     if known is not None and _bound(signature, known.args, known.kwargs) is not None:
         return known.args, known.kwargs
-    in_order = tuple(known.arguments.values()) if known is not None else args
-    if _bound(signature, in_order, {}) is not None:
-        return in_order, {}
+    topological_order = tuple(known.arguments.values()) if known is not None else args
+    if _bound(signature, topological_order, {}) is not None:
+        return topological_order, {}
     given = [*("a positional argument" for _ in args), *kwargs]
     raise UsageError(
         f"{type(cell).__name__}.construct{signature} doesn't take the arguments of "

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.checkpoints import kept_activations
-from ...converter.capture.copying import copied
-from ...converter.capture.refusals import eager_error
+from ...converter.capture.checkpoints import keep_activations
+from ...converter.capture.copying import copy_module
+from ...converter.capture.export_errors import eager_error
 from ...runtime.amp.scalers import DynamicLossScaler
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
@@ -80,13 +80,13 @@ class TorchSteps:
             UsageError: the module doesn't take the batches, or has no gradient.
         """
         of_run = torch.float64 if dtype == "float64" else torch.float32
-        network = LossNetwork(copied(self.module), self.loss, autocast_dtype(dtype))
+        network = LossNetwork(copy_module(self.module), self.loss, autocast_dtype(dtype))
         for name, parameter in network.network.named_parameters(remove_duplicate=False):
             parameter.grad = None
             if self.config.is_frozen(name):
                 parameter.requires_grad_(False)
         torch.manual_seed(self.seed)
-        with in_dtype(network, of_run, through=self.stored, train=True), kept_activations():
+        with in_dtype(network, of_run, through=self.stored, train=True), keep_activations():
             loop = _Loop(network, self.config, dtype, self.stored, jitter, draws or {}, units)
             batches = iter([_cast(batch, self.stored, of_run) for batch in self.batches])
             found = Training(held_by(network.network))
@@ -101,8 +101,8 @@ def _cast(batch: Batch, through: torch.dtype, dtype: torch.dtype) -> Batch:
     """A copy of a batch, in `dtype` with what the dtype `through` holds of it."""
 
     def cast(tensor: torch.Tensor) -> torch.Tensor:
-        copied = tensor.detach().clone()
-        return converted(converted(copied, through), dtype) if is_inexact(copied) else copied
+        copy_module = tensor.detach().clone()
+        return converted(converted(copy_module, through), dtype) if is_inexact(copy_module) else copy_module
 
     done: Batch = pytree.tree_map_only(torch.Tensor, cast, batch)
     return done

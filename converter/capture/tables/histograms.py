@@ -202,8 +202,8 @@ def histogramdd_of_edges(
     for x, edges in zip(columns, bins, strict=True):
         count = edges.shape[0] - 1
         low, high = (shaping.reshape(part(edges, 0, i, i + 1), shape=()) for i in (0, count))
-        within = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
-        inside = comparison.logical_and(inside, within)
+        for_subgraph = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
+        inside = comparison.logical_and(inside, for_subgraph)
         last, size = operands(context, INT64, count - 1, count)
         found = elementwise.minimum(ops.searchsorted(edges, x, right=True) - one, last)
         place = place * size + found

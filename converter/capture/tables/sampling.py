@@ -94,8 +94,8 @@ def _read(flat: Any, at: list[Any], sizes: Any, padding_mode: int) -> Any:
     inside: Any = None
     for x, size in zip(at, sizes, strict=True):
         held = elementwise.clamp(x, minimum=0.0, maximum=float(size - 1))
-        within = comparison.equal(held, x)
-        inside = within if inside is None else comparison.logical_and(inside, within)
+        for_subgraph = comparison.equal(held, x)
+        inside = for_subgraph if inside is None else comparison.logical_and(inside, for_subgraph)
         place = cast(held, INT64)
         index = place if index is None else index * size + place
     batch, channels, _ = flat.shape

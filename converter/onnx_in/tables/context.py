@@ -19,7 +19,7 @@ from ....runtime.ops.higher_order.runtime_shaped import runtime_shaped
 from ....runtime.tracing import Builder, SymbolicTensor
 from ...unsupported import Unsupported
 from ..model.subprograms import Draft
-from ..model.values import Imported, Known
+from ..model.values import Imported, KnownTensor
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Context:
         onnx_function = get_onnx_function(operator)
         pairs = list(zip(operands, onnx_function.flags(len(operands)), strict=True))
         fixed = [x for x, structural in pairs if structural]
-        if all(x is None or (isinstance(x, Known) and (onnx_function.symbolic or not x.symbolic)) for x in fixed):
+        if all(x is None or (isinstance(x, KnownTensor) and (onnx_function.symbolic or not x.symbolic)) for x in fixed):
             taken = [
-                x if x is None else x.contents() if structural and isinstance(x, Known) else self.tensor(x)
+                x if x is None else x.contents() if structural and isinstance(x, KnownTensor) else self.tensor(x)
                 for x, structural in pairs
             ]
             try:

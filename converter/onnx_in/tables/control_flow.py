@@ -17,7 +17,7 @@ from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ...warning import warn
 from ..model.subprograms import MISSING, Draft, Inexpressible, union
-from ..model.values import Known, known
+from ..model.values import KnownTensor, known_tensor
 from .context import Context
 from .table import cast, onnx, require_few
 
@@ -31,7 +31,7 @@ NO_LIMIT = 2**63 - 1
 
 def truth(value: Any) -> bool | None:
     """Whether a condition holds, as far as it is known."""
-    if not isinstance(value, Known) or value.symbolic or value.data.size != 1:
+    if not isinstance(value, KnownTensor) or value.symbolic or value.data.size != 1:
         return None
     return bool(value.data.reshape(-1)[0])
 
@@ -119,24 +119,24 @@ def loop(context: Context, M: Any = None, cond: Any = None, *v_initial: Any, bod
         draft, carried = _loop_body(context, v_initial, body)
     except (Inexpressible, ShapeError, Unsupported):
         return _in_line(context, M, cond, v_initial, body)
-    captured = union(draft)
-    program = draft.program(captured)
+    captures = union(draft)
+    program = draft.program(captures)
     stacked = len(body.output) > 1 + len(carried)
     changing = sum(_unlike(x.value.type, t) for x, t in zip(carried, draft.types[1:], strict=False))
     symbols = tuple(context.builder.new_symbol() for _ in range(changing + stacked))
-    limit = _scalar(context, known(np.array(NO_LIMIT)) if M is None else M, INT64)
-    going = _scalar(context, known(np.array(True)) if cond is None else cond, BOOL)
-    return as_tuple(loops.loop(limit, going, *carried, *captured, body=program, carried=len(carried), symbols=symbols))
+    limit = _scalar(context, known_tensor(np.array(NO_LIMIT)) if M is None else M, INT64)
+    going = _scalar(context, known_tensor(np.array(True)) if cond is None else cond, BOOL)
+    return as_tuple(loops.loop(limit, going, *carried, *captures, body=program, carried=len(carried), symbols=symbols))
 
 
 def _loop_body(context: Context, initial: tuple[Any, ...], body: Any) -> tuple[Draft, list[SymbolicTensor]]:
     """The body with inputs general enough for whatever shapes come back, and the values to begin with."""
-    if not all(isinstance(x, SymbolicTensor | Known) for x in initial):
+    if not all(isinstance(x, SymbolicTensor | KnownTensor) for x in initial):
         raise Inexpressible
     carried = [context.tensor(x) for x in initial]
     types = [x.value.type for x in carried]
     while True:
-        draft = context.draft(body, (Type(INT64, ()), known(np.array(True)), *types), "body")
+        draft = context.draft(body, (Type(INT64, ()), known_tensor(np.array(True)), *types), "body")
         if draft.tensors[0].ndim:
             draft.tensors[0] = shaping.reshape(draft.tensors[0], shape=())
         results = draft.types[1 : 1 + len(types)]
@@ -160,7 +160,7 @@ def _general(context: Context, before: Dim, after: Dim) -> Dim:
 
 def _in_line(context: Context, M: Any, cond: Any, carried: Any, body: Any) -> Any:
     """A loop whose number of iterations is known, iteration after iteration."""
-    count = None if M is None else int(M.data.reshape(-1)[0]) if isinstance(M, Known) and not M.symbolic else -1
+    count = None if M is None else int(M.data.reshape(-1)[0]) if isinstance(M, KnownTensor) and not M.symbolic else -1
     going = True if cond is None else truth(cond)
     if going is None or count == -1:
         raise Unsupported("values that a loop op can't carry, for a number of iterations that the run decides")
@@ -169,7 +169,7 @@ def _in_line(context: Context, M: Any, cond: Any, carried: Any, body: Any) -> An
     while going and (count is None or i < count):
         if i >= MAX_ITERATIONS:
             raise Unsupported(f"values that a loop op can't carry, for more than {MAX_ITERATIONS} iterations")
-        results = context.run(body, (known(np.array(i, np.int64)), known(np.array(True, BOOL)), *carried))
+        results = context.run(body, (known_tensor(np.array(i, np.int64)), known_tensor(np.array(True, BOOL)), *carried))
         if MISSING in results:
             return _missing(context)
         going = truth(results[0])
@@ -227,9 +227,9 @@ def _scanned(context: Context, carried: list[SymbolicTensor], slices: list[Any],
         draft = context.draft(body, tuple(types), "body")
     except Inexpressible:
         raise Unsupported("a body that gives sequences or optionals") from None
-    captured = union(draft)
-    program = draft.program(captured)
-    return as_tuple(loops.scan(*carried, *slices, *captured, body=program, carried=len(carried), scanned=len(slices)))
+    captures = union(draft)
+    program = draft.program(captures)
+    return as_tuple(loops.scan(*carried, *slices, *captures, body=program, carried=len(carried), scanned=len(slices)))
 
 
 def _batched(context: Context, operands: Any, body: Any, count: int, directions: Any) -> Any:

@@ -13,7 +13,7 @@ from ....runtime.errors import ShapeError
 from ....runtime.ops import boundary, comparison, elementwise, rounding, shaping, trigonometry
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
-from ..model.values import Known
+from ..model.values import KnownTensor
 from .context import Context
 from .table import onnx
 
@@ -171,7 +171,7 @@ def clip(context: Context, input: SymbolicTensor, min: Any = None, max: Any = No
 
 
 def _bound(bound: Any) -> Any:
-    if not isinstance(bound, Known) or bound.symbolic:
+    if not isinstance(bound, KnownTensor) or bound.symbolic:
         return None if bound is None else bound
     return bound.data.reshape(-1)[0].item() if bound.data.size == 1 else bound
 

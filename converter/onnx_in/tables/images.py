@@ -12,7 +12,7 @@ from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import comparison, convolution, creation, elementwise, indexing, resize, rounding, shaping, slicing
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
-from ..model.values import Known
+from ..model.values import KnownTensor
 from .context import Context
 from .convolution import fixed, per_axis, window_padding
 from .shaping import unknown_shape
@@ -40,7 +40,7 @@ def resize_(
     if options.get("coordinate_transformation_mode") != "tf_crop_and_resize":
         roi = None
     symbolic = any(not isinstance(size, int) for size in X.shape[2:])
-    if symbolic or (isinstance(sizes, Known) and any(not isinstance(s, int) for s in sizes.contents()[-2:])):
+    if symbolic or (isinstance(sizes, KnownTensor) and any(not isinstance(s, int) for s in sizes.contents()[-2:])):
         return _symbolic(X, scales, sizes, options)
     types = () if context.declared()[0] else unknown_shape(context, X, X.ndim)
     return context.runtime_shaped("Resize", X, roi, scales, sizes, types=types, **options)
@@ -55,10 +55,10 @@ def _symbolic(x: SymbolicTensor, scales: Any, sizes: Any, options: dict[str, Any
         raise Unsupported("antialias or exclude_outside along an axis of symbolic size")
     axes = options.get("axes") or tuple(range(x.ndim))
     at = [axis % x.ndim for axis in axes]
-    if isinstance(sizes, Known):
+    if isinstance(sizes, KnownTensor):
         wanted = dict(zip(at, sizes.contents(), strict=True))
         factors = None
-    elif isinstance(scales, Known):
+    elif isinstance(scales, KnownTensor):
         given = dict(zip(at, scales.contents(), strict=True))
         wanted = {axis: _scaled(x.shape[axis], factor) for axis, factor in given.items()}
         factors = tuple(float(given.get(axis, 1.0)) for axis in range(2, x.ndim))

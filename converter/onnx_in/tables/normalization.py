@@ -16,7 +16,7 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model import protos
-from ..model.values import Known, known
+from ..model.values import KnownTensor, known_tensor
 from .context import Context
 from .table import cast, onnx
 
@@ -162,13 +162,13 @@ def dropout(
 
     Before version 12 the ratio is an attribute, and a model in inference has no other mode.
     """
-    if training_mode is None or (isinstance(training_mode, Known) and not training_mode.data.any()):
+    if training_mode is None or (isinstance(training_mode, KnownTensor) and not training_mode.data.any()):
         return data, context.full(tuple(data.shape), True, BOOL) if context.uses(1) else None
     wide = np.dtype(np.float64)
-    probability = cast(context.tensor(known(0.5) if ratio is None else ratio), wide)
+    probability = cast(context.tensor(known_tensor(0.5) if ratio is None else ratio), wide)
     sampled = context.builder.create(random.uniform, shape=tuple(data.shape), dtype=wide)
     kept = comparison.greater_equal(sampled, probability)
-    if not isinstance(training_mode, Known):
+    if not isinstance(training_mode, KnownTensor):
         training = shaping.reshape(context.tensor(training_mode), shape=())
         kept = comparison.logical_or(kept, comparison.logical_not(training))
         probability = elementwise.where(training, probability, np.zeros((), wide))

@@ -15,7 +15,7 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.higher_order.runtime_shaped import runtime_shaped
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
-from ..model.values import Known, Optional, Pieces, Sequence, known
+from ..model.values import KnownTensor, Optional, Pieces, Sequence, known_tensor
 from .context import Context
 from .table import cast, onnx, require_few
 
@@ -35,7 +35,7 @@ def _sequence(value: Any) -> tuple[Any, ...]:
 
 
 def _position(position: Any, what: str) -> int:
-    if not isinstance(position, Known) or position.symbolic:
+    if not isinstance(position, KnownTensor) or position.symbolic:
         raise Unsupported(f"a {what} that is known only when the program runs")
     return int(position.data.reshape(-1)[0])
 
@@ -60,7 +60,7 @@ def sequence_at(context: Context, input_sequence: Any, position: Any) -> Any:
     if isinstance(pieces := _inner(input_sequence), Pieces):
         return _piece(context, pieces, position)
     items = _sequence(input_sequence)
-    if isinstance(position, SymbolicTensor) and all(isinstance(x, SymbolicTensor | Known) for x in items):
+    if isinstance(position, SymbolicTensor) and all(isinstance(x, SymbolicTensor | KnownTensor) for x in items):
         return _one_of(context, items, position)
     at = _position(position, "position")
     if not -len(items) <= at < len(items):
@@ -92,7 +92,7 @@ def sequence_length(context: Context, input_sequence: Any) -> Any:
     """SequenceLength-11(input_sequence) -> length"""
     if isinstance(pieces := _inner(input_sequence), Pieces):
         return _count(context, pieces)
-    return known(np.array(len(_sequence(input_sequence)), np.int64))
+    return known_tensor(np.array(len(_sequence(input_sequence)), np.int64))
 
 
 @onnx("SplitToSequence", values=("split",), folds=False)
@@ -112,7 +112,7 @@ def split_to_sequence(
     if split is not None and split.ndim == 1:
         return Sequence(_of_sizes(context, input, split, at))
     piece: Any = 1 if split is None else split
-    if isinstance(split, Known):
+    if isinstance(split, KnownTensor):
         piece = split.data.item()
     if isinstance(piece, int) and piece < 1:
         raise ShapeError(f"needed pieces of a positive size, given {piece}")
@@ -135,7 +135,7 @@ def _of_sizes(context: Context, x: SymbolicTensor, split: Any, at: int) -> tuple
     require_few(count, "pieces of a sequence")
     if not count:
         raise ShapeError("needed the size of at least one piece")
-    if isinstance(split, Known) and not split.symbolic:
+    if isinstance(split, KnownTensor) and not split.symbolic:
         return tuple(split_into(x, split.contents(), axis=at))
     types = tuple(
         (None, tuple(map(_written, (*x.shape[:at], context.fresh(), *x.shape[at + 1 :])))) for _ in range(count)
@@ -191,7 +191,7 @@ def _piece(context: Context, pieces: Pieces, position: Any) -> Any:
     bounds = (shaping.reshape(bound, shape=(1,)) for bound in (first, last))
     length = 1 if isinstance(pieces.size, int) and pieces.size == 1 else context.fresh()
     type = Type(data.dtype, (*data.shape[:axis], length, *data.shape[axis + 1 :]))
-    part = context.runtime_shaped("Slice", data, *bounds, known([axis], np.int64), None, types=(type,))
+    part = context.runtime_shaped("Slice", data, *bounds, known_tensor([axis], np.int64), None, types=(type,))
     return part if pieces.keepdims else shaping.reshape(part, shape=(*data.shape[:axis], *data.shape[axis + 1 :]))
 
 
@@ -236,7 +236,7 @@ def optional(context: Context, input: Any = None, *, type: Any = None) -> Any:
 def optional_has_element(context: Context, input: Any = None) -> Any:
     """OptionalHasElement-15..28(input?) -> output"""
     present = input.value is not None if isinstance(input, Optional) else input is not None
-    return known(np.array(present, BOOL))
+    return known_tensor(np.array(present, BOOL))
 
 
 @onnx("OptionalGetElement", values=("input",), folds=False)

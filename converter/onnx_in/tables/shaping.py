@@ -13,7 +13,7 @@ from ....runtime.onnx_functions.shaping import END, normalized
 from ....runtime.ops import comparison, creation, elementwise, indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
-from ..model.values import Known, known, known_dims
+from ..model.values import KnownTensor, known_dims, known_tensor
 from .context import Context
 from .table import onnx
 
@@ -43,7 +43,7 @@ def size(context: Context, data: Any) -> Any:
     count = product(data.shape)
     array = np.empty((), object)
     array[...] = count
-    return known(count, INT64) if isinstance(count, int) else known_dims(array)
+    return known_tensor(count, INT64) if isinstance(count, int) else known_dims(array)
 
 
 @onnx("Reshape", values=("shape",))
@@ -140,14 +140,14 @@ def slice(
     """Slice-1..13(data, starts, ends, axes?, steps?) -> output"""
     types = _or_declared(context, unknown_shape(context, data, data.ndim))
     bounds = (starts, ends, axes, steps)
-    if all(x is None or (isinstance(x, Known) and x.ndim == 1) for x in bounds) and ends is not None:
+    if all(x is None or (isinstance(x, KnownTensor) and x.ndim == 1) for x in bounds) and ends is not None:
         starts, ends = _within(context, data, starts, ends, axes, steps)
     return context.runtime_shaped("Slice", data, starts, ends, axes, steps, types=types)
 
 
 def _within(
-    context: Context, data: SymbolicTensor, starts: Known, ends: Known, axes: Any, steps: Any
-) -> tuple[Known, Known]:
+    context: Context, data: SymbolicTensor, starts: KnownTensor, ends: KnownTensor, axes: Any, steps: Any
+) -> tuple[KnownTensor, KnownTensor]:
     """Bounds of a slice: fixed ends that may lie beyond a symbolic size are that size there.
 
     An end of 1 isn't (a tensor is seldom empty), nor one that the model declares to be reached, nor one that the rest
@@ -175,7 +175,7 @@ def _within(
 @onnx("Split", values=("split",))
 def split(context: Context, input: SymbolicTensor, split: Any = None, *, axis: int = 0, num_outputs: int = 0) -> Any:
     """Split-2..18(input, split?) -> *outputs"""
-    if split is None or isinstance(split, Known):
+    if split is None or isinstance(split, KnownTensor):
         count = num_outputs or len(context.outputs)
         options: dict[str, Any] = {} if split is not None else {"num_outputs": count}
         return context.runtime_shaped("Split", input, split, axis=axis, **options)

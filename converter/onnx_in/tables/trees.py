@@ -12,7 +12,7 @@ from ....runtime.ops import comparison, elementwise, indexing, reduction, shapin
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model import protos
-from ..model.values import known
+from ..model.values import known_tensor
 from .context import Context
 from .forests import LEAF, MEMBER, MODES, Forest, listed_forest, numbered_forest
 from .ml import DOMAIN, after_transform
@@ -159,7 +159,7 @@ def _amounts(context: Context, x: SymbolicTensor, trees: Forest) -> tuple[Any, A
         raise ShapeError(f"a node compares feature {needed}, the input has {width}")
     dtype = FLOAT64 if x.dtype == FLOAT64 else FLOAT32
     x = cast(x, dtype)
-    roots = context.tensor(known(trees.roots.reshape(1, -1)))
+    roots = context.tensor(known_tensor(trees.roots.reshape(1, -1)))
     at: Any = shaping.expand(roots, shape=(x.shape[0], len(trees.roots)))
     for _ in range(trees.depth):
         value = indexing.gather(x, indexing.take(trees.features, at, axis=0), axis=1)
@@ -193,13 +193,22 @@ def _compared(value: Any, at: Any, trees: Forest, dtype: Any) -> Any:
 
 def _nodes(context: Context, given: dict[str, Any]) -> dict[str, Any]:
     """The attributes `nodes_...` by the rest of their names."""
-    known = {"featureids", "modes", "nodeids", "treeids", "truenodeids", "falsenodeids", "values", "values_as_tensor"}
-    known |= {"missing_value_tracks_true", "hitrates", "hitrates_as_tensor"}
+    known_tensor = {
+        "featureids",
+        "modes",
+        "nodeids",
+        "treeids",
+        "truenodeids",
+        "falsenodeids",
+        "values",
+        "values_as_tensor",
+    }
+    known_tensor |= {"missing_value_tracks_true", "hitrates", "hitrates_as_tensor"}
     nodes = {name.removeprefix("nodes_"): value for name, value in given.items()}
-    if unknown := sorted(nodes.keys() - known):
+    if unknown := sorted(nodes.keys() - known_tensor):
         raise Unsupported(f"attribute {unknown[0]!r}")
     values = _tensor(context, nodes.get("values_as_tensor"), nodes.get("values", ()))
-    return {**{name: nodes.get(name, ()) for name in known}, "values": values}
+    return {**{name: nodes.get(name, ()) for name in known_tensor}, "values": values}
 
 
 def _tensor(context: Context, proto: Any, otherwise: Any = ()) -> Any:
