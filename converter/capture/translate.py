@@ -30,7 +30,7 @@ from .numbers import ELEMENT, compute_number, element
 from .own_gradients import OwnGradients
 from .places import source_of
 from .tables.complex_table import COMPLEX, is_complex
-from .tables.data_dependent import is_counted
+from .tables.data_dependent import is_data_dependent
 from .tables.table import MISSING, PLACEMENT, TABLE, Context
 
 _CALL_INDEX = re.compile(r"@(\d+)$")
@@ -92,7 +92,7 @@ class Translator:
                     for size, number in (dims, reversed(dims)):
                         if isinstance(number, int) and not isinstance(size, int):
                             self.equal[size] = number
-                    if all(map(is_counted, dims)):  # selections by two masks are added, say
+                    if all(map(is_data_dependent, dims)):  # selections by two masks are added, say
                         one, other = map(str, dims)
                         self.names = {name: one if to == other else to for name, to in self.names.items()} | {
                             other: one

@@ -194,7 +194,7 @@ class Importer:
             raise ConversionError(f"{where}: {len(operands)} operands, the operator takes {len(translation.operands)}")
         tensors = [
             x
-            for name, x in zip(translation.named(len(operands)), operands, strict=True)
+            for name, x in zip(translation.operand_names(len(operands)), operands, strict=True)
             if x is not None and name not in translation.likes
         ]
         if (
@@ -232,7 +232,7 @@ class Importer:
             draft=functools.partial(self.draft, scope),
             choice=self.choices.answer,
         )
-        names = translation.named(len(operands))
+        names = translation.operand_names(len(operands))
         inputs = [
             x if x is None or name in translation.values
             else self.initializers.tensor(builder, x, state=name in translation.buffers)

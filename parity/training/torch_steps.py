@@ -101,8 +101,8 @@ def _cast(batch: Batch, through: torch.dtype, dtype: torch.dtype) -> Batch:
     """A copy of a batch, in `dtype` with what the dtype `through` holds of it."""
 
     def cast(tensor: torch.Tensor) -> torch.Tensor:
-        copy_module = tensor.detach().clone()
-        return converted(converted(copy_module, through), dtype) if is_inexact(copy_module) else copy_module
+        copied = tensor.detach().clone()
+        return converted(converted(copied, through), dtype) if is_inexact(copied) else copied
 
     done: Batch = pytree.tree_map_only(torch.Tensor, cast, batch)
     return done

@@ -186,8 +186,8 @@ def test_its_parameters_are_copies(tied: Tied) -> None:
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copied", "pickled"])
-def test_a_copy_is_whole_and_apart(tied: Tied, made: nn.Module, copy_module: Callable[[nn.Module], nn.Module]) -> None:
-    other = copy_module(made)
+def test_a_copy_is_whole_and_apart(tied: Tied, made: nn.Module, copied: Callable[[nn.Module], nn.Module]) -> None:
+    other = copied(made)
     assert list(other.state_dict()) == list(made.state_dict())
     assert other.head.weight is other.embedding.weight
     assert type(other).__name__ == "Tied"

@@ -1,4 +1,4 @@
-"""ONNX operators that make tensors: constants, ranges, diagonals, windows."""
+"""ONNX operators that create tensors: constants, ranges, diagonals, windows."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ from .table import cast, onnx, require_few
 
 
 def _inner(value: Any) -> Any:
-    """What an optional holds; anything else itself."""
+    """The value of an optional; any other value itself."""
     return value.value if isinstance(value, Optional) and value.value is not None else value
 
 
 def _sequence(value: Any) -> tuple[Any, ...]:
     value = _inner(value)
     if isinstance(value, Pieces):
-        raise Unsupported("a sequence of as many pieces as only the run tells")
+        raise Unsupported("a sequence with a data-dependent number of pieces")
     if not isinstance(value, Sequence):
         raise ShapeError("needed a sequence, given a tensor")
     return value.items
@@ -44,7 +44,7 @@ def _position(position: Any, what: str) -> int:
 def sequence_construct(context: Context, *inputs: Any) -> Any:
     """SequenceConstruct-11(*inputs) -> output_sequence"""
     if None in inputs:
-        raise ShapeError("an item of the sequence is left out")
+        raise ShapeError("an item of the sequence is missing")
     return Sequence(inputs)
 
 
@@ -101,7 +101,7 @@ def split_to_sequence(
 ) -> Any:
     """SplitToSequence-11..24(input, split?) -> output_sequence
 
-    Without `keepdims`, pieces of 1 lose the axis; in ONNX Runtime, which needs them then, where one size is given too.
+    Without `keepdims`, pieces of size 1 lose the axis; in ONNX Runtime, which requires this, also if one size is given.
     """
     at = normalize_axis(axis, input.ndim)
     size = input.shape[at]
@@ -131,26 +131,26 @@ def _of_sizes(context: Context, x: SymbolicTensor, split: Any, at: int) -> tuple
     """Pieces of the sizes in a vector, which may be known only when the program runs."""
     count = split.shape[0]
     if not isinstance(count, int):
-        raise Unsupported("sizes of which only the run tells how many there are")
+        raise Unsupported("a data-dependent number of sizes")
     require_few(count, "pieces of a sequence")
     if not count:
         raise ShapeError("needed the size of at least one piece")
     if isinstance(split, KnownTensor) and not split.symbolic:
         return tuple(split_into(x, split.contents(), axis=at))
     types = tuple(
-        (None, tuple(map(_written, (*x.shape[:at], context.fresh(), *x.shape[at + 1 :])))) for _ in range(count)
+        (None, tuple(map(_size_attribute, (*x.shape[:at], context.fresh(), *x.shape[at + 1 :])))) for _ in range(count)
     )
     parts = runtime_shaped(x, context.tensor(split), operator="Split", options=(("axis", at),), types=types)
     return parts if isinstance(parts, tuple) else (parts,)
 
 
-def _written(size: Any) -> Any:
+def _size_attribute(size: Any) -> Any:
     """A size as an attribute."""
     return size if isinstance(size, int) else str(size)
 
 
 def _count(context: Context, pieces: Pieces) -> Any:
-    """How many pieces there are, as a tensor."""
+    """The number of pieces, as a tensor."""
     size = context.full((), pieces.data.shape[pieces.axis], INT64)
     each = _integer(pieces.size)
     one = np.asarray(1, INT64)
@@ -158,10 +158,10 @@ def _count(context: Context, pieces: Pieces) -> Any:
 
 
 def _one_of(context: Context, items: tuple[Any, ...], position: SymbolicTensor) -> Any:
-    """The item at a position that is known only when the program runs, of items that are alike."""
+    """The item at a position that is known only when the program runs; all items have the same type."""
     tensors = [context.tensor(item) for item in items]
     if len({x.value.type for x in tensors}) != 1:
-        raise Unsupported("a position that is known only when the program runs, in a sequence of unlike tensors")
+        raise Unsupported("a position that is known only when the program runs, in a sequence of different types")
     count = np.asarray(len(items), INT64)
     at, shape = _at(position, count), tensors[0].shape
     rows = slicing.concat(*(shaping.reshape(x, shape=(1, *shape)) for x in tensors), axis=0)
@@ -169,7 +169,7 @@ def _one_of(context: Context, items: tuple[Any, ...], position: SymbolicTensor) 
 
 
 def _at(position: Any, count: Any) -> Any:
-    """A position in a sequence, from the front, which is checked when the program runs."""
+    """A non-negative position in a sequence, which is checked when the program runs."""
     at, zero = shaping.reshape(cast(position, INT64), shape=()), np.asarray(0, INT64)
     at = elementwise.where(comparison.less(at, zero), at + count, at)
     valid = comparison.logical_and(comparison.greater_equal(at, zero), comparison.less(at, count))
@@ -244,5 +244,5 @@ def optional_get_element(context: Context, input: Any) -> Any:
     """OptionalGetElement-15..28(input) -> output"""
     value = input.value if isinstance(input, Optional) else input
     if value is None:
-        raise ShapeError("the optional holds nothing")
+        raise ShapeError("the optional is empty")
     return value

@@ -1,4 +1,4 @@
-"""ONNX signal processing: DFT and STFT, on real numbers or pairs of them."""
+"""ONNX signal processing: DFT and STFT of real or complex numbers."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Translation:
     required: frozenset[str]
     open: bool
 
-    def named(self, count: int) -> list[str]:
+    def operand_names(self, count: int) -> list[str]:
         """The name of each of `count` operands; those of a variadic operator share the last."""
         return [self.operands[min(i, len(self.operands) - 1)] for i in range(count)]
 
@@ -72,7 +72,7 @@ TABLE: dict[tuple[str, str], Translation] = {}
 def require_few(count: int, what: str) -> None:
     """Raise `Unsupported` for a count of steps, pieces or rows that is too large to unroll."""
     if count > MAX_PARTS:
-        raise Unsupported(f"{count} {what}; at most {MAX_PARTS} are put in line")
+        raise Unsupported(f"{count} {what}; at most {MAX_PARTS} are unrolled")
 
 
 def onnx(
@@ -83,9 +83,9 @@ def onnx(
     folds: bool = True,
     likes: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
-    """Register a translation for operators of a domain; a name taken raises."""
+    """Register a translation for operators of a domain; a registered name raises."""
 
-    def registered(function: Function) -> Function:
+    def decorate(function: Function) -> Function:
         parameters = list(inspect.signature(function).parameters.values())[1:]
         positional = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
         translation = Translation(
@@ -103,11 +103,11 @@ def onnx(
         register(TABLE, [(domain, operator) for operator in operators], translation)
         return function
 
-    return registered
+    return decorate
 
 
 def cast(x: SymbolicTensor, dtype: np.dtype[Any]) -> SymbolicTensor:
-    """`x` in `dtype`; itself where it already is."""
+    """`x` cast to `dtype`; `x` itself if it has that dtype."""
     if x.dtype == dtype:
         return x
     result: SymbolicTensor = elementwise.cast(x, dtype=dtype)
